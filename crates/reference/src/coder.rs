@@ -1,0 +1,409 @@
+//! Sorted values to bits and back: Golomb-Rice codes of the differences, one bit at a time.
+//!
+//! The first value is coded as its difference from 0, every other as its difference from the one before.
+//! A difference `d` is written as a quotient `d >> P` in unary, that many one-bits and a zero-bit, then
+//! the remainder, the low `P` bits of `d`, most significant first. With `P = 2` the values 3, 3, 12 are
+//!
+//! ```text
+//! value   difference   quotient   remainder   code
+//!     3            3          0           3   0 11
+//!     3            0          0           0   0 00
+//!    12            9          2           1   110 01
+//!
+//! bits    01100011 001          bytes  63 20   (five zero-bits of padding)
+//! ```
+//!
+//! The stream fills every byte from its most significant bit down, and the last byte with zero-bits. It
+//! carries neither the number of values nor `P` nor `M`: those travel beside it.
+
+use core::fmt;
+
+/// What is wrong with a filter; when several things are, the one that [`decode`] meets first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// `P` is above 32, `M` is 0, or `M` or `N` does not fit in 32 bits.
+    BadParameter,
+    /// The bytes end before the last value does, or no set of `N` values could be so short.
+    TooShort,
+    /// No set of `N` values below `F` could be so long.
+    TooLong,
+    /// A difference or a value is `F` or more.
+    OutOfRange,
+    /// At least one whole byte follows the last value.
+    TrailingData,
+    /// One of the up to seven bits that fill the last byte is not zero.
+    Padding,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::BadParameter => "bad parameter",
+            Error::TooShort => "too short",
+            Error::TooLong => "too long",
+            Error::OutOfRange => "value out of range",
+            Error::TrailingData => "trailing data",
+            Error::Padding => "padding is not zero",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Codes values that are sorted in ascending order; equal neighbours are allowed and code as 0.
+///
+/// # Panics
+///
+/// If `p` is above 32 or the values are not sorted.
+///
+/// # Cost
+///
+/// One bit of output per `2^p` of the largest value, whatever their number: no bound but memory.
+pub fn encode_values(values: &[u64], p: u32) -> Vec<u8> {
+    assert!(p <= 32, "P = {p} is above 32");
+    let mut bits = BitSink::default();
+    let mut last = 0;
+    for &value in values {
+        assert!(value >= last, "values are not sorted: {value} after {last}");
+        let difference = value - last;
+        for _ in 0..difference >> p {
+            bits.push(true);
+        }
+        bits.push(false);
+        for position in (0..p).rev() {
+            bits.push(difference >> position & 1 == 1);
+        }
+        last = value;
+    }
+    bits.bytes
+}
+
+/// Reads the `n` values of a filter back, in ascending order, and checks all there is to check.
+///
+/// `bytes` is the bit stream alone, `n` the number of values, duplicates counted; every value is below
+/// `F = n * m`.
+///
+/// # Errors
+///
+/// In this order: [`BadParameter`](Error::BadParameter); then, before a bit is read, whether any set of
+/// `n` values can have this length, [`TooShort`](Error::TooShort) or [`TooLong`](Error::TooLong); then
+/// value by value [`OutOfRange`](Error::OutOfRange) for a unary run above `(F - 1) >> p`, even one that
+/// the end of the stream cuts, [`TooShort`](Error::TooShort) for a code that the end cuts, and
+/// [`OutOfRange`](Error::OutOfRange) for a value of `F` or more; and after the last value
+/// [`TrailingData`](Error::TrailingData), then [`Padding`](Error::Padding).
+///
+/// # Cost
+///
+/// Time linear in the bits of `bytes`, and 8 bytes of memory per value found: a large `n` alone costs
+/// nothing.
+pub fn decode(bytes: &[u8], n: u64, p: u32, m: u64) -> Result<Vec<u64>, Error> {
+    if p > 32 || m == 0 || m >= 1 << 32 || n >= 1 << 32 {
+        return Err(Error::BadParameter);
+    }
+    if n == 0 {
+        return if bytes.is_empty() {
+            Ok(Vec::new())
+        } else {
+            Err(Error::TooLong)
+        };
+    }
+    let f = u128::from(n) * u128::from(m);
+    let largest_quotient = (f - 1) >> p;
+    check_length(bytes, n, p, largest_quotient)?;
+
+    let mut bits = BitSource::new(bytes);
+    let mut values = Vec::new(); // grown as values are found: `n` is only a claim
+    let mut last = 0_u128;
+    for _ in 0..n {
+        let mut quotient = 0_u128;
+        let mut end_of_run = bits.next();
+        while end_of_run == Some(true) {
+            quotient += 1;
+            end_of_run = bits.next();
+        }
+        if quotient > largest_quotient {
+            return Err(Error::OutOfRange);
+        }
+        if end_of_run.is_none() || bits.left() < u64::from(p) {
+            return Err(Error::TooShort);
+        }
+        let mut remainder = 0_u128;
+        for bit in bits.by_ref().take(p as usize) {
+            remainder = remainder << 1 | u128::from(bit);
+        }
+        // Wide enough: the quotient is at most 64 bits shifted by at most 32.
+        let value = last + (quotient << p | remainder);
+        if value >= f {
+            return Err(Error::OutOfRange);
+        }
+        values.push(value as u64); // below f, which is below 2^64
+        last = value;
+    }
+
+    if bits.left() >= 8 {
+        return Err(Error::TrailingData);
+    }
+    if bits.any(|bit| bit) {
+        return Err(Error::Padding);
+    }
+    Ok(values)
+}
+
+/// The admission bound: could `n >= 1` values have this many bytes at all?
+///
+/// Each takes `p + 1` bits besides its quotient, and the quotients of all together sum to at most the
+/// quotient of the largest value, since the differences sum to it.
+fn check_length(bytes: &[u8], n: u64, p: u32, largest_quotient: u128) -> Result<(), Error> {
+    let length = bytes.len() as u128;
+    let fewest_bits = u128::from(n) * u128::from(p + 1);
+    let most_bits = fewest_bits + largest_quotient;
+    if length < fewest_bits.div_ceil(8) {
+        return Err(Error::TooShort);
+    }
+    if length > most_bits.div_ceil(8) {
+        return Err(Error::TooLong);
+    }
+    Ok(())
+}
+
+/// Bytes under construction; every byte is filled from its most significant bit down.
+#[derive(Default)]
+struct BitSink {
+    /// The bits so far; those not yet written in the last byte are zero, which is the padding.
+    bytes: Vec<u8>,
+    /// Bits already written in the last byte, modulo 8: 0 asks for a new byte.
+    used: u32,
+}
+
+impl BitSink {
+    fn push(&mut self, bit: bool) {
+        if self.used == 0 {
+            self.bytes.push(0);
+        }
+        if let Some(byte) = self.bytes.last_mut() {
+            *byte |= u8::from(bit) << (7 - self.used);
+        }
+        self.used = (self.used + 1) % 8;
+    }
+}
+
+/// The bits of a byte string in order, most significant bit of each byte first.
+struct BitSource<'a> {
+    bytes: &'a [u8],
+    /// Bits already taken; at most `8 * bytes.len()`.
+    position: u64,
+}
+
+impl<'a> BitSource<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        BitSource { bytes, position: 0 }
+    }
+
+    fn left(&self) -> u64 {
+        self.bytes.len() as u64 * 8 - self.position
+    }
+}
+
+impl Iterator for BitSource<'_> {
+    type Item = bool;
+
+    fn next(&mut self) -> Option<bool> {
+        let byte = self.bytes.get((self.position / 8) as usize)?;
+        let bit = byte >> (7 - self.position % 8) & 1;
+        self.position += 1;
+        Some(bit == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worked_example_is_what_the_coder_does() {
+        assert_eq!(encode_values(&[3, 3, 12], 2), [0x63, 0x20]);
+        assert_eq!(decode(&[0x63, 0x20], 3, 2, 5), Ok(vec![3, 3, 12]));
+    }
+
+    /// The example of the article on Golomb-coded sets. The values are computed with Python's hashlib:
+    /// `sorted(int(md5(word).hexdigest()[24:32], 16) % (26 * 64) for word in words)`, the words being
+    /// alpha, bravo, ..., with the spellings juliet, whiskey and xray.
+    #[test]
+    fn the_articles_26_words_give_197_bits() {
+        let values = NATO_VALUES;
+        let filter = encode_values(&values, 6);
+        let hex: String = filter.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "cba920f780663a061f2065198ab1032d624c50331e66ae9818");
+        assert_eq!(decode(&filter, 26, 6, 64), Ok(values.to_vec()));
+    }
+
+    const NATO_VALUES: [u64; 26] = [
+        151, 192, 208, 269, 461, 512, 526, 591, 662, 806, 831, 866, 890, 997, 1005, 1017, 1134,
+        1207, 1231, 1327, 1378, 1393, 1418, 1525, 1627, 1630,
+    ];
+
+    #[test]
+    fn values_come_back_for_every_p() {
+        let values = [0, 0, 1, 2, 1000, 1000, 4095];
+        for p in 0..=32 {
+            let filter = encode_values(&values, p);
+            assert_eq!(decode(&filter, 7, p, 4096), Ok(values.to_vec()), "P = {p}");
+        }
+    }
+
+    /// Every set has one encoding and every other byte string is refused. So of all the byte strings, as
+    /// many are accepted as there are ways to choose N values below F in ascending order, which is the
+    /// binomial coefficient (F + N - 1 over N); and each, coded again, gives itself.
+    #[test]
+    fn of_all_short_byte_strings_exactly_the_encodings_are_accepted() {
+        let one = (0..=0xff_u8).map(|byte| vec![byte]);
+        let two = (0..=0xffff_u16).map(|bytes| bytes.to_be_bytes().to_vec());
+        let strings: Vec<Vec<u8>> = [vec![]].into_iter().chain(one).chain(two).collect();
+        // No set of these has more than 16 bits.
+        for (n, p, m) in [
+            (0, 1, 3),
+            (1, 0, 1),
+            (1, 0, 16),
+            (1, 3, 90),
+            (2, 0, 7),
+            (2, 1, 4),
+            (2, 2, 20),
+            (3, 0, 4),
+            (3, 1, 4),
+            (4, 0, 3),
+            (4, 2, 4),
+            (5, 1, 2),
+            (8, 0, 1),
+            (2, 6, 60),
+            (1, 15, 30_000),
+        ] {
+            let mut accepted = 0;
+            for bytes in &strings {
+                if let Ok(values) = decode(bytes, n, p, m) {
+                    assert_eq!(
+                        encode_values(&values, p),
+                        *bytes,
+                        "N = {n}, P = {p}, M = {m}"
+                    );
+                    accepted += 1;
+                }
+            }
+            let sets = (0..n).fold(1, |sets, i| sets * (n * m + i) / (i + 1));
+            assert_eq!(accepted, sets, "N = {n}, P = {p}, M = {m}");
+        }
+    }
+
+    #[test]
+    fn an_empty_set_is_empty_bytes() {
+        assert_eq!(encode_values(&[], 19), []);
+        assert_eq!(decode(&[], 0, 19, 784_931), Ok(vec![]));
+        assert_eq!(decode(&[0], 0, 19, 784_931), Err(Error::TooLong));
+    }
+
+    #[test]
+    fn parameters_are_judged_before_anything_else() {
+        let limit = 1 << 32;
+        for (n, p, m) in [
+            (0, 33, 1),
+            (0, 0, 0),
+            (0, 0, limit),
+            (limit, 0, 1),
+            (u64::MAX, u32::MAX, u64::MAX),
+        ] {
+            assert_eq!(
+                decode(&[0xff], n, p, m),
+                Err(Error::BadParameter),
+                "N = {n}, P = {p}, M = {m}"
+            );
+        }
+        for (p, m) in [(0, 1), (32, 1), (0, limit - 1), (32, limit - 1)] {
+            assert_eq!(
+                decode(&[], limit - 1, p, m),
+                Err(Error::TooShort),
+                "P = {p}, M = {m}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_length_that_no_set_has_is_refused_at_once() {
+        assert_eq!(decode(&[], 1, 19, 784_931), Err(Error::TooShort));
+        assert_eq!(
+            decode(&[0; 3], limit_n(), 19, 784_931),
+            Err(Error::TooShort)
+        );
+        assert_eq!(decode(&[0; 2], 1, 19, 784_931), Err(Error::TooShort));
+        assert_eq!(decode(&[0; 3], 1, 19, 784_931), Ok(vec![0]));
+        assert_eq!(decode(&[0; 4], 1, 19, 784_931), Err(Error::TooLong));
+        assert_eq!(
+            decode(&vec![0xff; 1 << 20], 1000, 19, 784_931),
+            Err(Error::TooLong)
+        );
+    }
+
+    fn limit_n() -> u64 {
+        (1 << 32) - 1
+    }
+
+    #[test]
+    fn a_run_above_the_bound_is_out_of_range_even_when_the_stream_cuts_it() {
+        // N = 4, M = 2, P = 0: values below 8, 4 to 11 bits. Eight ones are one too many.
+        assert_eq!(decode(&[0xff], 4, 0, 2), Err(Error::OutOfRange));
+        assert_eq!(decode(&[0xff, 0x00], 4, 0, 2), Err(Error::OutOfRange));
+        // Seven are the value 7 = F - 1, and then three more of it.
+        assert_eq!(decode(&[0xfe, 0x00], 4, 0, 2), Ok(vec![7; 4]));
+        // 3, then four more one-bits that the end cuts: 4 is a legal quotient, so the stream is short.
+        assert_eq!(decode(&[0b1110_1111], 4, 0, 2), Err(Error::TooShort));
+    }
+
+    #[test]
+    fn a_cut_remainder_is_too_short() {
+        // N = 2, P = 3, M = 16: the first code is 110 111 plus a bit, leaving one bit for the second.
+        assert_eq!(decode(&[0b1101_1101], 2, 3, 16), Err(Error::TooShort));
+        assert_eq!(decode(&[0b1101_1100], 2, 3, 16), Err(Error::TooShort));
+    }
+
+    #[test]
+    fn a_sum_of_f_is_out_of_range_and_one_less_is_not() {
+        // N = 2, P = 3, M = 8, F = 16. Codes 0 111, 10 000 are 7, 15; 0 111, 10 001 are 7, 16.
+        assert_eq!(
+            decode(&[0b0111_1000, 0b0000_0000], 2, 3, 8),
+            Ok(vec![7, 15])
+        );
+        assert_eq!(
+            decode(&[0b0111_1000, 0b1000_0000], 2, 3, 8),
+            Err(Error::OutOfRange)
+        );
+    }
+
+    #[test]
+    fn what_follows_the_last_value_is_judged() {
+        // N = 1, P = 3, M = 64: 0 101, and up to 11 bits in a stream of 1 or 2 bytes.
+        assert_eq!(decode(&[0b0101_0000], 1, 3, 64), Ok(vec![5]));
+        for bit in 0..4 {
+            assert_eq!(
+                decode(&[0b0101_0000 | 1 << bit], 1, 3, 64),
+                Err(Error::Padding)
+            );
+        }
+        assert_eq!(
+            decode(&[0b0101_0000, 0], 1, 3, 64),
+            Err(Error::TrailingData)
+        );
+        assert_eq!(
+            decode(&[0b0101_0001, 0], 1, 3, 64),
+            Err(Error::TrailingData)
+        );
+    }
+
+    #[test]
+    fn zero_bytes_of_a_fitting_length_are_duplicates_of_zero() {
+        assert_eq!(decode(&[0; 25], 10, 19, 784_931), Ok(vec![0; 10]));
+    }
+
+    #[test]
+    #[should_panic(expected = "not sorted")]
+    fn unsorted_values_are_a_mistake_of_the_caller() {
+        encode_values(&[2, 1], 3);
+    }
+}

@@ -1,0 +1,226 @@
+//! Items to a filter, and questions to a filter about items.
+
+use crate::coder::{Error, decode, encode_values};
+use crate::hash::Profile;
+
+/// Scales a 64-bit hash down to `[0, f)`: the upper half of the 128-bit product. For `f = 0` it is 0.
+///
+/// Hashes in ascending order give values in ascending order, which is why it does not matter whether
+/// hashes are sorted before this step or values after it.
+pub fn map(h: u64, f: u64) -> u64 {
+    ((u128::from(h) * u128::from(f)) >> 64) as u64
+}
+
+/// The values of a filter of `items`, in ascending order: as many as there are items, duplicates and all.
+///
+/// # Panics
+///
+/// If `m` is 0, or `m` or the number of items does not fit in 32 bits.
+pub fn mapped_values<T: AsRef<[u8]>>(profile: Profile, items: &[T], m: u64) -> Vec<u64> {
+    let f = range(items.len() as u64, m);
+    let mut values: Vec<u64> = items
+        .iter()
+        .map(|item| map(profile.hash(item.as_ref()), f))
+        .collect();
+    values.sort_unstable();
+    values
+}
+
+/// Builds the filter of `items`, as bare bytes: `N` is the number of items and travels beside them.
+///
+/// Nothing is removed. The NUTs count duplicate items; whoever builds for BIP158 removes duplicate and
+/// empty items first.
+///
+/// # Panics
+///
+/// If `p` is above 32, `m` is 0, or `m` or the number of items does not fit in 32 bits.
+pub fn build<T: AsRef<[u8]>>(profile: Profile, items: &[T], p: u32, m: u64) -> Vec<u8> {
+    encode_values(&mapped_values(profile, items, m), p)
+}
+
+/// Whether one item may be in the filter; `false` is certain.
+///
+/// # Errors
+///
+/// Those of [`decode`]: a filter that is wrong anywhere gives no answer at all, and never "no".
+pub fn contains(
+    filter: &[u8],
+    n: u64,
+    p: u32,
+    m: u64,
+    profile: Profile,
+    target: &[u8],
+) -> Result<bool, Error> {
+    match_any(filter, n, p, m, profile, &[target])
+}
+
+/// Whether each of `targets` may be in the filter: one answer per position, in the order given.
+///
+/// Duplicate targets are each answered, and so are different targets with the same value. (The pseudocode
+/// in the NUTs loses one of two targets that share a value; this does not follow it there.)
+///
+/// # Errors
+///
+/// Those of [`decode`], also when `targets` is empty.
+pub fn matches<T: AsRef<[u8]>>(
+    filter: &[u8],
+    n: u64,
+    p: u32,
+    m: u64,
+    profile: Profile,
+    targets: &[T],
+) -> Result<Vec<bool>, Error> {
+    let values = decode(filter, n, p, m)?;
+    let f = range(n, m);
+    // Sorted, as `decode` promises. With n = 0 the target maps to 0 and there is no value to find.
+    let found = |target: &T| {
+        values
+            .binary_search(&map(profile.hash(target.as_ref()), f))
+            .is_ok()
+    };
+    Ok(targets.iter().map(found).collect())
+}
+
+/// Whether at least one of `targets` may be in the filter.
+///
+/// # Errors
+///
+/// Those of [`decode`], also when `targets` is empty.
+pub fn match_any<T: AsRef<[u8]>>(
+    filter: &[u8],
+    n: u64,
+    p: u32,
+    m: u64,
+    profile: Profile,
+    targets: &[T],
+) -> Result<bool, Error> {
+    Ok(matches(filter, n, p, m, profile, targets)?.contains(&true))
+}
+
+/// `F = n * m`, which fits once both factors are known to fit in 32 bits.
+fn range(n: u64, m: u64) -> u64 {
+    assert!(n < 1 << 32, "N = {n} does not fit in 32 bits");
+    assert!(
+        (1..1 << 32).contains(&m),
+        "M = {m} is not between 1 and 2^32 - 1"
+    );
+    n * m
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROFILES: [Profile; 3] = [
+        Profile::Nut25,
+        Profile::Nut23,
+        Profile::Bip158 {
+            k0: 0x0123_4567,
+            k1: 0x89ab_cdef,
+        },
+    ];
+
+    #[test]
+    fn four_zero_bytes_map_to_the_value_in_the_nut() {
+        let h = Profile::Nut25.hash(&[0; 4]);
+        assert_eq!(map(h, 784_931 * 1000), 108_500_230);
+    }
+
+    #[test]
+    fn map_covers_its_range_and_keeps_the_order() {
+        assert_eq!(map(u64::MAX, 0), 0);
+        assert_eq!(map(0, u64::MAX), 0);
+        assert_eq!(map(u64::MAX, u64::MAX), u64::MAX - 1);
+        assert_eq!(map(u64::MAX, 1), 0);
+        assert_eq!(map(1 << 63, 10), 5);
+        assert_eq!(map((1 << 63) - 1, 10), 4);
+    }
+
+    #[test]
+    fn every_member_matches_and_a_stranger_does_not() {
+        let members: Vec<Vec<u8>> = (0..50).map(|i| vec![i; usize::from(i)]).collect();
+        for profile in PROFILES {
+            let filter = build(profile, &members, 19, 784_931);
+            let answers = matches(&filter, 50, 19, 784_931, profile, &members).unwrap();
+            assert_eq!(answers, [true; 50], "{profile:?}");
+            assert_eq!(
+                contains(&filter, 50, 19, 784_931, profile, b"stranger"),
+                Ok(false),
+                "{profile:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_items_leaves_no_trace() {
+        let forward: Vec<[u8; 1]> = (0..100).map(|i| [i]).collect();
+        let backward: Vec<[u8; 1]> = (0..100).rev().map(|i| [i]).collect();
+        for profile in PROFILES {
+            assert_eq!(
+                build(profile, &forward, 10, 1024),
+                build(profile, &backward, 10, 1024)
+            );
+        }
+    }
+
+    #[test]
+    fn duplicate_members_and_duplicate_targets_all_count() {
+        let filter = build(Profile::Nut25, &["a", "a", "b", "a"], 19, 784_931);
+        let targets = ["a", "x", "a", "", "b", "x", "a"];
+        let answers = matches(&filter, 4, 19, 784_931, Profile::Nut25, &targets).unwrap();
+        assert_eq!(answers, [true, false, true, false, true, false, true]);
+    }
+
+    #[test]
+    fn different_targets_with_one_value_are_both_answered() {
+        // M = 1 and one item: every hash maps to 0.
+        let filter = build(Profile::Nut23, &["a"], 0, 1);
+        assert_eq!(
+            matches(&filter, 1, 0, 1, Profile::Nut23, &["a", "b", "c"]),
+            Ok(vec![true; 3])
+        );
+    }
+
+    #[test]
+    fn an_empty_filter_matches_nothing_and_an_empty_question_has_an_empty_answer() {
+        let nobody: [&[u8]; 0] = [];
+        assert_eq!(build(Profile::Nut25, &nobody, 19, 784_931), []);
+        assert_eq!(
+            contains(&[], 0, 19, 784_931, Profile::Nut25, &[]),
+            Ok(false)
+        );
+        assert_eq!(
+            matches(&[], 0, 19, 784_931, Profile::Nut25, &nobody),
+            Ok(vec![])
+        );
+        assert_eq!(
+            match_any(&[], 0, 19, 784_931, Profile::Nut25, &nobody),
+            Ok(false)
+        );
+    }
+
+    #[test]
+    fn an_empty_item_is_an_item() {
+        let filter = build(Profile::Nut23, &[&b""[..], b"a"], 19, 784_931);
+        assert_eq!(
+            contains(&filter, 2, 19, 784_931, Profile::Nut23, &[]),
+            Ok(true)
+        );
+    }
+
+    #[test]
+    fn a_broken_filter_never_answers() {
+        let mut filter = build(Profile::Nut25, &["a", "b"], 19, 784_931);
+        filter.push(0);
+        let nobody: [&[u8]; 0] = [];
+        assert!(matches(&filter, 2, 19, 784_931, Profile::Nut25, &nobody).is_err());
+        assert_eq!(
+            match_any(&filter, 2, 40, 784_931, Profile::Nut25, &["a"]),
+            Err(Error::BadParameter)
+        );
+        assert_eq!(
+            contains(&filter, 2, 19, 0, Profile::Nut25, b"a"),
+            Err(Error::BadParameter)
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! Basic block filters of Bitcoin (BIP158): the same code, with the count in front and a key per block.
+//!
+//! The profile is [`SipHash`] with P = 19 and M = 784931. A filter is serialised as CompactSize(N), then
+//! the coded set. Its contents are the scripts that a block creates and spends; each raw item counts
+//! once, unlike in the Cashu profiles.
+//!
+//! [`parse`] is stricter than Bitcoin Core in one point: Core does not look at the bits that pad the last
+//! byte, here they have to be zero. No filter that was made by the book is refused.
+
+use alloc::borrow::Cow;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::error::{BuildError, DecodeError, DecodeFault};
+use crate::filter::Filter;
+use crate::hash::SipHash;
+use crate::params::Params;
+use crate::sorted_hashes::SortedHashes;
+
+/// P and M of the basic filter type.
+pub const PARAMS: Params = Params::CASHU;
+
+/// The filter of `items`, equal ones counted once, under the key of a block.
+///
+/// # Errors
+///
+/// As [`SortedHashes::encode`].
+pub fn build<I: AsRef<[u8]>>(
+    hasher: SipHash,
+    items: impl IntoIterator<Item = I>,
+) -> Result<Filter<'static, SipHash>, BuildError> {
+    build_with(hasher, items, PARAMS)
+}
+
+/// [`build`] with other parameters than the basic filter's.
+///
+/// # Errors
+///
+/// As [`SortedHashes::encode`].
+pub fn build_with<I: AsRef<[u8]>>(
+    hasher: SipHash,
+    items: impl IntoIterator<Item = I>,
+    params: Params,
+) -> Result<Filter<'static, SipHash>, BuildError> {
+    let items: Vec<I> = items.into_iter().collect();
+    let distinct: BTreeSet<&[u8]> = items.iter().map(AsRef::as_ref).collect();
+    SortedHashes::from_items_with(hasher, distinct).encode(params)
+}
+
+/// The filter with its count in front, as it is stored and sent.
+#[must_use]
+pub fn serialize(filter: &Filter<'_, SipHash>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(5 + filter.bytes().len());
+    let n = filter.n();
+    match n {
+        0..=0xfc => bytes.push(n as u8),
+        0xfd..=0xffff => {
+            bytes.push(0xfd);
+            bytes.extend_from_slice(&(n as u16).to_le_bytes());
+        }
+        _ => {
+            bytes.push(0xfe);
+            bytes.extend_from_slice(&n.to_le_bytes());
+        }
+    }
+    bytes.extend_from_slice(filter.bytes());
+    bytes
+}
+
+/// Reads a serialised filter and validates it whole.
+///
+/// # Errors
+///
+/// A count that is cut short, longer than it needs to be, or 2^32 and more; then as [`Filter::parse`].
+pub fn parse<'a>(
+    hasher: SipHash,
+    serialized: impl Into<Cow<'a, [u8]>>,
+) -> Result<Filter<'a, SipHash>, DecodeError> {
+    parse_with(hasher, serialized, PARAMS)
+}
+
+/// [`parse`] with other parameters than the basic filter's.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub fn parse_with<'a>(
+    hasher: SipHash,
+    serialized: impl Into<Cow<'a, [u8]>>,
+    params: Params,
+) -> Result<Filter<'a, SipHash>, DecodeError> {
+    let serialized = serialized.into();
+    let (n, width) = compact_size(&serialized)?;
+    let coded = match serialized {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[width..]),
+        Cow::Owned(mut bytes) => {
+            bytes.drain(..width);
+            Cow::Owned(bytes)
+        }
+    };
+    Filter::parse_with(hasher, coded, n, params)
+}
+
+/// The number that `bytes` begin with, and how many bytes it takes: one for 0 to 252, else a byte that
+/// announces 2, 4 or 8 in little-endian order.
+fn compact_size(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
+    let cut = DecodeError(DecodeFault::CompactSizeCut {
+        len: bytes.len() as u64,
+    });
+    let (&first, rest) = bytes.split_first().ok_or(cut)?;
+    let (width, smallest) = match first {
+        0xfd => (2, 0xfd),
+        0xfe => (4, 0x1_0000),
+        0xff => (8, 0x1_0000_0000),
+        n => return Ok((u64::from(n), 1)),
+    };
+    let number = rest.get(..width).ok_or(cut)?;
+    let n = number
+        .iter()
+        .rev()
+        .fold(0, |n, &byte| n << 8 | u64::from(byte));
+    if n < smallest {
+        let width = width as u8 + 1;
+        return Err(DecodeError(DecodeFault::CompactSizeNotMinimal { n, width }));
+    }
+    Ok((n, width + 1))
+}
+
+#[cfg(feature = "bitcoin")]
+pub use block::{FilterHash, FilterHeader, block_filter, block_items, filter_hash, filter_header};
+
+#[cfg(feature = "bitcoin")]
+mod block {
+    use bitcoin::hashes::{Hash, sha256d};
+    use bitcoin::{Block, Script};
+
+    use super::{BuildError, Filter, SipHash, build, serialize};
+
+    pub use bitcoin::bip158::{FilterHash, FilterHeader};
+
+    /// What the basic filter of `block` contains: every script it creates, except empty ones and those
+    /// that begin with OP_RETURN, and every script it spends (`previous_scripts`, of all inputs but the
+    /// coinbase's, in any order), except empty ones. Not yet free of repeats: [`build`] sees to that.
+    pub fn block_items<'a, S: AsRef<Script> + 'a>(
+        block: &'a Block,
+        previous_scripts: &'a [S],
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let created = block
+            .txdata
+            .iter()
+            .flat_map(|transaction| &transaction.output)
+            .map(|output| output.script_pubkey.as_script())
+            .filter(|script| !script.is_op_return());
+        created
+            .chain(previous_scripts.iter().map(AsRef::as_ref))
+            .filter(|script| !script.is_empty())
+            .map(Script::as_bytes)
+    }
+
+    /// The basic filter of `block`, keyed with its hash.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`].
+    pub fn block_filter<S: AsRef<Script>>(
+        block: &Block,
+        previous_scripts: &[S],
+    ) -> Result<Filter<'static, SipHash>, BuildError> {
+        let hasher = SipHash::from_block_hash(block.block_hash().as_ref());
+        build(hasher, block_items(block, previous_scripts))
+    }
+
+    /// The double SHA-256 of the serialised filter.
+    #[must_use]
+    pub fn filter_hash(filter: &Filter<'_, SipHash>) -> FilterHash {
+        FilterHash::from_raw_hash(sha256d::Hash::hash(&serialize(filter)))
+    }
+
+    /// The header that commits to this filter and to all before it: the double SHA-256 of the filter
+    /// hash and the previous header.
+    #[must_use]
+    pub fn filter_header(filter: &Filter<'_, SipHash>, previous: &FilterHeader) -> FilterHeader {
+        filter_hash(filter).filter_header(previous)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use alloc::borrow::Cow;
+
+        #[test]
+        fn owned_and_borrowed_bytes_parse_alike() {
+            let hasher = SipHash::new(1, 2);
+            let made = build(hasher, [b"script", b"script"]).unwrap();
+            let bytes = serialize(&made);
+            let borrowed = super::super::parse(hasher, Cow::Borrowed(bytes.as_slice())).unwrap();
+            let owned = super::super::parse(hasher, bytes.clone()).unwrap();
+            assert_eq!((borrowed.n(), &borrowed), (1, &owned));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! [`BitReader`]: the buffer is refilled by a whole word and consumed by shifts.
+
+use super::MAX_BITS;
+
+/// Reads bits from a byte slice, most significant first.
+///
+/// ```
+/// use nutfilter::bits::BitReader;
+///
+/// let mut reader = BitReader::new(&[0xbe, 0x20]);
+/// assert_eq!(reader.read_bits(3), Some(5));
+/// assert_eq!(reader.read_unary(), Some(4));
+/// assert_eq!(reader.read_bits(4), Some(2));
+/// assert_eq!(reader.position(), 12);
+/// assert_eq!(reader.read_unary(), Some(0));
+/// assert_eq!(reader.read_bits(4), None); // only three are left
+/// ```
+#[derive(Clone, Debug)]
+pub struct BitReader<'a> {
+    bytes: &'a [u8],
+    /// The next byte that is not yet counted in `available`.
+    next: usize,
+    /// The coming bits, **inverted**, the first at the top. Inverted, because then a run of ones is a run
+    /// of zeros that leading_zeros counts as it stands, with no negation in the chain from one code to
+    /// the next. Below the `available` bits lie inverted bits of the stream too, or zeros: a refill may
+    /// or them in a second time without harm, and a count of zeros may run into them, so every count is
+    /// compared with `available`.
+    buffer: u64,
+    /// How many bits of `buffer` are valid, 0 to 64.
+    available: u32,
+}
+
+impl<'a> BitReader<'a> {
+    /// A reader at the first bit of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            next: 0,
+            buffer: 0,
+            available: 0,
+        }
+    }
+
+    /// A reader at bit `position`; a position beyond the end is the end.
+    #[must_use]
+    pub fn at(bytes: &'a [u8], position: u64) -> Self {
+        let next = usize::try_from(position / 8).map_or(bytes.len(), |byte| byte.min(bytes.len()));
+        let mut reader = Self {
+            next,
+            ..Self::new(bytes)
+        };
+        if next < bytes.len() {
+            reader.refill();
+            // At most 7 bits, and a refill in front of a byte has at least 8.
+            reader.consume((position % 8) as u32);
+        }
+        reader
+    }
+
+    /// The number of bits before the next one to be read.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.next as u64 * 8 - u64::from(self.available)
+    }
+
+    /// The number of bits that are left.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        (self.bytes.len() - self.next) as u64 * 8 + u64::from(self.available)
+    }
+
+    /// The next `count` bits as a number, or nothing (and no bit consumed) where fewer are left.
+    ///
+    /// # Panics
+    ///
+    /// Where `count` is above [`MAX_BITS`].
+    #[inline]
+    pub fn read_bits(&mut self, count: u32) -> Option<u64> {
+        assert!(count <= MAX_BITS, "{count} bits in one read");
+        if self.available < count {
+            self.refill();
+            if self.available < count {
+                return None;
+            }
+        }
+        // In two steps, because a shift by 64 (count = 0) would not be one.
+        let bits = !self.buffer >> 1 >> (63 - count);
+        self.consume(count);
+        Some(bits)
+    }
+
+    /// The length of the run of ones up to the next zero-bit, which is consumed too; nothing, with all
+    /// bits consumed, where the bits end first.
+    #[inline]
+    pub fn read_unary(&mut self) -> Option<u64> {
+        self.read_unary_to_end().ok()
+    }
+
+    /// Like [`BitReader::read_unary`]; where the bits end first, how many ones there were.
+    #[inline]
+    pub(crate) fn read_unary_to_end(&mut self) -> Result<u64, u64> {
+        let mut run = 0;
+        loop {
+            let ones = self.buffer.leading_zeros();
+            if ones < self.available {
+                self.consume(ones);
+                self.consume(1);
+                return Ok(run + u64::from(ones));
+            }
+            run += u64::from(self.available);
+            self.buffer = 0;
+            self.available = 0;
+            self.refill();
+            if self.available == 0 {
+                return Err(run);
+            }
+        }
+    }
+
+    /// Fills the buffer to at least [`MAX_BITS`] bits, or with all that are left.
+    #[inline]
+    pub(crate) fn refill(&mut self) {
+        if self.refill_by_word() {
+            return;
+        }
+        while self.available <= MAX_BITS && self.next < self.bytes.len() {
+            // The shift is 0 to 56.
+            self.buffer |= u64::from(!self.bytes[self.next]) << (56 - self.available);
+            self.available += 8;
+            self.next += 1;
+        }
+    }
+
+    /// Fills the buffer to at least [`MAX_BITS`] bits with one load and no branch on its state; false,
+    /// with nothing done, within 8 bytes of the end.
+    #[inline(always)]
+    pub(crate) fn refill_by_word(&mut self) -> bool {
+        let Some(word) = self
+            .bytes
+            .get(self.next..)
+            .and_then(|rest| rest.first_chunk::<8>())
+        else {
+            return false;
+        };
+        // `available` is at most 63: only the refill byte by byte makes it 64, and once that one is
+        // needed there are never 8 bytes left again.
+        debug_assert!(self.available < 64);
+        self.buffer |= !u64::from_be_bytes(*word) >> self.available;
+        self.next += ((63 - self.available) >> 3) as usize;
+        self.available |= 56;
+        true
+    }
+
+    /// The buffer (see its field) and how many of its bits are valid.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> (u64, u32) {
+        (self.buffer, self.available)
+    }
+
+    /// Drops `count` valid bits: at most `available`, and at most 63.
+    #[inline(always)]
+    pub(crate) fn consume(&mut self, count: u32) {
+        debug_assert!(count <= self.available && count < 64);
+        self.buffer <<= count;
+        self.available -= count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    fn bit(bytes: &[u8], position: usize) -> u64 {
+        u64::from(bytes[position / 8] >> (7 - position % 8) & 1)
+    }
+
+    #[test]
+    fn bits_are_those_of_the_bytes_at_every_offset_and_width() {
+        let bytes: Vec<u8> = (0..40_u32).map(|i| (i * 97 % 251) as u8).collect();
+        let total = bytes.len() * 8;
+        for offset in 0..=total {
+            for width in 0..=MAX_BITS {
+                let mut reader = BitReader::at(&bytes, offset as u64);
+                assert_eq!(reader.position(), offset as u64);
+                assert_eq!(reader.remaining(), (total - offset) as u64);
+                let end = offset + width as usize;
+                let expected = (end <= total)
+                    .then(|| (offset..end).fold(0, |value, at| value << 1 | bit(&bytes, at)));
+                assert_eq!(
+                    reader.read_bits(width),
+                    expected,
+                    "{width} bits at bit {offset}"
+                );
+                let consumed = expected.map_or(0, |_| u64::from(width));
+                assert_eq!(reader.position(), offset as u64 + consumed);
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_every_length_are_counted_at_every_offset() {
+        for offset in 0..16 {
+            for run in 0..200_usize {
+                let zero_at = offset + run;
+                let mut bytes = vec![0xff; zero_at / 8 + 1];
+                bytes[zero_at / 8] &= !(0x80 >> (zero_at % 8));
+                let mut reader = BitReader::at(&bytes, offset as u64);
+                assert_eq!(reader.read_unary(), Some(run as u64), "at bit {offset}");
+                assert_eq!(reader.position(), zero_at as u64 + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_without_an_end_is_none_and_tells_its_length() {
+        for len in 0..20 {
+            let bytes = vec![0xff; len];
+            let mut reader = BitReader::new(&bytes);
+            assert_eq!(reader.read_unary_to_end(), Err(len as u64 * 8));
+            assert_eq!(reader.remaining(), 0);
+            assert_eq!(reader.read_unary(), None);
+        }
+    }
+
+    #[test]
+    fn a_position_beyond_the_end_is_the_end() {
+        for position in [24, 25, 1 << 40, u64::MAX] {
+            let mut reader = BitReader::at(&[1, 2, 3], position);
+            assert_eq!((reader.position(), reader.remaining()), (24, 0));
+            assert_eq!(reader.read_bits(1), None);
+            assert_eq!(reader.read_bits(0), Some(0));
+        }
+    }
+}

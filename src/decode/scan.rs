@@ -1,0 +1,198 @@
+//! [`Scanner`]: serial decoding, with validation in the same pass.
+
+use crate::bits::BitReader;
+use crate::error::{DecodeError, DecodeFault};
+use crate::params::Params;
+use crate::rice::{self, Unreadable};
+
+/// Decodes the values of a filter in order, checking each.
+///
+/// The values given so far are below F and do not decrease, whatever the bytes are.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanner<'a> {
+    reader: BitReader<'a>,
+    bits: u64,
+    p: u32,
+    n: u32,
+    /// How many items were read.
+    item: u32,
+    /// The value of the last item read, 0 before the first.
+    value: u64,
+    /// The largest value that is allowed: F - 1.
+    largest: u64,
+    /// The bit position where the items end, where that is known: a scan that began in the middle cannot
+    /// count them.
+    end: u64,
+}
+
+impl<'a> Scanner<'a> {
+    /// A scanner at the first item of a filter of `n` items.
+    pub(crate) fn new(bytes: &'a [u8], n: u32, params: Params) -> Self {
+        Self {
+            reader: BitReader::new(bytes),
+            bits: bytes.len() as u64 * 8,
+            p: params.p(),
+            n,
+            item: 0,
+            value: 0,
+            // With no items F is 0, and nothing will be compared with this.
+            largest: params.range(n).saturating_sub(1),
+            end: u64::MAX,
+        }
+    }
+
+    /// A scanner in the middle: at bit `position`, after an item of value `base`, in a filter whose items
+    /// end at bit `end`.
+    ///
+    /// Which item comes next is not known there, so this scan ends by position and not by count.
+    pub(crate) fn resume(
+        bytes: &'a [u8],
+        range: u64,
+        p: u32,
+        (position, base): (u64, u64),
+        end: u64,
+    ) -> Self {
+        let largest = range.saturating_sub(1);
+        Self {
+            reader: BitReader::at(bytes, position),
+            bits: bytes.len() as u64 * 8,
+            p,
+            n: u32::MAX,
+            item: 0,
+            value: base.min(largest),
+            largest,
+            end,
+        }
+    }
+
+    /// The bit position of the next item.
+    pub(crate) fn position(&self) -> u64 {
+        self.reader.position()
+    }
+
+    /// The value of the last item read, 0 before the first.
+    pub(crate) fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// How many items are still to come.
+    pub(crate) fn remaining(&self) -> u32 {
+        self.n - self.item
+    }
+
+    /// The next value, or nothing after the last item.
+    ///
+    /// # Errors
+    ///
+    /// Too short or out of range; every later call gives the same error again.
+    #[inline]
+    pub(crate) fn next_value(&mut self) -> Result<Option<u64>, DecodeError> {
+        if self.item == self.n || self.reader.position() >= self.end {
+            return Ok(None);
+        }
+        let room = self.largest - self.value;
+        let mut reader = self.reader.clone();
+        let delta = match rice::read(&mut reader, self.p, self.largest >> self.p) {
+            Ok(delta) if delta <= room => delta,
+            Ok(_) => return Err(self.fault(Unreadable::QuotientTooLarge)),
+            Err(reason) => return Err(self.fault(reason)),
+        };
+        self.reader = reader;
+        self.item += 1;
+        self.value += delta;
+        Ok(Some(self.value))
+    }
+
+    /// Fills `out` with the coming values and gives how many those are: all of `out`, or what is left,
+    /// and 0 only at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scanner::next_value`]. The values before the bad item are in `out`, but not counted.
+    #[inline]
+    pub(crate) fn fill(&mut self, out: &mut [u64]) -> Result<usize, DecodeError> {
+        let count = out.len().min(self.remaining() as usize);
+        let mut filled = 0;
+        while filled < count {
+            filled += self.fill_by_pairs(&mut out[filled..count]);
+            if filled < count {
+                // One code that is long, near the end of the bytes, or bad: take it with care.
+                let Some(value) = self.next_value()? else {
+                    break;
+                };
+                out[filled] = value;
+                filled += 1;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The inner loop: two codes a refill, as long as both are short and right.
+    ///
+    /// It never reads a bit of the last byte (a word refill keeps back the last byte that it loads), so
+    /// it cannot take padding for items where the end is known by position.
+    #[inline]
+    fn fill_by_pairs(&mut self, out: &mut [u64]) -> usize {
+        let p = self.p;
+        // In registers for the loop, not behind a reference.
+        let mut reader = self.reader.clone();
+        let mut value = self.value;
+        let mut filled = 0;
+        let (pairs, _) = out.as_chunks_mut::<2>();
+        for pair in pairs {
+            if !reader.refill_by_word() {
+                break;
+            }
+            let (buffer, available) = reader.peek();
+            let (first, second, bits) = rice::read_pair(buffer, p);
+            // Each difference is below 2^6 * 2^32, so the sum does not overflow. One comparison of sums
+            // stands for both values, because neither difference is negative.
+            if bits > available || first + second > self.largest - value {
+                break;
+            }
+            reader.consume(bits);
+            pair[0] = value + first;
+            value = pair[0] + second;
+            pair[1] = value;
+            filled += 2;
+        }
+        self.reader = reader;
+        self.value = value;
+        self.item += filled as u32;
+        filled
+    }
+
+    /// Decodes what is left, for the sake of its faults, and checks that the last item ends in the last
+    /// byte and that zeros fill that byte up. Gives the bit position where the items end.
+    ///
+    /// # Errors
+    ///
+    /// Too short, out of range, trailing data, padding.
+    pub(crate) fn finish(mut self) -> Result<u64, DecodeError> {
+        let mut block = [0; super::BLOCK];
+        while self.fill(&mut block)? > 0 {}
+        let (n, bits, end_bit) = (self.n, self.bits, self.reader.position());
+        let padding = bits - end_bit;
+        if padding >= 8 {
+            return Err(DecodeError(DecodeFault::TrailingData { n, end_bit, bits }));
+        }
+        if self.reader.read_bits(padding as u32) != Some(0) {
+            return Err(DecodeError(DecodeFault::Padding { n, end_bit }));
+        }
+        Ok(end_bit)
+    }
+
+    #[cold]
+    fn fault(&self, reason: Unreadable) -> DecodeError {
+        let (item, n, bits) = (self.item, self.n, self.bits);
+        DecodeError(match reason {
+            Unreadable::RunCut => DecodeFault::RunCut { item, n, bits },
+            Unreadable::RemainderCut => DecodeFault::RemainderCut { item, n, bits },
+            Unreadable::QuotientTooLarge => DecodeFault::OutOfRange {
+                item,
+                // At most 2^64 - 2^33 + 1: the largest value is F - 1.
+                range: self.largest + 1,
+            },
+        })
+    }
+}

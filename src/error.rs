@@ -1,0 +1,260 @@
+//! What can be wrong with parameters, with bytes, and with a set that is to be built.
+//!
+//! Every error carries the numbers that a reader needs to find the fault. The kinds are private, so that
+//! a new detail is no breaking change; [`DecodeError::kind`] names the class of a decoding error, which
+//! is part of the contract (the tests hold every decoder to the same class).
+
+use core::error::Error;
+use core::fmt;
+
+/// Parameters outside the limits of the format.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ParamsError(pub(crate) ParamsFault);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ParamsFault {
+    RemainderBits { p: u64 },
+    InverseRate { m: u64 },
+    Rate { rate: f64 },
+}
+
+impl fmt::Display for ParamsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ParamsFault::RemainderBits { p } => {
+                write!(f, "P is {p}, and the format allows 0 to 32 remainder bits")
+            }
+            ParamsFault::InverseRate { m } => {
+                write!(f, "M is {m}, and the format allows 1 to {}", u32::MAX)
+            }
+            ParamsFault::Rate { rate } => write!(
+                f,
+                "a false-positive rate of {rate} is not between 1/{} and 1",
+                u32::MAX
+            ),
+        }
+    }
+}
+
+impl Error for ParamsError {}
+
+/// Bytes that are not the filter they are said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError(pub(crate) DecodeFault);
+
+/// The class of a [`DecodeError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DecodeErrorKind {
+    /// A declared number is outside the limits of the format.
+    BadParameter,
+    /// The bits end before the last item does, or are too few for the declared number of items.
+    TooShort,
+    /// More bytes than any filter of so many items can have.
+    TooLong,
+    /// An item lies at or beyond F = N * M.
+    OutOfRange,
+    /// Whole bytes are left after the last item.
+    TrailingData,
+    /// The bits that fill up the last byte are not all zero.
+    Padding,
+    /// A number is written in more bytes than it needs.
+    NonCanonical,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DecodeFault {
+    ItemCount { n: u64 },
+    TooFewBytes { n: u32, len: u64, min: u64 },
+    TooManyBytes { n: u32, len: u64, max: u64 },
+    RunCut { item: u32, n: u32, bits: u64 },
+    RemainderCut { item: u32, n: u32, bits: u64 },
+    OutOfRange { item: u32, range: u64 },
+    TrailingData { n: u32, end_bit: u64, bits: u64 },
+    Padding { n: u32, end_bit: u64 },
+    CompactSizeCut { len: u64 },
+    CompactSizeNotMinimal { n: u64, width: u8 },
+}
+
+impl DecodeError {
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> DecodeErrorKind {
+        match self.0 {
+            DecodeFault::ItemCount { .. } => DecodeErrorKind::BadParameter,
+            DecodeFault::TooFewBytes { .. }
+            | DecodeFault::RunCut { .. }
+            | DecodeFault::RemainderCut { .. }
+            | DecodeFault::CompactSizeCut { .. } => DecodeErrorKind::TooShort,
+            DecodeFault::TooManyBytes { .. } => DecodeErrorKind::TooLong,
+            DecodeFault::OutOfRange { .. } => DecodeErrorKind::OutOfRange,
+            DecodeFault::TrailingData { .. } => DecodeErrorKind::TrailingData,
+            DecodeFault::Padding { .. } => DecodeErrorKind::Padding,
+            DecodeFault::CompactSizeNotMinimal { .. } => DecodeErrorKind::NonCanonical,
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            DecodeFault::ItemCount { n } => {
+                write!(
+                    f,
+                    "filter declares {n} items, and the format allows {}",
+                    u32::MAX
+                )
+            }
+            DecodeFault::TooFewBytes { n, len, min } => {
+                write!(
+                    f,
+                    "filter declares {n} items, which take at least {min} bytes, and has {len}"
+                )
+            }
+            DecodeFault::TooManyBytes { n, len, max } => {
+                write!(
+                    f,
+                    "filter declares {n} items, which take at most {max} bytes, and has {len}"
+                )
+            }
+            DecodeFault::RunCut { item, n, bits } => write!(
+                f,
+                "filter declares {n} items, but its {bits} bits end within the unary run of item {item}"
+            ),
+            DecodeFault::RemainderCut { item, n, bits } => write!(
+                f,
+                "filter declares {n} items, but its {bits} bits end within the remainder of item {item}"
+            ),
+            DecodeFault::OutOfRange { item, range } => {
+                write!(f, "item {item} lies beyond the range of {range} values")
+            }
+            DecodeFault::TrailingData { n, end_bit, bits } => write!(
+                f,
+                "filter declares {n} items, which end at bit {end_bit}, but goes on to bit {bits}"
+            ),
+            DecodeFault::Padding { n, end_bit } => write!(
+                f,
+                "the bits that pad the last byte are not zero (the {n} items end at bit {end_bit})"
+            ),
+            DecodeFault::CompactSizeCut { len } => {
+                write!(
+                    f,
+                    "the number of items is cut short: {len} bytes are not enough for it"
+                )
+            }
+            DecodeFault::CompactSizeNotMinimal { n, width } => write!(
+                f,
+                "the number of items, {n}, is written in {width} bytes, more than it needs"
+            ),
+        }
+    }
+}
+
+impl Error for DecodeError {}
+
+/// A set of which no filter can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuildError(pub(crate) BuildFault);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuildFault {
+    TooManyItems { n: u64 },
+    TooManyBits { n: u32, bits: u128 },
+    OutOfMemory { bytes: u64 },
+    HasherDiffers,
+    RecordLength { len: u64, record_bytes: u64 },
+    Unsorted { item: u64 },
+    ValueOutOfRange { item: u64, value: u64, range: u64 },
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            BuildFault::TooManyItems { n } => {
+                write!(f, "{n} items are more than one filter holds ({})", u32::MAX)
+            }
+            BuildFault::TooManyBits { n, bits } => write!(
+                f,
+                "the filter of these {n} items would take {bits} bits, more than memory can address"
+            ),
+            BuildFault::OutOfMemory { bytes } => {
+                write!(f, "no memory for a filter of {bytes} bytes")
+            }
+            BuildFault::HasherDiffers => {
+                write!(
+                    f,
+                    "the two sets were hashed with different keys, so they cannot be merged"
+                )
+            }
+            BuildFault::RecordLength { len, record_bytes } => write!(
+                f,
+                "{len} bytes are not a whole number of records of {record_bytes} bytes"
+            ),
+            BuildFault::Unsorted { item } => {
+                write!(f, "value {item} is smaller than the one before it")
+            }
+            BuildFault::ValueOutOfRange { item, value, range } => write!(
+                f,
+                "value {item} is {value}, at or beyond the range of {range} values"
+            ),
+        }
+    }
+}
+
+impl Error for BuildError {}
+
+/// A seek index that does not belong to the filter, or is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeekIndexError(pub(crate) SeekIndexFault);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SeekIndexFault {
+    TooShort { len: u64, needed: u64 },
+    Magic,
+    Version { version: u32 },
+    Length { len: u64, entries: u64 },
+    Checksum { stored: u64, computed: u64 },
+    Entry { entry: u64 },
+    OtherFilter,
+}
+
+impl fmt::Display for SeekIndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SeekIndexFault::TooShort { len, needed } => {
+                write!(
+                    f,
+                    "a seek index takes at least {needed} bytes, and this one has {len}"
+                )
+            }
+            SeekIndexFault::Magic => write!(f, "these bytes are not a seek index"),
+            SeekIndexFault::Version { version } => {
+                write!(
+                    f,
+                    "seek index of version {version}, which this build does not know"
+                )
+            }
+            SeekIndexFault::Length { len, entries } => {
+                write!(
+                    f,
+                    "a seek index of {entries} entries does not take {len} bytes"
+                )
+            }
+            SeekIndexFault::Checksum { stored, computed } => write!(
+                f,
+                "seek index is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
+            ),
+            SeekIndexFault::Entry { entry } => {
+                write!(
+                    f,
+                    "seek index entry {entry} points outside the filter or backwards"
+                )
+            }
+            SeekIndexFault::OtherFilter => {
+                write!(f, "seek index was made for another filter")
+            }
+        }
+    }
+}
+
+impl Error for SeekIndexError {}

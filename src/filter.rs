@@ -1,0 +1,467 @@
+//! [`Filter`]: bytes that are known to be a filter, and the questions one can ask of it.
+//!
+//! Bytes from somebody else pass two gates. [`AdmittedFilter`] has passed the first, O(1): their length
+//! is possible for N, P and M. [`Filter`] has passed the second, one decoding pass: every item is in
+//! range and the bytes end where the items do. Whoever holds a `Filter` therefore gets answers and no
+//! errors.
+
+use alloc::borrow::Cow;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::iter::FusedIterator;
+
+use crate::arch::Level;
+use crate::decode::{BLOCK, Scanner};
+use crate::encode::{self, Encoded};
+use crate::error::{BuildError, DecodeError, SeekIndexError};
+use crate::hash::{ItemHash, Nut25, Unhashed, map_all_to_range, map_to_range};
+use crate::matching::{Targets, visit_matches};
+use crate::params::Params;
+use crate::seek_index::{IndexedFilter, SeekIndex};
+
+/// A validated filter over borrowed or owned bytes.
+///
+/// "Not contained" is certain; "contained" is wrong for one stranger in M.
+///
+/// ```
+/// use nutfilter::{Filter, Nut25, Params, SortedHashes};
+///
+/// let notes = [[2_u8; 33], [3; 33]];
+/// let made = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
+///
+/// // What a wallet receives: bytes, and the numbers that came with them.
+/// let filter = Filter::<Nut25>::parse(made.bytes(), 2, Params::default())?;
+/// assert_eq!(filter.matches(&[[3; 33], [4; 33]]), [true, false]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter<'a, H = Nut25> {
+    admitted: AdmittedFilter<'a, H>,
+    /// The bit position where the last item ends.
+    end: u64,
+}
+
+/// Bytes whose length is possible for their N, P and M, and of which nothing else is known.
+///
+/// Made by [`Filter::admit`]. Use it where the filter is asked one batch of questions and dropped: then
+/// validation and matching share one pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmittedFilter<'a, H = Nut25> {
+    bytes: Cow<'a, [u8]>,
+    n: u32,
+    params: Params,
+    hasher: H,
+}
+
+impl<'a, H: Default> Filter<'a, H> {
+    /// The filter of `n` items in `bytes`, checked from the first bit to the last.
+    ///
+    /// # Errors
+    ///
+    /// Every class of [`DecodeErrorKind`](crate::DecodeErrorKind) except non-canonical.
+    ///
+    /// # Cost
+    ///
+    /// The admission bound in O(1), then one decoding pass. Borrowed bytes stay borrowed; nothing is
+    /// allocated.
+    pub fn parse(
+        bytes: impl Into<Cow<'a, [u8]>>,
+        n: u64,
+        params: Params,
+    ) -> Result<Self, DecodeError> {
+        Self::parse_with(H::default(), bytes, n, params)
+    }
+
+    /// The admission bound alone: see [`Params::admit`].
+    ///
+    /// # Errors
+    ///
+    /// Bad parameter, too short, too long.
+    pub fn admit(
+        bytes: impl Into<Cow<'a, [u8]>>,
+        n: u64,
+        params: Params,
+    ) -> Result<AdmittedFilter<'a, H>, DecodeError> {
+        Self::admit_with(H::default(), bytes, n, params)
+    }
+}
+
+impl Filter<'static, Unhashed> {
+    /// The filter of values that the caller has mapped: sorted, equal ones allowed, each below N * M.
+    ///
+    /// # Errors
+    ///
+    /// A value that is smaller than the one before or not below N * M, more than 2^32 - 1 values, or no
+    /// memory for the filter.
+    pub fn from_values(values: &[u64], params: Params) -> Result<Self, BuildError> {
+        let encoded = encode::encode_values(values, params)?;
+        Ok(Self::encoded(encoded, params, Unhashed))
+    }
+}
+
+impl<'a, H> Filter<'a, H> {
+    /// [`Filter::parse`] with a hasher that has a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Filter::parse`].
+    pub fn parse_with(
+        hasher: H,
+        bytes: impl Into<Cow<'a, [u8]>>,
+        n: u64,
+        params: Params,
+    ) -> Result<Self, DecodeError> {
+        Self::admit_with(hasher, bytes, n, params)?.validate()
+    }
+
+    /// [`Filter::admit`] with a hasher that has a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Filter::admit`].
+    pub fn admit_with(
+        hasher: H,
+        bytes: impl Into<Cow<'a, [u8]>>,
+        n: u64,
+        params: Params,
+    ) -> Result<AdmittedFilter<'a, H>, DecodeError> {
+        let bytes = bytes.into();
+        let n = params.admit(n, bytes.len() as u64)?;
+        Ok(AdmittedFilter {
+            bytes,
+            n,
+            params,
+            hasher,
+        })
+    }
+
+    /// What the encoder made needs no check.
+    pub(crate) fn encoded(Encoded { bytes, n, end }: Encoded, params: Params, hasher: H) -> Self {
+        let admitted = AdmittedFilter {
+            bytes: Cow::Owned(bytes),
+            n,
+            params,
+            hasher,
+        };
+        Self { admitted, end }
+    }
+
+    /// N: the number of items, equal ones counted each.
+    #[must_use]
+    pub fn n(&self) -> u32 {
+        self.admitted.n
+    }
+
+    /// The parameters that the filter was made with.
+    #[must_use]
+    pub fn params(&self) -> Params {
+        self.admitted.params
+    }
+
+    /// F = N * M: all values are below it.
+    #[must_use]
+    pub fn range(&self) -> u64 {
+        self.params().range(self.n())
+    }
+
+    /// The hasher that questions are asked with.
+    #[must_use]
+    pub fn hasher(&self) -> &H {
+        &self.admitted.hasher
+    }
+
+    /// The coded set.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.admitted.bytes
+    }
+
+    /// The coded set, copied only where it was borrowed.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.admitted.bytes.into_owned()
+    }
+
+    /// The same filter with bytes of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Filter<'static, H> {
+        let AdmittedFilter {
+            bytes,
+            n,
+            params,
+            hasher,
+        } = self.admitted;
+        Filter {
+            admitted: AdmittedFilter {
+                bytes: Cow::Owned(bytes.into_owned()),
+                n,
+                params,
+                hasher,
+            },
+            end: self.end,
+        }
+    }
+
+    /// The same filter asked with another hasher: to find out which one it was made with.
+    #[must_use]
+    pub fn with_hasher<G>(&self, hasher: G) -> Filter<'_, G> {
+        Filter {
+            admitted: AdmittedFilter {
+                bytes: Cow::Borrowed(self.bytes()),
+                n: self.n(),
+                params: self.params(),
+                hasher,
+            },
+            end: self.end,
+        }
+    }
+
+    /// The mapped values in order, equal ones each.
+    #[must_use]
+    pub fn values(&self) -> Values<'_> {
+        Values {
+            scanner: self.scanner(),
+            block: [0; BLOCK],
+            given: 0,
+            filled: 0,
+        }
+    }
+
+    /// Whether a mapped value is in the set.
+    ///
+    /// # Cost
+    ///
+    /// Decodes up to the value; [`Filter::with_index`] makes it a fraction of a microsecond.
+    #[must_use]
+    pub fn contains_value(&self, value: u64) -> bool {
+        self.any_of(&Targets::new([value]))
+    }
+
+    /// For each mapped value whether it is in the set, in the order given.
+    ///
+    /// # Cost
+    ///
+    /// Sorts the values, then decodes once, up to the largest.
+    #[must_use]
+    pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
+        let mut found = vec![false; values.len()];
+        let targets = Targets::new(values.iter().copied());
+        let scanned = visit_matches(&mut self.scanner(), &targets, |position| {
+            found[position] = true;
+            true
+        });
+        scanned.expect(VALIDATED);
+        found
+    }
+
+    /// The filter with an index that was built for it.
+    ///
+    /// # Errors
+    ///
+    /// Where the index was built for another filter.
+    ///
+    /// # Cost
+    ///
+    /// One pass over the bytes to tell, at about 6 bytes a nanosecond: do it once, then ask often.
+    pub fn with_index<'f>(
+        &'f self,
+        index: &'f SeekIndex,
+    ) -> Result<IndexedFilter<'f, H>, SeekIndexError> {
+        IndexedFilter::new(self, index)
+    }
+
+    pub(crate) fn scanner(&self) -> Scanner<'_> {
+        self.admitted.scanner()
+    }
+
+    /// The bit position where the last item ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn any_of(&self, targets: &Targets) -> bool {
+        let mut any = false;
+        let scanned = visit_matches(&mut self.scanner(), targets, |_| {
+            any = true;
+            false
+        });
+        scanned.expect(VALIDATED);
+        any
+    }
+}
+
+/// Why decoding a [`Filter`] cannot fail.
+const VALIDATED: &str = "the bytes of a filter were validated when it was made";
+
+impl<H: ItemHash> Filter<'_, H> {
+    /// Whether `item` may be in the set: never false for a member, true for one stranger in M.
+    ///
+    /// # Cost
+    ///
+    /// As [`Filter::contains_value`].
+    #[must_use]
+    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
+        self.contains_value(map_to_range(
+            self.hasher().hash(item.as_ref()),
+            self.range(),
+        ))
+    }
+
+    /// For each item whether it may be in the set: one answer for each position, whether or not items
+    /// are equal or collide.
+    ///
+    /// # Cost
+    ///
+    /// As [`Filter::matches_values`].
+    #[must_use]
+    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
+        self.matches_values(&map_items(self.hasher(), items, self.range()))
+    }
+
+    /// Whether any of `items` may be in the set.
+    ///
+    /// # Cost
+    ///
+    /// As [`Filter::matches`], but it ends with the first match.
+    #[must_use]
+    pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
+        let values = map_items(self.hasher(), items, self.range());
+        self.any_of(&Targets::new(values))
+    }
+}
+
+impl<'a, H> AdmittedFilter<'a, H> {
+    /// N, as declared.
+    #[must_use]
+    pub fn n(&self) -> u32 {
+        self.n
+    }
+
+    /// The parameters, as declared.
+    #[must_use]
+    pub fn params(&self) -> Params {
+        self.params
+    }
+
+    /// The bytes, not yet validated.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Checks the bytes from the first bit to the last.
+    ///
+    /// # Errors
+    ///
+    /// Too short, out of range, trailing data, padding.
+    ///
+    /// # Cost
+    ///
+    /// One decoding pass; nothing is allocated.
+    pub fn validate(self) -> Result<Filter<'a, H>, DecodeError> {
+        let end = self.scanner().finish()?;
+        Ok(Filter {
+            admitted: self,
+            end,
+        })
+    }
+
+    /// For each mapped value whether it is in the set, in the order given; the whole filter is validated
+    /// in the same pass.
+    ///
+    /// # Errors
+    ///
+    /// As [`AdmittedFilter::validate`].
+    pub fn matches_values(&self, values: &[u64]) -> Result<Vec<bool>, DecodeError> {
+        let mut found = vec![false; values.len()];
+        let targets = Targets::new(values.iter().copied());
+        let mut scanner = self.scanner();
+        visit_matches(&mut scanner, &targets, |position| {
+            found[position] = true;
+            true
+        })?;
+        scanner.finish()?;
+        Ok(found)
+    }
+
+    fn scanner(&self) -> Scanner<'_> {
+        Scanner::new(&self.bytes, self.n, self.params)
+    }
+}
+
+impl<H: ItemHash> AdmittedFilter<'_, H> {
+    /// For each item whether it may be in the set; the whole filter is validated in the same pass.
+    ///
+    /// # Errors
+    ///
+    /// As [`AdmittedFilter::validate`]: a filter that is wrong anywhere answers nothing.
+    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<bool>, DecodeError> {
+        let range = self.params.range(self.n);
+        self.matches_values(&map_items(&self.hasher, items, range))
+    }
+}
+
+/// The mapped values of `items`, in their order.
+pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
+    hasher: &H,
+    items: &[I],
+    range: u64,
+) -> Vec<u64> {
+    let mut values = Vec::with_capacity(items.len());
+    hasher.hash_items(Level::detect(), items, &mut values);
+    map_all_to_range(&mut values, range);
+    values
+}
+
+/// The values of a [`Filter`], never decreasing; made by [`Filter::values`].
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    scanner: Scanner<'a>,
+    /// Decoded ahead; those from `given` to `filled` are still to come.
+    block: [u64; BLOCK],
+    given: usize,
+    filled: usize,
+}
+
+impl Values<'_> {
+    fn remaining(&self) -> u64 {
+        (self.filled - self.given) as u64 + u64::from(self.scanner.remaining())
+    }
+}
+
+impl Iterator for Values<'_> {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        if self.given == self.filled {
+            self.filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
+            self.given = 0;
+        }
+        let value = *self.block[..self.filled].get(self.given)?;
+        self.given += 1;
+        Some(value)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let remaining = usize::try_from(self.remaining());
+        (remaining.unwrap_or(usize::MAX), remaining.ok())
+    }
+
+    fn fold<B, F: FnMut(B, u64) -> B>(mut self, init: B, mut f: F) -> B {
+        let mut folded = init;
+        loop {
+            folded = self.block[self.given..self.filled]
+                .iter()
+                .fold(folded, |folded, &value| f(folded, value));
+            self.given = 0;
+            self.filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
+            if self.filled == 0 {
+                return folded;
+            }
+        }
+    }
+}
+
+impl ExactSizeIterator for Values<'_> {}
+impl FusedIterator for Values<'_> {}

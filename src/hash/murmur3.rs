@@ -1,0 +1,161 @@
+//! Murmur3 by Austin Appleby: the 32-bit variant and the 128-bit one for 64-bit machines.
+//!
+//! Both take blocks (4 bytes; 16 bytes), scramble each one on its own, fold it into a running state, and
+//! finish with an avalanche over state and length. The length enters modulo 2^32 (2^64), as everywhere.
+//!
+//! Neither has a key: equal hashes can be made at will, so nothing that is built on them may rely on
+//! hashes being different or evenly spread.
+
+use super::POINT_BYTES;
+
+/// NUT-25: the upper half is the hash with seed 0, the lower half the hash seeded with the upper.
+#[inline]
+pub(super) fn nut25(item: &[u8]) -> u64 {
+    let upper = x86_32(item, 0);
+    join(upper, x86_32(item, upper))
+}
+
+/// [`nut25`] of 33 bytes.
+///
+/// The scrambling of a block does not depend on the seed, so both hashes share it: 18 of the 36
+/// multiplications before the finish.
+#[inline]
+pub(super) fn nut25_point(item: &[u8; POINT_BYTES]) -> u64 {
+    let (blocks, _) = item.as_chunks::<4>();
+    let mut scrambled = [0; POINT_BYTES / 4];
+    for (slot, block) in scrambled.iter_mut().zip(blocks) {
+        *slot = scramble_32(u32::from_le_bytes(*block));
+    }
+    let tail = scramble_32(u32::from(item[POINT_BYTES - 1]));
+    let hash = |seed: u32| {
+        let state = scrambled
+            .iter()
+            .fold(seed, |state, &block| fold_32(state, block));
+        avalanche_32(state ^ tail ^ POINT_BYTES as u32)
+    };
+    let upper = hash(0);
+    join(upper, hash(upper))
+}
+
+/// The wrong dialect of NUT-25: the lower half is the hash of nothing.
+pub(super) fn nut25_drained(item: &[u8]) -> u64 {
+    let upper = x86_32(item, 0);
+    join(upper, x86_32(&[], upper))
+}
+
+fn join(upper: u32, lower: u32) -> u64 {
+    u64::from(upper) << 32 | u64::from(lower)
+}
+
+#[inline]
+fn x86_32(item: &[u8], seed: u32) -> u32 {
+    let (blocks, tail) = item.as_chunks::<4>();
+    let mut state = seed;
+    for block in blocks {
+        state = fold_32(state, scramble_32(u32::from_le_bytes(*block)));
+    }
+    if !tail.is_empty() {
+        let mut block = [0; 4];
+        block[..tail.len()].copy_from_slice(tail);
+        state ^= scramble_32(u32::from_le_bytes(block));
+    }
+    avalanche_32(state ^ item.len() as u32)
+}
+
+#[inline(always)]
+fn scramble_32(block: u32) -> u32 {
+    block
+        .wrapping_mul(0xcc9e_2d51)
+        .rotate_left(15)
+        .wrapping_mul(0x1b87_3593)
+}
+
+#[inline(always)]
+fn fold_32(state: u32, scrambled: u32) -> u32 {
+    (state ^ scrambled)
+        .rotate_left(13)
+        .wrapping_mul(5)
+        .wrapping_add(0xe654_6b64)
+}
+
+#[inline(always)]
+fn avalanche_32(mut x: u32) -> u32 {
+    x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
+    x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
+    x ^ x >> 16
+}
+
+/// The first output word of the 128-bit hash for 64-bit machines, seed 0.
+#[inline(always)]
+pub(super) fn x64_128_first(item: &[u8]) -> u64 {
+    let (blocks, tail) = item.as_chunks::<16>();
+    let (mut a, mut b) = (0_u64, 0_u64);
+    for block in blocks {
+        let (first, second) = halves(block);
+        a = (a ^ scramble_first(first))
+            .rotate_left(27)
+            .wrapping_add(b)
+            .wrapping_mul(5)
+            .wrapping_add(0x52dc_e729);
+        b = (b ^ scramble_second(second))
+            .rotate_left(31)
+            .wrapping_add(a)
+            .wrapping_mul(5)
+            .wrapping_add(0x3849_5ab5);
+    }
+    if !tail.is_empty() {
+        // Absent bytes count as zero, and a zero word scrambles to zero: no cases by length are needed.
+        let mut block = [0; 16];
+        block[..tail.len()].copy_from_slice(tail);
+        let (first, second) = halves(&block);
+        a ^= scramble_first(first);
+        b ^= scramble_second(second);
+    }
+    a ^= item.len() as u64;
+    b ^= item.len() as u64;
+    a = a.wrapping_add(b);
+    b = b.wrapping_add(a);
+    avalanche_64(a).wrapping_add(avalanche_64(b))
+}
+
+#[inline(always)]
+fn halves(block: &[u8; 16]) -> (u64, u64) {
+    let words = u128::from_le_bytes(*block);
+    (words as u64, (words >> 64) as u64)
+}
+
+const C1: u64 = 0x87c3_7b91_1142_53d5;
+const C2: u64 = 0x4cf5_ad43_2745_937f;
+
+#[inline(always)]
+fn scramble_first(word: u64) -> u64 {
+    word.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2)
+}
+
+#[inline(always)]
+fn scramble_second(word: u64) -> u64 {
+    word.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1)
+}
+
+#[inline(always)]
+fn avalanche_64(mut x: u64) -> u64 {
+    x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x = (x ^ x >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ x >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_for_points_equals_the_general_one() {
+        let mut item = [0_u8; POINT_BYTES];
+        for round in 0..=255_u8 {
+            for (i, byte) in item.iter_mut().enumerate() {
+                *byte = byte.wrapping_mul(31).wrapping_add(round ^ i as u8);
+            }
+            assert_eq!(nut25_point(&item), nut25(&item), "round {round}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! SipHash-2-4 (Aumasson and Bernstein): the keyed hash of BIP158.
+//!
+//! Four words of state; two rounds for each 8 bytes of the item, four more at the end. The last word
+//! holds the bytes that are left over and, in its top byte, the item's length modulo 256.
+
+use super::ItemHash;
+
+/// SipHash-2-4 with a 128-bit key.
+///
+/// BIP158 takes the key from the block, so that nobody can make an item ahead of time that collides in
+/// every block's filter.
+///
+/// ```
+/// use nutfilter::{ItemHash, SipHash};
+///
+/// // The example of the SipHash paper: key 00..0f, item 00..0e.
+/// let key = core::array::from_fn(|i| i as u8);
+/// let item: [u8; 15] = core::array::from_fn(|i| i as u8);
+/// assert_eq!(SipHash::from_key(key).hash(&item), 0xa129_ca61_49be_45e5);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SipHash {
+    k0: u64,
+    k1: u64,
+}
+
+impl core::fmt::Debug for SipHash {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // The key is public in BIP158, but elsewhere it may be what keeps collisions away.
+        f.write_str("SipHash { .. }")
+    }
+}
+
+impl SipHash {
+    /// The hash with the key (`k0`, `k1`).
+    #[must_use]
+    pub const fn new(k0: u64, k1: u64) -> Self {
+        Self { k0, k1 }
+    }
+
+    /// The hash with a key of 16 bytes: two little-endian words.
+    #[must_use]
+    pub const fn from_key(key: [u8; 16]) -> Self {
+        let words = u128::from_le_bytes(key);
+        Self::new(words as u64, (words >> 64) as u64)
+    }
+
+    /// The hash of a block's basic filter: the key is the first 16 bytes of the block hash in internal
+    /// order, the reverse of the order in which it is printed.
+    #[must_use]
+    pub fn from_block_hash(internal_order: &[u8; 32]) -> Self {
+        Self::from_key(core::array::from_fn(|i| internal_order[i]))
+    }
+}
+
+impl ItemHash for SipHash {
+    #[inline]
+    fn hash(&self, item: &[u8]) -> u64 {
+        let mut state = [
+            self.k0 ^ 0x736f_6d65_7073_6575,
+            self.k1 ^ 0x646f_7261_6e64_6f6d,
+            self.k0 ^ 0x6c79_6765_6e65_7261,
+            self.k1 ^ 0x7465_6462_7974_6573,
+        ];
+        let (words, tail) = item.as_chunks::<8>();
+        for word in words {
+            compress(&mut state, u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..tail.len()].copy_from_slice(tail);
+        last[7] = item.len() as u8;
+        compress(&mut state, u64::from_le_bytes(last));
+        state[2] ^= 0xff;
+        for _ in 0..4 {
+            round(&mut state);
+        }
+        state[0] ^ state[1] ^ state[2] ^ state[3]
+    }
+}
+
+#[inline(always)]
+fn compress(state: &mut [u64; 4], word: u64) {
+    state[3] ^= word;
+    round(state);
+    round(state);
+    state[0] ^= word;
+}
+
+#[inline(always)]
+fn round([a, b, c, d]: &mut [u64; 4]) {
+    *a = a.wrapping_add(*b);
+    *b = b.rotate_left(13) ^ *a;
+    *a = a.rotate_left(32);
+    *c = c.wrapping_add(*d);
+    *d = d.rotate_left(16) ^ *c;
+    *a = a.wrapping_add(*d);
+    *d = d.rotate_left(21) ^ *a;
+    *c = c.wrapping_add(*b);
+    *b = b.rotate_left(17) ^ *c;
+    *c = c.rotate_left(32);
+}

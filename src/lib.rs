@@ -1,0 +1,91 @@
+//! Compact filters over ecash notes: Golomb-coded sets, built and asked at the speed of the machine.
+//!
+//! A mint knows every note that was spent and every blind message that it signed. A wallet that restores
+//! wants to know which of its notes are among them, without showing the mint its whole history. So the
+//! mint publishes a *filter*, about 21 bits a note: the wallet downloads it and tests its notes itself.
+//! "Not in the filter" is certain (as of the filter's timestamp); "in the filter" is wrong for one
+//! stranger in 784,931, so a wallet confirms its matches, and only them, with the mint.
+//!
+//! Bitcoin's block filters (BIP158) are the same code over other items; this crate makes and reads both.
+//!
+//! # A mint
+//!
+//! ```
+//! use nutfilter::{Nut25, Params, SortedHashes};
+//!
+//! # let spent: Vec<[u8; 33]> = (0..100_u8).map(|i| [i; 33]).collect();
+//! let filter = SortedHashes::<Nut25>::from_items(&spent).encode(Params::default())?;
+//! // filter.bytes() and filter.n() are what a wallet needs.
+//! # assert_eq!(filter.n(), 100);
+//! # Ok::<(), nutfilter::BuildError>(())
+//! ```
+//!
+//! The form to keep is [`SortedHashes`]: merging what is new into it and encoding it again are one
+//! linear pass each, whatever N has become.
+//!
+//! # A wallet
+//!
+//! ```
+//! use nutfilter::{Filter, Nut25, Params};
+//!
+//! # let made = nutfilter::SortedHashes::<Nut25>::from_items([[7_u8; 33]]).encode(Params::default())?;
+//! # let (bytes, n) = (made.bytes(), 1);
+//! let filter = Filter::<Nut25>::parse(bytes, n, Params::default())?; // validates every bit
+//! let spent = filter.matches(&[[7; 33], [8; 33]]);
+//! assert_eq!(spent, [true, false]);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! With the feature `serde`, `FilterResponse` reads and writes the JSON object of NUT-25.
+//!
+//! # When not to use it
+//!
+//! A filter is a snapshot that only grows stale: it never proves that a note is unspent *now*, so never
+//! accept a payment on its word. Where one false positive in ten is good enough, a Bloom filter is
+//! smaller; where the set is needed back exactly, this cannot give it.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `std` | yes | run-time detection of CPU features |
+//! | `serde` | | `FilterResponse`, the NUT-25 JSON |
+//! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
+//!
+//! Without `std` the crate needs `alloc` alone. Features never change bytes or answers.
+
+#![no_std]
+#![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod arch;
+pub mod bip158;
+pub mod bits;
+mod decode;
+mod encode;
+mod error;
+mod filter;
+mod hash;
+mod matching;
+mod params;
+#[cfg(feature = "serde")]
+mod response;
+pub mod rice;
+mod seek_index;
+mod sorted_hashes;
+
+pub use arch::Level;
+pub use error::{BuildError, DecodeError, DecodeErrorKind, ParamsError, SeekIndexError};
+pub use filter::{AdmittedFilter, Filter, Values};
+pub use hash::{
+    ItemHash, Nut23, Nut25, SipHash, Unhashed, WrongDialect, map_all_to_range, map_to_range,
+};
+pub use params::Params;
+#[cfg(feature = "serde")]
+pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
+pub use seek_index::{IndexedFilter, SeekIndex, Step};
+pub use sorted_hashes::SortedHashes;

@@ -1,0 +1,98 @@
+//! Many targets against one filter: both sides sorted, one pass over each.
+
+use alloc::vec::Vec;
+
+use crate::decode::{BLOCK, Scanner};
+use crate::error::DecodeError;
+
+/// Mapped values to look for, sorted, each with its position in the caller's order.
+///
+/// Equal targets are all kept: every position gets its answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Targets {
+    sorted: Vec<(u64, usize)>,
+}
+
+impl Targets {
+    pub(crate) fn new(values: impl IntoIterator<Item = u64>) -> Self {
+        let mut sorted: Vec<_> = values.into_iter().zip(0..).collect();
+        sorted.sort_unstable();
+        Self { sorted }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[(u64, usize)] {
+        &self.sorted
+    }
+}
+
+/// Calls `visit` with the position of every target that is among the values, until it gives false or the
+/// targets are used up; then the rest of the filter is not decoded.
+///
+/// # Errors
+///
+/// Those of the scan.
+pub(crate) fn visit_matches(
+    scanner: &mut Scanner<'_>,
+    targets: &Targets,
+    mut visit: impl FnMut(usize) -> bool,
+) -> Result<(), DecodeError> {
+    let mut rest = targets.as_slice();
+    let mut block = [0; BLOCK];
+    while let Some(&(next_target, _)) = rest.first() {
+        let filled = scanner.fill(&mut block)?;
+        let Some(&last) = block[..filled].last() else {
+            break;
+        };
+        if last < next_target {
+            continue;
+        }
+        let mut values = &block[..filled];
+        while let Some(&(target, position)) = rest.first() {
+            values = &values[first_at_least(values, target)..];
+            let Some(&value) = values.first() else {
+                break;
+            };
+            rest = &rest[1..];
+            if value == target && !visit(position) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The index of the first of the sorted `values` that is not below `target`.
+///
+/// Steps of 1, 2, 4, ... and then a binary search: one comparison where targets are dense, and few where
+/// a block holds one target.
+pub(crate) fn first_at_least(values: &[u64], target: u64) -> usize {
+    let mut step = 1;
+    while step < values.len() && values[step] < target {
+        step *= 2;
+    }
+    // All before step / 2 + 1 were seen to be smaller; `step` was not, or is beyond the end.
+    let from = if step == 1 { 0 } else { step / 2 + 1 };
+    let to = values.len().min(step + 1);
+    from + values[from..to].partition_point(|&value| value < target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_galloping_search_equals_the_plain_one() {
+        for len in 0..40 {
+            for equal in 1..4 {
+                let values: Vec<u64> = (0..len).map(|i| i / equal * 2 + 1).collect();
+                for target in 0..2 * len + 4 {
+                    assert_eq!(
+                        first_at_least(&values, target),
+                        values.partition_point(|&value| value < target),
+                        "{target} in {values:?}"
+                    );
+                }
+            }
+        }
+    }
+}

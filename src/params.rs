@@ -1,0 +1,310 @@
+//! [`Params`]: the two numbers that a filter is made with, and what follows from them.
+//!
+//! A set of N items is mapped to `[0, F)` with F = N * M. The mean gap between neighbours is therefore M,
+//! whatever N is, and a gap is coded with P low bits as they are and the rest in unary. M decides how
+//! often a stranger matches (one in M); P only decides how well the gaps compress.
+//!
+//! Invariant: a `Params` holds 0 <= P <= 32 and 1 <= M < 2^32, so that F = N * M fits 64 bits for every
+//! N < 2^32.
+
+use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
+
+/// The remainder bits P and the inverse false-positive rate M of a filter.
+///
+/// ```
+/// use nutfilter::Params;
+///
+/// let params = Params::default();
+/// assert_eq!((params.p(), params.m()), (19, 784_931));
+/// assert_eq!(params.expected_bytes(1_000_000), 2_631_549);
+/// # Ok::<(), nutfilter::ParamsError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    p: u8,
+    m: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self::CASHU
+    }
+}
+
+impl Params {
+    /// P = 19 and M = 784931: what NUT-23, NUT-25 and BIP158 all use.
+    pub const CASHU: Self = Self { p: 19, m: 784_931 };
+
+    /// The most remainder bits that the format allows.
+    pub const MAX_P: u32 = 32;
+
+    /// Parameters of the caller's choice.
+    ///
+    /// # Errors
+    ///
+    /// Where P is above 32, or M is 0 or above 2^32 - 1.
+    pub const fn new(p: u32, m: u64) -> Result<Self, ParamsError> {
+        if p > Self::MAX_P {
+            return Err(ParamsError(ParamsFault::RemainderBits { p: p as u64 }));
+        }
+        if m == 0 || m > u32::MAX as u64 {
+            return Err(ParamsError(ParamsFault::InverseRate { m }));
+        }
+        Ok(Self {
+            p: p as u8,
+            m: m as u32,
+        })
+    }
+
+    /// The wished M with the P that codes it in the fewest bits ([`Params::best_p`]).
+    ///
+    /// # Errors
+    ///
+    /// Where M is 0 or above 2^32 - 1.
+    pub fn with_best_p(m: u64) -> Result<Self, ParamsError> {
+        Self::new(Self::best_p(m)?, m)
+    }
+
+    /// The smallest filter whose false-positive rate is at most `rate` (between 1/(2^32 - 1) and 1).
+    ///
+    /// # Errors
+    ///
+    /// Where `rate` is not a number in that interval.
+    pub fn for_rate(rate: f64) -> Result<Self, ParamsError> {
+        let fault = ParamsError(ParamsFault::Rate { rate });
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(fault);
+        }
+        let m = libm::ceil(1.0 / rate);
+        if m > f64::from(u32::MAX) {
+            return Err(fault);
+        }
+        Self::with_best_p(m as u64)
+    }
+
+    /// The P that codes gaps of mean M in the fewest bits.
+    ///
+    /// The code with P bits is as long as the one with P + 1 where M is 2^P / ln(golden ratio), about
+    /// 2.078 * 2^P; this compares the two lengths themselves ([`Params::bits_per_item`]).
+    ///
+    /// # Errors
+    ///
+    /// Where M is 0 or above 2^32 - 1.
+    pub fn best_p(m: u64) -> Result<u32, ParamsError> {
+        let mut best = Self::new(0, m)?;
+        for p in 1..=Self::MAX_P {
+            let candidate = Self::new(p, m)?;
+            if candidate.bits_per_item() >= best.bits_per_item() {
+                break;
+            }
+            best = candidate;
+        }
+        Ok(best.p())
+    }
+
+    /// The number of low bits of a gap that are written as they are.
+    #[must_use]
+    pub const fn p(self) -> u32 {
+        self.p as u32
+    }
+
+    /// The inverse of the false-positive rate, and the mean gap.
+    #[must_use]
+    pub const fn m(self) -> u64 {
+        self.m as u64
+    }
+
+    /// F = `n` * M: the values of a set of `n` items are in `[0, F)`.
+    #[must_use]
+    pub const fn range(self, n: u32) -> u64 {
+        // Both factors are below 2^32, so the product is below 2^64.
+        n as u64 * self.m as u64
+    }
+
+    /// The chance that one item that is not in the set matches: 1/M.
+    #[must_use]
+    pub fn false_positive_rate(self) -> f64 {
+        1.0 / f64::from(self.m)
+    }
+
+    /// The chance that at least one of `lookups` items that are not in the set matches:
+    /// `1 - (1 - 1/M)^lookups`.
+    #[must_use]
+    pub fn false_positive_chance(self, lookups: u64) -> f64 {
+        if lookups == 0 {
+            return 0.0;
+        }
+        // The naive formula loses all its digits where 1/M is small; this one keeps them.
+        -libm::expm1(lookups as f64 * libm::log1p(-self.false_positive_rate()))
+    }
+
+    /// The mean length of a coded gap in bits, for uniform hashes.
+    ///
+    /// Gaps between N uniform points are exponential with mean M, and rounding down both ends makes the
+    /// chance of a gap of at least k (k >= 1) `M * (e^(1/M) - 1) * e^(-k/M)`. The quotient's mean is the
+    /// sum of that over the multiples of 2^P: `M * (e^(1/M) - 1) / (e^(2^P/M) - 1)`. A zero bit and P
+    /// bits come on top.
+    #[must_use]
+    pub fn bits_per_item(self) -> f64 {
+        let rate = self.false_positive_rate();
+        let divisor = (1_u64 << self.p) as f64;
+        let mean_quotient = f64::from(self.m) * libm::expm1(rate) / libm::expm1(divisor * rate);
+        f64::from(self.p) + 1.0 + mean_quotient
+    }
+
+    /// The mean size in bytes of a filter of `n` items with uniform hashes, rounded up.
+    #[must_use]
+    pub fn expected_bytes(self, n: u32) -> u64 {
+        libm::ceil(f64::from(n) * self.bits_per_item() / 8.0) as u64
+    }
+
+    /// The fewest bytes that a filter of `n` items can have: every quotient is 0.
+    #[must_use]
+    pub const fn min_bytes(self, n: u32) -> u64 {
+        // At most 2^32 * 33 bits.
+        (n as u64 * (self.p as u64 + 1)).div_ceil(8)
+    }
+
+    /// The most bytes that a filter of `n` items can have.
+    ///
+    /// The values are below F, so all quotients together are at most (F - 1) >> P.
+    #[must_use]
+    pub const fn max_bytes(self, n: u32) -> u64 {
+        if n == 0 {
+            return 0;
+        }
+        let bits = n as u128 * (self.p as u128 + 1) + (self.max_quotient(n) as u128);
+        // Below 2^64 / 8 + 2^38, so it fits.
+        bits.div_ceil(8) as u64
+    }
+
+    /// The largest sum of quotients that `n` items (at least one) can have.
+    pub(crate) const fn max_quotient(self, n: u32) -> u64 {
+        (self.range(n) - 1) >> self.p
+    }
+
+    /// Whether `len` bytes can be a filter of `n` items at all; gives `n` as the 32-bit number it is.
+    ///
+    /// With the default parameters only 20 to 21.5 bits an item pass, so a declared N cannot make a
+    /// reader allocate more than the bytes it already holds justify.
+    ///
+    /// # Errors
+    ///
+    /// Bad parameter for `n` >= 2^32, too short and too long for the rest.
+    ///
+    /// # Cost
+    ///
+    /// O(1); nothing is allocated.
+    pub const fn admit(self, n: u64, len: u64) -> Result<u32, DecodeError> {
+        if n > u32::MAX as u64 {
+            return Err(DecodeError(DecodeFault::ItemCount { n }));
+        }
+        let n = n as u32;
+        let (min, max) = (self.min_bytes(n), self.max_bytes(n));
+        if len < min {
+            return Err(DecodeError(DecodeFault::TooFewBytes { n, len, min }));
+        }
+        if len > max {
+            return Err(DecodeError(DecodeFault::TooManyBytes { n, len, max }));
+        }
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::DecodeErrorKind;
+
+    #[test]
+    fn limits_of_p_and_m_are_those_of_the_format() {
+        for (p, m, ok) in [
+            (0, 1, true),
+            (32, u64::from(u32::MAX), true),
+            (33, 1, false),
+            (255, 1, false),
+            (19, 0, false),
+            (19, 1 << 32, false),
+        ] {
+            assert_eq!(Params::new(p, m).is_ok(), ok, "P = {p}, M = {m}");
+        }
+    }
+
+    #[test]
+    fn bits_per_item_are_those_of_the_published_sizes() {
+        let bits = Params::CASHU.bits_per_item();
+        assert!((bits - 21.0524).abs() < 1e-4, "{bits}");
+        // M = 1 makes every gap's mean exactly 1, so P = 0 costs two bits.
+        let one = Params::new(0, 1).unwrap().bits_per_item();
+        assert!((one - 2.0).abs() < 1e-12, "{one}");
+    }
+
+    #[test]
+    fn best_p_is_never_beaten_by_another_p() {
+        for m in (0..32)
+            .map(|s| 1_u64 << s)
+            .chain([3, 100, 784_931, u64::from(u32::MAX)])
+        {
+            let best = Params::with_best_p(m).unwrap();
+            for p in 0..=32 {
+                let other = Params::new(p, m).unwrap();
+                assert!(
+                    best.bits_per_item() <= other.bits_per_item(),
+                    "M = {m}: {best:?} against P = {p}"
+                );
+            }
+        }
+        assert_eq!(Params::best_p(784_931).unwrap(), 19);
+    }
+
+    #[test]
+    fn best_p_changes_at_the_golden_ratio() {
+        let switch = 1.0 / libm::log(f64::midpoint(1.0, 5.0_f64.sqrt()));
+        for p in 12..31 {
+            let m = switch * (1_u64 << p) as f64;
+            assert_eq!(Params::best_p((m * 0.999) as u64).unwrap(), p);
+            assert_eq!(Params::best_p((m * 1.001) as u64).unwrap(), p + 1);
+        }
+    }
+
+    #[test]
+    fn a_rate_gives_an_m_that_keeps_it() {
+        for rate in [1.0, 0.5, 0.1, 1e-3, 1.3e-6, 1.0 / f64::from(u32::MAX)] {
+            let params = Params::for_rate(rate).unwrap();
+            assert!(params.false_positive_rate() <= rate, "{rate}");
+        }
+        for rate in [0.0, -1.0, 1.1, 1e-10, f64::NAN, f64::INFINITY] {
+            assert!(Params::for_rate(rate).is_err(), "{rate}");
+        }
+    }
+
+    #[test]
+    fn chance_of_a_false_positive_follows_the_formula() {
+        let params = Params::CASHU;
+        let chance = params.false_positive_chance(10_000);
+        let plain = 1.0 - (1.0 - 1.0 / 784_931.0_f64).powi(10_000);
+        assert!((chance - plain).abs() < 1e-9, "{chance} {plain}");
+        assert_eq!(params.false_positive_chance(0), 0.0);
+        assert_eq!(Params::new(0, 1).unwrap().false_positive_chance(1), 1.0);
+    }
+
+    #[test]
+    fn admission_bound_holds_at_its_edges() {
+        let params = Params::CASHU;
+        let kind = |n, len| params.admit(n, len).map_err(|e| e.kind());
+        assert_eq!(kind(0, 0), Ok(0));
+        assert_eq!(kind(0, 1), Err(DecodeErrorKind::TooLong));
+        assert_eq!(kind(1, 2), Err(DecodeErrorKind::TooShort));
+        assert_eq!(kind(1, 3), Ok(1));
+        assert_eq!(kind(1, 4), Err(DecodeErrorKind::TooLong));
+        assert_eq!(kind(1 << 32, 3), Err(DecodeErrorKind::BadParameter));
+        assert_eq!(kind(u64::MAX, 3), Err(DecodeErrorKind::BadParameter));
+        assert_eq!(kind((1 << 32) - 1, 3), Err(DecodeErrorKind::TooShort));
+        let widest = Params::new(0, u64::from(u32::MAX)).unwrap();
+        assert_eq!(
+            widest.max_bytes(u32::MAX),
+            2_305_843_008_676_823_040,
+            "(2^32-1)^2 - 1 quotient bits and 2^32 - 1 zeros"
+        );
+    }
+}

@@ -1,0 +1,384 @@
+//! [`FilterResponse`]: the JSON object in which NUT-25 (and NUT-23, in the same words) hands a filter out.
+//!
+//! ```text
+//! { "n": int, "p": int or null, "m": int or null, "content": base64, "timestamp": int }
+//! ```
+//!
+//! Reading is strict about types (a number in quotes or with a fraction is refused) and lenient where
+//! deployed servers differ: `p` and `m` may be missing or null, and `content` may be a list of one
+//! string, as the schema of NUT-23 has it. Writing always gives all five members and a plain string.
+
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt;
+
+use base64_simd::STANDARD;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::error::{DecodeError, ParamsError};
+use crate::filter::Filter;
+use crate::params::Params;
+
+/// A filter with the numbers that belong to it, as it goes over the wire.
+///
+/// ```
+/// use nutfilter::{FilterResponse, Nut25};
+///
+/// let json = br#"{"n": 0, "p": null, "content": "", "timestamp": 1767225600}"#;
+/// let response = FilterResponse::from_json(json)?;
+/// assert_eq!(response.params.m(), 784_931);
+/// assert!(!response.into_filter::<Nut25>()?.contains("a note"));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterResponse {
+    /// N: the number of items, equal ones counted each.
+    pub n: u32,
+    /// P and M.
+    pub params: Params,
+    /// The coded set.
+    pub content: Vec<u8>,
+    /// When the set was read, in seconds since 1970: what does not match was not in it then.
+    pub timestamp: u64,
+}
+
+impl FilterResponse {
+    /// The response that carries `filter`.
+    #[must_use]
+    pub fn new<H>(filter: &Filter<'_, H>, timestamp: u64) -> Self {
+        Self {
+            n: filter.n(),
+            params: filter.params(),
+            content: filter.bytes().to_vec(),
+            timestamp,
+        }
+    }
+
+    /// Reads a response.
+    ///
+    /// The numbers are checked, and the length of the content against them, before the content is
+    /// decoded; its bits are not looked at ([`FilterResponse::into_filter`] does that).
+    ///
+    /// # Errors
+    ///
+    /// Text that is not this object, bad base64, parameters outside the limits, or a content that is too
+    /// long or too short for them.
+    ///
+    /// # Cost
+    ///
+    /// One pass. Memory: the content, and its base64 text once more where that is written with escapes.
+    pub fn from_json(json: &[u8]) -> Result<Self, ResponseError> {
+        let wire: Wire<'_> =
+            serde_json::from_slice(json).map_err(|error| ResponseError(Fault::Json(error)))?;
+        let params = Params::new(u32::from(wire.p), wire.m)
+            .map_err(|error| ResponseError(Fault::Params(error)))?;
+        let text = wire.content.0.as_bytes();
+        let bad_base64 = || ResponseError(Fault::Base64 { len: text.len() });
+        let len = STANDARD.decoded_length(text).map_err(|_| bad_base64())?;
+        let n = params
+            .admit(wire.n, len as u64)
+            .map_err(|error| ResponseError(Fault::Filter(error)))?;
+        let content = STANDARD.decode_to_vec(text).map_err(|_| bad_base64())?;
+        Ok(Self {
+            n,
+            params,
+            content,
+            timestamp: wire.timestamp,
+        })
+    }
+
+    /// The response as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // No member needs escaping, so there is nothing for a serialiser to do; and a server keeps this
+        // text as it is, so it is made in one allocation.
+        let head = alloc::format!(
+            r#"{{"n":{},"p":{},"m":{},"content":""#,
+            self.n,
+            self.params.p(),
+            self.params.m(),
+        );
+        let tail = alloc::format!(r#"","timestamp":{}}}"#, self.timestamp);
+        let mut json = String::with_capacity(
+            head.len() + STANDARD.encoded_length(self.content.len()) + tail.len(),
+        );
+        json.push_str(&head);
+        STANDARD.encode_append(&self.content, &mut json);
+        json.push_str(&tail);
+        json
+    }
+
+    /// The validated filter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Filter::parse`].
+    pub fn into_filter<H: Default>(self) -> Result<Filter<'static, H>, DecodeError> {
+        self.into_filter_with(H::default())
+    }
+
+    /// [`FilterResponse::into_filter`] with a hasher that has a key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Filter::parse`].
+    pub fn into_filter_with<H>(self, hasher: H) -> Result<Filter<'static, H>, DecodeError> {
+        Filter::parse_with(hasher, self.content, u64::from(self.n), self.params)
+    }
+}
+
+/// A response that is not one.
+#[derive(Debug)]
+pub struct ResponseError(Fault);
+
+#[derive(Debug)]
+enum Fault {
+    Json(serde_json::Error),
+    Base64 { len: usize },
+    Params(ParamsError),
+    Filter(DecodeError),
+}
+
+/// The class of a [`ResponseError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResponseErrorKind {
+    /// The text is not a JSON object with the right members of the right types.
+    Json,
+    /// The content is not padded standard base64.
+    Base64,
+    /// P or M is outside the limits of the format.
+    BadParameter,
+    /// The content cannot be a filter of N items.
+    Filter,
+}
+
+impl ResponseError {
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> ResponseErrorKind {
+        match self.0 {
+            Fault::Json(_) => ResponseErrorKind::Json,
+            Fault::Base64 { .. } => ResponseErrorKind::Base64,
+            Fault::Params(_) => ResponseErrorKind::BadParameter,
+            Fault::Filter(_) => ResponseErrorKind::Filter,
+        }
+    }
+
+    /// The fault of the filter, where that is what is wrong.
+    #[must_use]
+    pub fn decode_error(&self) -> Option<DecodeError> {
+        match self.0 {
+            Fault::Filter(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ResponseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Fault::Json(error) => write!(f, "not a filter response: {error}"),
+            Fault::Base64 { len } => {
+                write!(
+                    f,
+                    "the content, {len} characters, is not padded standard base64"
+                )
+            }
+            Fault::Params(error) => write!(f, "filter response with bad parameters: {error}"),
+            Fault::Filter(error) => write!(f, "filter response with bad content: {error}"),
+        }
+    }
+}
+
+impl Error for ResponseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0 {
+            Fault::Json(error) => Some(error),
+            Fault::Base64 { .. } => None,
+            Fault::Params(error) => Some(error),
+            Fault::Filter(error) => Some(error),
+        }
+    }
+}
+
+/// The object as it stands in the text.
+struct Wire<'a> {
+    n: u64,
+    p: u8,
+    m: u64,
+    content: Content<'a>,
+    timestamp: u64,
+}
+
+/// Written by hand, because a derived one passes over the values of unknown members without looking:
+/// there they could nest without limit, or hold what is not UTF-8.
+impl<'de> Deserialize<'de> for Wire<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Wire<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with n, p, m, content and timestamp")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Wire<'de>, A::Error> {
+                let (mut n, mut p, mut m, mut content, mut timestamp) =
+                    (None, None, None, None, None);
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    match key.0.as_ref() {
+                        "n" => set(&mut n, "n", &mut map)?,
+                        "p" => set::<Option<u8>, _>(&mut p, "p", &mut map)?,
+                        "m" => set::<Option<u64>, _>(&mut m, "m", &mut map)?,
+                        "content" => set(&mut content, "content", &mut map)?,
+                        "timestamp" => set(&mut timestamp, "timestamp", &mut map)?,
+                        _ => map.next_value::<Ignored>().map(|_| ())?,
+                    }
+                }
+                Ok(Wire {
+                    n: n.ok_or_else(|| de::Error::missing_field("n"))?,
+                    p: p.flatten().unwrap_or(Params::CASHU.p() as u8),
+                    m: m.flatten().unwrap_or(Params::CASHU.m()),
+                    content: content.ok_or_else(|| de::Error::missing_field("content"))?,
+                    timestamp: timestamp.ok_or_else(|| de::Error::missing_field("timestamp"))?,
+                })
+            }
+        }
+
+        fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+            slot: &mut Option<T>,
+            name: &'static str,
+            map: &mut A,
+        ) -> Result<(), A::Error> {
+            if slot.is_some() {
+                return Err(de::Error::duplicate_field(name));
+            }
+            *slot = Some(map.next_value()?);
+            Ok(())
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A string, borrowed where it has no escapes.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Str;
+
+        impl<'de> Visitor<'de> for Str {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_string())))
+            }
+        }
+
+        deserializer.deserialize_str(Str)
+    }
+}
+
+/// The base64 text: a string, or a list of one.
+struct Content<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Content<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct StrOrList;
+
+        impl<'de> Visitor<'de> for StrOrList {
+            type Value = Content<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string, or a list of one string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Content<'de>, E> {
+                Ok(Content(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Content<'de>, E> {
+                Ok(Content(Cow::Owned(text.to_string())))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
+                let text: Text<'de> = list
+                    .next_element()?
+                    .ok_or_else(|| de::Error::invalid_length(0, &self))?;
+                if list.next_element::<Ignored>()?.is_some() {
+                    return Err(de::Error::invalid_length(2, &self));
+                }
+                Ok(Content(text.0))
+            }
+        }
+
+        deserializer.deserialize_any(StrOrList)
+    }
+}
+
+/// Any value, checked like one that is used, and dropped: nothing is allocated, and the depth limit of
+/// the parser holds.
+struct Ignored;
+
+impl<'de> Deserialize<'de> for Ignored {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Anything;
+
+        impl<'de> Visitor<'de> for Anything {
+            type Value = Ignored;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Ignored, E> {
+                Ok(Ignored)
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Ignored, E> {
+                Ok(Ignored)
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Ignored, E> {
+                Ok(Ignored)
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Ignored, E> {
+                Ok(Ignored)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Ignored, E> {
+                Ok(Ignored)
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Ignored, E> {
+                Ok(Ignored)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Ignored, A::Error> {
+                while list.next_element::<Ignored>()?.is_some() {}
+                Ok(Ignored)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ignored, A::Error> {
+                while map.next_entry::<Ignored, Ignored>()?.is_some() {}
+                Ok(Ignored)
+            }
+        }
+
+        deserializer.deserialize_any(Anything)
+    }
+}

@@ -1,0 +1,189 @@
+//! The Golomb-Rice code of one number.
+//!
+//! With P remainder bits a number `d` is written as its quotient `d >> P` in unary (so many ones and a
+//! zero) and its remainder, the low P bits, as they are:
+//!
+//! ```text
+//!   P = 6, d = 150 = 2 * 64 + 22      110 010110
+//!   P = 6, d =  22                      0 010110
+//!   P = 0, d =   3                   1110
+//! ```
+//!
+//! A code is P + 1 + quotient bits long. P is 0 to 32; numbers are below 2^64. The quotient is not
+//! limited here: with P = 0 and large numbers a single code can be longer than memory, so an encoder
+//! asks for the total first and a decoder stops at the largest quotient that can be right.
+//!
+//! S. W. Golomb, "Run-length encodings", 1966; R. F. Rice, "Some practical universal noiseless coding
+//! techniques", 1979, for the case where the divisor is a power of two.
+
+use crate::bits::{BitReader, BitWriter, MAX_BITS};
+
+/// Why a code could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The bits end within the unary run.
+    RunCut,
+    /// The bits end within the remainder.
+    RemainderCut,
+    /// The quotient is above the limit that was given.
+    QuotientTooLarge,
+}
+
+/// Writes `d` with `p` remainder bits (0 to 32).
+#[inline(always)]
+pub fn write(writer: &mut BitWriter, d: u64, p: u32) {
+    debug_assert!(p <= 32);
+    let (quotient, remainder) = (d >> p, d & ((1 << p) - 1));
+    if quotient + u64::from(p) < u64::from(MAX_BITS) {
+        // Quotient ones above a zero-bit and the remainder: at most 56 bits.
+        let ones = ((1 << quotient) - 1) << (p + 1);
+        writer.append(ones | remainder, quotient as u32 + 1 + p);
+    } else {
+        write_long(writer, quotient, remainder, p);
+    }
+}
+
+#[cold]
+fn write_long(writer: &mut BitWriter, quotient: u64, remainder: u64, p: u32) {
+    writer.write_unary(quotient);
+    writer.append(remainder, p);
+}
+
+/// Reads a number with `p` remainder bits (0 to 32) whose quotient is at most `max_quotient`.
+///
+/// # Errors
+///
+/// A quotient above the limit comes before the end of the bits, where a run shows both.
+#[inline]
+pub fn read(reader: &mut BitReader<'_>, p: u32, max_quotient: u64) -> Result<u64, Unreadable> {
+    debug_assert!(p <= 32);
+    reader.refill();
+    let run = reader.read_unary_to_end();
+    let (Ok(quotient) | Err(quotient)) = run;
+    if quotient > max_quotient {
+        return Err(Unreadable::QuotientTooLarge);
+    }
+    if run.is_err() {
+        return Err(Unreadable::RunCut);
+    }
+    let remainder = reader.read_bits(p).ok_or(Unreadable::RemainderCut)?;
+    Ok(quotient << p | remainder)
+}
+
+/// Two numbers at once, for the inner loop of a decoder: the codes must both lie within the bits of one
+/// refilled buffer. Gives the numbers and how many bits both take together; where that is more than are
+/// valid in `buffer`, the numbers mean nothing.
+///
+/// `buffer` is inverted, as [`BitReader`] keeps it. Five operations lead from one code to the next:
+/// count, shift by the count, shift by P + 1. Below that, with `t` the buffer after its run, the top
+/// P + 1 bits of `t` are a one (the inverted end of the run) and the inverted remainder, so that the
+/// remainder is `2^(P+1) - 1 - (t >> (63 - P))`: no mask, and no case for P = 0.
+#[inline(always)]
+pub(crate) fn read_pair(buffer: u64, p: u32) -> (u64, u64, u32) {
+    let ones = (2_u64 << p) - 1;
+    // An empty buffer would count 64 zeros; 63 is as impossible (no code of 64 bits is accepted) and
+    // spares the special case that a bit scan without a defined result at zero needs.
+    let first_run = (buffer | 1).leading_zeros();
+    let first = buffer << first_run;
+    let rest = first << (p + 1);
+    let second_run = (rest | 1).leading_zeros();
+    let second = rest << second_run;
+    (
+        (u64::from(first_run) << p) + ones - (first >> (63 - p)),
+        (u64::from(second_run) << p) + ones - (second >> (63 - p)),
+        first_run + second_run + 2 * (p + 1),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: [u64; 12] = [
+        0,
+        1,
+        2,
+        63,
+        64,
+        150,
+        (1 << 19) - 1,
+        1 << 19,
+        784_931,
+        (1 << 25) - 1,
+        5 << 32,
+        (600 << 32) - 1,
+    ];
+
+    #[test]
+    fn numbers_are_read_as_they_were_written() {
+        for p in 0..=32 {
+            let numbers = || NUMBERS.into_iter().filter(|d| d >> p < 100_000);
+            let mut writer = BitWriter::new();
+            for d in numbers() {
+                let before = writer.position();
+                write(&mut writer, d, p);
+                assert_eq!(writer.position() - before, (d >> p) + 1 + u64::from(p));
+            }
+            let bytes = writer.into_bytes();
+            let mut reader = BitReader::new(&bytes);
+            for d in numbers() {
+                assert_eq!(read(&mut reader, p, d >> p), Ok(d), "P = {p}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_worked_example_is_true() {
+        let mut writer = BitWriter::new();
+        write(&mut writer, 150, 6);
+        write(&mut writer, 22, 6);
+        assert_eq!(writer.into_bytes(), [0b1100_1011, 0b0001_0110]);
+    }
+
+    #[test]
+    fn a_pair_equals_two_reads_wherever_it_fits() {
+        let mut fitted = 0;
+        for p in 0..=27 {
+            for (i, &a) in NUMBERS.iter().enumerate() {
+                for &b in &NUMBERS[i..] {
+                    let bits = (a >> p) + (b >> p) + 2 * u64::from(p + 1);
+                    if bits > 56 {
+                        continue;
+                    }
+                    let mut writer = BitWriter::new();
+                    write(&mut writer, a, p);
+                    write(&mut writer, b, p);
+                    writer.write_bits(0x00ff_ff00, 32);
+                    let bytes = writer.into_bytes();
+                    let mut reader = BitReader::new(&bytes);
+                    reader.refill();
+                    let (buffer, _) = reader.peek();
+                    assert_eq!(read_pair(buffer, p), (a, b, bits as u32), "P = {p}");
+                    fitted += 1;
+                }
+            }
+        }
+        assert!(fitted > 500, "{fitted} pairs fitted");
+    }
+
+    #[test]
+    fn a_pair_that_does_not_fit_says_so() {
+        for p in 0..=32 {
+            for buffer in [0, 1, 2, 1 << 20, 1 << (62 - p)] {
+                let (_, _, bits) = read_pair(buffer, p);
+                assert!(bits > 56, "P = {p}, buffer {buffer:#x}: {bits} bits");
+            }
+        }
+    }
+
+    #[test]
+    fn faults_are_told_apart() {
+        let cut = |bytes: &[u8], p, max| read(&mut BitReader::new(bytes), p, max);
+        assert_eq!(cut(&[0xff, 0xff], 3, 16), Err(Unreadable::RunCut));
+        assert_eq!(cut(&[0xff, 0xff], 3, 15), Err(Unreadable::QuotientTooLarge));
+        assert_eq!(cut(&[0xff, 0xfe], 3, 14), Err(Unreadable::QuotientTooLarge));
+        assert_eq!(cut(&[0xff, 0xfe], 3, 15), Err(Unreadable::RemainderCut));
+        assert_eq!(cut(&[0xff, 0xfe], 0, 15), Ok(15));
+        assert_eq!(cut(&[], 0, 0), Err(Unreadable::RunCut));
+    }
+}

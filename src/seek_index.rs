@@ -1,0 +1,423 @@
+//! [`SeekIndex`]: where in the bits the values of each part of the range begin.
+//!
+//! A stream of differences can only be read from its start, or from a place whose position and value
+//! somebody wrote down. The index divides the range `[0, F)` into equal parts and writes down, for each
+//! part, the bit position of its first item and the value before it. A look-up computes its part from
+//! the value (one multiplication, no search) and decodes a few items there. A. Langley's article on
+//! Golomb-coded sets has 32 such entries a filter; any number is possible here.
+//!
+//! Parts are equal in range, and uniform hashes make them nearly equal in items.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::decode::Scanner;
+use crate::error::{DecodeError, SeekIndexError, SeekIndexFault};
+use crate::filter::{Filter, map_items};
+use crate::hash::{ItemHash, Nut25, fingerprint, map_to_range};
+use crate::matching::{Targets, first_at_least};
+use crate::params::Params;
+
+/// How many entries an index gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One entry for so many items on average (0 counts as 1). A look-up decodes half of them on
+    /// average; an entry takes 16 bytes, so 128 items cost 1 bit an item.
+    Items(u32),
+    /// So many entries in all (0 counts as 1), at most one an item.
+    Entries(u32),
+}
+
+/// A sampled index over one filter, by value.
+///
+/// ```
+/// use nutfilter::{Nut25, Params, SeekIndex, SortedHashes, Step};
+///
+/// let notes: Vec<[u8; 33]> = (0..1000_u16).map(|i| [i as u8 ^ (i >> 8) as u8 * 7; 33]).collect();
+/// let filter = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
+/// let index = SeekIndex::build(&filter, Step::Items(128));
+/// let indexed = filter.with_index(&index)?;
+/// assert!(indexed.contains(&notes[500]));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeekIndex {
+    filter: Identity,
+    /// One for each part of the range, in order; positions and bases never decrease.
+    entries: Vec<Entry>,
+}
+
+/// What tells one filter from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    n: u32,
+    params: Params,
+    len: u64,
+    fingerprint: u64,
+}
+
+/// Where a part of the range begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    /// The bit position of the first item of this part or, where it has none, of a later one; the end of
+    /// the last item where there is none at all.
+    position: u64,
+    /// The value of the item before that, 0 where there is none.
+    base: u64,
+}
+
+/// How many items are decoded before the part they are in is looked at.
+const STRIDE: usize = 16;
+
+impl Identity {
+    fn of<H>(filter: &Filter<'_, H>) -> Self {
+        Self {
+            n: filter.n(),
+            params: filter.params(),
+            len: filter.bytes().len() as u64,
+            fingerprint: fingerprint(filter.bytes()),
+        }
+    }
+}
+
+impl SeekIndex {
+    /// The index of `filter`.
+    ///
+    /// # Cost
+    ///
+    /// One decoding pass, and 16 bytes an entry.
+    #[must_use]
+    pub fn build<H>(filter: &Filter<'_, H>, step: Step) -> Self {
+        let n = filter.n();
+        let wanted = match step {
+            Step::Items(items) => n.div_ceil(items.max(1)),
+            Step::Entries(entries) => entries.max(1).min(n),
+        };
+        let mut entries = Vec::with_capacity(wanted as usize);
+        let parts = Parts::new(wanted, filter.range());
+        let mut scanner = filter.scanner();
+        let mut block = [0; STRIDE];
+        loop {
+            let start = scanner.clone();
+            let filled = scanner.fill(&mut block).unwrap_or_default();
+            let Some(&last) = block[..filled].last() else {
+                break;
+            };
+            // Positions are known between fills only. Most strides begin no new part; those that do are
+            // read again item by item.
+            if parts.part_of(last) >= entries.len() {
+                Self::enter(&mut entries, parts, start, filled);
+            }
+        }
+        entries.resize(
+            wanted as usize,
+            Entry {
+                position: filter.end(),
+                base: scanner.value(),
+            },
+        );
+        Self {
+            filter: Identity::of(filter),
+            entries,
+        }
+    }
+
+    /// Adds the entries of the parts that begin within the next `count` items.
+    fn enter(entries: &mut Vec<Entry>, parts: Parts, mut scanner: Scanner<'_>, count: usize) {
+        for _ in 0..count {
+            let entry = Entry {
+                position: scanner.position(),
+                base: scanner.value(),
+            };
+            let Ok(Some(value)) = scanner.next_value() else {
+                return;
+            };
+            let reached = parts.part_of(value) + 1;
+            if reached > entries.len() {
+                entries.resize(reached, entry);
+            }
+        }
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry, as in the index of an empty filter.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The size of the serialised index in bits, for each item of the filter.
+    #[must_use]
+    pub fn bits_per_item(&self) -> f64 {
+        let bits = (HEADER + self.entries.len() * ENTRY + CHECKSUM) * 8;
+        bits as f64 / f64::from(self.filter.n.max(1))
+    }
+
+    /// The index as bytes: a header that names the filter, the entries, and a checksum.
+    ///
+    /// ```text
+    ///   0  "nutfseek"        8  version 1 (u32)   12  N (u32)     16  P (u32)   20  M (u32)
+    ///  24  filter length in bytes (u64)           32  filter fingerprint (u64)
+    ///  40  number of entries (u64)                48  entries: position (u64), base value (u64)
+    ///      last 8 bytes: checksum (u64) of all before; all numbers little-endian
+    /// ```
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Identity {
+            n,
+            params,
+            len,
+            fingerprint: of_filter,
+        } = self.filter;
+        let mut bytes = Vec::with_capacity(HEADER + self.entries.len() * ENTRY + CHECKSUM);
+        bytes.extend_from_slice(MAGIC);
+        for number in [VERSION, n, params.p(), params.m() as u32] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [len, of_filter, self.entries.len() as u64] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for entry in &self.entries {
+            bytes.extend_from_slice(&entry.position.to_le_bytes());
+            bytes.extend_from_slice(&entry.base.to_le_bytes());
+        }
+        bytes.extend_from_slice(&fingerprint(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// The index in `bytes`, as [`SeekIndex::to_bytes`] wrote them.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are cut, damaged, of another version, or no index at all. The checksum is against
+    /// accidents: take an index only from where you would take a program (a filter may come from
+    /// anywhere; its index is quickly built).
+    ///
+    /// # Cost
+    ///
+    /// One pass over the bytes; memory in proportion to them.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SeekIndexError> {
+        let fault = |fault| Err(SeekIndexError(fault));
+        let len = bytes.len() as u64;
+        if bytes.len() < HEADER + CHECKSUM {
+            let needed = (HEADER + CHECKSUM) as u64;
+            return fault(SeekIndexFault::TooShort { len, needed });
+        }
+        let (body, stored) = bytes.split_at(bytes.len() - CHECKSUM);
+        let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| body[at + i]));
+        let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| body[at + i]));
+        if !body.starts_with(MAGIC) {
+            return fault(SeekIndexFault::Magic);
+        }
+        if u32_at(8) != VERSION {
+            let version = u32_at(8);
+            return fault(SeekIndexFault::Version { version });
+        }
+        let count = u64_at(40);
+        if (body.len() - HEADER) as u128 != u128::from(count) * ENTRY as u128 {
+            return fault(SeekIndexFault::Length {
+                len,
+                entries: count,
+            });
+        }
+        let stored = u64::from_le_bytes(core::array::from_fn(|i| stored[i]));
+        let computed = fingerprint(body);
+        if stored != computed {
+            return fault(SeekIndexFault::Checksum { stored, computed });
+        }
+        let filter = Identity {
+            n: u32_at(12),
+            params: Params::new(u32_at(16), u64::from(u32_at(20)))
+                .map_err(|_| SeekIndexError(SeekIndexFault::OtherFilter))?,
+            len: u64_at(24),
+            fingerprint: u64_at(32),
+        };
+        let entries = (HEADER..body.len()).step_by(ENTRY).map(|at| Entry {
+            position: u64_at(at),
+            base: u64_at(at + 8),
+        });
+        let index = Self {
+            filter,
+            entries: entries.collect(),
+        };
+        index.check_entries()?;
+        Ok(index)
+    }
+
+    /// Entries that go backwards or out of the filter were not written by this code.
+    fn check_entries(&self) -> Result<(), SeekIndexError> {
+        let Identity { n, params, len, .. } = self.filter;
+        let count = self.entries.len() as u64;
+        if count > u64::from(n) || (count == 0 && n > 0) {
+            return Err(SeekIndexError(SeekIndexFault::OtherFilter));
+        }
+        let mut before = Entry::default();
+        for (number, &entry) in (0..).zip(&self.entries) {
+            let inside = entry.position <= len.saturating_mul(8) && entry.base < params.range(n);
+            if !inside || entry.position < before.position || entry.base < before.base {
+                return Err(SeekIndexError(SeekIndexFault::Entry { entry: number }));
+            }
+            before = entry;
+        }
+        Ok(())
+    }
+}
+
+const MAGIC: &[u8; 8] = b"nutfseek";
+const VERSION: u32 = 1;
+/// The lengths of the serialised pieces in bytes.
+const HEADER: usize = 48;
+const ENTRY: usize = 16;
+const CHECKSUM: usize = 8;
+
+/// The division of the range into equal parts.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    /// floor(parts * 2^64 / F): a value times this, shifted down by 64, is its part.
+    scale: u64,
+}
+
+impl Parts {
+    fn new(parts: u32, range: u64) -> Self {
+        // At most one part an item, so parts <= F. Where they are equal (M = 1) the quotient is 2^64,
+        // one more than fits: then value v is in part v - 1 instead of v, which is as good a division.
+        let scale = (u128::from(parts) << 64)
+            .checked_div(u128::from(range))
+            .unwrap_or_default();
+        Self {
+            scale: u64::try_from(scale).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The part of `value`: never decreases with it, and is below the number of parts for every value
+    /// below F. Building and asking both use this, so what it rounds away does not matter.
+    #[inline]
+    fn part_of(self, value: u64) -> usize {
+        map_to_range(value, self.scale) as usize
+    }
+}
+
+/// A filter with its index; made by [`Filter::with_index`].
+///
+/// The answers are those of the filter alone, only sooner.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexedFilter<'f, H = Nut25> {
+    filter: &'f Filter<'f, H>,
+    entries: &'f [Entry],
+    parts: Parts,
+}
+
+impl<'f, H> IndexedFilter<'f, H> {
+    pub(crate) fn new(
+        filter: &'f Filter<'_, H>,
+        index: &'f SeekIndex,
+    ) -> Result<Self, SeekIndexError> {
+        if index.filter != Identity::of(filter) {
+            return Err(SeekIndexError(SeekIndexFault::OtherFilter));
+        }
+        Ok(Self {
+            filter,
+            entries: &index.entries,
+            // At most N entries, checked where they came from bytes.
+            parts: Parts::new(index.entries.len() as u32, filter.range()),
+        })
+    }
+
+    /// The filter without its index.
+    #[must_use]
+    pub fn filter(&self) -> &'f Filter<'f, H> {
+        self.filter
+    }
+
+    /// Whether a mapped value is in the set.
+    ///
+    /// # Cost
+    ///
+    /// Decodes half of a step's items on average.
+    #[must_use]
+    pub fn contains_value(&self, value: u64) -> bool {
+        let mut found = false;
+        self.visit(&Targets::new([value]), |_| {
+            found = true;
+            false
+        });
+        found
+    }
+
+    /// For each mapped value whether it is in the set, in the order given.
+    #[must_use]
+    pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
+        let mut found = vec![false; values.len()];
+        self.visit(&Targets::new(values.iter().copied()), |position| {
+            found[position] = true;
+            true
+        });
+        found
+    }
+
+    fn visit(&self, targets: &Targets, mut visit: impl FnMut(usize) -> bool) {
+        if self.entries.is_empty() {
+            return;
+        }
+        if self.visit_parts(targets, &mut visit).is_err() {
+            // No index that was built here leads astray. One that was forged may: then the filter itself
+            // answers. Positions that were visited already are visited again, to the same effect.
+            let _ = crate::matching::visit_matches(&mut self.filter.scanner(), targets, visit);
+        }
+    }
+
+    /// Skips from part to part, and reads on where the next target's part is already reached.
+    fn visit_parts(
+        &self,
+        targets: &Targets,
+        visit: &mut impl FnMut(usize) -> bool,
+    ) -> Result<(), DecodeError> {
+        let (range, end) = (self.filter.range(), self.filter.end());
+        let mut scanner = self.filter.scanner();
+        let mut block = [0; STRIDE];
+        let mut filled = 0;
+        for &(target, position) in targets.as_slice() {
+            if target >= range {
+                break;
+            }
+            let entry = self.entries[self.parts.part_of(target)];
+            if entry.position > scanner.position() {
+                let start = (entry.position, entry.base);
+                let (bytes, p) = (self.filter.bytes(), self.filter.params().p());
+                scanner = Scanner::resume(bytes, range, p, start, end);
+                filled = 0;
+            }
+            while block[..filled].last().is_none_or(|&last| last < target) {
+                filled = scanner.fill(&mut block)?;
+                if filled == 0 {
+                    break;
+                }
+            }
+            let values = &block[..filled];
+            if values.get(first_at_least(values, target)) == Some(&target) && !visit(position) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<H: ItemHash> IndexedFilter<'_, H> {
+    /// Whether `item` may be in the set: never false for a member, true for one stranger in M.
+    #[must_use]
+    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
+        let hash = self.filter.hasher().hash(item.as_ref());
+        self.contains_value(map_to_range(hash, self.filter.range()))
+    }
+
+    /// For each item whether it may be in the set: one answer for each position.
+    #[must_use]
+    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
+        self.matches_values(&map_items(self.filter.hasher(), items, self.filter.range()))
+    }
+}

@@ -1,0 +1,242 @@
+//! [`SortedHashes`]: the set itself, before N, M and P make a filter of it.
+
+use alloc::vec::Vec;
+use core::num::NonZeroUsize;
+
+use crate::arch::Level;
+use crate::encode;
+use crate::error::{BuildError, BuildFault};
+use crate::filter::Filter;
+use crate::hash::{ItemHash, Nut25};
+use crate::params::Params;
+
+/// The 64-bit hashes of a set's items, sorted; equal ones are all kept.
+///
+/// Mapping keeps order, so a filter of any N, M and P is one linear pass away. That makes this the form
+/// to keep between two publications of a growing set: hash and sort what is new, [`merge`](Self::merge),
+/// [`encode`](Self::encode).
+///
+/// ```
+/// use nutfilter::{Nut25, Params, SortedHashes};
+///
+/// let monday = SortedHashes::<Nut25>::from_items([b"one".as_slice(), b"two"]);
+/// let tuesday = SortedHashes::from_items([b"three".as_slice()]);
+/// let filter = monday.merge(tuesday)?.encode(Params::default())?;
+/// assert_eq!(filter.n(), 3);
+/// assert!(filter.contains(b"three"));
+/// # Ok::<(), nutfilter::BuildError>(())
+/// ```
+///
+/// # Cost
+///
+/// 8 bytes an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortedHashes<H = Nut25> {
+    hasher: H,
+    /// Never decreasing.
+    hashes: Vec<u64>,
+}
+
+/// How many items are hashed in one batch: enough to fill any vector unit, few enough to stay in cache.
+const BATCH: usize = 256;
+
+impl<H: ItemHash + Default> SortedHashes<H> {
+    /// The set of `items`, in any order.
+    #[must_use]
+    pub fn from_items<I: IntoIterator<Item: AsRef<[u8]>>>(items: I) -> Self {
+        Self::from_items_with(H::default(), items)
+    }
+
+    /// The set of the records of `record_bytes` bytes that lie one after another in `records`.
+    ///
+    /// # Errors
+    ///
+    /// Where `records` is not a whole number of records.
+    pub fn from_records(records: &[u8], record_bytes: usize) -> Result<Self, BuildError> {
+        Self::from_records_with(H::default(), records, record_bytes)
+    }
+
+    /// The set whose hashes are given, in any order.
+    #[must_use]
+    pub fn from_hashes(hashes: Vec<u64>) -> Self {
+        Self::from_hashes_with(H::default(), hashes)
+    }
+}
+
+impl<H: ItemHash> SortedHashes<H> {
+    /// [`SortedHashes::from_items`] with a hasher that has a key.
+    pub fn from_items_with<I: IntoIterator<Item: AsRef<[u8]>>>(hasher: H, items: I) -> Self {
+        let level = Level::detect();
+        let mut items = items.into_iter();
+        let mut hashes = Vec::with_capacity(items.size_hint().0);
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            batch.clear();
+            batch.extend(items.by_ref().take(BATCH));
+            if batch.is_empty() {
+                break;
+            }
+            hasher.hash_items(level, &batch, &mut hashes);
+        }
+        Self::from_hashes_with(hasher, hashes)
+    }
+
+    /// [`SortedHashes::from_records`] with a hasher that has a key.
+    ///
+    /// # Errors
+    ///
+    /// Where `records` is not a whole number of records.
+    pub fn from_records_with(
+        hasher: H,
+        records: &[u8],
+        record_bytes: usize,
+    ) -> Result<Self, BuildError> {
+        let width = NonZeroUsize::new(record_bytes)
+            .filter(|width| records.len().is_multiple_of(width.get()))
+            .ok_or(BuildError(BuildFault::RecordLength {
+                len: records.len() as u64,
+                record_bytes: record_bytes as u64,
+            }))?;
+        let mut hashes = Vec::with_capacity(records.len() / width);
+        hasher.hash_records(Level::detect(), records, width, &mut hashes);
+        Ok(Self::from_hashes_with(hasher, hashes))
+    }
+
+    /// [`SortedHashes::from_hashes`] with a hasher that has a key.
+    pub fn from_hashes_with(hasher: H, mut hashes: Vec<u64>) -> Self {
+        // Clients choose what is hashed and can make hashes equal, so the sort has to be one that
+        // nothing makes quadratic.
+        hashes.sort_unstable();
+        Self { hasher, hashes }
+    }
+
+    /// This set and `more` together; equal hashes are all kept.
+    ///
+    /// # Errors
+    ///
+    /// Where the two were hashed with different keys.
+    ///
+    /// # Cost
+    ///
+    /// One linear pass over both.
+    pub fn merge(self, more: Self) -> Result<Self, BuildError> {
+        if self.hasher != more.hasher {
+            return Err(BuildError(BuildFault::HasherDiffers));
+        }
+        let hashes = if self.hashes.is_empty() {
+            more.hashes
+        } else if more.hashes.is_empty() {
+            self.hashes
+        } else {
+            merge_sorted(&self.hashes, &more.hashes)
+        };
+        Ok(Self {
+            hasher: self.hasher,
+            hashes,
+        })
+    }
+
+    /// The filter of this set.
+    ///
+    /// # Errors
+    ///
+    /// More than 2^32 - 1 items, or no memory for the filter (a small P with a large M can ask for
+    /// 2^32 bits an item).
+    ///
+    /// # Cost
+    ///
+    /// One linear pass; two where P is far below what suits M.
+    pub fn encode(&self, params: Params) -> Result<Filter<'static, H>, BuildError> {
+        let encoded = encode::encode_hashes(&self.hashes, params)?;
+        Ok(Filter::encoded(encoded, params, self.hasher.clone()))
+    }
+}
+
+impl<H> SortedHashes<H> {
+    /// N: the number of items, equal ones counted each.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// The hashes, never decreasing.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// The hasher that made them.
+    #[must_use]
+    pub fn hasher(&self) -> &H {
+        &self.hasher
+    }
+}
+
+/// Both sorted lists as one.
+fn merge_sorted(a: &[u64], b: &[u64]) -> Vec<u64> {
+    let mut merged = Vec::with_capacity(a.len() + b.len());
+    let (mut a_next, mut b_next) = (0, 0);
+    while let (Some(&left), Some(&right)) = (a.get(a_next), b.get(b_next)) {
+        // Which one comes is a coin toss that no branch predictor wins: select, and advance by the bit.
+        let take_right = right < left;
+        merged.push(if take_right { right } else { left });
+        b_next += usize::from(take_right);
+        a_next += usize::from(!take_right);
+    }
+    merged.extend_from_slice(&a[a_next..]);
+    merged.extend_from_slice(&b[b_next..]);
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::SipHash;
+    use alloc::vec;
+
+    #[test]
+    fn merging_equals_sorting_all_together() {
+        let lists: [&[u64]; 6] = [
+            &[],
+            &[5],
+            &[5, 5, 5],
+            &[0, u64::MAX],
+            &[1, 2, 3, 4, 5, 6, 7, 8],
+            &[0, 5, 5, u64::MAX, u64::MAX],
+        ];
+        for a in lists {
+            for b in lists {
+                let merged = SortedHashes::<Nut25>::from_hashes(a.to_vec())
+                    .merge(SortedHashes::from_hashes(b.to_vec()))
+                    .unwrap();
+                let mut expected = [a, b].concat();
+                expected.sort_unstable();
+                assert_eq!(merged.as_slice(), expected, "{a:?} and {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sets_of_different_keys_do_not_merge() {
+        let set = |k0| SortedHashes::from_items_with(SipHash::new(k0, 0), [b"item"]);
+        assert!(set(1).merge(set(1)).is_ok());
+        let error = set(1).merge(set(2)).unwrap_err();
+        assert_eq!(error.0, BuildFault::HasherDiffers);
+    }
+
+    #[test]
+    fn records_are_whole_or_an_error() {
+        let set = |len, width| SortedHashes::<Nut25>::from_records(&vec![1; len], width);
+        assert_eq!(set(99, 33).unwrap().len(), 3);
+        assert_eq!(set(0, 33).unwrap().len(), 0);
+        for (len, width) in [(98, 33), (1, 0), (0, 0)] {
+            assert!(set(len, width).is_err(), "{len} bytes, records of {width}");
+        }
+    }
+}
