@@ -421,3 +421,117 @@ impl<H: ItemHash> IndexedFilter<'_, H> {
         self.matches_values(&map_items(self.filter.hasher(), items, self.filter.range()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Unhashed;
+    use crate::sorted_hashes::SortedHashes;
+
+    fn filter(n: u64) -> Filter<'static, Unhashed> {
+        let hashes = (0..n)
+            .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        let params = Params::new(4, 20).unwrap();
+        let set = SortedHashes::<Nut25>::from_hashes(hashes);
+        set.encode(params)
+            .unwrap()
+            .with_hasher(Unhashed)
+            .into_owned()
+    }
+
+    #[test]
+    fn the_number_of_entries_is_what_was_asked_for() {
+        let filter = filter(1000);
+        for (step, entries) in [
+            (Step::Items(0), 1000),
+            (Step::Items(1), 1000),
+            (Step::Items(128), 8),
+            (Step::Items(u32::MAX), 1),
+            (Step::Entries(0), 1),
+            (Step::Entries(32), 32),
+            (Step::Entries(u32::MAX), 1000),
+        ] {
+            assert_eq!(SeekIndex::build(&filter, step).len(), entries, "{step:?}");
+        }
+    }
+
+    #[test]
+    fn seek_agrees_with_scan_for_every_value_of_the_range() {
+        for n in [0, 1, 2, 7, 200] {
+            let filter = filter(n);
+            let values: Vec<u64> = (0..filter.range() + 2).collect();
+            let expected = filter.matches_values(&values);
+            for step in (1..=n as u32 + 1)
+                .map(Step::Items)
+                .chain([Step::Entries(3)])
+            {
+                let index = SeekIndex::build(&filter, step);
+                let indexed = filter.with_index(&index).unwrap();
+                assert_eq!(
+                    indexed.matches_values(&values),
+                    expected,
+                    "{n} items, {step:?}"
+                );
+                for (&value, &found) in values.iter().zip(&expected) {
+                    assert_eq!(indexed.contains_value(value), found, "{value}, {step:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn forged_entries_never_reach_outside_the_filter() {
+        let filter = filter(200);
+        let bits = filter.bytes().len() as u64 * 8;
+        let made = SeekIndex::build(&filter, Step::Entries(4));
+        for position in (0..=bits).chain([u64::MAX]) {
+            for base in [0, 1, filter.range() - 1, u64::MAX] {
+                let mut forged = made.clone();
+                forged.entries[2] = Entry { position, base };
+                // In memory it is the look-up alone that stands against it; no answer is asked for.
+                let indexed = filter.with_index(&forged).unwrap();
+                for value in (0..filter.range()).step_by(37) {
+                    let _ = indexed.contains_value(value);
+                }
+                // As bytes, with a right checksum, it is refused wherever it goes backwards or outside.
+                let read = SeekIndex::from_bytes(&forged.to_bytes());
+                if position > bits || base >= filter.range() {
+                    assert!(read.is_err(), "position {position}, base {base}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_filters_index_is_refused() {
+        let index = SeekIndex::build(&filter(100), Step::Entries(4));
+        for other in [99, 101] {
+            let error = filter(other).with_index(&index).unwrap_err();
+            assert_eq!(error.0, SeekIndexFault::OtherFilter);
+        }
+        // The same numbers, another set.
+        let values: Vec<u64> = filter(100).values().map(|value| value / 2).collect();
+        let other = Filter::from_values(&values, filter(100).params()).unwrap();
+        assert!(other.with_index(&index).is_err());
+        assert!(filter(100).with_index(&index).is_ok());
+    }
+
+    #[test]
+    fn bytes_that_are_damaged_anywhere_are_refused() {
+        let index = SeekIndex::build(&filter(100), Step::Entries(4));
+        let bytes = index.to_bytes();
+        assert_eq!(SeekIndex::from_bytes(&bytes), Ok(index));
+        for len in 0..bytes.len() {
+            assert!(
+                SeekIndex::from_bytes(&bytes[..len]).is_err(),
+                "cut to {len} bytes"
+            );
+        }
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(SeekIndex::from_bytes(&damaged).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -92,11 +92,11 @@ fn bytes_needed(
     params: Params,
     value_of: impl Fn(u64) -> u64,
 ) -> Result<u64, BuildError> {
-    let bound = params.max_bytes(n);
-    let expected = params.expected_bytes(n);
-    // Within a quarter the bound is as good as the truth and saves a pass over the set. Beyond it (P far
-    // below log2 M) the bound can be thousands of times the truth.
-    if bound <= expected + expected / 4 {
+    let (least, bound) = (params.min_bytes(n), params.max_bytes(n));
+    // Within a quarter of the least the bound is as good as the truth, and saves a pass over the set.
+    // Beyond it (P far below log2 M) hashes that lie close together make the bound thousands of times
+    // the truth.
+    if bound <= least + least / 4 {
         return Ok(bound);
     }
     let mut quotients = 0_u128;
@@ -137,7 +137,6 @@ mod tests {
 
     #[test]
     fn a_filter_beyond_memory_is_an_error() {
-        // One code of 2^62 ones: an eighth of that in bytes is more than any machine has.
         let params = Params::new(0, u64::from(u32::MAX)).unwrap();
         let mut hashes = vec![u64::MAX; 1 << 20];
         hashes[0] = 0;

@@ -1,10 +1,8 @@
 //! Vectors that others published, held against the reference. They are kept out of the repository: the
 //! tests look in the folder that `NUTFILTER_VECTORS` names, and skip with a message where it is not set.
 
-use std::path::PathBuf;
-
+use nutfilter_harness::vectors::{hex, list, published};
 use nutfilter_reference::{Profile, build, decode, matches, serialize_bip158};
-use serde_json::Value;
 
 #[test]
 fn the_ten_items_of_nut25_give_its_filter() {
@@ -122,28 +120,4 @@ impl<'a> Block<'a> {
         let count = self.count();
         self.take(count)
     }
-}
-
-fn published(name: &str) -> Option<Value> {
-    let Some(folder) = std::env::var_os("NUTFILTER_VECTORS") else {
-        eprintln!("skipped: NUTFILTER_VECTORS does not say where {name} is");
-        return None;
-    };
-    let path = PathBuf::from(folder).join(name);
-    let content = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Some(
-        serde_json::from_str(&content)
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-    )
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().expect("a list")
-}
-
-fn hex(value: &Value) -> Vec<u8> {
-    let digits = value.as_str().expect("hex digits");
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
 }

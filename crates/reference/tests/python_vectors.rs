@@ -1,6 +1,9 @@
 //! The vectors in `tests/vectors` at the root of the repository, which an independent implementation in
 //! Python wrote, held against the reference. The script that wrote them is beside them.
 
+use nutfilter_harness::vectors::{
+    generate_items, hex, hex_u64, list, number, numbers, own as vector_file, text,
+};
 use nutfilter_reference::{
     Profile, build, contains, decode, encode_values, map, mapped_values, matches, parse_bip158,
     serialize_bip158, wrong_dialect_hash,
@@ -165,32 +168,6 @@ fn the_wrong_dialect_loses_the_share_of_members_that_is_known_of_it() {
     assert!((4_200..4_600).contains(&found), "{found} of 10,000 found");
 }
 
-/// The items that the vectors describe in words, under `generator`.
-fn generate_items(count: u64, seed: u64) -> Vec<[u8; 33]> {
-    let mut state = seed;
-    let mut output = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    };
-    let item = |_| {
-        let mut item = [0; 33];
-        item[0] = 2 + (output() & 1) as u8;
-        for place in item[1..].chunks_mut(8) {
-            place.copy_from_slice(&output().to_le_bytes());
-        }
-        item
-    };
-    (0..count).map(item).collect()
-}
-
-fn vector_file(name: &str) -> Value {
-    let path = format!("{}/../../tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
-    let content = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    serde_json::from_str(&content).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
 fn profile(name: &str, file: &Value) -> Profile {
     match name {
         "nut25" => Profile::Nut25,
@@ -206,30 +183,4 @@ fn parameters(case: &Value) -> (u64, u32, u64) {
         number(&case["p"]) as u32,
         number(&case["m"]),
     )
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().expect("a list")
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().expect("a text")
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().expect("a number")
-}
-
-fn numbers(value: &Value) -> Vec<u64> {
-    list(value).iter().map(number).collect()
-}
-
-fn hex_u64(value: &Value) -> u64 {
-    u64::from_str_radix(text(value), 16).expect("16 hex digits")
-}
-
-fn hex(value: &Value) -> Vec<u8> {
-    let digits = text(value);
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
 }

@@ -1,0 +1,340 @@
+//! Every path against the reference, and against implementations that somebody else wrote.
+
+use std::collections::HashMap;
+use std::hash::Hasher as _;
+use std::io::Cursor;
+
+use bitcoin::bip158::BlockFilter;
+use bitcoin::blockdata::constants::genesis_block;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut};
+use nutfilter::{Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, bip158};
+use nutfilter_harness::{decode, encode, matching, params_from, response, seek_index};
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+
+#[test]
+fn murmur_agrees_with_the_murmur3_crate_at_every_length_and_alignment() {
+    let bytes = random_bytes(1, 600);
+    for offset in 0..16 {
+        for len in 0..=520 {
+            let item = &bytes[offset..offset + len];
+            let upper = murmur3::murmur3_32(&mut Cursor::new(item), 0).unwrap();
+            let lower = murmur3::murmur3_32(&mut Cursor::new(item), upper).unwrap();
+            let joined = u64::from(upper) << 32 | u64::from(lower);
+            assert_eq!(Nut25.hash(item), joined, "{len} bytes at {offset}");
+            let whole = murmur3::murmur3_x64_128(&mut Cursor::new(item), 0).unwrap();
+            assert_eq!(Nut23.hash(item), whole as u64, "{len} bytes at {offset}");
+        }
+    }
+}
+
+#[test]
+fn siphash_agrees_with_the_siphasher_crate_at_every_length_and_alignment() {
+    let bytes = random_bytes(2, 600);
+    for offset in 0..16 {
+        let key: [u8; 16] = bytes[offset..offset + 16].try_into().unwrap();
+        for len in 0..=520 {
+            let item = &bytes[offset..offset + len];
+            let mut hasher = siphasher::sip::SipHasher24::new_with_key(&key);
+            hasher.write(item);
+            let expected = hasher.finish();
+            assert_eq!(
+                SipHash::from_key(key).hash(item),
+                expected,
+                "{len} bytes at {offset}"
+            );
+        }
+    }
+}
+
+#[test]
+fn decoding_agrees_with_the_reference_on_any_bytes() {
+    let mut rng = SmallRng::seed_from_u64(3);
+    for _ in 0..20_000 {
+        let len = rng.random_range(0..80);
+        let mut bytes = random_bytes(rng.next_u64(), len);
+        // Random bytes hold short runs; long ones and zeros are where decoders differ.
+        for _ in 0..rng.random_range(0..4) {
+            let (a, b) = (rng.random_range(0..=len), rng.random_range(0..=len));
+            bytes[a.min(b)..a.max(b)].fill(if rng.random() { 0xff } else { 0 });
+        }
+        let case = decode::Case {
+            n: rng.random_range(0..64),
+            p: rng.random_range(0..34),
+            m: 1 << rng.random_range(0..33_u32),
+            bytes: &bytes,
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn decoding_agrees_with_the_reference_on_damaged_filters() {
+    let mut rng = SmallRng::seed_from_u64(4);
+    for round in 0..6_000 {
+        let params = params_from(rng.random(), 1 << rng.random_range(0..26_u32));
+        let params = Params::new(params.p(), params.m().min(64 << params.p())).unwrap();
+        let n = rng.random_range(0..300_u64);
+        let set = SortedHashes::<Nut25>::from_hashes((0..n).map(|_| rng.next_u64()).collect());
+        let mut bytes = set.encode(params).unwrap().into_bytes();
+        let mut declared = n;
+        match round % 5 {
+            0 => {}
+            1 => bytes.truncate(rng.random_range(0..=bytes.len())),
+            2 => bytes.extend_from_slice(&[0; 3][..rng.random_range(1..=3)]),
+            3 if !bytes.is_empty() => {
+                let at = rng.random_range(0..bytes.len());
+                bytes[at] ^= 1 << rng.random_range(0..8);
+            }
+            _ => declared = (declared + rng.random_range(0..3)).saturating_sub(1),
+        }
+        let case = decode::Case {
+            n: declared,
+            p: params.p() as u8,
+            m: params.m(),
+            bytes: &bytes,
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn encoding_agrees_with_the_reference_on_any_hashes() {
+    let mut rng = SmallRng::seed_from_u64(5);
+    for round in 0..3_000 {
+        let len = rng.random_range(0..400);
+        let mut hashes: Vec<u64> = (0..len).map(|_| rng.next_u64()).collect();
+        match round % 4 {
+            0 => {}
+            // Ground hashes: all the same, or all in one corner of the range.
+            1 => hashes.fill(rng.next_u64()),
+            2 => hashes.iter_mut().for_each(|hash| *hash >>= 40),
+            _ => hashes.iter_mut().for_each(|hash| *hash |= !0 << 24),
+        }
+        let case = encode::Case {
+            p: rng.random(),
+            m: rng.next_u32() >> rng.random_range(0..32),
+            hashes,
+            cut: rng.random_range(0..=len),
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn every_way_of_asking_agrees_with_the_reference() {
+    let mut rng = SmallRng::seed_from_u64(6);
+    for _ in 0..600 {
+        let mut items = |most| -> Vec<Vec<u8>> {
+            let count = rng.random_range(0..most);
+            let item = |_| {
+                let len = [0, 1, 8, 32, 33, 33, 33, 34, 48][rng.random_range(0..9)];
+                random_bytes(rng.next_u64() % 1000, len)
+            };
+            (0..count).map(item).collect()
+        };
+        let (items, strangers) = (items(200), items(60));
+        let case = matching::Case {
+            profile: rng.random(),
+            p: rng.random(),
+            m: rng.next_u32() >> rng.random_range(0..32),
+            items,
+            strangers,
+            step: rng.random(),
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn a_large_filter_answers_alike_with_and_without_an_index() {
+    let items = nutfilter_harness::vectors::generate_items(60_000, 7);
+    let filter = SortedHashes::<Nut25>::from_items(&items[..50_000])
+        .encode(Params::default())
+        .unwrap();
+    let expected = filter.matches(&items);
+    assert!(expected[..50_000].iter().all(|&found| found));
+    for step in [
+        nutfilter::Step::Items(1),
+        nutfilter::Step::Items(128),
+        nutfilter::Step::Entries(32),
+        nutfilter::Step::Entries(1),
+    ] {
+        let index = nutfilter::SeekIndex::build(&filter, step);
+        let indexed = filter.with_index(&index).unwrap();
+        assert_eq!(indexed.matches(&items), expected, "{step:?}");
+        // Few and far between: every target skips.
+        let few: Vec<_> = items.iter().step_by(5_000).collect();
+        assert_eq!(indexed.matches(&few), filter.matches(&few), "{step:?}");
+    }
+}
+
+#[test]
+fn seek_step_by_step_agrees_with_scan_after_any_damage_to_the_index() {
+    let mut rng = SmallRng::seed_from_u64(8);
+    for _ in 0..2_000 {
+        let len = rng.random_range(0..300);
+        let changes = rng.random_range(0..3);
+        let case = seek_index::Case {
+            p: rng.random(),
+            m: rng.random(),
+            hashes: (0..len).map(|_| rng.next_u64()).collect(),
+            step: rng.random(),
+            changes: (0..changes).map(|_| (rng.random(), rng.random())).collect(),
+            cut: if rng.random() {
+                0
+            } else {
+                rng.random_range(0..30)
+            },
+            junk: &random_bytes(rng.next_u64(), rng.random_range(0..200)),
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn responses_survive_being_cut_and_changed() {
+    const LETTERS: &[u8] = b"0123456789\"{}[],:.-eEnulAz+/=\\ \0\xff\n";
+    let mut rng = SmallRng::seed_from_u64(9);
+    let set = SortedHashes::<Nut25>::from_items((0..50_u8).map(|i| [i; 33]));
+    let filter = set.encode(Params::default()).unwrap();
+    let json = nutfilter::FilterResponse::new(&filter, 1_767_225_600).to_json();
+    response::Case(json.as_bytes()).check();
+    for len in 0..json.len() {
+        response::Case(&json.as_bytes()[..len]).check();
+    }
+    for _ in 0..20_000 {
+        let mut changed = json.clone().into_bytes();
+        for _ in 0..rng.random_range(1..4) {
+            let at = rng.random_range(0..changed.len());
+            changed[at] = LETTERS[rng.random_range(0..LETTERS.len())];
+        }
+        response::Case(&changed).check();
+    }
+}
+
+#[test]
+fn genesis_blocks_give_the_filters_of_the_bitcoin_crate() {
+    for network in [
+        Network::Bitcoin,
+        Network::Testnet,
+        Network::Signet,
+        Network::Regtest,
+    ] {
+        check_block(&genesis_block(network), &[]);
+    }
+}
+
+#[test]
+fn blocks_made_here_give_the_filters_of_the_bitcoin_crate() {
+    let mut rng = SmallRng::seed_from_u64(10);
+    for round in 0..60 {
+        let mut block = genesis_block(Network::Regtest);
+        block.header.nonce = round;
+        let mut previous_scripts = Vec::new();
+        for _ in 0..rng.random_range(0..40) {
+            let mut transaction = block.txdata[0].clone();
+            transaction.input = (0..rng.random_range(1..4))
+                .map(|_| input(&mut rng))
+                .collect();
+            for _ in &transaction.input {
+                previous_scripts.push(script(&mut rng));
+            }
+            transaction.output = (0..rng.random_range(1..4))
+                .map(|_| output(&mut rng))
+                .collect();
+            block.txdata.push(transaction);
+        }
+        check_block(&block, &previous_scripts);
+    }
+
+    fn input(rng: &mut SmallRng) -> TxIn {
+        let txid = bitcoin::Txid::from_byte_array(rng.random());
+        TxIn {
+            previous_output: OutPoint::new(txid, rng.next_u32()),
+            ..TxIn::default()
+        }
+    }
+
+    fn output(rng: &mut SmallRng) -> TxOut {
+        TxOut {
+            value: Amount::from_sat(1),
+            script_pubkey: script(rng),
+        }
+    }
+
+    /// Repeats (few different scripts), empty ones, and ones that begin with OP_RETURN.
+    fn script(rng: &mut SmallRng) -> ScriptBuf {
+        let bytes = match rng.random_range(0..8) {
+            0 => Vec::new(),
+            1 => vec![0x6a, 1, 7],
+            2 => vec![0x51],
+            _ => random_bytes(rng.random_range(0..500), 25),
+        };
+        ScriptBuf::from_bytes(bytes)
+    }
+}
+
+/// Our filter of a block against the `bitcoin` crate's, both ways.
+fn check_block(block: &Block, previous_scripts: &[ScriptBuf]) {
+    let spent = block.txdata[1..]
+        .iter()
+        .flat_map(|transaction| &transaction.input);
+    let scripts: HashMap<OutPoint, &ScriptBuf> = spent
+        .map(|input| input.previous_output)
+        .zip(previous_scripts)
+        .collect();
+    let theirs =
+        BlockFilter::new_script_filter(block, |spent: &OutPoint| Ok(scripts[spent].clone()))
+            .unwrap();
+    let ours = bip158::block_filter(block, previous_scripts).unwrap();
+    assert_eq!(bip158::serialize(&ours), theirs.content);
+
+    let previous = bip158::FilterHeader::all_zeros();
+    assert_eq!(
+        bip158::filter_header(&ours, &previous),
+        theirs.filter_header(&previous)
+    );
+
+    let hash: BlockHash = block.block_hash();
+    let read = bip158::parse(SipHash::from_block_hash(hash.as_ref()), &theirs.content).unwrap();
+    assert_eq!(read, ours);
+    for number in 0..200_u64 {
+        let stranger = number.to_le_bytes();
+        let query = || std::iter::once(stranger.as_slice());
+        let expected = theirs.match_any(&hash, query()).unwrap();
+        assert_eq!(read.contains(stranger), expected, "stranger {number}");
+    }
+    let items: Vec<&[u8]> = bip158::block_items(block, previous_scripts).collect();
+    if !items.is_empty() {
+        assert!(theirs.match_all(&hash, items.iter().copied()).unwrap());
+        assert_eq!(read.matches(&items), vec![true; items.len()]);
+    }
+}
+
+#[test]
+fn whole_range_values_decode_as_they_were_encoded() {
+    // The largest F there is: sums of differences come within 2^33 of 2^64.
+    let params = Params::new(32, u64::from(u32::MAX)).unwrap();
+    for n in [1_u32, 2, 3, 100, 10_000] {
+        let largest = params.range(n) - 1;
+        for values in [
+            vec![largest; n as usize],
+            (0..u64::from(n))
+                .map(|i| i * (largest / u64::from(n)))
+                .collect(),
+        ] {
+            let filter = Filter::from_values(&values, params).unwrap();
+            let expected = nutfilter_reference::encode_values(&values, 32);
+            assert_eq!(filter.bytes(), expected);
+            assert!(filter.values().eq(values));
+        }
+    }
+}
+
+fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    SmallRng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
+}
