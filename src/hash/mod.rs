@@ -45,8 +45,14 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
         out: &mut Vec<u64>,
     ) {
         let _ = level;
-        let records = records.chunks_exact(record_bytes.get());
-        out.extend(records.map(|record| self.hash(record)));
+        if record_bytes.get() == POINT_BYTES {
+            // The length is then known within the loop, and not looked at for each record.
+            let (points, _) = records.as_chunks::<POINT_BYTES>();
+            out.extend(points.iter().map(|point| self.hash(point)));
+        } else {
+            let records = records.chunks_exact(record_bytes.get());
+            out.extend(records.map(|record| self.hash(record)));
+        }
     }
 }
 
@@ -61,10 +67,7 @@ pub struct Nut25;
 impl ItemHash for Nut25 {
     #[inline]
     fn hash(&self, item: &[u8]) -> u64 {
-        match <&[u8; POINT_BYTES]>::try_from(item) {
-            Ok(point) => murmur3::nut25_point(point),
-            Err(_) => murmur3::nut25(item),
-        }
+        by_length(item, murmur3::nut25, murmur3::nut25)
     }
 }
 
@@ -75,11 +78,16 @@ pub struct Nut23;
 impl ItemHash for Nut23 {
     #[inline]
     fn hash(&self, item: &[u8]) -> u64 {
-        match <&[u8; POINT_BYTES]>::try_from(item) {
-            // The same code; a length known at compile time unrolls it.
-            Ok(point) => murmur3::x64_128_first(point),
-            Err(_) => murmur3::x64_128_first(item),
-        }
+        by_length(item, murmur3::x64_128_first, murmur3::x64_128_first)
+    }
+}
+
+/// The hash of an item, with a copy of the code for points, whose loops a known length unrolls.
+#[inline(always)]
+fn by_length(item: &[u8], point: impl Fn(&[u8]) -> u64, other: impl Fn(&[u8]) -> u64) -> u64 {
+    match <&[u8; POINT_BYTES]>::try_from(item) {
+        Ok(item) => point(item),
+        Err(_) => other(item),
     }
 }
 

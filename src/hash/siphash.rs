@@ -3,7 +3,7 @@
 //! Four words of state; two rounds for each 8 bytes of the item, four more at the end. The last word
 //! holds the bytes that are left over and, in its top byte, the item's length modulo 256.
 
-use super::ItemHash;
+use super::{ItemHash, by_length};
 
 /// SipHash-2-4 with a 128-bit key.
 ///
@@ -56,46 +56,69 @@ impl SipHash {
 impl ItemHash for SipHash {
     #[inline]
     fn hash(&self, item: &[u8]) -> u64 {
-        let mut state = [
-            self.k0 ^ 0x736f_6d65_7073_6575,
-            self.k1 ^ 0x646f_7261_6e64_6f6d,
-            self.k0 ^ 0x6c79_6765_6e65_7261,
-            self.k1 ^ 0x7465_6462_7974_6573,
-        ];
+        by_length(
+            item,
+            |item| self.hash_bytes(item),
+            |item| self.hash_bytes(item),
+        )
+    }
+}
+
+impl SipHash {
+    #[inline(always)]
+    fn hash_bytes(self, item: &[u8]) -> u64 {
+        let mut state = State {
+            a: self.k0 ^ 0x736f_6d65_7073_6575,
+            b: self.k1 ^ 0x646f_7261_6e64_6f6d,
+            c: self.k0 ^ 0x6c79_6765_6e65_7261,
+            d: self.k1 ^ 0x7465_6462_7974_6573,
+        };
         let (words, tail) = item.as_chunks::<8>();
         for word in words {
-            compress(&mut state, u64::from_le_bytes(*word));
+            state = state.absorb(u64::from_le_bytes(*word));
         }
         let mut last = [0; 8];
         last[..tail.len()].copy_from_slice(tail);
         last[7] = item.len() as u8;
-        compress(&mut state, u64::from_le_bytes(last));
-        state[2] ^= 0xff;
-        for _ in 0..4 {
-            round(&mut state);
-        }
-        state[0] ^ state[1] ^ state[2] ^ state[3]
+        state = state.absorb(u64::from_le_bytes(last));
+        state.c ^= 0xff;
+        state = state.round().round().round().round();
+        state.a ^ state.b ^ state.c ^ state.d
     }
 }
 
-#[inline(always)]
-fn compress(state: &mut [u64; 4], word: u64) {
-    state[3] ^= word;
-    round(state);
-    round(state);
-    state[0] ^= word;
+/// The four words of state. By value, and by name: as an array the compiler keeps them in vector
+/// registers, where rotations are dear.
+#[derive(Clone, Copy)]
+struct State {
+    a: u64,
+    b: u64,
+    c: u64,
+    d: u64,
 }
 
-#[inline(always)]
-fn round([a, b, c, d]: &mut [u64; 4]) {
-    *a = a.wrapping_add(*b);
-    *b = b.rotate_left(13) ^ *a;
-    *a = a.rotate_left(32);
-    *c = c.wrapping_add(*d);
-    *d = d.rotate_left(16) ^ *c;
-    *a = a.wrapping_add(*d);
-    *d = d.rotate_left(21) ^ *a;
-    *c = c.wrapping_add(*b);
-    *b = b.rotate_left(17) ^ *c;
-    *c = c.rotate_left(32);
+impl State {
+    #[inline(always)]
+    fn absorb(mut self, word: u64) -> Self {
+        self.d ^= word;
+        self = self.round().round();
+        self.a ^= word;
+        self
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        let Self { a, b, c, d } = self;
+        let a = a.wrapping_add(b);
+        let b = b.rotate_left(13) ^ a;
+        let a = a.rotate_left(32);
+        let c = c.wrapping_add(d);
+        let d = d.rotate_left(16) ^ c;
+        let a = a.wrapping_add(d);
+        let d = d.rotate_left(21) ^ a;
+        let c = c.wrapping_add(b);
+        let b = b.rotate_left(17) ^ c;
+        let c = c.rotate_left(32);
+        Self { a, b, c, d }
+    }
 }
