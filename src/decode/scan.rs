@@ -196,3 +196,57 @@ impl<'a> Scanner<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::BitWriter;
+    use crate::error::DecodeErrorKind;
+    use alloc::vec::Vec;
+
+    /// A scanner at a code that comes after the largest value but one of the widest range there is.
+    fn near_the_end_of_64_bits(quotient: u64, remainder: u64) -> Result<Vec<u64>, DecodeError> {
+        let range = Params::new(32, u64::from(u32::MAX))
+            .unwrap()
+            .range(u32::MAX);
+        let mut writer = BitWriter::new();
+        rice::write(&mut writer, quotient << 32 | remainder, 32);
+        rice::write(&mut writer, 0, 32);
+        let end = writer.position();
+        // More bytes, so that the fast loop runs too.
+        writer.write_bits(0, 56);
+        writer.write_bits(0, 56);
+        let bytes = writer.into_bytes();
+        let mut scanner = Scanner::resume(&bytes, range, 32, (0, range - 2), end);
+        let mut block = [0; 8];
+        let filled = scanner.fill(&mut block)?;
+        Ok(block[..filled].to_vec())
+    }
+
+    #[test]
+    fn sums_that_overflow_64_bits_are_out_of_range() {
+        let range = u64::from(u32::MAX) * u64::from(u32::MAX);
+        assert_eq!(near_the_end_of_64_bits(0, 0).unwrap(), [range - 2; 2]);
+        assert_eq!(near_the_end_of_64_bits(0, 1).unwrap(), [range - 1; 2]);
+        for (quotient, remainder) in [(0, 2), (0, (1 << 32) - 1), (1, 0), (2, 0), (22, 0), (40, 1)]
+        {
+            let error = near_the_end_of_64_bits(quotient, remainder).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                DecodeErrorKind::OutOfRange,
+                "{quotient}, {remainder}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_is_given_again_at_every_later_call() {
+        let params = Params::new(3, 20).unwrap();
+        let mut scanner = Scanner::new(&[0b0000_1111], 2, params);
+        let mut block = [0; 8];
+        let error = scanner.fill(&mut block).unwrap_err();
+        assert_eq!(scanner.fill(&mut block), Err(error));
+        assert_eq!(scanner.next_value(), Err(error));
+        assert_eq!(scanner.finish(), Err(error));
+    }
+}

@@ -1,0 +1,173 @@
+//! What holds for every set, by random example.
+
+use nutfilter::{Filter, ItemHash, Nut25, Params, SeekIndex, SortedHashes, Step, map_to_range};
+use nutfilter_harness::{decode, encode, matching, seek_index};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Parameters whose codes are not unreasonably long: M up to 2^(P + 6).
+fn params() -> impl Strategy<Value = Params> {
+    (0..=32_u32).prop_flat_map(|p| {
+        let most = (1_u64 << (p + 6)).min(u64::from(u32::MAX));
+        (Just(p), 1..=most).prop_map(|(p, m)| Params::new(p, m).expect("within the limits"))
+    })
+}
+
+fn items() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    vec(vec(any::<u8>(), 0..70), 0..300)
+}
+
+/// Uniform hashes, and ones that somebody ground.
+fn hashes() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        vec(any::<u64>(), 0..500),
+        vec(0..1000_u64, 0..500),
+        (any::<u64>(), 0..500_usize).prop_map(|(hash, n)| vec![hash; n]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_filter_is_read_back_as_it_was_made(hashes in hashes(), params in params()) {
+        let filter = SortedHashes::<Nut25>::from_hashes(hashes.clone()).encode(params).unwrap();
+        let read = Filter::<Nut25>::parse(filter.bytes(), hashes.len() as u64, params);
+        prop_assert_eq!(read.as_ref(), Ok(&filter));
+
+        let range = params.range(filter.n());
+        let mut values: Vec<u64> = hashes.iter().map(|&hash| map_to_range(hash, range)).collect();
+        values.sort_unstable();
+        prop_assert!(filter.values().eq(values));
+    }
+
+    #[test]
+    fn members_are_never_denied(items in items(), params in params(), step in 0..400_u32) {
+        let filter = SortedHashes::<Nut25>::from_items(&items).encode(params).unwrap();
+        prop_assert!(filter.matches(&items).into_iter().all(|found| found));
+        let index = SeekIndex::build(&filter, Step::Items(step));
+        let indexed = filter.with_index(&index).unwrap();
+        prop_assert!(items.iter().all(|item| indexed.contains(item) && filter.contains(item)));
+        prop_assert_eq!(filter.match_any(&items), !items.is_empty());
+    }
+
+    #[test]
+    fn order_and_division_of_the_items_do_not_matter(
+        mut items in items(),
+        cut in any::<prop::sample::Index>(),
+        params in params(),
+    ) {
+        let at_once = SortedHashes::<Nut25>::from_items(&items);
+        let (left, right) = items.split_at(cut.index(items.len() + 1));
+        let merged = SortedHashes::<Nut25>::from_items(left).merge(SortedHashes::from_items(right));
+        prop_assert_eq!(merged.as_ref(), Ok(&at_once));
+        items.reverse();
+        let reversed = SortedHashes::<Nut25>::from_items(&items);
+        prop_assert_eq!(reversed.encode(params), at_once.encode(params));
+    }
+
+    #[test]
+    fn the_length_is_within_the_bound(hashes in hashes(), params in params()) {
+        let filter = SortedHashes::<Nut25>::from_hashes(hashes).encode(params).unwrap();
+        let len = filter.bytes().len() as u64;
+        prop_assert!(params.min_bytes(filter.n()) <= len && len <= params.max_bytes(filter.n()));
+        prop_assert_eq!(params.admit(u64::from(filter.n()), len), Ok(filter.n()));
+    }
+
+    #[test]
+    fn any_bytes_decode_alike(
+        bytes in vec(prop_oneof![any::<u8>(), Just(0xff), Just(0)], 0..200),
+        n in any::<u64>(),
+        p in 0..=40_u8,
+        m in any::<u64>(),
+    ) {
+        decode::Case { n, p, m, bytes: &bytes }.check();
+    }
+
+    #[test]
+    fn any_hashes_encode_alike(hashes in hashes(), p in any::<u8>(), m in any::<u32>(), cut in any::<usize>()) {
+        encode::Case { p, m, hashes, cut }.check();
+    }
+
+    #[test]
+    fn any_index_answers_alike_or_not_at_all(
+        hashes in hashes(),
+        p in any::<u8>(),
+        m in any::<u16>(),
+        step in any::<u8>(),
+        changes in vec(any::<(u16, u8)>(), 0..4),
+        cut in 0..40_u8,
+        junk in vec(any::<u8>(), 0..100),
+    ) {
+        seek_index::Case { p, m, hashes, step, changes, cut, junk: &junk }.check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn any_set_is_asked_alike(
+        profile in any::<u8>(),
+        p in any::<u8>(),
+        m in any::<u32>(),
+        items in items(),
+        strangers in items(),
+        step in any::<u8>(),
+    ) {
+        matching::Case { profile, p, m, items, strangers, step }.check();
+    }
+}
+
+#[test]
+fn strangers_match_at_the_rate_that_was_promised() {
+    // With M = 64 and 2^20 strangers 16,384 false positives are expected; 5 sigma are 635.
+    for (p, m) in [(6, 64), (5, 47), (8, 300)] {
+        let params = Params::new(p, m).unwrap();
+        let member = |i: u64| (2 * i).to_le_bytes();
+        let stranger = |i: u64| (2 * i + 1).to_le_bytes();
+        let filter = SortedHashes::<Nut25>::from_items((0..100_000).map(member))
+            .encode(params)
+            .unwrap();
+        let tries = 1 << 20;
+        let targets: Vec<_> = (0..tries).map(stranger).collect();
+        let found = filter
+            .matches(&targets)
+            .into_iter()
+            .filter(|&found| found)
+            .count() as f64;
+        // The set covers a little less than one in M: some of its values are equal.
+        let mut values: Vec<u64> = filter.values().collect();
+        values.dedup();
+        let rate = values.len() as f64 / filter.range() as f64;
+        assert!(rate <= params.false_positive_rate());
+        let (mean, sigma) = (
+            tries as f64 * rate,
+            (tries as f64 * rate * (1.0 - rate)).sqrt(),
+        );
+        assert!(
+            (found - mean).abs() < 5.0 * sigma,
+            "M = {m}: {found} of {mean} +- {sigma}"
+        );
+    }
+}
+
+#[test]
+fn filters_are_as_large_as_promised() {
+    for (p, m) in [(19, 784_931), (10, 1024), (6, 64), (0, 1), (3, 100)] {
+        let params = Params::new(p, m).unwrap();
+        let n = 200_000_u32;
+        let set = SortedHashes::<Nut25>::from_hashes(
+            (0..n).map(|i| Nut25.hash(&i.to_le_bytes())).collect(),
+        );
+        let bits = set.encode(params).unwrap().bytes().len() as f64 * 8.0;
+        let mean = f64::from(n) * params.bits_per_item();
+        // A quotient's spread is about its mean + 1/2; five of those over the root of n.
+        let spread = params.bits_per_item() - f64::from(p) - 0.5;
+        let sigma = spread * f64::from(n).sqrt();
+        assert!(
+            (bits - mean).abs() < 5.0 * sigma + 8.0,
+            "({p}, {m}): {bits}, {mean} +- {sigma}"
+        );
+    }
+}
