@@ -10,14 +10,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
-use crate::arch::Level;
 use crate::decode::{BLOCK, Scanner};
 use crate::encode::{self, Encoded};
-use crate::error::{BuildError, DecodeError, SeekIndexError};
-use crate::hash::{ItemHash, Nut25, Unhashed, map_all_to_range, map_to_range};
-use crate::matching::{Targets, visit_matches};
+use crate::error::{BuildError, DecodeError};
+use crate::hash::{ItemHash, Nut25, Unhashed, map_to_range};
+use crate::matching::{Targets, map_items, visit_matches};
 use crate::params::Params;
-use crate::seek_index::{IndexedFilter, SeekIndex};
 
 /// A validated filter over borrowed or owned bytes.
 ///
@@ -231,7 +229,7 @@ impl<'a, H> Filter<'a, H> {
     ///
     /// # Cost
     ///
-    /// Decodes up to the value; [`Filter::with_index`] makes it a fraction of a microsecond.
+    /// Decodes up to the value; an index ([`Filter::with_index`]) makes it a fraction of a microsecond.
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
         self.any_of(&Targets::new([value]))
@@ -252,22 +250,6 @@ impl<'a, H> Filter<'a, H> {
         });
         scanned.expect(VALIDATED);
         found
-    }
-
-    /// The filter with an index that was built for it.
-    ///
-    /// # Errors
-    ///
-    /// Where the index was built for another filter.
-    ///
-    /// # Cost
-    ///
-    /// One pass over the bytes to tell, at about 6 bytes a nanosecond: do it once, then ask often.
-    pub fn with_index<'f>(
-        &'f self,
-        index: &'f SeekIndex,
-    ) -> Result<IndexedFilter<'f, H>, SeekIndexError> {
-        IndexedFilter::new(self, index)
     }
 
     pub(crate) fn scanner(&self) -> Scanner<'_> {
@@ -399,18 +381,6 @@ impl<H: ItemHash> AdmittedFilter<'_, H> {
         let range = self.params.range(self.n);
         self.matches_values(&map_items(&self.hasher, items, range))
     }
-}
-
-/// The mapped values of `items`, in their order.
-pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
-    hasher: &H,
-    items: &[I],
-    range: u64,
-) -> Vec<u64> {
-    let mut values = Vec::with_capacity(items.len());
-    hasher.hash_items(Level::detect(), items, &mut values);
-    map_all_to_range(&mut values, range);
-    values
 }
 
 /// The values of a [`Filter`], never decreasing; made by [`Filter::values`].

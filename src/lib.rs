@@ -89,3 +89,8 @@ pub use params::Params;
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
 pub use seek_index::{IndexedFilter, SeekIndex, Step};
 pub use sorted_hashes::SortedHashes;
+
+/// The README's example, so that it goes on compiling.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,8 +2,22 @@
 
 use alloc::vec::Vec;
 
+use crate::arch::Level;
 use crate::decode::{BLOCK, Scanner};
 use crate::error::DecodeError;
+use crate::hash::{ItemHash, map_all_to_range};
+
+/// The mapped values of `items`, in their order.
+pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
+    hasher: &H,
+    items: &[I],
+    range: u64,
+) -> Vec<u64> {
+    let mut values = Vec::with_capacity(items.len());
+    hasher.hash_items(Level::detect(), items, &mut values);
+    map_all_to_range(&mut values, range);
+    values
+}
 
 /// Mapped values to look for, sorted, each with its position in the caller's order.
 ///

@@ -13,9 +13,9 @@ use alloc::vec::Vec;
 
 use crate::decode::Scanner;
 use crate::error::{DecodeError, SeekIndexError, SeekIndexFault};
-use crate::filter::{Filter, map_items};
+use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, fingerprint, map_to_range};
-use crate::matching::{Targets, first_at_least};
+use crate::matching::{Targets, first_at_least, map_items, visit_matches};
 use crate::params::Params;
 
 /// How many entries an index gets.
@@ -312,22 +312,33 @@ pub struct IndexedFilter<'f, H = Nut25> {
     parts: Parts,
 }
 
-impl<'f, H> IndexedFilter<'f, H> {
-    pub(crate) fn new(
-        filter: &'f Filter<'_, H>,
+impl<H> Filter<'_, H> {
+    /// The filter with an index that was built for it.
+    ///
+    /// # Errors
+    ///
+    /// Where the index was built for another filter.
+    ///
+    /// # Cost
+    ///
+    /// One pass over the bytes to tell, at about 6 bytes a nanosecond: do it once, then ask often.
+    pub fn with_index<'f>(
+        &'f self,
         index: &'f SeekIndex,
-    ) -> Result<Self, SeekIndexError> {
-        if index.filter != Identity::of(filter) {
+    ) -> Result<IndexedFilter<'f, H>, SeekIndexError> {
+        if index.filter != Identity::of(self) {
             return Err(SeekIndexError(SeekIndexFault::OtherFilter));
         }
-        Ok(Self {
-            filter,
+        Ok(IndexedFilter {
+            filter: self,
             entries: &index.entries,
             // At most N entries, checked where they came from bytes.
-            parts: Parts::new(index.entries.len() as u32, filter.range()),
+            parts: Parts::new(index.entries.len() as u32, self.range()),
         })
     }
+}
 
+impl<'f, H> IndexedFilter<'f, H> {
     /// The filter without its index.
     #[must_use]
     pub fn filter(&self) -> &'f Filter<'f, H> {
@@ -367,7 +378,7 @@ impl<'f, H> IndexedFilter<'f, H> {
         if self.visit_parts(targets, &mut visit).is_err() {
             // No index that was built here leads astray. One that was forged may: then the filter itself
             // answers. Positions that were visited already are visited again, to the same effect.
-            let _ = crate::matching::visit_matches(&mut self.filter.scanner(), targets, visit);
+            let _ = visit_matches(&mut self.filter.scanner(), targets, visit);
         }
     }
 
