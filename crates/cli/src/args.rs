@@ -1,0 +1,78 @@
+//! The shape of the command line; each subcommand's own arguments live beside its code.
+
+use clap::{Parser, Subcommand};
+
+use crate::build::BuildArgs;
+use crate::check::CheckArgs;
+use crate::completions::CompletionsArgs;
+use crate::demo::DemoArgs;
+use crate::globals::Globals;
+use crate::inspect::InspectArgs;
+use crate::plan::PlanArgs;
+use crate::serve::ServeArgs;
+
+/// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
+#[derive(Debug, Parser)]
+#[command(name = "nutfilter", version, propagate_version = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// No progress bars, summaries or warnings on stderr; errors still appear.
+    #[arg(long, short, global = true, display_order = LAST)]
+    quiet: bool,
+
+    /// Most threads to use. Has no effect on building and checking yet, which use one.
+    #[arg(long, global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    pub(crate) fn globals(&self) -> Globals {
+        Globals {
+            quiet: self.quiet,
+            threads: self.threads.map(usize::from),
+        }
+    }
+}
+
+/// After whatever a subcommand has of its own.
+const LAST: usize = 900;
+
+const EXAMPLES: &str = "\
+Examples:
+  nutfilter demo                                    see all of it work on made-up notes
+  nutfilter build spent.hex --output spent.json     one hex item a line, out comes the response object
+  nutfilter check spent.json mine.hex               which of mine may be in it?
+  nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
+  nutfilter plan --items 1000000                    how large would it be?
+
+Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build a filter from items, or from a mint's database.
+    Build(BuildArgs),
+    /// Ask a filter, in a file or at a mint, about items.
+    Check(CheckArgs),
+    /// Validate a filter and say what it holds.
+    Inspect(InspectArgs),
+    /// Say how large a filter will be and how often it errs.
+    Plan(PlanArgs),
+    /// Serve the filters of a mint's database over HTTP.
+    Serve(ServeArgs),
+    /// Make a sample mint, serve it, restore from it, and show the figures.
+    Demo(DemoArgs),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

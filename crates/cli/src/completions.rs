@@ -1,0 +1,28 @@
+//! `nutfilter completions`.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::error::CliError;
+use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell.
+    shell: Shell,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nutfilter completions bash > ~/.local/share/bash-completion/completions/nutfilter
+  nutfilter completions fish > ~/.config/fish/completions/nutfilter.fish
+  nutfilter completions zsh  > \"${fpath[1]}/_nutfilter\"";
+
+pub(crate) fn run(args: &CompletionsArgs) -> Result<(), CliError> {
+    // Into memory first: the generator panics when it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "nutfilter", &mut script);
+    output::print(&script)
+}

@@ -1,0 +1,321 @@
+//! `nutfilter demo`: a sample mint, served and restored from, and what it took.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{HumanBytes, HumanCount};
+use nutfilter_mint::sample::Sample;
+use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint::{
+    FilterReport, FilterService, Kind, Publisher, RefreshReport, ServiceOptions, http,
+};
+use nutfilter_wallet::{Answer, KeysetId, MintClient, Policy};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::output;
+use crate::progress::Progress;
+use crate::serve;
+
+/// The notes of each kind unless told otherwise: a mint of some size, in some seconds.
+const DEFAULT_ITEMS: u64 = 1_000_000;
+
+/// More would fill the disk before they prove anything: these take 27 GB.
+const MAX_ITEMS: u64 = 50_000_000;
+
+/// The notes of a wallet that restores, half of them known to the mint.
+const RESTORED: u64 = 5_000;
+
+/// The name that the Cashu Development Kit gives to its database.
+const DATABASE: &str = "cdk-mintd.sqlite";
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Notes of each kind, spent and issued, in the sample mint.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS,
+          value_parser = clap::value_parser!(u64).range(1..=MAX_ITEMS))]
+    items: u64,
+
+    /// End when the figures are printed, instead of serving on.
+    #[arg(long)]
+    once: bool,
+
+    /// Make the sample database in this directory and leave it there [default: a temporary one, removed].
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+/// Where the sample database is.
+enum Place {
+    Kept(PathBuf),
+    /// Removed when this is dropped.
+    Temporary(TempDir),
+}
+
+impl Place {
+    fn new(keep: Option<&Path>) -> Result<Self, CliError> {
+        let Some(path) = keep else {
+            let directory = tempfile::Builder::new()
+                .prefix("nutfilter-demo-")
+                .tempdir()?;
+            return Ok(Place::Temporary(directory));
+        };
+        std::fs::create_dir_all(path).map_err(|error| CliError::at(path.display(), error))?;
+        Ok(Place::Kept(path.to_owned()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Place::Kept(path) => path,
+            Place::Temporary(directory) => directory.path(),
+        }
+    }
+}
+
+pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
+    let runtime = serve::runtime(globals)?;
+    let result = runtime.block_on(demonstrate(&args, *globals));
+    // After a ctrl-c the rehearsal may still be at work: it is not waited for.
+    runtime.shutdown_background();
+    result
+}
+
+async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> {
+    // From here on a ctrl-c comes to us, and what is made from here on is removed.
+    let interrupted = serve::stop_signal()?;
+    let end = serve::stop_signal()?;
+    let place = Place::new(args.keep.as_deref())?;
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+    let base = serve::base_url(listener.local_addr()?, "");
+    let service = FilterService::new(ServiceOptions::default());
+    let server = tokio::spawn(http::serve(listener, http::router(service.clone()), end));
+
+    let rehearsal = Rehearsal {
+        sample: Sample::new(args.items, args.items),
+        database: place.path().join(DATABASE),
+        service: service.clone(),
+        base: base.clone(),
+        globals,
+    };
+    tokio::select! {
+        done = tokio::task::spawn_blocking(move || rehearsal.run()) => {
+            done.map_err(CliError::failed)??;
+        }
+        () = interrupted => return Err(CliError::failed("interrupted")),
+    }
+    if args.once {
+        return Ok(());
+    }
+    if let Some(snapshot) = service.snapshot() {
+        let lines = serve::curl_lines(&base, &snapshot, true);
+        globals.note(format_args!("\nserving on until ctrl-c; try\n{lines}"));
+    }
+    Ok(server.await.map_err(CliError::failed)??)
+}
+
+/// One run from an empty disk to answers in a wallet. It blocks throughout.
+struct Rehearsal {
+    sample: Sample,
+    database: PathBuf,
+    service: FilterService,
+    base: String,
+    globals: Globals,
+}
+
+/// What a wallet saw of one filter.
+struct Restored {
+    fetch: Duration,
+    check: Duration,
+    /// Notes that the mint knows, and that matched.
+    known_matched: u64,
+    /// Notes that the mint knows. All of them have to match.
+    known: u64,
+    /// Notes that the mint does not know, and that matched by chance.
+    false_positives: u64,
+    strangers: u64,
+}
+
+impl Rehearsal {
+    fn run(self) -> Result<(), CliError> {
+        let start = Instant::now();
+        self.write_sample()?;
+        let written = start.elapsed();
+        let size = std::fs::metadata(&self.database)?.len();
+        let report = self.publish()?;
+
+        let mut columns = Vec::new();
+        for built in &report.filters {
+            columns.push((built, self.restore(built)?));
+        }
+        let mut text = format!(
+            "sample mint: {} spent and {} issued, a database of {}, written in {}\n\n",
+            count(self.sample.spent),
+            count(self.sample.issued),
+            HumanBytes(size),
+            time(written),
+        );
+        text += &table(&columns);
+        output::print(text.as_bytes())?;
+        verify(&columns)
+    }
+
+    fn write_sample(&self) -> Result<(), CliError> {
+        let progress = Progress::items(&self.globals, "writing the sample mint");
+        let mut told = 0;
+        let mut advance = |written: u64| {
+            progress.advance(written - told);
+            told = written;
+        };
+        self.sample
+            .write(&self.database, &mut |progress| advance(progress.written))
+            .map_err(CliError::failed)
+    }
+
+    fn publish(&self) -> Result<RefreshReport, CliError> {
+        let location = DatabaseLocation::from(self.database.as_path());
+        let source = SqliteSource::open(&location, None)?;
+        let mut publisher = Publisher::new(source, self.service.clone());
+        let progress = Progress::items(&self.globals, "building the filters");
+        let mut told = (Kind::Spent, 0);
+        let mut report = publisher
+            .refresh_with_progress(&mut |at| {
+                if told.0 != at.kind {
+                    told = (at.kind, 0);
+                }
+                progress.advance(at.items - told.1);
+                told.1 = at.items;
+            })
+            .map_err(CliError::failed)?;
+        match report.failures.pop() {
+            Some(failure) => Err(CliError::at(failure.kind, failure.error)),
+            None => Ok(report),
+        }
+    }
+
+    /// What a wallet does that has nothing but its seed: derive notes, fetch the filter, ask it.
+    fn restore(&self, built: &FilterReport) -> Result<Restored, CliError> {
+        let kind = built.kind;
+        let known = (RESTORED / 2).min(self.sample.count(kind));
+        // Known ones from all over the mint's life, and then as many that it never saw.
+        let stride = self.sample.count(kind) / known;
+        let strangers = self.sample.count(kind)..self.sample.count(kind) + known;
+        let indexes = (0..known).map(|i| i * stride).chain(strangers);
+        let notes: Vec<_> = indexes.map(|index| self.sample.note(kind, index)).collect();
+
+        let default = Policy::default();
+        let max_bytes = default.max_bytes.max(built.body_bytes as u64);
+        let client = MintClient::new(
+            &self.base,
+            Policy {
+                max_bytes,
+                ..default
+            },
+        )?;
+        let keyset = KeysetId::new(built.keyset.as_str()).map_err(CliError::failed)?;
+        let wallet_kind = match kind {
+            Kind::Spent => nutfilter_wallet::Kind::Spent,
+            Kind::Issued => nutfilter_wallet::Kind::Issued,
+        };
+        let _progress = Progress::spinner(&self.globals, "restoring");
+        let start = Instant::now();
+        let filter = client.fetch(&keyset, wallet_kind)?;
+        let fetch = start.elapsed();
+        let start = Instant::now();
+        let answers = filter.check(&notes)?;
+        let check = start.elapsed();
+
+        let (of_known, of_strangers) = answers.split_at(notes.len() / 2);
+        Ok(Restored {
+            fetch,
+            check,
+            known_matched: maybes(of_known),
+            known,
+            false_positives: maybes(of_strangers),
+            strangers: of_strangers.len() as u64,
+        })
+    }
+}
+
+fn maybes(answers: &[Answer]) -> u64 {
+    answers
+        .iter()
+        .filter(|answer| matches!(answer, Answer::Maybe))
+        .count() as u64
+}
+
+/// A filter that denies a note it holds is worse than none.
+fn verify(columns: &[(&FilterReport, Restored)]) -> Result<(), CliError> {
+    for (built, restored) in columns {
+        if restored.known_matched != restored.known {
+            return Err(CliError::failed(format_args!(
+                "of {} {} notes only {} were found",
+                restored.known, built.kind, restored.known_matched
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn table(columns: &[(&FilterReport, Restored)]) -> String {
+    type Cell = fn(&FilterReport, &Restored) -> String;
+    let rows: [(&str, Cell); 16] = [
+        ("", |built, _| built.kind.to_string()),
+        ("notes in the filter", |built, _| count(u64::from(built.n))),
+        ("filter, bytes", |built, _| count(built.filter_bytes as u64)),
+        ("bits a note", |built, _| {
+            format!(
+                "{:.3}",
+                built.filter_bytes as f64 * 8.0 / f64::from(built.n)
+            )
+        }),
+        ("response, bytes", |built, _| count(built.body_bytes as u64)),
+        ("mint: read database", |built, _| time(built.times.read)),
+        ("mint: hash", |built, _| time(built.times.hash)),
+        ("mint: sort", |built, _| time(built.times.sort)),
+        ("mint: encode", |built, _| time(built.times.encode)),
+        ("mint: base64, JSON", |built, _| time(built.times.publish)),
+        ("wallet: fetch, validate", |_, restored| {
+            time(restored.fetch)
+        }),
+        ("wallet: check all notes", |_, restored| {
+            time(restored.check)
+        }),
+        ("notes checked", |_, restored| {
+            count(restored.known + restored.strangers)
+        }),
+        ("known to the mint", |_, restored| count(restored.known)),
+        ("of them found", |_, restored| count(restored.known_matched)),
+        ("false positives", |_, restored| {
+            count(restored.false_positives)
+        }),
+    ];
+    let mut text = String::new();
+    for (name, cell) in rows {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{name:<26}");
+        for (built, restored) in columns {
+            let _ = write!(text, "{:>14}", cell(built, restored));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn count(number: u64) -> String {
+    HumanCount(number).to_string()
+}
+
+/// In a unit that leaves a few digits to read.
+fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        ..1e-3 => format!("{:.0} µs", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{seconds:.2} s"),
+    }
+}

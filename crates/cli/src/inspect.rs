@@ -1,0 +1,277 @@
+//! `nutfilter inspect`: is this a filter, what is in it, and whose hash does it speak?
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use nutfilter::{Filter, Nut23, Nut25, SipHash, WrongDialect};
+use serde_json::{Value, json};
+
+use crate::error::CliError;
+use crate::filter_file::{self, FilterFile, RawArgs};
+use crate::globals::Globals;
+use crate::hex;
+use crate::output;
+use crate::profile::{AnyHash, Profile, ProfileArgs};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InspectArgs {
+    /// The filter's file, or `-` for standard input.
+    filter: PathBuf,
+
+    #[command(flatten)]
+    raw: RawArgs,
+
+    #[command(flatten)]
+    profile: ProfileArgs,
+
+    /// An item known to be in the set, to find out which profile the filter speaks. Give several.
+    #[arg(long = "member", value_name = "HEX", value_parser = parse_item)]
+    members: Vec<Member>,
+
+    /// Print a JSON object, also for a filter that is not valid.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Reads the whole filter and checks every value. Exit code: 0 valid, 2 not valid or not readable.
+
+With --member each known hash is tried. One of them is a mistake that a mint once made (the second half
+of the hash taken over nothing): its filters deny members to every other wallet. Below some thousand items
+it cannot be told from nut25, because the second half hardly matters there.
+
+Examples:
+  nutfilter inspect spent.json
+  nutfilter inspect spent.json --member 02a9ac... --member 03f1b2... --json
+  nutfilter inspect --raw --profile bip158 block.filter";
+
+/// An item on the command line.
+#[derive(Clone, Debug)]
+struct Member(Vec<u8>);
+
+/// A hash that might have made the filter, and how many members it finds there.
+struct Candidate {
+    name: &'static str,
+    matched: usize,
+}
+
+/// The wrong dialect's name in output.
+const WRONG_DIALECT: &str = "nut25-wrong-dialect";
+
+pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError> {
+    let file = match read(args, globals) {
+        Ok(file) => file,
+        Err(CliError::Failed(error)) if args.json => {
+            output::print_json(&json!({ "valid": false, "error": error }))?;
+            return Err(CliError::Failed(error));
+        }
+        Err(error) => return Err(error),
+    };
+    let candidates = candidates(args, &file.filter)?;
+    if args.json {
+        output::print_json(&as_json(args, &file, &candidates))
+    } else {
+        output::print(as_text(args, &file, &candidates).as_bytes())
+    }
+}
+
+fn read(args: &InspectArgs, globals: &Globals) -> Result<FilterFile, CliError> {
+    // The hasher has no part in validation; members are hashed with each one in turn.
+    let hasher = match (args.profile.profile, args.profile.key) {
+        (Profile::Bip158, None) => AnyHash::Sip(SipHash::new(0, 0)),
+        _ => args.profile.hasher()?,
+    };
+    filter_file::read(
+        &args.filter,
+        &args.raw,
+        args.profile.profile,
+        hasher,
+        globals,
+    )
+}
+
+fn candidates(
+    args: &InspectArgs,
+    filter: &Filter<'_, AnyHash>,
+) -> Result<Vec<Candidate>, CliError> {
+    if args.members.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut hashers = vec![
+        ("nut25", AnyHash::Nut25(Nut25)),
+        ("nut23", AnyHash::Nut23(Nut23)),
+        (WRONG_DIALECT, AnyHash::Wrong(WrongDialect)),
+    ];
+    if let Some(key) = args.profile.key {
+        hashers.push(("bip158", AnyHash::Sip(SipHash::from_key(key))));
+    } else if args.profile.profile == Profile::Bip158 {
+        return Err(CliError::usage(
+            "--member with --profile bip158 needs --key HEX",
+        ));
+    }
+    let members: Vec<&[u8]> = args
+        .members
+        .iter()
+        .map(|member| member.0.as_slice())
+        .collect();
+    let count = |(name, hasher): (&'static str, AnyHash)| {
+        let matches = filter.with_hasher(hasher).matches(&members);
+        let matched = matches.into_iter().filter(|&matched| matched).count();
+        Candidate { name, matched }
+    };
+    Ok(hashers.into_iter().map(count).collect())
+}
+
+/// The hashes that find every member; one of them made the filter, unless all of it is chance.
+fn speakers(args: &InspectArgs, candidates: &[Candidate]) -> Vec<&'static str> {
+    let finds_all = |candidate: &&Candidate| candidate.matched == args.members.len();
+    candidates
+        .iter()
+        .filter(finds_all)
+        .map(|candidate| candidate.name)
+        .collect()
+}
+
+fn as_json(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> Value {
+    let filter = &file.filter;
+    let params = filter.params();
+    let mut object = json!({
+        "valid": true,
+        "n": filter.n(),
+        "p": params.p(),
+        "m": params.m(),
+        "bytes": filter.bytes().len(),
+        "bits_per_item": bits_per_item(filter),
+        "rate": params.false_positive_rate(),
+        "timestamp": file.timestamp,
+    });
+    if !candidates.is_empty() {
+        let speakers = speakers(args, candidates);
+        object["members"] = json!(args.members.len());
+        object["matched"] = candidates
+            .iter()
+            .map(|tried| (tried.name, tried.matched))
+            .collect();
+        object["verdict"] = match speakers.as_slice() {
+            [] => json!("none"),
+            [one] => json!(one),
+            _ => json!("ambiguous"),
+        };
+        object["speakers"] = json!(speakers);
+    }
+    object
+}
+
+fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> String {
+    let filter = &file.filter;
+    let params = filter.params();
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<14} {value}");
+    };
+    row("items", filter.n().to_string());
+    row("P", params.p().to_string());
+    row("M", params.m().to_string());
+    row("bytes", filter.bytes().len().to_string());
+    if let Some(bits) = bits_per_item(filter) {
+        row("bits per item", format!("{bits:.3}"));
+    }
+    row("rate", format!("1 in {} look-ups", params.m()));
+    if let Some(timestamp) = file.timestamp {
+        row("timestamp", format!("{timestamp} ({})", utc(timestamp)));
+    }
+    row(
+        "valid",
+        "yes: every value was read and is in range".to_owned(),
+    );
+    for Candidate { name, matched } in candidates {
+        row(
+            "members",
+            format!("{matched} of {} by {name}", args.members.len()),
+        );
+    }
+    if !candidates.is_empty() {
+        row("verdict", verdict(&speakers(args, candidates)));
+    }
+    text
+}
+
+fn verdict(speakers: &[&str]) -> String {
+    match speakers {
+        [] => "no known profile finds every member: not members, or a hash of its own".to_owned(),
+        [WRONG_DIALECT] => format!(
+            "speaks {WRONG_DIALECT}: wallets that follow NUT-25 will be told that spent notes are not \
+             spent"
+        ),
+        [one] => format!("speaks {one}"),
+        several => {
+            format!(
+                "{}: these members cannot tell which; give more",
+                several.join(" or ")
+            )
+        }
+    }
+}
+
+fn bits_per_item(filter: &Filter<'_, AnyHash>) -> Option<f64> {
+    (filter.n() > 0).then(|| filter.bytes().len() as f64 * 8.0 / f64::from(filter.n()))
+}
+
+fn parse_item(text: &str) -> Result<Member, String> {
+    let mut item = Vec::new();
+    hex::decode_into(text.as_bytes(), &mut item).map_err(|error| error.to_string())?;
+    Ok(Member(item))
+}
+
+/// `2026-08-01 12:00:00 UTC`, in the Gregorian calendar.
+fn utc(unix_seconds: u64) -> String {
+    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // Days from 1 March of the year 0: the leap day is then the last day of its year, and months repeat
+    // a pattern of 153 days in five. 719,468 days lie between that and 1970.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, wanted) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (1_234_567_890, "2009-02-13 23:31:30 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), wanted);
+        }
+    }
+
+    #[test]
+    fn a_verdict_needs_every_member_and_a_single_speaker() {
+        assert_eq!(verdict(&["nut23"]), "speaks nut23");
+        assert!(verdict(&[WRONG_DIALECT]).contains("not spent"));
+        assert!(verdict(&["nut25", WRONG_DIALECT]).contains("cannot tell"));
+        assert!(verdict(&[]).contains("no known profile"));
+    }
+}

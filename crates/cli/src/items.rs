@@ -1,0 +1,273 @@
+//! Items on their way in: hex lines or binary records, from a file or standard input.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+
+use nutfilter::{ItemHash, Level, SortedHashes};
+
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::hex;
+use crate::profile::AnyHash;
+use crate::progress::Progress;
+
+/// Bytes that are read, and items that are hashed, in one go: large enough to forget the overhead.
+const CHUNK: usize = 256 << 10;
+
+/// A file, or standard input for `-`, with a name for messages.
+pub(crate) struct Input {
+    pub(crate) name: String,
+    reader: Box<dyn Read>,
+    bytes: Option<u64>,
+}
+
+impl Input {
+    pub(crate) fn open(path: &Path) -> Result<Self, CliError> {
+        if is_stdin(path) {
+            return Ok(Self {
+                name: "standard input".to_owned(),
+                reader: Box::new(io::stdin().lock()),
+                bytes: None,
+            });
+        }
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(|error| CliError::at(&name, error))?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| CliError::at(&name, error))?;
+        let bytes = metadata.is_file().then_some(metadata.len());
+        Ok(Self {
+            name,
+            reader: Box::new(file),
+            bytes,
+        })
+    }
+
+    /// All of it, with a progress bar.
+    pub(crate) fn read_all(mut self, globals: &Globals) -> Result<Vec<u8>, CliError> {
+        let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
+        let mut bytes = Vec::new();
+        loop {
+            let read = self
+                .reader
+                .by_ref()
+                .take(CHUNK as u64)
+                .read_to_end(&mut bytes);
+            match read.map_err(|error| CliError::at(&self.name, error))? {
+                0 => return Ok(bytes),
+                read => progress.advance(read as u64),
+            }
+        }
+    }
+
+    /// Hands the bytes of each hex line to `sink`. Blank lines, line ends of either kind, and spaces
+    /// around an item do not matter.
+    pub(crate) fn hex_lines(
+        self,
+        globals: &Globals,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), CliError> {
+        let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
+        let mut reader = BufReader::with_capacity(CHUNK, self.reader);
+        let (mut line, mut item) = (Vec::new(), Vec::new());
+        for number in 1_u64.. {
+            line.clear();
+            let read = reader.read_until(b'\n', &mut line);
+            let read = read.map_err(|error| CliError::at(&self.name, error))?;
+            if read == 0 {
+                break;
+            }
+            progress.advance(read as u64);
+            let text = line.trim_ascii();
+            if text.is_empty() {
+                continue;
+            }
+            item.clear();
+            hex::decode_into(text, &mut item)
+                .map_err(|error| bad_line(&self.name, number, error))?;
+            sink(&item);
+        }
+        Ok(())
+    }
+
+    /// Hands records of `record_bytes` bytes to `sink`, many at a time.
+    pub(crate) fn records(
+        mut self,
+        record_bytes: NonZeroUsize,
+        globals: &Globals,
+        sink: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), CliError> {
+        let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
+        let width = record_bytes.get();
+        let chunk = (CHUNK / width).max(1).saturating_mul(width);
+        let mut buffer = Vec::new();
+        let mut before = 0_u64;
+        loop {
+            buffer.clear();
+            // Reads until the chunk is full or the input ends, so only the last one can be partial.
+            let read = self
+                .reader
+                .by_ref()
+                .take(chunk as u64)
+                .read_to_end(&mut buffer);
+            let read = read.map_err(|error| CliError::at(&self.name, error))?;
+            if read == 0 {
+                return Ok(());
+            }
+            let rest = read % width;
+            if rest != 0 {
+                let total = before + read as u64;
+                return Err(CliError::at(
+                    &self.name,
+                    format_args!(
+                        "{total} bytes are not a whole number of records of {width} bytes: {rest} are \
+                         left over"
+                    ),
+                ));
+            }
+            before += read as u64;
+            progress.advance(read as u64);
+            sink(&buffer);
+        }
+    }
+}
+
+/// Whether a path means standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn bad_line(name: &str, number: u64, error: hex::HexError) -> CliError {
+    CliError::at(format_args!("{name}, line {number}"), error)
+}
+
+/// Hashes items as they come, 8 bytes each from then on.
+pub(crate) struct HashSink {
+    hasher: AnyHash,
+    level: Level,
+    /// Items of one length, one after another, not hashed yet.
+    batch: Vec<u8>,
+    item_bytes: usize,
+    hashes: Vec<u64>,
+}
+
+impl HashSink {
+    pub(crate) fn new(hasher: AnyHash) -> Self {
+        Self {
+            hasher,
+            level: Level::detect(),
+            batch: Vec::with_capacity(CHUNK),
+            item_bytes: 0,
+            hashes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, item: &[u8]) {
+        if item.len() != self.item_bytes || self.batch.len() >= CHUNK {
+            self.flush();
+            self.item_bytes = item.len();
+        }
+        if item.is_empty() {
+            self.hashes.push(self.hasher.hash(item));
+        }
+        self.batch.extend_from_slice(item);
+    }
+
+    /// Many items of one length, one after another.
+    pub(crate) fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) {
+        self.flush();
+        self.hasher
+            .hash_records(self.level, records, record_bytes, &mut self.hashes);
+    }
+
+    pub(crate) fn finish(mut self) -> SortedHashes<AnyHash> {
+        self.flush();
+        SortedHashes::from_hashes_with(self.hasher, self.hashes)
+    }
+
+    fn flush(&mut self) {
+        if let Some(item_bytes) = NonZeroUsize::new(self.item_bytes) {
+            self.hasher
+                .hash_records(self.level, &self.batch, item_bytes, &mut self.hashes);
+        }
+        self.batch.clear();
+    }
+}
+
+/// Items kept together with the text they were given as.
+pub(crate) struct ItemList {
+    text: Vec<u8>,
+    lines: Vec<Range<usize>>,
+    bytes: Vec<u8>,
+    items: Vec<Range<usize>>,
+}
+
+impl ItemList {
+    pub(crate) fn read(input: Input, globals: &Globals) -> Result<Self, CliError> {
+        let name = input.name.clone();
+        let text = input.read_all(globals)?;
+        let mut list = Self {
+            bytes: Vec::with_capacity(text.len() / 2),
+            text,
+            lines: Vec::new(),
+            items: Vec::new(),
+        };
+        let mut start = 0;
+        for (number, line) in (1_u64..).zip(list.text.split_inclusive(|&byte| byte == b'\n')) {
+            let leading = line.len() - line.trim_ascii_start().len();
+            let item = line.trim_ascii();
+            if !item.is_empty() {
+                let first = list.bytes.len();
+                hex::decode_into(item, &mut list.bytes)
+                    .map_err(|error| bad_line(&name, number, error))?;
+                list.items.push(first..list.bytes.len());
+                let first = start + leading;
+                list.lines.push(first..first + item.len());
+            }
+            start += line.len();
+        }
+        Ok(list)
+    }
+
+    pub(crate) fn items(&self) -> Vec<&[u8]> {
+        self.items
+            .iter()
+            .map(|item| &self.bytes[item.clone()])
+            .collect()
+    }
+
+    /// Each item as it was given, without the space around it.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        // Hex digits are all that went through `decode_into`.
+        let as_str = |line: &Range<usize>| str::from_utf8(&self.text[line.clone()]).unwrap_or("");
+        self.lines.iter().map(as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nutfilter::Nut25;
+
+    #[test]
+    fn items_of_any_lengths_hash_as_they_would_alone() {
+        let bytes: Vec<u8> = (0..=250).cycle().take(3 * CHUNK).collect();
+        // Runs of one length, changes of length, empty items, and more than one full batch.
+        let lengths = [33, 33, 33, 48, 0, 0, 33, 1, 34]
+            .into_iter()
+            .chain(vec![33; 20_000]);
+        let mut sink = HashSink::new(AnyHash::Nut25(Nut25));
+        let (mut wanted, mut from) = (Vec::new(), 0);
+        for length in lengths {
+            let item = &bytes[from..from + length];
+            from += length;
+            sink.push(item);
+            wanted.push(Nut25.hash(item));
+        }
+        wanted.sort_unstable();
+        assert_eq!(sink.finish().as_slice(), wanted);
+    }
+}

@@ -1,0 +1,58 @@
+//! The command line of `nutfilter`: parses, runs one subcommand, maps its end to an exit code.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod build;
+mod check;
+mod completions;
+mod demo;
+mod error;
+mod filter_file;
+mod globals;
+mod hex;
+mod inspect;
+mod items;
+mod output;
+mod plan;
+mod profile;
+mod progress;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::error::CliError;
+
+/// For anything that went wrong; 1 is taken, as `check` says "no item matched" with it.
+const EXIT_ERROR: u8 = 2;
+
+fn main() -> ExitCode {
+    // Usage errors never come back from here: clap prints them and leaves, with 2 as well.
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(code) => code,
+        Err(CliError::OutputClosed) => ExitCode::SUCCESS,
+        Err(error) => {
+            globals::say(format_args!("nutfilter: {error}"));
+            ExitCode::from(EXIT_ERROR)
+        }
+    }
+}
+
+/// `check` alone has something to say in its exit code beyond success and failure.
+fn run(cli: Cli) -> Result<ExitCode, CliError> {
+    let globals = cli.globals();
+    match cli.command {
+        Command::Build(args) => build::run(&args, &globals)?,
+        Command::Check(args) => return check::run(&args, &globals),
+        Command::Inspect(args) => inspect::run(&args, &globals)?,
+        Command::Plan(args) => plan::run(&args)?,
+        Command::Serve(args) => serve::run(args, &globals)?,
+        Command::Demo(args) => demo::run(args, &globals)?,
+        Command::Completions(args) => completions::run(&args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,129 @@
+//! `nutfilter plan`: what a filter will cost and how often it will err, before there is one.
+
+use std::io::Write;
+
+use clap::Args;
+use nutfilter::Params;
+use serde_json::json;
+
+use crate::error::CliError;
+use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PlanArgs {
+    /// Number of items in the set.
+    #[arg(long, value_name = "N")]
+    items: u32,
+
+    /// Wished false-positive rate, as 0.000001, 1e-6 or 1/784931.
+    #[arg(long, value_name = "R", value_parser = parse_rate, conflicts_with = "m")]
+    rate: Option<f64>,
+
+    /// Wished M: one look-up in M matches by chance [default: 784931].
+    #[arg(long, value_name = "M")]
+    m: Option<u64>,
+
+    /// Number of look-ups for which to give the chance of at least one false positive.
+    #[arg(long, value_name = "X", default_value_t = 1000)]
+    lookups: u64,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+P is always the one that makes the filter smallest for the M in question; hand both to `build`.
+
+Examples:
+  nutfilter plan --items 1000000
+  nutfilter plan --items 1000000 --rate 1e-9 --lookups 10000
+  nutfilter plan --items 5000 --m 10000 --json";
+
+pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
+    let params = match (args.rate, args.m) {
+        (Some(rate), _) => Params::for_rate(rate)?,
+        (None, Some(m)) => Params::with_best_p(m)?,
+        (None, None) => Params::CASHU,
+    };
+    let bytes = params.expected_bytes(args.items);
+    let base64_bytes = bytes.div_ceil(3) * 4;
+    let chance = params.false_positive_chance(args.lookups);
+    if args.json {
+        return output::print_json(&json!({
+            "items": args.items,
+            "p": params.p(),
+            "m": params.m(),
+            "bytes": bytes,
+            "base64_bytes": base64_bytes,
+            "bits_per_item": params.bits_per_item(),
+            "rate": params.false_positive_rate(),
+            "lookups": args.lookups,
+            "false_positive_chance": chance,
+        }));
+    }
+    let mut out = output::stdout();
+    writeln!(out, "items          {}", args.items)?;
+    writeln!(out, "P              {}", params.p())?;
+    writeln!(out, "M              {}", params.m())?;
+    writeln!(out, "bytes          {bytes}")?;
+    writeln!(out, "base64 bytes   {base64_bytes}")?;
+    writeln!(out, "bits per item  {:.3}", params.bits_per_item())?;
+    writeln!(out, "rate           1 in {} look-ups", params.m())?;
+    writeln!(
+        out,
+        "chance of at least one false positive in {} look-ups: {}",
+        args.lookups,
+        percent(chance)
+    )?;
+    Ok(out.flush()?)
+}
+
+/// Three significant digits, however small.
+fn percent(chance: f64) -> String {
+    let percent = chance * 100.0;
+    if percent >= 0.001 || percent == 0.0 {
+        // 100 - 12.3 - 1.23 - 0.123 - 0.0123: as many places as make three digits.
+        let places = (2.0 - percent.max(f64::MIN_POSITIVE).log10().floor()).clamp(0.0, 5.0);
+        format!("{percent:.*} %", places as usize)
+    } else {
+        format!("{percent:.2e} %")
+    }
+}
+
+/// A number, or one number over another.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let number = |text: &str| -> Result<f64, String> {
+        text.trim()
+            .parse()
+            .map_err(|_| format!("{text:?} is not a number"))
+    };
+    match text.split_once('/') {
+        Some((above, below)) => Ok(number(above)? / number(below)?),
+        None => number(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_in_each_of_their_spellings() {
+        assert_eq!(parse_rate("0.25"), Ok(0.25));
+        assert_eq!(parse_rate("1e-6"), Ok(1e-6));
+        assert_eq!(parse_rate("1/784931"), Ok(1.0 / 784_931.0));
+        assert!(parse_rate("one in ten").is_err());
+        assert!(parse_rate("1/").is_err());
+    }
+
+    #[test]
+    fn chances_keep_three_digits() {
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(0.123_456), "12.3 %");
+        assert_eq!(percent(0.001_273_2), "0.127 %");
+        assert_eq!(percent(1.2e-9), "1.20e-7 %");
+        assert_eq!(percent(0.0), "0.00000 %");
+    }
+}

@@ -1,0 +1,382 @@
+use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use nutfilter_mint::Kind;
+use nutfilter_mint::sample::Sample;
+use serde_json::Value;
+
+use crate::nutfilter::{Place, hex, item, lines, vectors};
+
+fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
+    case[name]
+        .as_str()
+        .unwrap_or_else(|| panic!("{name} of {case}"))
+}
+
+#[test]
+fn every_small_vector_is_built_byte_for_byte_and_found_again() {
+    let place = Place::new();
+    let vectors = vectors("filters-small.json");
+    let key = str_of(&vectors, "bip158_key_hex");
+    let mut built = 0;
+    for case in vectors["cases"].as_array().expect("cases") {
+        let items: Vec<&str> = case["items_hex"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        // An empty item is a blank line, and that is none.
+        if items.contains(&"") {
+            continue;
+        }
+        built += 1;
+        let profile = str_of(case, "profile");
+        let (p, m) = (case["p"].to_string(), case["m"].to_string());
+        let mut args = vec!["--profile", profile, "--p", &p, "--m", &m];
+        let wanted = if profile == "bip158" {
+            args.extend(["--key", key]);
+            "serialized_hex"
+        } else {
+            "filter_hex"
+        };
+        let text: String = items.iter().map(|item| format!("{item}\n")).collect();
+        let raw = place.run_with(
+            &[&["build", "-", "--format", "raw"], &*args].concat(),
+            text.as_bytes(),
+        );
+        let raw = raw.ok();
+        assert_eq!(hex(&raw), str_of(case, wanted), "{case}");
+
+        place.write("filter", raw);
+        place.write("items", text);
+        let n = case["n"].to_string();
+        args.extend(["--raw", "--count"]);
+        if profile != "bip158" {
+            args.extend(["--n", &n]);
+        }
+        let checked = place.run(&[&["check", "filter", "items"], &*args].concat());
+        let count = format!("maybe\t{}\nabsent\t0\n", items.len());
+        assert_eq!(String::from_utf8_lossy(&checked.stdout), count, "{case}");
+        assert_eq!(checked.code, Some(i32::from(items.is_empty())));
+    }
+    assert!(built >= 90, "only {built} vectors");
+}
+
+#[test]
+fn the_published_ten_items_give_the_published_filter() {
+    let Some(directory) = std::env::var_os("NUTFILTER_VECTORS") else {
+        eprintln!("skipped: NUTFILTER_VECTORS is not set");
+        return;
+    };
+    let path = std::path::Path::new(&directory).join("nut25-ten-items.json");
+    let vector: Value =
+        serde_json::from_slice(&std::fs::read(path).expect("a vector")).expect("JSON");
+    let text = |name: &str| -> String {
+        let items = vector[name].as_array().expect("items");
+        items
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|item| format!("{item}\n"))
+            .collect()
+    };
+    let place = Place::new();
+    place.write("items", text("items_hex"));
+    let response = place
+        .run(&["build", "items", "--timestamp", "1767225600"])
+        .text();
+    let content = str_of(&vector, "filter_base64");
+    let wanted = format!(
+        "{{\"n\":10,\"p\":19,\"m\":784931,\"content\":\"{content}\",\"timestamp\":1767225600}}\n"
+    );
+    assert_eq!(response, wanted);
+    place.write("filter", response);
+    place.write("others", text("non_members_hex"));
+    let checked = place.run(&["check", "filter", "items", "--count"]).text();
+    assert_eq!(checked, "maybe\t10\nabsent\t0\n");
+    assert_eq!(place.run(&["check", "filter", "others"]).code, Some(1));
+}
+
+#[test]
+fn lines_and_records_and_standard_input_give_the_same_bytes() {
+    let place = Place::new();
+    place.write("lines", lines(0..3000));
+    let records: Vec<u8> = (0..3000).flat_map(item).collect();
+    place.write("records", &records);
+    let wanted = place.run(&["build", "lines", "--format", "raw"]).ok();
+    assert!(!wanted.is_empty());
+    let raw = ["--format", "raw"];
+    let records_args = ["--record-bytes", "33"];
+    let stdin = lines(0..3000);
+    // Upper case, Windows line ends, blank lines, space around, no last line end, another order.
+    let sloppy: String = (0..3000)
+        .rev()
+        .map(|i| format!("\r\n \t{}  \r\n", hex(&item(i)).to_uppercase()))
+        .collect();
+    for ran in [
+        place.run_with(&[&["build", "-"], &raw[..]].concat(), stdin.as_bytes()),
+        place.run_with(
+            &[&["build", "-"], &raw[..]].concat(),
+            sloppy.trim_end().as_bytes(),
+        ),
+        place.run(&[&["build", "records"], &raw[..], &records_args].concat()),
+        place.run_with(
+            &[&["build", "-"], &raw[..], &records_args].concat(),
+            &records,
+        ),
+    ] {
+        assert_eq!(ran.ok(), wanted);
+    }
+}
+
+#[test]
+fn a_bad_line_is_named_by_file_and_number() {
+    let place = Place::new();
+    for (text, wanted) in [
+        (
+            "0011\n\n02g1\n",
+            "spent.hex, line 3: 'g' in column 3 is not a hex digit",
+        ),
+        (
+            "0011\n021\n",
+            "spent.hex, line 2: 3 hex digits, an odd number",
+        ),
+        ("0x0011\n", "spent.hex, line 1: begins with 0x"),
+        (
+            "00\n00 11\n",
+            "spent.hex, line 2: byte 0x20 in column 3 is not a hex digit",
+        ),
+        (
+            "\u{feff}0011\n",
+            "spent.hex, line 1: byte 0xef in column 1 is not a hex digit",
+        ),
+    ] {
+        place.write("spent.hex", text);
+        for args in [
+            &["build", "spent.hex"][..],
+            &["build", "spent.hex", "--profile", "nut23"],
+        ] {
+            let error = place.run(args).error();
+            assert!(
+                error.starts_with(&format!("nutfilter: {wanted}")),
+                "{error}"
+            );
+        }
+        let error = place.run_with(&["build", "-"], text.as_bytes()).error();
+        assert!(
+            error.contains(&wanted.replace("spent.hex", "standard input")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn other_inputs_that_cannot_be_meant_are_errors() {
+    let place = Place::new();
+    place.write("items", lines(0..3));
+    place.write("records", [7; 100]);
+    let key = "00".repeat(16);
+    for (args, wanted) in [
+        (&["build"][..], "<ITEMS>"),
+        (&["build", "missing"], "missing: No such file"),
+        (&["build", "."], "directory"),
+        (
+            &["build", "records", "--record-bytes", "33"],
+            "records: 100 bytes are not a whole number",
+        ),
+        (
+            &["build", "records", "--record-bytes", "0"],
+            "--record-bytes",
+        ),
+        (&["build", "items", "--p", "33"], "P is 33"),
+        (&["build", "items", "--m", "0"], "M is 0"),
+        (&["build", "items", "--m", "4294967296"], "M is 4294967296"),
+        (&["build", "items", "--profile", "bip158"], "needs --key"),
+        (&["build", "items", "--key", &key], "--profile bip158 alone"),
+        (
+            &["build", "items", "--profile", "bip158", "--key", "0011"],
+            "4 hex digits, 32 are wanted",
+        ),
+        (&["build", "items", "--json"], "--output"),
+        (&["build", "items", "--keyset", "00"], "--mint-database"),
+        (
+            &["build", "items", "--output", "no/such/place"],
+            "no/such/place: No such file",
+        ),
+        (&["build", "items", "--output", "."], "."),
+    ] {
+        let error = place.run(args).error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
+    assert_eq!(place.names(), ["items", "records"]);
+}
+
+#[test]
+fn an_output_file_is_whole_and_alone_and_replaces_what_was_there() {
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    place.write("spent.json", "x".repeat(100_000));
+    let args = [
+        "build",
+        "items",
+        "--output",
+        "spent.json",
+        "--timestamp",
+        "5",
+    ];
+    let ran = place.run(&args);
+    assert!(
+        ran.stderr.contains("100 items; P 19, M 784931: "),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.ok(), b"");
+    let response: Value = serde_json::from_slice(&place.read("spent.json")).expect("JSON");
+    assert_eq!(
+        (&response["n"], &response["timestamp"]),
+        (&100.into(), &5.into())
+    );
+    assert_eq!(place.names(), ["items", "spent.json"]);
+    assert_eq!(place.run(&[&args[..], &["--quiet"]].concat()).stderr, "");
+}
+
+#[cfg(unix)]
+#[test]
+fn output_through_a_link_replaces_what_it_points_to() {
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    place.write("target", "old");
+    std::os::unix::fs::symlink("target", place.path("link")).expect("a link");
+    place.run(&["build", "items", "-o", "link"]).ok();
+    assert!(place.path("link").is_symlink());
+    assert!(place.read("target").starts_with(b"{\"n\":100,"));
+}
+
+#[cfg(unix)]
+#[test]
+fn output_into_a_pipe_goes_into_the_pipe() {
+    use std::os::unix::fs::FileTypeExt;
+
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path("pipe"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    // Open in both directions, so that neither opening nor reading waits for the other end.
+    let both = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(place.path("pipe"));
+    let mut pipe = both.expect("a pipe");
+    place.run(&["build", "items", "-o", "pipe"]).ok();
+    let metadata = std::fs::metadata(place.path("pipe")).expect("the pipe");
+    assert!(metadata.file_type().is_fifo());
+    let mut start = [0; 9];
+    pipe.read_exact(&mut start).expect("the filter");
+    assert_eq!(&start, b"{\"n\":100,");
+}
+
+#[test]
+fn repeated_items_are_counted_and_said_and_bip158_drops_them() {
+    let place = Place::new();
+    place.write("items", lines(0..10) + &lines(0..3));
+    let summary = |args: &[&str]| {
+        let ran = place.run(&[&["build", "items", "-o", "out", "--json"], args].concat());
+        let summary = ran.json();
+        (
+            summary["n"].as_u64().expect("n"),
+            summary["repeated"].as_u64().expect("repeated"),
+        )
+    };
+    assert_eq!(summary(&[]), (13, 3));
+    assert_eq!(
+        summary(&["--profile", "bip158", "--key", &"07".repeat(16)]),
+        (10, 0)
+    );
+}
+
+#[test]
+fn the_time_is_now_unless_it_is_given() {
+    let place = Place::new();
+    let clock = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970")
+            .as_secs()
+    };
+    let before = clock();
+    let response = place.run_with(&["build", "-"], b"00").json();
+    let timestamp = response["timestamp"].as_u64().expect("a time");
+    assert!((before..=clock()).contains(&timestamp));
+}
+
+#[test]
+fn no_items_are_an_empty_filter() {
+    let place = Place::new();
+    let response = place
+        .run_with(&["build", "-", "--timestamp", "7"], b"\n\r\n")
+        .text();
+    assert_eq!(
+        response,
+        "{\"n\":0,\"p\":19,\"m\":784931,\"content\":\"\",\"timestamp\":7}\n"
+    );
+}
+
+#[test]
+fn a_mint_database_gives_what_its_notes_would_give_as_lines() {
+    let place = Place::new();
+    let sample = Sample::new(500, 300);
+    sample
+        .write(&place.path("mint.sqlite"), &mut |_| {})
+        .expect("a sample");
+    let keyset = sample.keyset.as_str();
+    for (kind, name) in [(Kind::Spent, "spent"), (Kind::Issued, "issued")] {
+        let notes: String = (0..sample.count(kind))
+            .map(|i| hex(&sample.note(kind, i)) + "\n")
+            .collect();
+        let wanted = place
+            .run_with(&["build", "-", "--format", "raw"], notes.as_bytes())
+            .ok();
+        let from = [
+            "build",
+            "--mint-database",
+            "mint.sqlite",
+            "--keyset",
+            keyset,
+            "--kind",
+            name,
+        ];
+        let built = place.run(&[&from[..], &["--format", "raw"]].concat()).ok();
+        assert!(!wanted.is_empty());
+        assert_eq!(hex(&built), hex(&wanted), "{name}");
+    }
+}
+
+#[test]
+fn a_keyset_that_the_database_does_not_have_is_an_error_and_no_empty_filter() {
+    let place = Place::new();
+    let sample = Sample::new(5, 5);
+    sample
+        .write(&place.path("mint.sqlite"), &mut |_| {})
+        .expect("a sample");
+    let build = |database: &str, keyset: &str| {
+        let from = [
+            "build",
+            "--mint-database",
+            database,
+            "--keyset",
+            keyset,
+            "--kind",
+            "spent",
+        ];
+        place.run(&from).error()
+    };
+    let error = build("mint.sqlite", "00ffffffffffffff");
+    assert!(error.contains("no keyset 00ffffffffffffff"), "{error}");
+    assert!(error.contains(sample.keyset.as_str()), "{error}");
+    assert!(build("mint.sqlite", "../x").contains("--keyset: "));
+    assert!(build("missing.sqlite", "00ffffffffffffff").contains("missing.sqlite"));
+    let incomplete = place.run(&["build", "--mint-database", "mint.sqlite", "--kind", "spent"]);
+    assert!(incomplete.error().contains("--keyset"));
+}

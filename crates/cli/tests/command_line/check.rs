@@ -1,0 +1,265 @@
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::nutfilter::{Place, hex, item, lines};
+
+/// Items 0..1000 in a response file, asked about 995..1005.
+fn place_with_filter() -> Place {
+    let place = Place::new();
+    place.write("spent.hex", lines(0..1000));
+    place
+        .run(&[
+            "build",
+            "spent.hex",
+            "-o",
+            "spent.json",
+            "--timestamp",
+            "1767225600",
+        ])
+        .ok();
+    place.write("mine.hex", lines(995..1005));
+    place.write("theirs.hex", lines(1000..1010));
+    place
+}
+
+#[test]
+fn each_item_is_answered_in_order_and_as_it_was_given() {
+    let place = place_with_filter();
+    let upper = hex(&item(3)).to_uppercase();
+    let text = format!(
+        "{}\n\n  {upper}\r\n{}\n{upper}",
+        hex(&item(2000)),
+        hex(&item(5))
+    );
+    let wanted = format!(
+        "absent\t{}\nmaybe\t{upper}\nmaybe\t{}\nmaybe\t{upper}\n",
+        hex(&item(2000)),
+        hex(&item(5))
+    );
+    let ran = place.run_with(&["check", "spent.json", "-"], text.as_bytes());
+    assert_eq!(ran.text(), wanted);
+}
+
+#[test]
+fn the_exit_code_says_whether_any_matched() {
+    let place = place_with_filter();
+    assert_eq!(
+        place.run(&["check", "spent.json", "mine.hex"]).code,
+        Some(0)
+    );
+    let none = place.run(&["check", "spent.json", "theirs.hex"]);
+    assert_eq!((none.code, none.stderr.as_str()), (Some(1), ""));
+    assert_eq!(
+        none.stdout.iter().filter(|&&byte| byte == b'\n').count(),
+        10
+    );
+    let nothing = place.run_with(&["check", "spent.json", "-"], b"");
+    assert_eq!(
+        (nothing.code, nothing.stdout.as_slice()),
+        (Some(1), &b""[..])
+    );
+}
+
+#[test]
+fn counts_are_two_lines() {
+    let place = place_with_filter();
+    let counts = place
+        .run(&["check", "spent.json", "mine.hex", "--count"])
+        .text();
+    assert_eq!(counts, "maybe\t5\nabsent\t5\n");
+}
+
+#[test]
+fn json_has_the_answers_the_counts_and_the_time() {
+    let place = place_with_filter();
+    let all = place
+        .run(&["check", "spent.json", "mine.hex", "--json"])
+        .json();
+    assert_eq!((&all["maybe"], &all["absent"]), (&5.into(), &5.into()));
+    assert_eq!(
+        (&all["n"], &all["as_of"]),
+        (&1000.into(), &1_767_225_600_u64.into())
+    );
+    let answers = all["answers"].as_array().expect("answers");
+    assert_eq!(answers.len(), 10);
+    for (i, answer) in (995..1005).zip(answers) {
+        assert_eq!(answer["item"], hex(&item(i)));
+        assert_eq!(answer["answer"], if i < 1000 { "maybe" } else { "absent" });
+    }
+    let counts = place
+        .run(&["check", "spent.json", "mine.hex", "--json", "--count"])
+        .json();
+    assert_eq!(counts["maybe"], 5);
+    assert!(counts.get("answers").is_none());
+}
+
+#[test]
+fn the_filter_may_come_from_standard_input_and_then_the_items_may_not() {
+    let place = place_with_filter();
+    let filter = place.read("spent.json");
+    let counts = place
+        .run_with(&["check", "-", "mine.hex", "--count"], &filter)
+        .text();
+    assert_eq!(counts, "maybe\t5\nabsent\t5\n");
+    assert!(
+        place
+            .run_with(&["check", "-", "-"], &filter)
+            .error()
+            .contains("both")
+    );
+}
+
+#[test]
+fn a_profile_answers_for_its_own_filters_only() {
+    let place = place_with_filter();
+    let key = "0123456789abcdef0123456789abcdef";
+    let bip158 = ["--profile", "bip158", "--key", key];
+    let filters: [(&str, &[&str]); 3] = [
+        ("nut25", &[]),
+        ("nut23", &["--profile", "nut23"]),
+        ("bip158", &bip158),
+    ];
+    for (name, args) in filters {
+        place
+            .run(&[&["build", "spent.hex", "-o", name], args].concat())
+            .ok();
+    }
+    for (filter, _) in filters {
+        for (asked, args) in filters {
+            let counts = place.run(&[&["check", filter, "mine.hex", "--count"], args].concat());
+            let wanted = if filter == asked {
+                "maybe\t5\nabsent\t5\n"
+            } else {
+                "maybe\t0\nabsent\t10\n"
+            };
+            assert_eq!(
+                String::from_utf8_lossy(&counts.stdout),
+                wanted,
+                "{filter} asked as {asked}"
+            );
+        }
+    }
+}
+
+#[test]
+fn raw_filters_need_what_belongs_to_them() {
+    let place = place_with_filter();
+    let shape = ["--p", "10", "--m", "1500"];
+    place
+        .run(
+            &[
+                &["build", "spent.hex", "--format", "raw", "-o", "raw"],
+                &shape[..],
+            ]
+            .concat(),
+        )
+        .ok();
+    let check =
+        |args: &[&str]| place.run(&[&["check", "raw", "mine.hex", "--count"], args].concat());
+    let good = check(&["--raw", "--n", "1000", "--p", "10", "--m", "1500"]).text();
+    assert!(good.starts_with("maybe\t5\n"), "{good}");
+    assert!(check(&["--raw"]).error().contains("--n"));
+    assert!(
+        check(&["--raw", "--n", "1000"])
+            .error()
+            .contains("raw: filter declares 1000 items")
+    );
+    assert!(
+        check(&["--raw", "--n", "999", "--p", "10", "--m", "1500"])
+            .error()
+            .contains("raw: ")
+    );
+    assert!(check(&["--n", "1000"]).error().contains("--raw"));
+    assert!(check(&[]).error().contains("raw: not a filter response"));
+    let block = [
+        "--profile",
+        "bip158",
+        "--key",
+        "00112233445566778899aabbccddeeff",
+    ];
+    place
+        .run(
+            &[
+                &["build", "spent.hex", "--format", "raw", "-o", "raw"],
+                &block[..],
+            ]
+            .concat(),
+        )
+        .ok();
+    assert_eq!(
+        check(&[&block[..], &["--raw"]].concat()).text(),
+        "maybe\t5\nabsent\t5\n"
+    );
+    assert!(
+        check(&[&block[..], &["--raw", "--n", "1000"]].concat())
+            .error()
+            .contains("--n")
+    );
+}
+
+#[test]
+fn what_goes_wrong_is_exit_code_2_with_its_place() {
+    let place = place_with_filter();
+    place.write("bad.hex", "00\n0g\n");
+    place.write("bad.json", r#"{"n": 1, "content": "", "timestamp": 0}"#);
+    place.write(
+        "endless.json",
+        format!(r#"{{"n": "{}"}}"#, "x".repeat(100_000)),
+    );
+    for (args, wanted) in [
+        (
+            &["check", "spent.json", "bad.hex"][..],
+            "bad.hex, line 2: 'g' in column 2",
+        ),
+        (&["check", "bad.json", "mine.hex"], "bad.json: "),
+        (
+            &["check", "endless.json", "mine.hex"],
+            "endless.json: not a filter response",
+        ),
+        (
+            &["check", "missing.json", "mine.hex"],
+            "missing.json: No such file",
+        ),
+        (
+            &["check", "spent.json", "missing.hex"],
+            "missing.hex: No such file",
+        ),
+        (&["check", "spent.json"], "give FILTER and ITEMS"),
+        (&["check"], "<FILTER>"),
+        (&["check", "spent.json", "mine.hex", "mine.hex"], "mine.hex"),
+        (
+            &["check", "spent.json", "mine.hex", "--min-m", "1"],
+            "--mint",
+        ),
+        (
+            &["check", "spent.json", "mine.hex", "--keyset", "00"],
+            "--mint",
+        ),
+    ] {
+        let error = place.run(args).error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+        assert!(error.len() < 3_000, "{} bytes", error.len());
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error_and_does_not_change_the_answer() {
+    let place = place_with_filter();
+    // More than any pipe holds, so that writing does go on after the reader has left.
+    place.write("many.hex", lines(0..40_000));
+    place.write("none.hex", lines(100_000..140_000));
+    for (items, code) in [("many.hex", 0), ("none.hex", 1)] {
+        let mut child = place
+            .command(&["check", "spent.json", items])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary");
+        let mut stdout = child.stdout.take().expect("a pipe");
+        stdout.read_exact(&mut [0; 100]).expect("a line");
+        drop(stdout);
+        let output = child.wait_with_output().expect("an end");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert_eq!(output.status.code(), Some(code), "{items}");
+    }
+}

@@ -1,0 +1,203 @@
+//! `check --mint`: the wallet crate's tests go through what a mint may do; these are about the flags.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use nutfilter::{FilterResponse, Nut23, Nut25, Params, SortedHashes};
+
+use crate::nutfilter::{Place, Ran, item, lines};
+
+/// A mint that gives the same body to everybody, and remembers what it was asked for. Its thread ends
+/// with the test process.
+struct Mint {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Mint {
+    fn serving(status: &'static str, body: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = asked.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut reader = BufReader::new(&stream);
+                let mut lines = (&mut reader).lines().map_while(Result::ok);
+                log.lock().expect("a log").extend(lines.next());
+                lines.find(String::is_empty);
+                // A client that hangs up has seen enough.
+                let _ = write!(
+                    &stream,
+                    "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// Items 0..1000, dated 1,000,000.
+    fn honest() -> Self {
+        Self::serving("200 OK", response(Params::CASHU).to_json())
+    }
+}
+
+const TIMESTAMP: u64 = 1_000_000;
+
+fn response(params: Params) -> FilterResponse {
+    let hashes = SortedHashes::<Nut25>::from_items((0..1000).map(item));
+    FilterResponse::new(&hashes.encode(params).expect("a filter"), TIMESTAMP)
+}
+
+fn check(mint: &Mint, args: &[&str]) -> Ran {
+    let place = Place::new();
+    place.write("mine.hex", lines(995..1005));
+    let first = [
+        "check",
+        "--mint",
+        &mint.url,
+        "--keyset",
+        "009a1f293253e41e",
+        "mine.hex",
+    ];
+    place.run(&[&first[..], args].concat())
+}
+
+#[test]
+fn a_mint_is_asked_for_the_filter_alone() {
+    let mint = Mint::honest();
+    assert_eq!(check(&mint, &["--count"]).text(), "maybe\t5\nabsent\t5\n");
+    assert!(check(&mint, &["--kind", "issued", "--json"]).json()["as_of"] == TIMESTAMP);
+    let asked = mint.asked.lock().expect("a log").clone();
+    let wanted =
+        ["spent", "issued"].map(|kind| format!("GET /v1/filter/{kind}/009a1f293253e41e HTTP/1.1"));
+    assert_eq!(asked, wanted);
+}
+
+#[test]
+fn the_environment_does_not_send_a_wallet_through_a_proxy() {
+    let mint = Mint::honest();
+    let place = Place::new();
+    place.write("mine.hex", lines(995..1005));
+    let args = [
+        "check",
+        "--mint",
+        &mint.url,
+        "--keyset",
+        "009a1f293253e41e",
+        "mine.hex",
+        "--count",
+    ];
+    let mut command = place.command(&args);
+    // Nobody listens there.
+    for name in [
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ] {
+        command.env(name, "http://127.0.0.1:9");
+    }
+    let ran = Ran::from(command.output().expect("the binary"));
+    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
+}
+
+#[test]
+fn the_profile_of_a_mint_may_be_nut23_and_never_bip158() {
+    let hashes = SortedHashes::<Nut23>::from_items((0..1000).map(item));
+    let filter = hashes.encode(Params::CASHU).expect("a filter");
+    let mint = Mint::serving("200 OK", FilterResponse::new(&filter, 0).to_json());
+    let counts = check(&mint, &["--profile", "nut23", "--count"]).text();
+    assert_eq!(counts, "maybe\t5\nabsent\t5\n");
+    let block = [
+        "--profile",
+        "bip158",
+        "--key",
+        "00112233445566778899aabbccddeeff",
+    ];
+    assert!(check(&mint, &block).error().contains("no mint speaks"));
+}
+
+#[test]
+fn limits_are_those_of_the_policy_unless_told_otherwise() {
+    let weak = Params::new(6, 64).expect("good parameters");
+    let mint = Mint::serving("200 OK", response(weak).to_json());
+    assert!(
+        check(&mint, &[])
+            .error()
+            .contains("one item in 64 by chance")
+    );
+    let counts = check(&mint, &["--min-m", "64", "--count"]).text();
+    assert!(counts.starts_with("maybe\t"), "{counts}");
+
+    let mint = Mint::honest();
+    assert!(
+        check(&mint, &["--max-bytes", "100"])
+            .error()
+            .contains("at most 100 are accepted")
+    );
+    assert!(
+        check(&mint, &["--timeout", "0"])
+            .error()
+            .contains("0 s is no time")
+    );
+    assert!(check(&mint, &["--timeout", "-1"]).code == Some(2));
+    let rolled_back = check(&mint, &["--last-seen", "1000001"]).error();
+    assert!(
+        rolled_back.contains("dated 1000000, one dated 1000001"),
+        "{rolled_back}"
+    );
+    assert_eq!(check(&mint, &["--last-seen", "1000000"]).code, Some(0));
+    let too_many = check(&mint, &["--expected", "0"]).error();
+    assert!(too_many.contains("5 of 10 items match"), "{too_many}");
+    assert_eq!(check(&mint, &["--expected", "5"]).code, Some(0));
+}
+
+#[test]
+fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
+    let body = r#"{"detail": "keyset is not known", "code": 12001}"#.to_owned();
+    let unknown = Mint::serving("400 Bad Request", body);
+    let error = check(&unknown, &[]).error();
+    assert!(
+        error.contains(&unknown.url) && error.contains("keyset is not known"),
+        "{error}"
+    );
+    assert!(error.contains("12001"), "{error}");
+
+    let page = Mint::serving("200 OK", "<html>".to_owned());
+    assert!(check(&page, &[]).error().contains("not a filter response"));
+
+    let place = Place::new();
+    place.write("mine.hex", lines(0..1));
+    for (args, wanted) in [
+        (
+            &["--mint", "http://127.0.0.1:9", "--keyset", "00"][..],
+            "Connection refused",
+        ),
+        (
+            &["--mint", "mint.example", "--keyset", "00"],
+            "http:// or https://",
+        ),
+        (
+            &["--mint", "http://127.0.0.1:9", "--keyset", ".."],
+            "--keyset",
+        ),
+        (&["--mint", "http://127.0.0.1:9"], "--keyset"),
+        (
+            &["--mint", "http://127.0.0.1:9", "--keyset", "00", "mine.hex"],
+            "only file",
+        ),
+        (
+            &["--mint", "http://127.0.0.1:9", "--keyset", "00", "--raw"],
+            "--raw",
+        ),
+    ] {
+        let error = place.run(&[&["check", "mine.hex"], args].concat()).error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
+}

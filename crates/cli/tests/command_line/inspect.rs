@@ -1,0 +1,170 @@
+use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Params, SortedHashes, WrongDialect};
+
+use crate::nutfilter::{Place, hex, item, lines};
+
+/// Above 5,472 items the halves of the hash come apart.
+const ITEMS: u32 = 20_000;
+
+fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
+    let hashes = SortedHashes::<H>::from_items((0..items).map(item));
+    let filter = hashes.encode(Params::CASHU).expect("a filter");
+    place.write(name, FilterResponse::new(&filter, 1_767_225_600).to_json());
+}
+
+#[test]
+fn the_figures_of_a_filter_are_its_own() {
+    let place = Place::new();
+    write_filter::<Nut25>(&place, "spent.json", 1000);
+    let raw = FilterResponse::from_json(&place.read("spent.json"))
+        .expect("a response")
+        .content;
+    let json = place.run(&["inspect", "spent.json", "--json"]).json();
+    assert_eq!(json["valid"], true);
+    assert_eq!(
+        (&json["n"], &json["p"], &json["m"]),
+        (&1000.into(), &19.into(), &784_931.into())
+    );
+    assert_eq!(json["bytes"], raw.len());
+    assert_eq!(json["bits_per_item"], raw.len() as f64 * 8.0 / 1000.0);
+    assert_eq!(json["rate"], 1.0 / 784_931.0);
+    assert_eq!(json["timestamp"], 1_767_225_600);
+    assert!(json.get("members").is_none());
+
+    let text = place.run(&["inspect", "spent.json"]).text();
+    for row in [
+        "items          1000\n",
+        "P              19\n",
+        "M              784931\n",
+        "rate           1 in 784931 look-ups\n",
+        "timestamp      1767225600 (2026-01-01 00:00:00 UTC)\n",
+        "valid          yes",
+    ] {
+        assert!(text.contains(row), "{row:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_damaged_filter_is_exit_code_2_in_json_too() {
+    let place = Place::new();
+    write_filter::<Nut25>(&place, "spent.json", 1000);
+    let good = String::from_utf8(place.read("spent.json")).expect("text");
+    for (bad, wanted) in [
+        (good.replace("\"n\":1000", "\"n\":999"), "999 items"),
+        (good.replace("\"n\":1000", "\"n\":1001"), "1001 items"),
+        (good.replace("\"n\":1000", "\"n\":1"), "declares 1 items"),
+        (good.replace("784931", "0"), "M is 0"),
+        ("{}".to_owned(), "missing field"),
+        (String::new(), "not a filter response"),
+    ] {
+        place.write("bad.json", bad);
+        let error = place.run(&["inspect", "bad.json"]).error();
+        assert!(
+            error.contains("bad.json: ") && error.contains(wanted),
+            "{error}"
+        );
+        let ran = place.run(&["inspect", "bad.json", "--json"]);
+        assert_eq!(ran.code, Some(2));
+        let json: serde_json::Value = serde_json::from_slice(&ran.stdout).expect("JSON");
+        assert_eq!(json["valid"], false);
+        assert!(
+            json["error"]
+                .as_str()
+                .is_some_and(|error| error.contains(wanted)),
+            "{json}"
+        );
+        assert!(ran.stderr.contains(wanted));
+    }
+}
+
+#[test]
+fn members_tell_which_hash_made_a_filter() {
+    let place = Place::new();
+    write_filter::<Nut25>(&place, "nut25", ITEMS);
+    write_filter::<Nut23>(&place, "nut23", ITEMS);
+    write_filter::<WrongDialect>(&place, "nut25-wrong-dialect", ITEMS);
+    let members: Vec<String> = (0..20).map(|i| hex(&item(i))).collect();
+    let members: Vec<&str> = members
+        .iter()
+        .flat_map(|member| ["--member", member])
+        .collect();
+    let inspect =
+        |name: &str, more: &[&str]| place.run(&[&["inspect", name], &members[..], more].concat());
+    for name in ["nut25", "nut23", "nut25-wrong-dialect"] {
+        let json = inspect(name, &["--json"]).json();
+        assert_eq!(json["verdict"], name, "{json}");
+        assert_eq!(json["members"], 20);
+        assert_eq!(json["matched"][name], 20);
+        assert!(
+            inspect(name, &[])
+                .text()
+                .contains(&format!("verdict        speaks {name}"))
+        );
+    }
+    let warning = inspect("nut25-wrong-dialect", &[]).text();
+    assert!(warning.contains("spent notes are not spent"), "{warning}");
+}
+
+#[test]
+fn a_small_filter_does_not_tell_nut25_from_its_wrong_dialect() {
+    let place = Place::new();
+    // So few items that the second half of the hash hardly ever matters.
+    write_filter::<WrongDialect>(&place, "small.json", 10);
+    let member = hex(&item(1));
+    let json = place
+        .run(&["inspect", "small.json", "--member", &member, "--json"])
+        .json();
+    assert_eq!(json["verdict"], "ambiguous");
+    assert_eq!(
+        json["speakers"],
+        serde_json::json!(["nut25", "nut25-wrong-dialect"])
+    );
+}
+
+#[test]
+fn an_item_that_is_no_member_speaks_for_no_profile() {
+    let place = Place::new();
+    write_filter::<Nut25>(&place, "spent.json", ITEMS);
+    let stranger = hex(&item(ITEMS + 1));
+    let json = place
+        .run(&["inspect", "spent.json", "--member", &stranger, "--json"])
+        .json();
+    assert_eq!(json["verdict"], "none");
+    let error = place
+        .run(&["inspect", "spent.json", "--member", "0g"])
+        .error();
+    assert!(error.contains("'g' in column 2"), "{error}");
+}
+
+#[test]
+fn the_filter_of_a_block_is_read_with_its_count_in_front() {
+    let place = Place::new();
+    place.write("items", lines(0..300));
+    let key = "00112233445566778899aabbccddeeff";
+    let block = ["--profile", "bip158", "--key", key];
+    place
+        .run(
+            &[
+                &["build", "items", "--format", "raw", "-o", "block"],
+                &block[..],
+            ]
+            .concat(),
+        )
+        .ok();
+    let args = ["inspect", "block", "--raw", "--profile", "bip158"];
+    assert_eq!(
+        place.run(&[&args[..], &["--json"]].concat()).json()["n"],
+        300
+    );
+    let member = hex(&item(7));
+    let asked = ["--member", &member, "--json"];
+    let json = place
+        .run(&[&args[..], &["--key", key], &asked].concat())
+        .json();
+    assert_eq!(json["verdict"], "bip158");
+    assert!(
+        place
+            .run(&[&args[..], &asked].concat())
+            .error()
+            .contains("--key")
+    );
+}

@@ -1,0 +1,157 @@
+use std::io;
+use std::process::Command;
+
+use crate::nutfilter::{Place, lines};
+
+#[test]
+fn a_plan_is_the_arithmetic_of_the_format() {
+    let place = Place::new();
+    let json = place.run(&["plan", "--items", "1000000", "--json"]).json();
+    assert_eq!((&json["p"], &json["m"]), (&19.into(), &784_931.into()));
+    // 21.05 bits an item, as the format's own figures say.
+    let bytes = json["bytes"].as_u64().expect("bytes");
+    assert!((2_620_000..2_640_000).contains(&bytes), "{bytes}");
+    assert_eq!(json["base64_bytes"], bytes.div_ceil(3) * 4);
+    let chance = json["false_positive_chance"].as_f64().expect("a chance");
+    let wanted = 1.0 - (1.0 - 1.0 / 784_931.0_f64).powi(1000);
+    assert!((chance - wanted).abs() < 1e-12, "{chance} and not {wanted}");
+
+    let json = place
+        .run(&["plan", "--items", "10", "--rate", "1/1024", "--json"])
+        .json();
+    assert_eq!((&json["m"], &json["p"]), (&1024.into(), &9.into()));
+    let json = place.run(&[
+        "plan",
+        "--items",
+        "10",
+        "--m",
+        "1048576",
+        "--lookups",
+        "1",
+        "--json",
+    ]);
+    let json = json.json();
+    assert_eq!((&json["m"], &json["p"]), (&1_048_576.into(), &19.into()));
+    assert_eq!(json["lookups"], 1);
+    let text = place.run(&["plan", "--items", "1000000"]).text();
+    assert!(
+        text.contains("M              784931\n") && text.contains("0.127 %"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_planned_size_is_the_size_that_is_built() {
+    let place = Place::new();
+    let items = lines(0..5_000);
+    for m in ["64", "1000", "784931", "4294967295"] {
+        let plan = place
+            .run(&["plan", "--items", "5000", "--m", m, "--json"])
+            .json();
+        let (p, planned) = (
+            plan["p"].to_string(),
+            plan["bytes"].as_f64().expect("bytes"),
+        );
+        let args = ["build", "-", "--format", "raw", "--m", m, "--p", &p];
+        let built = place.run_with(&args, items.as_bytes()).ok().len() as f64;
+        assert!(
+            (built / planned - 1.0).abs() < 0.02,
+            "M {m}: {built} built, {planned} planned"
+        );
+    }
+}
+
+#[test]
+fn plans_that_cannot_be_are_errors() {
+    let place = Place::new();
+    for args in [
+        &["plan"][..],
+        &["plan", "--items", "4294967296"],
+        &["plan", "--items", "1", "--rate", "2"],
+        &["plan", "--items", "1", "--rate", "0"],
+        &["plan", "--items", "1", "--rate", "nan"],
+        &["plan", "--items", "1", "--rate", "rare"],
+        &["plan", "--items", "1", "--m", "0"],
+        &["plan", "--items", "1", "--m", "5", "--rate", "0.1"],
+    ] {
+        place.run(args).error();
+    }
+}
+
+#[test]
+fn every_shell_has_a_completion_script_that_knows_the_subcommands() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = place.run(&["completions", shell]).text();
+        for command in [
+            "build",
+            "check",
+            "inspect",
+            "plan",
+            "serve",
+            "demo",
+            "completions",
+        ] {
+            assert!(script.contains(command), "{shell} does not know {command}");
+        }
+    }
+    assert!(place.run(&["completions", "tcsh"]).error().contains("tcsh"));
+}
+
+#[test]
+fn help_and_version_are_no_errors_and_everything_else_unknown_is() {
+    let place = Place::new();
+    let version = place.run(&["--version"]).text();
+    assert_eq!(
+        version,
+        format!("nutfilter {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    for command in [
+        "build",
+        "check",
+        "inspect",
+        "plan",
+        "serve",
+        "demo",
+        "completions",
+    ] {
+        let help = place.run(&[command, "--help"]).text();
+        assert!(
+            help.contains("Usage: nutfilter") && help.contains("--quiet"),
+            "{help}"
+        );
+    }
+    place.run(&[]).error();
+    place.run(&["biuld"]).error();
+    place
+        .run(&["plan", "--items", "1", "--threads", "0"])
+        .error();
+    place.run(&["plan", "--items", "1", "--threads", "2"]).ok();
+}
+
+/// As by `2>&1 | head -c 0`.
+#[test]
+fn closed_outputs_do_not_make_it_panic() {
+    let place = Place::new();
+    place.write("items", lines(0..20_000));
+    place.run(&["build", "items", "-o", "filter"]).ok();
+    for args in [
+        &["build", "items"][..],
+        &["build", "missing"],
+        &["check", "filter", "items"],
+        &["inspect", "filter"],
+        &["plan", "--items", "5"],
+        &["completions", "bash"],
+        &["--help"],
+    ] {
+        let mut command = place.command(args);
+        for stream in [Command::stdout, Command::stderr] {
+            let (reader, writer) = io::pipe().expect("a pipe");
+            drop(reader);
+            stream(&mut command, writer);
+        }
+        let code = command.status().expect("the binary").code();
+        // 101 is a panic.
+        assert!(matches!(code, Some(0..=2)), "{args:?}: {code:?}");
+    }
+}

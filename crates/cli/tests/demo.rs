@@ -1,0 +1,134 @@
+//! `nutfilter demo`, from an empty disk to figures.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn demo(temporary: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
+    command
+        .arg("demo")
+        .args(arguments)
+        .env("TMPDIR", temporary)
+        .stdin(Stdio::null());
+    command
+}
+
+/// The two cells of a row of the table.
+fn row<'a>(text: &'a str, name: &str) -> [&'a str; 2] {
+    let line = text.lines().find(|line| line.starts_with(name));
+    let line = line.unwrap_or_else(|| panic!("no row `{name}` in\n{text}"));
+    let cells: Vec<&str> = line[name.len()..].split_whitespace().collect();
+    cells.try_into().unwrap()
+}
+
+#[test]
+fn once_prints_the_figures_and_leaves_nothing_behind() {
+    let temporary = tempfile::tempdir().unwrap();
+    let output = demo(temporary.path(), &["--once", "--items", "12000"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(row(&text, "notes in the filter"), ["12,000"; 2]);
+    assert_eq!(row(&text, "notes checked"), ["5,000"; 2]);
+    assert_eq!(row(&text, "known to the mint"), ["2,500"; 2]);
+    assert_eq!(row(&text, "of them found"), ["2,500"; 2]);
+    for bits in row(&text, "bits a note") {
+        let bits: f64 = bits.parse().unwrap();
+        assert!((20.9..21.2).contains(&bits), "{bits}");
+    }
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_mint_of_one_note_is_enough() {
+    let temporary = tempfile::tempdir().unwrap();
+    let output = demo(temporary.path(), &["--once", "--items", "1"])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(row(&text, "of them found"), ["1"; 2]);
+}
+
+#[test]
+fn the_sample_is_kept_where_it_is_wanted_and_never_overwritten() {
+    let directory = tempfile::tempdir().unwrap();
+    let keep = directory.path().join("sample");
+    let arguments = ["--once", "--items", "10", "--keep", keep.to_str().unwrap()];
+    assert!(
+        demo(directory.path(), &arguments)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let database = std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap();
+    let again = demo(directory.path(), &arguments).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("not overwritten"));
+    assert!(std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap() == database);
+}
+
+#[cfg(unix)]
+#[test]
+fn it_serves_on_until_it_is_interrupted_and_then_cleans_up() {
+    use std::io::{BufRead, BufReader};
+
+    let temporary = tempfile::tempdir().unwrap();
+    let mut child = demo(temporary.path(), &["--items", "10"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let curl = log.find_map(|line| {
+        line.unwrap()
+            .strip_prefix("  curl -s http://")
+            .map(str::to_owned)
+    });
+    let curl = curl.expect("a line to try");
+    let (address, _) = curl.split_once('/').unwrap();
+    assert!(std::net::TcpStream::connect(address).is_ok());
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 1);
+
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interruption_while_it_works_cleans_up_too() {
+    let temporary = tempfile::tempdir().unwrap();
+    // More notes than can be written before the signal comes.
+    let mut child = demo(temporary.path(), &["--once", "--items", "20000000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while std::fs::read_dir(temporary.path()).unwrap().count() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}

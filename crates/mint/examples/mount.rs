@@ -1,0 +1,49 @@
+//! Mounts the filters in a larger axum application, as a mint written in Rust would.
+//!
+//!     cargo run -p nutfilter-mint --example mount -- /var/lib/cdk-mintd/cdk-mintd.sqlite
+//!     curl http://127.0.0.1:3338/cashu/v1/filter/spent/<keyset id>
+
+use std::error::Error;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions, http};
+
+const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let database = std::env::args().nth(1).ok_or("usage: mount DATABASE")?;
+    let source = SqliteSource::open(&DatabaseLocation::parse(&database)?, None)?;
+    println!("the database of a {} mint", source.mint_type());
+
+    // The mint answers /v1/keysets itself, from more than its database.
+    let service = FilterService::new(ServiceOptions::default().serve_keysets(false));
+    let refresher = Refresher::start(Publisher::new(source, service.clone()), REFRESH_INTERVAL)?;
+
+    // The mint's own routes, and ours under the same base path. Our CORS header is set by our router
+    // alone, so that the mint's middleware and ours do not meet.
+    let mint = Router::new()
+        .route(
+            "/v1/info",
+            get(|| async { r#"{"nuts":{"25":{"supported":true}}}"# }),
+        )
+        .merge(http::filter_router(service));
+    let application = Router::new()
+        .route("/", get(|| async { "a mint and its filters\n" }))
+        .nest("/cashu", mint);
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:3338").await?;
+    println!("listening on http://{}/cashu", listener.local_addr()?);
+    http::serve(listener, application, async {
+        // Without a signal to wait for, the end comes with the first one.
+        tokio::signal::ctrl_c().await.ok();
+    })
+    .await?;
+    if !refresher.stop(Duration::from_secs(5)) {
+        eprintln!("a query is still being answered; it only reads, and ends with the process");
+    }
+    Ok(())
+}

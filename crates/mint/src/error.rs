@@ -1,0 +1,59 @@
+//! Why nothing new could be published.
+
+use core::error::Error;
+use core::fmt;
+
+use nutfilter::BuildError;
+
+use crate::source::SourceError;
+
+/// Why a filter, or all of them, could not be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The mint's records could not be read.
+    Source(SourceError),
+    /// The set cannot be a filter: 2^32 items or more.
+    Build(BuildError),
+    /// The source's own count is not that of the items it handed over: some were lost on the way.
+    Miscounted {
+        /// What the source said.
+        said: u64,
+        /// What came.
+        came: u64,
+    },
+}
+
+impl fmt::Display for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PublishError::Source(error) => error.fmt(f),
+            PublishError::Build(error) => error.fmt(f),
+            PublishError::Miscounted { said, came } => {
+                write!(f, "the source counts {said} items and handed over {came}")
+            }
+        }
+    }
+}
+
+impl Error for PublishError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PublishError::Source(error) => error.source(),
+            PublishError::Build(error) => error.source(),
+            PublishError::Miscounted { .. } => None,
+        }
+    }
+}
+
+impl From<SourceError> for PublishError {
+    fn from(error: SourceError) -> Self {
+        PublishError::Source(error)
+    }
+}
+
+impl From<BuildError> for PublishError {
+    fn from(error: BuildError) -> Self {
+        PublishError::Build(error)
+    }
+}

@@ -1,0 +1,90 @@
+//! Putting a router on the network.
+
+use core::error::Error;
+use core::fmt;
+use core::future::Future;
+use core::pin::pin;
+use std::io;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// How long requests under way may take to end after the shutdown signal: service managers kill after
+/// some tens of seconds, and a filter is sent in less.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+
+/// Serves until `shutdown` is ready, then lets the requests under way end, within 10 s.
+///
+/// # Errors
+///
+/// If the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let (began, begins) = oneshot::channel();
+    let signal = async move {
+        shutdown.await;
+        // An error would mean that the server is gone already.
+        let _ = began.send(());
+    };
+    let server = axum::serve(listener, router).with_graceful_shutdown(signal);
+    let mut server = pin!(server.into_future());
+    tokio::select! {
+        result = &mut server => return result,
+        _ = begins => {}
+    }
+    match timeout(SHUTDOWN_GRACE, server).await {
+        Ok(result) => result,
+        Err(_) => {
+            tracing::warn!("some requests did not end in time and are cut");
+            Ok(())
+        }
+    }
+}
+
+/// Puts a router under a base path, as a mint may have one of its own: with `/cashu` the filters are at
+/// `/cashu/v1/filter/..`. An empty path, or `/`, leaves the router as it is.
+///
+/// # Errors
+///
+/// If the path holds anything but letters, digits and `/-._~`, or an empty segment.
+pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
+    let path = base_path.trim_matches('/');
+    if path.is_empty() {
+        return Ok(router);
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    if !path.bytes().all(plain)
+        || path
+            .split('/')
+            .any(|segment| matches!(segment, "" | "." | ".."))
+    {
+        return Err(BasePathError {
+            path: base_path.to_owned(),
+        });
+    }
+    Ok(Router::new().nest(&format!("/{path}"), router))
+}
+
+/// A text that cannot be a base path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BasePathError {
+    path: String,
+}
+
+impl fmt::Display for BasePathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no base path: segments of letters, digits and -._~, with / between them",
+            self.path
+        )
+    }
+}
+
+impl Error for BasePathError {}

@@ -1,0 +1,84 @@
+//! What a refresh has to tell: while it runs, and when it is over.
+
+use std::time::Duration;
+
+use crate::KeysetId;
+use crate::error::PublishError;
+use crate::source::Kind;
+
+/// How far a refresh has come.
+#[derive(Clone, Copy, Debug)]
+pub struct RefreshProgress<'a> {
+    /// The keyset that is being read.
+    pub keyset: &'a KeysetId,
+    /// The kind that is being read.
+    pub kind: Kind,
+    /// How many of its items were read so far.
+    pub items: u64,
+}
+
+/// The time that each stage of building a filter took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Reading the rows from the database.
+    pub read: Duration,
+    /// Hashing the items.
+    pub hash: Duration,
+    /// Sorting the hashes.
+    pub sort: Duration,
+    /// Mapping, differences, Golomb-Rice coding.
+    pub encode: Duration,
+    /// Base64 and JSON.
+    pub publish: Duration,
+}
+
+impl StageTimes {
+    /// All stages together.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.read + self.hash + self.sort + self.encode + self.publish
+    }
+}
+
+/// A filter that was built.
+#[derive(Clone, Debug)]
+pub struct FilterReport {
+    /// The keyset.
+    pub keyset: KeysetId,
+    /// The kind.
+    pub kind: Kind,
+    /// The number of items.
+    pub n: u32,
+    /// The length of the filter, in bytes.
+    pub filter_bytes: usize,
+    /// The length of the response, in bytes.
+    pub body_bytes: usize,
+    /// The timestamp in the response, in Unix seconds.
+    pub timestamp: u64,
+    /// What took how long.
+    pub times: StageTimes,
+}
+
+/// A filter that could not be built. The one before it, if there is one, goes on being served.
+#[derive(Debug)]
+pub struct FilterFailure {
+    /// The keyset.
+    pub keyset: KeysetId,
+    /// The kind.
+    pub kind: Kind,
+    /// What happened.
+    pub error: PublishError,
+}
+
+/// What a refresh did.
+#[derive(Debug)]
+pub struct RefreshReport {
+    /// How long it took to list the keysets.
+    pub list: Duration,
+    /// How long everything took, until the new snapshot was being served.
+    pub total: Duration,
+    /// What was built.
+    pub filters: Vec<FilterReport>,
+    /// What was not.
+    pub failures: Vec<FilterFailure>,
+}

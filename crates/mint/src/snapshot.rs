@@ -1,0 +1,123 @@
+//! What is served: finished bodies, all of them made before the first is asked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::KeysetId;
+use crate::source::{KeysetInfo, Kind};
+
+/// One finished filter.
+#[derive(Clone, Debug)]
+pub struct PublishedFilter {
+    /// The number of items.
+    pub n: u32,
+    /// The length of the filter itself, in bytes.
+    pub filter_bytes: usize,
+    /// The Unix second in which reading the database began.
+    pub timestamp: u64,
+    /// The response object, as JSON. Clones share it.
+    pub body: Bytes,
+}
+
+/// One keyset and its filters.
+#[derive(Clone, Debug)]
+pub struct KeysetEntry {
+    /// The keyset.
+    pub info: KeysetInfo,
+    /// `None` until the first successful build of it.
+    pub spent: Option<Arc<PublishedFilter>>,
+    /// `None` until the first successful build of it.
+    pub issued: Option<Arc<PublishedFilter>>,
+}
+
+impl KeysetEntry {
+    /// The filter of one kind.
+    #[must_use]
+    pub fn filter(&self, kind: Kind) -> Option<&Arc<PublishedFilter>> {
+        match kind {
+            Kind::Spent => self.spent.as_ref(),
+            Kind::Issued => self.issued.as_ref(),
+        }
+    }
+
+    pub(crate) fn set(&mut self, kind: Kind, filter: Option<Arc<PublishedFilter>>) {
+        match kind {
+            Kind::Spent => self.spent = filter,
+            Kind::Issued => self.issued = filter,
+        }
+    }
+}
+
+/// Everything that is served, as of one refresh. Immutable: the next refresh makes another.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    keysets: BTreeMap<KeysetId, KeysetEntry>,
+    keysets_body: Bytes,
+    refreshed_at: u64,
+}
+
+impl Snapshot {
+    /// A snapshot of these keysets, by a refresh that began at the Unix second `refreshed_at`.
+    #[must_use]
+    pub fn new(entries: Vec<KeysetEntry>, refreshed_at: u64) -> Self {
+        let keysets_body = keysets_json(entries.iter().map(|entry| &entry.info));
+        let keysets = entries
+            .into_iter()
+            .map(|entry| (entry.info.id.clone(), entry))
+            .collect();
+        Self {
+            keysets,
+            keysets_body,
+            refreshed_at,
+        }
+    }
+
+    /// A keyset, in whichever spelling it is asked for; `None` if the mint has no such keyset.
+    #[must_use]
+    pub fn keyset(&self, id: &KeysetId) -> Option<&KeysetEntry> {
+        self.keysets.get(id)
+    }
+
+    /// All keysets, in the order of their ids.
+    pub fn keysets(&self) -> impl ExactSizeIterator<Item = &KeysetEntry> {
+        self.keysets.values()
+    }
+
+    /// The list of keysets in the shape of NUT-02, as JSON. A keyset of which only notes were found has
+    /// the unit `unknown` there.
+    #[must_use]
+    pub fn keysets_body(&self) -> &Bytes {
+        &self.keysets_body
+    }
+
+    /// When the refresh that made this snapshot began, in Unix seconds.
+    #[must_use]
+    pub fn refreshed_at(&self) -> u64 {
+        self.refreshed_at
+    }
+
+    /// How many items the filters of one kind hold, over all keysets.
+    #[must_use]
+    pub fn items(&self, kind: Kind) -> u64 {
+        self.keysets()
+            .filter_map(|entry| entry.filter(kind))
+            .map(|filter| u64::from(filter.n))
+            .sum()
+    }
+}
+
+fn keysets_json<'a>(keysets: impl Iterator<Item = &'a KeysetInfo>) -> Bytes {
+    let keysets: Vec<serde_json::Value> = keysets
+        .map(|keyset| {
+            serde_json::json!({
+                "id": keyset.id.as_str(),
+                "unit": keyset.unit.as_deref().unwrap_or("unknown"),
+                "active": keyset.active,
+                "input_fee_ppk": keyset.input_fee_ppk,
+            })
+        })
+        .collect();
+    serde_json::json!({ "keysets": keysets }).to_string().into()
+}

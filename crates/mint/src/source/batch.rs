@@ -1,0 +1,173 @@
+//! Items on their way from the store to the hasher.
+
+use core::num::NonZeroUsize;
+
+/// Some items, one after the other in one buffer.
+///
+/// Rows are gathered into batches so that reading and hashing can be timed apart, and so that a virtual
+/// call is paid once in [`ItemBatch::FULL`] items.
+#[derive(Debug, Default)]
+pub struct ItemBatch {
+    bytes: Vec<u8>,
+    /// Where each item ends in `bytes`; ascending, the last one being `bytes.len()`.
+    ends: Vec<usize>,
+}
+
+impl ItemBatch {
+    /// As many items as a source should gather: 132 KiB of compressed points, which stays in the second
+    /// cache between the reading and the hashing of it.
+    pub const FULL: usize = 4096;
+
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one item.
+    pub fn push(&mut self, item: &[u8]) {
+        self.bytes.extend_from_slice(item);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Adds one item that is written in hex digits of either case. Says whether it is; if not, nothing
+    /// is added.
+    #[must_use]
+    pub fn push_hex(&mut self, text: &[u8]) -> bool {
+        let start = self.bytes.len();
+        let (pairs, rest) = text.as_chunks::<2>();
+        let valid = rest.is_empty()
+            && pairs
+                .iter()
+                .all(|&[high, low]| match (nibble(high), nibble(low)) {
+                    (Some(high), Some(low)) => {
+                        self.bytes.push(high << 4 | low);
+                        true
+                    }
+                    _ => false,
+                });
+        if valid {
+            self.ends.push(self.bytes.len());
+        } else {
+            self.bytes.truncate(start);
+        }
+        valid
+    }
+
+    /// How many items there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Whether it is time to hand it on.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.len() >= Self::FULL
+    }
+
+    /// Takes all items out and keeps the room.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The items as records of one length, if they are all of one length (and there is one, and it is
+    /// not empty): for a hasher that takes many at a time.
+    #[must_use]
+    pub fn records(&self) -> Option<(&[u8], NonZeroUsize)> {
+        let length = NonZeroUsize::new(*self.ends.first()?)?;
+        let expected = (1..).map(|i| i * length.get());
+        self.ends
+            .iter()
+            .copied()
+            .eq(expected.take(self.len()))
+            .then_some((&self.bytes, length))
+    }
+
+    /// The items, in the order in which they came.
+    pub fn items(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let item = &self.bytes[start..end];
+            start = end;
+            item
+        })
+    }
+}
+
+/// Strictly `0-9a-fA-F`: `u8::from_str_radix` would take a sign as well.
+fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_of_any_length_come_back_in_order() {
+        let mut batch = ItemBatch::new();
+        batch.push(&[1; 33]);
+        batch.push(&[]);
+        assert!(batch.push_hex(b"00fFaB"));
+        batch.push(&[2; 48]);
+        let items: Vec<&[u8]> = batch.items().collect();
+        assert_eq!(items, [&[1; 33][..], &[], &[0, 255, 0xab], &[2; 48]]);
+        assert_eq!(batch.len(), 4);
+        batch.clear();
+        assert!(batch.is_empty() && batch.items().next().is_none());
+    }
+
+    #[test]
+    fn items_of_one_length_are_records_and_others_are_not() {
+        let batch = |items: &[&[u8]]| {
+            let mut batch = ItemBatch::new();
+            items.iter().for_each(|item| batch.push(item));
+            batch
+                .records()
+                .map(|(bytes, length)| (bytes.to_vec(), length.get()))
+        };
+        assert_eq!(batch(&[]), None);
+        assert_eq!(batch(&[&[]]), None);
+        assert_eq!(batch(&[&[1, 2]]), Some((vec![1, 2], 2)));
+        assert_eq!(
+            batch(&[&[1, 2], &[3, 4], &[5, 6]]),
+            Some((vec![1, 2, 3, 4, 5, 6], 2))
+        );
+        assert_eq!(batch(&[&[1, 2], &[3, 4], &[5]]), None);
+        assert_eq!(batch(&[&[1, 2], &[3], &[4, 5, 6]]), None);
+        assert_eq!(batch(&[&[1, 2], &[3], &[4, 5, 6], &[7, 8]]), None);
+    }
+
+    #[test]
+    fn bad_hex_adds_nothing() {
+        let mut batch = ItemBatch::new();
+        batch.push(&[7]);
+        for bad in [
+            &b"0"[..],
+            b"0g",
+            b"+1",
+            b"00 ",
+            b"0x00",
+            b"\0\0",
+            "é".as_bytes(),
+            b"00112",
+        ] {
+            assert!(!batch.push_hex(bad), "{bad:?}");
+        }
+        assert!(batch.push_hex(b"08"));
+        assert_eq!(batch.items().collect::<Vec<_>>(), [&[7], &[8]]);
+    }
+}

@@ -1,0 +1,241 @@
+//! What can go wrong between the mint's store and us.
+
+use core::error::Error;
+use core::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use super::{Kind, MintType};
+use crate::KeysetId;
+
+/// Why a mint's store could not be read. Each message names the file, table, column or row to look at.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// There is no such file. (It is never created.)
+    NotFound {
+        /// The path that was given.
+        path: PathBuf,
+    },
+    /// A directory that holds no database of a known name, or more than one.
+    NoSingleDatabase {
+        /// The directory that was given.
+        directory: PathBuf,
+        /// How many databases of known names are in it.
+        found: usize,
+    },
+    /// The file cannot be looked at.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A Postgres URL. The URL is not kept: it holds a password.
+    PostgresUnsupported,
+    /// The file does not begin as a SQLite database does.
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// SQLite failed.
+    Sqlite {
+        /// The database.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The tables are those of no mint that is known.
+    UnknownSchema {
+        /// The database.
+        path: PathBuf,
+        /// For each mint the first table that is not there.
+        missing: Vec<(MintType, &'static str)>,
+    },
+    /// The tables of two mints in one database.
+    AmbiguousSchema {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A table is missing that this mint's database should have.
+    MissingTable {
+        /// The database.
+        path: PathBuf,
+        /// The mint.
+        mint: MintType,
+        /// The table.
+        table: &'static str,
+    },
+    /// A column is missing that this mint's table should have.
+    MissingColumn {
+        /// The database.
+        path: PathBuf,
+        /// The mint.
+        mint: MintType,
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+    /// A row that holds no item.
+    BadRow {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The keyset that was being read.
+        keyset: KeysetId,
+        /// The kind that was being read.
+        kind: Kind,
+        /// Which row of the answer it was, counted from 1.
+        row: u64,
+        /// What is wrong with it.
+        fault: RowFault,
+    },
+    /// Two spellings of one keyset in the store: to read one of them would lose the notes of the other.
+    TwoSpellings {
+        /// One.
+        first: KeysetId,
+        /// The other.
+        second: KeysetId,
+    },
+    /// A database that nobody had open was opened for writing while it was being read. Reading it again
+    /// will do.
+    ChangedWhileRead {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The reader of the items broke off.
+    Stopped,
+    /// Anything that a source outside this crate has to say.
+    Other(Box<dyn Error + Send + Sync>),
+}
+
+/// What is wrong with a row. The value itself stays out of it: a log is no place for notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RowFault {
+    /// The column holds a value of this type, and should hold one of that.
+    WrongType {
+        /// What it is.
+        found: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Text of so many bytes that are not all pairs of hex digits.
+    NotHex {
+        /// The length of the text.
+        length: usize,
+    },
+    /// Nothing at all: no point is empty.
+    Empty,
+}
+
+impl fmt::Display for RowFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RowFault::WrongType { found, expected } => {
+                write!(f, "{found} where {expected} was expected")
+            }
+            RowFault::NotHex { length } => write!(f, "{length} bytes of text that are not hex"),
+            RowFault::Empty => f.write_str("empty"),
+        }
+    }
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SourceError::NotFound { path } => {
+                write!(f, "{}: there is no such database", path.display())
+            }
+            SourceError::NoSingleDatabase { directory, found } => write!(
+                f,
+                "{}: a directory with {found} databases of known names; name the file",
+                directory.display()
+            ),
+            SourceError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            SourceError::PostgresUnsupported => f.write_str(
+                "Postgres databases are not yet supported in this version; SQLite files are",
+            ),
+            SourceError::NotADatabase { path } => write!(
+                f,
+                "{}: not a SQLite database, or an encrypted one, which cannot be read",
+                path.display()
+            ),
+            SourceError::Sqlite {
+                path,
+                doing,
+                source,
+            } => {
+                write!(f, "{}: {doing}: {source}", path.display())
+            }
+            SourceError::UnknownSchema { path, missing } => {
+                write!(f, "{}: the tables are of no known mint:", path.display())?;
+                for (i, (mint, table)) in missing.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma} for {mint} table `{table}` is missing")?;
+                }
+                Ok(())
+            }
+            SourceError::AmbiguousSchema { path } => write!(
+                f,
+                "{}: has the tables of more than one mint; say which it is",
+                path.display()
+            ),
+            SourceError::MissingTable { path, mint, table } => {
+                write!(
+                    f,
+                    "{}: no {mint} database: table `{table}` is missing",
+                    path.display()
+                )
+            }
+            SourceError::MissingColumn {
+                path,
+                mint,
+                table,
+                column,
+            } => write!(
+                f,
+                "{}: not the {mint} database that this version knows: column `{column}` of table \
+                 `{table}` is missing",
+                path.display()
+            ),
+            SourceError::BadRow {
+                table,
+                column,
+                keyset,
+                kind,
+                row,
+                fault,
+            } => write!(
+                f,
+                "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row} of the \
+                 answer: {fault}"
+            ),
+            SourceError::TwoSpellings { first, second } => {
+                write!(f, "keyset {first} is also spelled {second} in the database")
+            }
+            SourceError::ChangedWhileRead { path } => write!(
+                f,
+                "{}: the database was opened for writing while it was being read",
+                path.display()
+            ),
+            SourceError::Stopped => f.write_str("reading was stopped"),
+            SourceError::Other(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SourceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SourceError::Io { source, .. } => Some(source),
+            SourceError::Sqlite { source, .. } => Some(source),
+            SourceError::Other(error) => error.source(),
+            _ => None,
+        }
+    }
+}

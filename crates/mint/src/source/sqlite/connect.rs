@@ -1,0 +1,206 @@
+//! Opening a database that belongs to somebody else.
+//!
+//! Read-only is not enough to leave no trace. A database in WAL mode that nobody has open has no `-wal`
+//! file, and SQLite makes one (and an `-shm`) even for a read-only connection, owned by whoever reads:
+//! a mint started later under another user may then be unable to write its own database. So the three
+//! cases are told apart:
+//!
+//! | the mint's database | opened with |
+//! |---|---|
+//! | WAL mode, `-wal` there: the mint is running, or was killed | `mode=ro` |
+//! | not in WAL mode | `mode=ro`: a reader makes no file, but holds up writers |
+//! | WAL mode, no `-wal`: closed | `immutable=1`, and a check afterwards that it stayed closed |
+//!
+//! Between the look at the `-wal` file and the opening a mint may still stop; in that moment alone SQLite
+//! makes the files after all. Taking a database for immutable that is not would be worse: notes would be
+//! missing.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::sqlite_error;
+use crate::source::SourceError;
+
+/// How long a statement waits for a lock of the mint's. In WAL mode that is the moment in which the
+/// first or last connection comes or goes; otherwise one commit.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An open database, and what has to be looked at when the reading is over.
+pub(super) struct ReadOnly {
+    pub(super) connection: Connection,
+    pub(super) mode: JournalMode,
+    path: PathBuf,
+    /// How the file looked before, if it was taken for immutable.
+    before: Option<Stamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JournalMode {
+    /// Readers and writers do not wait for each other.
+    Wal,
+    /// A reader holds up the writers.
+    Rollback,
+}
+
+impl ReadOnly {
+    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
+        // The `-wal` file is beside the real file, not beside a link to it.
+        let real = fs::canonicalize(path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => SourceError::NotFound { path: path.into() },
+            _ => SourceError::Io {
+                path: path.into(),
+                source,
+            },
+        })?;
+        let before = Stamp::of(&real)?;
+        let (mode, before) = if before.wal {
+            (JournalMode::Wal, None)
+        } else {
+            match journal_mode(&real)? {
+                JournalMode::Wal => (JournalMode::Wal, Some(before)),
+                JournalMode::Rollback => (JournalMode::Rollback, None),
+            }
+        };
+        let how = if before.is_some() {
+            "immutable=1"
+        } else {
+            "mode=ro"
+        };
+        let connection = connect(&real, how)?;
+        // Errors about the file itself come with the first look into it.
+        let look = connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0));
+        look.map_err(|source| match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => SourceError::NotADatabase { path: real.clone() },
+            _ => sqlite_error(&real, "opening", source),
+        })?;
+        Ok(Self {
+            connection,
+            mode,
+            path: real,
+            before,
+        })
+    }
+
+    /// Whether nobody had the database open when we came.
+    pub(super) fn is_closed(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// To be asked after the last read: whether what was read can be relied upon.
+    pub(super) fn finish(self) -> Result<(), SourceError> {
+        match self.before {
+            // Whoever opens a database in WAL mode makes the `-wal` file before writing anything, and
+            // whatever was moved to the database itself, if the file is gone again, changed its time.
+            Some(before) if before != Stamp::of(&self.path)? => {
+                Err(SourceError::ChangedWhileRead { path: self.path })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a closed database looks from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    wal: bool,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Result<Self, SourceError> {
+        let io_error = |source| SourceError::Io {
+            path: path.into(),
+            source,
+        };
+        let metadata = fs::metadata(path).map_err(io_error)?;
+        let mut wal = OsString::from(path);
+        wal.push("-wal");
+        Ok(Self {
+            length: metadata.len(),
+            modified: metadata.modified().ok(),
+            wal: Path::new(&wal).try_exists().map_err(io_error)?,
+        })
+    }
+}
+
+/// The journal mode of a database without a `-wal` file.
+///
+/// It is in the header, but to open and close the file ourselves would drop the locks that any other
+/// connection of this process holds on it (POSIX gives locks to processes, and a mint may have mounted
+/// us). SQLite knows about that. Without locks it can read no database in WAL mode, and says so before
+/// making any file.
+fn journal_mode(path: &Path) -> Result<JournalMode, SourceError> {
+    let connection = connect(path, "mode=ro&nolock=1")?;
+    match connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0)) {
+        Ok(_) => Ok(JournalMode::Rollback),
+        Err(source) => match source.sqlite_error_code() {
+            Some(ErrorCode::CannotOpen) => Ok(JournalMode::Wal),
+            Some(ErrorCode::NotADatabase) => Err(SourceError::NotADatabase { path: path.into() }),
+            // Anything else (a hot journal, a full read) is better said by the real connection.
+            _ => Ok(JournalMode::Rollback),
+        },
+    }
+}
+
+fn connect(path: &Path, parameters: &str) -> Result<Connection, SourceError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let uri = format!("{}?{parameters}", uri(path));
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open_with_flags(uri, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(connection)
+    };
+    open().map_err(|source| sqlite_error(path, "opening", source))
+}
+
+/// A `file:` URI in which no character of the path means anything.
+fn uri(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for &byte in path_bytes(path).iter() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
+}
+
+#[cfg(unix)]
+fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().into()
+}
+
+/// Elsewhere SQLite takes UTF-8, forward slashes, and one in front of a drive letter.
+#[cfg(not(unix))]
+fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
+    let text = path.to_string_lossy().replace('\\', "/");
+    format!("/{}", text.trim_start_matches("//?/"))
+        .into_bytes()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_in_a_path_is_taken_for_a_parameter() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(OsStr::from_bytes(b"/a b/?mode=rwc#%00\xff.db"));
+        assert_eq!(uri(path), "file:/a%20b/%3Fmode%3Drwc%23%2500%FF.db");
+    }
+}

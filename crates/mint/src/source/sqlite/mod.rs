@@ -1,0 +1,309 @@
+//! The SQLite databases of both mints.
+//!
+//! Every call opens the database anew and closes it again. That costs a fraction of a millisecond, and
+//! in return no transaction outlives a call, a database that was replaced by another (a restored backup)
+//! is noticed, and its schema is verified each time.
+
+mod connect;
+mod schema;
+
+use core::ops::ControlFlow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use rusqlite::named_params;
+use rusqlite::types::ValueRef;
+
+use self::connect::{JournalMode, ReadOnly};
+use self::schema::{Notes, Schema};
+use super::{
+    DatabaseLocation, ItemBatch, KeysetInfo, Keysets, Kind, MintSource, MintType, RowFault,
+    SourceError,
+};
+use crate::KeysetId;
+
+/// A mint's SQLite database, opened read-only for each reading of it.
+///
+/// It works beside the running mint: in WAL mode, which both mints use, readers and writers do not wait
+/// for each other. A database in another journal mode is read as well, with a warning, since the mint's
+/// commits then wait until a keyset has been read.
+///
+/// # Cost
+///
+/// Of the four tables of notes only CDK's signatures have an index over keysets: elsewhere each keyset
+/// is a scan of the whole table, and with dozens of keysets the scans add up.
+#[derive(Clone, Debug)]
+pub struct SqliteSource {
+    path: PathBuf,
+    mint: MintType,
+}
+
+impl SqliteSource {
+    /// Looks at the database, recognises the mint by its tables unless told which it is, and verifies
+    /// that everything is there that will be read.
+    ///
+    /// # Errors
+    ///
+    /// If the file does not exist (it is never created), is no SQLite database, or is not a database as
+    /// this version knows it; the error names the first table or column that is missing.
+    pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
+        let path = location.file()?;
+        let database = ReadOnly::open(&path)?;
+        let mint = match mint {
+            Some(mint) => mint,
+            None => schema::recognise(&database.connection, &path)?,
+        };
+        schema::verify(&database.connection, &path, Schema::of(mint))?;
+        warn_of_access(&database, &path);
+        database.finish()?;
+        Ok(Self { path, mint })
+    }
+
+    /// Which mint's database it is.
+    #[must_use]
+    pub fn mint_type(&self) -> MintType {
+        self.mint
+    }
+
+    /// The database file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn connect(&self) -> Result<(ReadOnly, &'static Schema), SourceError> {
+        let database = ReadOnly::open(&self.path)?;
+        let schema = Schema::of(self.mint);
+        schema::verify(&database.connection, &self.path, schema)?;
+        Ok((database, schema))
+    }
+
+    fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SourceError {
+        move |source| sqlite_error(&self.path, doing, source)
+    }
+}
+
+impl MintSource for SqliteSource {
+    fn mint(&self) -> &str {
+        self.mint.as_str()
+    }
+
+    fn keysets(&self) -> Result<Keysets, SourceError> {
+        let (database, schema) = self.connect()?;
+        let mut list = KeysetList::default();
+        let mut read = |sql, described: bool| -> rusqlite::Result<Result<(), SourceError>> {
+            let mut statement = database.connection.prepare(sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?;
+                let description = match described {
+                    true => (
+                        unit(row.get_ref(1)?),
+                        is_true(row.get_ref(2)?),
+                        fee(row.get_ref(3)?),
+                    ),
+                    false => (None, false, 0),
+                };
+                if let Err(error) = list.add(id, description) {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        };
+        // The described ones first: what the notes add are those that nobody describes.
+        for (sql, described) in [
+            (schema.list_keysets, true),
+            (schema.keysets_of_notes, false),
+        ] {
+            read(sql, described).map_err(self.failed("listing keysets"))??;
+        }
+        database.finish()?;
+        Ok(list.into_keysets())
+    }
+
+    fn stream(
+        &self,
+        keyset: &KeysetId,
+        kind: Kind,
+        sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+    ) -> Result<u64, SourceError> {
+        let (database, schema) = self.connect()?;
+        let notes = schema.notes(kind);
+        let failed = self.failed("reading notes");
+        let mut count = 0;
+        {
+            // A single statement is a read transaction of its own, and ends with its last row.
+            let mut statement = database.connection.prepare(notes.select).map_err(&failed)?;
+            let mut rows = statement
+                .query(named_params! { ":keyset": keyset.as_str() })
+                .map_err(&failed)?;
+            let mut batch = ItemBatch::new();
+            while let Some(row) = rows.next().map_err(&failed)? {
+                count += 1;
+                let value = row.get_ref(0).map_err(&failed)?;
+                push(&mut batch, notes, value).map_err(|fault| SourceError::BadRow {
+                    table: notes.table(),
+                    column: notes.item,
+                    keyset: keyset.clone(),
+                    kind,
+                    row: count,
+                    fault,
+                })?;
+                if batch.is_full() {
+                    hand_on(&mut batch, sink)?;
+                }
+            }
+            hand_on(&mut batch, sink)?;
+        }
+        database.finish()?;
+        Ok(count)
+    }
+}
+
+fn sqlite_error(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceError {
+    SourceError::Sqlite {
+        path: path.into(),
+        doing,
+        source,
+    }
+}
+
+/// Says once what an operator should know about the way in which the database is read.
+fn warn_of_access(database: &ReadOnly, path: &Path) {
+    let database_path = path.display();
+    if database.mode == JournalMode::Rollback {
+        tracing::warn!(
+            database = %database_path,
+            "the database is not in WAL mode: the mint's commits wait while it is read"
+        );
+    } else if database.is_closed() {
+        // A container that was given the file alone sees it so, while the latest notes are elsewhere.
+        tracing::warn!(
+            database = %database_path,
+            "nobody has the database open; if the mint is running, its -wal file is not visible \
+             here, and what is read is old: mount the whole directory"
+        );
+    }
+}
+
+fn hand_on(
+    batch: &mut ItemBatch,
+    sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+) -> Result<(), SourceError> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let flow = sink(batch);
+    batch.clear();
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(SourceError::Stopped),
+    }
+}
+
+/// Adds the item of a row, or says why the row holds none.
+fn push(batch: &mut ItemBatch, notes: &Notes, value: ValueRef<'_>) -> Result<(), RowFault> {
+    match value {
+        ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
+        ValueRef::Text(text) if notes.hex => match batch.push_hex(text) {
+            true => Ok(()),
+            false => Err(RowFault::NotHex { length: text.len() }),
+        },
+        ValueRef::Blob(bytes) if !notes.hex => {
+            batch.push(bytes);
+            Ok(())
+        }
+        other => Err(RowFault::WrongType {
+            found: type_name(other),
+            expected: if notes.hex { "hex text" } else { "a blob" },
+        }),
+    }
+}
+
+fn type_name(value: ValueRef<'_>) -> &'static str {
+    match value {
+        ValueRef::Null => "null",
+        ValueRef::Integer(_) => "an integer",
+        ValueRef::Real(_) => "a real number",
+        ValueRef::Text(_) => "text",
+        ValueRef::Blob(_) => "a blob",
+    }
+}
+
+/// Keysets as they are found.
+#[derive(Default)]
+struct KeysetList {
+    found: BTreeMap<KeysetId, KeysetInfo>,
+    unservable: Vec<String>,
+}
+
+impl KeysetList {
+    fn add(
+        &mut self,
+        id: ValueRef<'_>,
+        (unit, active, input_fee_ppk): (Option<String>, bool, u64),
+    ) -> Result<(), SourceError> {
+        let ValueRef::Text(text) = id else {
+            self.add_unservable(type_name(id).to_owned());
+            return Ok(());
+        };
+        let text = String::from_utf8_lossy(text);
+        let Ok(id) = KeysetId::parse(&text) else {
+            self.add_unservable(text.into_owned());
+            return Ok(());
+        };
+        match self.found.get(&id) {
+            None => {
+                let info = KeysetInfo {
+                    id: id.clone(),
+                    unit,
+                    active,
+                    input_fee_ppk,
+                };
+                self.found.insert(id, info);
+            }
+            Some(known) if known.id.as_str() != id.as_str() => {
+                return Err(SourceError::TwoSpellings {
+                    first: known.id.clone(),
+                    second: id,
+                });
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    fn add_unservable(&mut self, id: String) {
+        if !self.unservable.contains(&id) {
+            self.unservable.push(id);
+        }
+    }
+
+    fn into_keysets(self) -> Keysets {
+        Keysets {
+            keysets: self.found.into_values().collect(),
+            unservable: self.unservable,
+        }
+    }
+}
+
+fn unit(value: ValueRef<'_>) -> Option<String> {
+    value.as_str().ok().map(str::to_owned)
+}
+
+/// `BOOL` is no type of SQLite's: what is stored is what the mint's driver made of it.
+fn is_true(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::Integer(number) => number != 0,
+        ValueRef::Text(text) => text.eq_ignore_ascii_case(b"true") || text == b"1",
+        _ => false,
+    }
+}
+
+/// A fee that is null or negative is none.
+fn fee(value: ValueRef<'_>) -> u64 {
+    match value {
+        ValueRef::Integer(number) => u64::try_from(number).unwrap_or(0),
+        _ => 0,
+    }
+}

@@ -1,0 +1,239 @@
+//! What is served is, byte for byte, what the reference builds of the mint's notes.
+
+use nutfilter_mint::source::{ItemBatch, KeysetInfo, MintSource};
+use nutfilter_mint::{Kind, MintType, Publisher};
+
+use crate::support::{LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, items, keyset};
+
+/// Publishes once and serves.
+fn serve(mut publisher: Publisher) -> Server {
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    Server::start(publisher.service().clone())
+}
+
+#[test]
+fn both_mints_serve_the_reference_filters_of_both_kinds() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        // More than 5,473 items: below that the second hash does not show in the bytes.
+        let (spent, issued) = (items(1, 6000, 33), items(2, 9000, 33));
+        database.add_keyset(V1, "sat", true, 100);
+        database.add_spent(V1, &spent);
+        database.add_signed(V1, &issued);
+        // Another keyset in the same tables.
+        let (other_spent, other_issued) = (items(3, 70, 33), items(4, 700, 33));
+        database.add_keyset(V2, "usd", false, 0);
+        database.add_spent(V2, &other_spent);
+        database.add_signed(V2, &other_issued);
+
+        let server = serve(database.publisher());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(Kind::Issued, V1).body, &issued);
+        assert_filter_of(&server.filter(Kind::Spent, V2).body, &other_spent);
+        assert_filter_of(&server.filter(Kind::Issued, V2).body, &other_issued);
+    }
+}
+
+#[test]
+fn promises_are_issued_once_they_are_signed() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let signed = items(1, 300, 33);
+        database.add_keyset(V1, "sat", true, 0);
+        database.add_signed(V1, &signed);
+        database.add_unsigned(V1, &items(2, 200, 33));
+        let server = serve(database.publisher());
+        assert_filter_of(&server.filter(Kind::Issued, V1).body, &signed);
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &[]);
+    }
+}
+
+#[test]
+fn of_cdks_states_only_spent_is_spent() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let spent = items(1, 300, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent);
+    for (stream, state) in (2..).zip(["PENDING", "UNSPENT", "RESERVED", "UNKNOWN"]) {
+        database.add_in_state(V1, &items(stream, 50, 33), state);
+    }
+    let server = serve(database.publisher());
+    assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+}
+
+#[test]
+fn items_are_of_any_length_also_mixed() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let bls = items(1, 500, 48);
+        let mixed = [
+            items(2, 100, 33),
+            items(3, 100, 34),
+            items(4, 1, 200),
+            items(5, 1, 3),
+        ]
+        .concat();
+        database.add_keyset(V3, "sat", true, 0);
+        database.add_spent(V3, &bls);
+        database.add_signed(V3, &mixed);
+        let server = serve(database.publisher());
+        assert_filter_of(&server.filter(Kind::Spent, V3).body, &bls);
+        assert_filter_of(&server.filter(Kind::Issued, V3).body, &mixed);
+    }
+}
+
+#[test]
+fn no_item_is_lost_where_one_batch_ends_and_the_next_begins() {
+    let full = ItemBatch::FULL;
+    for mint in MintType::ALL {
+        for (stream, count) in (1..).zip([1, full - 1, full, full + 1, 2 * full]) {
+            let database = MintDatabase::new(mint);
+            let spent = items(stream, count, 33);
+            database.add_keyset(V1, "sat", true, 0);
+            database.add_spent(V1, &spent);
+            let server = serve(database.publisher());
+            assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        }
+    }
+}
+
+#[test]
+fn a_keyset_without_notes_has_the_empty_filter() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        database.add_keyset(V1, "sat", true, 0);
+        let server = serve(database.publisher());
+        for kind in Kind::ALL {
+            let reply = server.filter(kind, V1);
+            assert_eq!(reply.status, 200);
+            assert_filter_of(&reply.body, &[]);
+            assert_eq!(reply.json()["content"], "");
+        }
+    }
+}
+
+#[test]
+fn a_keyset_that_only_the_notes_know_is_served_and_listed() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let (spent, issued) = (items(1, 40, 33), items(2, 60, 33));
+        database.add_keyset(V1, "sat", true, 100);
+        database.add_spent(V2, &spent);
+        database.add_signed(LEGACY, &issued);
+        let listed = database.source().keysets().unwrap();
+        let info = |id: &str, unit: Option<&str>, active, input_fee_ppk| KeysetInfo {
+            id: keyset(id),
+            unit: unit.map(str::to_owned),
+            active,
+            input_fee_ppk,
+        };
+        let expected = [
+            info(V1, Some("sat"), true, 100),
+            info(V2, None, false, 0),
+            info(LEGACY, None, false, 0),
+        ];
+        assert_eq!(listed.keysets, expected);
+        assert!(listed.unservable.is_empty());
+
+        let server = serve(database.publisher());
+        assert_filter_of(&server.filter(Kind::Spent, V2).body, &spent);
+        assert_filter_of(&server.filter(Kind::Issued, "I2yN-iR_fkzT").body, &issued);
+        let keysets = server.get("/v1/keysets").json();
+        let expected = serde_json::json!({ "keysets": [
+            { "id": V1, "unit": "sat", "active": true, "input_fee_ppk": 100 },
+            { "id": V2, "unit": "unknown", "active": false, "input_fee_ppk": 0 },
+            { "id": LEGACY, "unit": "unknown", "active": false, "input_fee_ppk": 0 },
+        ]});
+        assert_eq!(keysets, expected);
+    }
+}
+
+#[test]
+fn an_id_that_is_none_is_reported_and_the_others_are_served() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let spent = items(1, 40, 33);
+        database.add_keyset("not an id", "sat", true, 0);
+        database.add_spent("not an id", &items(2, 3, 33));
+        database.add_keyset(V1, "sat", true, 0);
+        database.add_spent(V1, &spent);
+        assert_eq!(
+            database.source().keysets().unwrap().unservable,
+            ["not an id"]
+        );
+        let server = serve(database.publisher());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+    }
+}
+
+#[test]
+fn the_report_counts_what_was_built() {
+    let database = MintDatabase::new(MintType::Cdk);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &items(1, 5000, 33));
+    let mut told = Vec::new();
+    let mut publisher = database.publisher();
+    let report = publisher
+        .refresh_with_progress(&mut |progress| {
+            assert_eq!(progress.keyset, &keyset(V1));
+            told.push((progress.kind, progress.items));
+        })
+        .unwrap();
+    assert_eq!(told, [(Kind::Spent, 4096), (Kind::Spent, 5000)]);
+
+    let [spent, issued] = &report.filters[..] else {
+        panic!("{:?}", report.filters)
+    };
+    assert_eq!((spent.kind, spent.n), (Kind::Spent, 5000));
+    assert_eq!(
+        (issued.kind, issued.n, issued.filter_bytes),
+        (Kind::Issued, 0, 0)
+    );
+    let snapshot = publisher.service().snapshot().unwrap();
+    let served = snapshot
+        .keyset(&keyset(V1))
+        .unwrap()
+        .filter(Kind::Spent)
+        .unwrap();
+    assert_eq!(spent.body_bytes, served.body.len());
+    assert_eq!(
+        (spent.n, spent.filter_bytes, spent.timestamp),
+        (served.n, served.filter_bytes, served.timestamp)
+    );
+    let times = spent.times;
+    for stage in [
+        times.read,
+        times.hash,
+        times.sort,
+        times.encode,
+        times.publish,
+    ] {
+        assert!(!stage.is_zero(), "{times:?}");
+    }
+    assert!(report.list + times.total() <= report.total);
+}
+
+#[test]
+fn a_sample_database_is_a_cdk_mints_and_holds_the_notes_it_says() {
+    use nutfilter_mint::sample::Sample;
+    use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+    use nutfilter_mint::{FilterService, ServiceOptions};
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sample.sqlite");
+    let sample = Sample::new(7000, 300);
+    sample.write(&path, &mut |_| ()).unwrap();
+    let source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
+    assert_eq!(source.mint_type(), MintType::Cdk);
+    let server = serve(Publisher::new(
+        source,
+        FilterService::new(ServiceOptions::default()),
+    ));
+    for kind in Kind::ALL {
+        let notes: Vec<Vec<u8>> = (0..sample.count(kind))
+            .map(|index| sample.note(kind, index).to_vec())
+            .collect();
+        assert_filter_of(&server.filter(kind, sample.keyset.as_str()).body, &notes);
+    }
+}

@@ -1,0 +1,340 @@
+//! The endpoints as a client meets them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use axum::Router;
+use nutfilter_mint::{FilterService, Kind, MintType, Publisher, ServiceOptions, http};
+
+use crate::support::{LEGACY, MintDatabase, Reply, Server, V1, V2, V3, assert_filter_of, items};
+
+/// A mint with one spent note in each of four keysets.
+fn published(options: ServiceOptions) -> FilterService {
+    let database = MintDatabase::new(MintType::Nutshell);
+    for (stream, id) in (1..).zip([V1, V2, V3, LEGACY]) {
+        database.add_keyset(id, "sat", true, 100);
+        database.add_spent(id, &items(stream, 1, 33));
+    }
+    let mut publisher = Publisher::new(database.source(), FilterService::new(options));
+    publisher.refresh().unwrap();
+    publisher.service().clone()
+}
+
+fn server() -> Server {
+    Server::start(published(ServiceOptions::default()))
+}
+
+#[track_caller]
+fn assert_refused(reply: &Reply, status: u16, code: u32) {
+    assert_eq!(reply.status, status, "{reply:?}");
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
+    let json = reply.json();
+    assert_eq!(json["code"], code);
+    assert!(
+        json["detail"]
+            .as_str()
+            .is_some_and(|detail| !detail.is_empty() && detail.len() < 100)
+    );
+    assert_eq!(json.as_object().unwrap().len(), 2);
+}
+
+#[test]
+fn a_filter_is_json_that_any_page_may_read() {
+    let reply = server().filter(Kind::Spent, V1);
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
+    assert_eq!(
+        reply.header("content-length"),
+        Some(reply.body.len().to_string().as_str())
+    );
+    assert_filter_of(&reply.body, &items(1, 1, 33));
+}
+
+#[test]
+fn head_says_what_get_would_and_sends_no_body() {
+    let server = server();
+    for path in [
+        format!("/v1/filter/spent/{V1}"),
+        "/v1/keysets".into(),
+        "/health".into(),
+    ] {
+        let (get, head) = (server.get(&path), server.head(&path));
+        assert_eq!((head.status, &head.body[..]), (200, &b""[..]));
+        for name in [
+            "content-type",
+            "content-length",
+            "access-control-allow-origin",
+        ] {
+            assert_eq!(head.header(name), get.header(name), "{name}");
+            assert!(head.header(name).is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_browser_that_asks_first_is_told_yes() {
+    let reply = server().raw("OPTIONS", &format!("/v1/filter/spent/{V1}"));
+    assert_eq!(reply.status, 204);
+    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
+    assert!(
+        reply
+            .header("access-control-allow-methods")
+            .unwrap()
+            .contains("GET")
+    );
+}
+
+#[test]
+fn other_methods_are_refused() {
+    let server = server();
+    for method in ["POST", "PUT", "DELETE", "PATCH"] {
+        assert_eq!(
+            server.raw(method, &format!("/v1/filter/spent/{V1}")).status,
+            405,
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn every_spelling_of_a_legacy_id_finds_its_filter() {
+    let server = server();
+    for spelling in [
+        "I2yN-iR_fkzT",
+        "I2yN+iR%2FfkzT",
+        "I2yN%2BiR%2ffkzT",
+        "I2yN+iR/fkzT",
+        "%492yN-iR%2FfkzT",
+    ] {
+        let reply = server.raw("GET", &format!("/v1/filter/spent/{spelling}"));
+        assert_eq!(reply.status, 200, "{spelling}");
+        assert_filter_of(&reply.body, &items(4, 1, 33));
+    }
+}
+
+#[test]
+fn hex_ids_are_found_in_either_case() {
+    let server = server();
+    for (stream, id) in (1..).zip([V1, V2, V3]) {
+        let reply = server.filter(Kind::Spent, &id.to_ascii_uppercase());
+        assert_filter_of(&reply.body, &items(stream, 1, 33));
+    }
+}
+
+#[test]
+fn an_unknown_keyset_is_error_12001() {
+    let server = server();
+    for id in [
+        "00ffffffffffffff",
+        &format!("01{}", "f".repeat(64)),
+        "AAAAAAAAAAAA",
+    ] {
+        for kind in Kind::ALL {
+            let reply = server.filter(kind, id);
+            assert_refused(&reply, 400, 12_001);
+            assert_eq!(reply.json()["detail"], "keyset is not known");
+        }
+    }
+}
+
+#[test]
+fn hostile_ids_are_error_400_and_not_repeated() {
+    let server = server();
+    let long = "A".repeat(10_000);
+    let long_hex = format!("00{}", "0".repeat(10_000));
+    for id in [
+        "..%2f",
+        "..%2f..%2f..%2fetc%2fpasswd",
+        "../../../etc/passwd",
+        "%00",
+        "00%00a1f293253e41e",
+        "009a1f293253e41e%00",
+        "009a1f293253e41",
+        "009a1f293253e41e0",
+        "019a1f293253e41e",
+        "%ff%fe",
+        "%e2%82",
+        "'%20OR%201=1--",
+        "%3Cscript%3E",
+        "a%2Fb%2Fc",
+        "%",
+        "%2",
+        "%zz",
+        "I2yN+iR%252FfkzT",
+        "009a1f293253e41e/",
+        "009a1f293253e41e%20",
+        &long,
+        &long_hex,
+    ] {
+        for kind in Kind::ALL {
+            let reply = server.raw("GET", &format!("/v1/filter/{kind}/{id}"));
+            assert_refused(&reply, 400, 12_001);
+            let body = String::from_utf8(reply.body).unwrap();
+            assert!(
+                !body.contains("script") && !body.contains("passwd"),
+                "{body}"
+            );
+        }
+    }
+    // And the server lives.
+    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+}
+
+#[test]
+fn other_paths_are_not_found() {
+    let server = server();
+    for path in [
+        "/",
+        "/v1",
+        "/v1/filter",
+        "/v1/filter/spent",
+        "/v1/filter/spent/",
+        "/v1/filter/both/00",
+    ] {
+        assert_eq!(server.raw("GET", path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn before_the_first_build_the_answer_is_503() {
+    let server = Server::start(FilterService::new(ServiceOptions::default()));
+    assert_refused(&server.filter(Kind::Spent, V1), 503, 0);
+    assert_refused(&server.filter(Kind::Issued, V1), 503, 0);
+    assert_refused(&server.get("/v1/keysets"), 503, 0);
+    // An id that cannot be one is known to be wrong at any time.
+    assert_refused(&server.filter(Kind::Spent, "nonsense"), 400, 12_001);
+    let health = server.get("/health");
+    assert_eq!(health.status, 200);
+    let expected = serde_json::json!({
+        "status": "starting", "keysets": 0, "last_refresh": null, "spent": 0, "issued": 0,
+    });
+    assert_eq!(health.json(), expected);
+}
+
+#[test]
+fn health_counts_what_is_served() {
+    let service = published(ServiceOptions::default());
+    let refreshed_at = service.snapshot().unwrap().refreshed_at();
+    let server = Server::start(service);
+    let expected = serde_json::json!({
+        "status": "ok", "keysets": 4, "last_refresh": refreshed_at, "spent": 4, "issued": 0,
+    });
+    assert_eq!(server.get("/health").json(), expected);
+}
+
+#[test]
+fn keysets_are_left_to_the_mint_if_it_has_them() {
+    let with = Server::start(published(ServiceOptions::default()));
+    assert_eq!(
+        with.get("/v1/keysets").json()["keysets"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+    let without = Server::start(published(ServiceOptions::default().serve_keysets(false)));
+    assert_eq!(without.get("/v1/keysets").status, 404);
+    assert_eq!(without.filter(Kind::Spent, V1).status, 200);
+}
+
+#[test]
+fn everything_may_live_under_a_base_path() {
+    for base in ["/Bitcoin", "Bitcoin", "/Bitcoin/", "/a/b-c.d_e~f"] {
+        let router = http::router(published(ServiceOptions::default()));
+        let server = Server::serve(http::under(base, router).unwrap());
+        let base = base.trim_matches('/');
+        for id in [V1, V2, V3, "I2yN-iR_fkzT", "I2yN+iR%2FfkzT", "I2yN+iR/fkzT"] {
+            assert_eq!(
+                server
+                    .raw("GET", &format!("/{base}/v1/filter/spent/{id}"))
+                    .status,
+                200,
+                "{base} {id}"
+            );
+        }
+        assert_refused(
+            &server.get(&format!("/{base}/v1/filter/spent/x")),
+            400,
+            12_001,
+        );
+        assert_eq!(server.get(&format!("/{base}/v1/keysets")).status, 200);
+        assert_eq!(server.get(&format!("/{base}/health")).status, 200);
+        assert_eq!(server.get(&format!("/v1/filter/spent/{V1}")).status, 404);
+    }
+}
+
+#[test]
+fn an_empty_base_path_is_none_and_an_odd_one_is_refused() {
+    for base in ["", "/", "//"] {
+        let router = http::router(published(ServiceOptions::default()));
+        let server = Server::serve(http::under(base, router).unwrap());
+        assert_eq!(server.filter(Kind::Spent, V1).status, 200, "{base}");
+    }
+    for base in [
+        "/{id}", "/a//b", "/a b", "/*", "/a/../b", "/:x", "/%41", "/ä",
+    ] {
+        let error = http::under(base, Router::new()).unwrap_err();
+        assert!(error.to_string().contains(base), "{error}");
+    }
+}
+
+#[test]
+fn the_filters_mount_beside_routes_of_the_same_names() {
+    use axum::routing::get;
+    let mint = Router::new()
+        .route("/health", get(|| async { "the mint's own" }))
+        .route("/v1/keysets", get(|| async { "the mint's own" }));
+    let server =
+        Server::serve(mint.merge(http::filter_router(published(ServiceOptions::default()))));
+    assert_eq!(server.get("/health").body, b"the mint's own");
+    assert_eq!(
+        server.get("/health").header("access-control-allow-origin"),
+        None
+    );
+    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+}
+
+#[test]
+fn requests_during_refreshes_get_whole_filters_only() {
+    let database = MintDatabase::new(MintType::Cdk);
+    database.add_keyset(V1, "sat", true, 0);
+    let notes = items(1, 3_000, 33);
+    let mut publisher = database.publisher();
+    publisher.refresh().unwrap();
+    let server = Server::start(publisher.service().clone());
+    let done = AtomicBool::new(false);
+    let bodies = thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut bodies: Vec<Vec<u8>> = vec![];
+            while !done.load(Ordering::Relaxed) {
+                let reply = server.filter(Kind::Spent, V1);
+                assert_eq!(reply.status, 200);
+                if bodies.last() != Some(&reply.body) {
+                    bodies.push(reply.body);
+                }
+            }
+            bodies
+        });
+        for chunk in notes.chunks(300) {
+            database.add_spent(V1, chunk);
+            publisher.refresh().unwrap();
+            // As a client that comes after it, so that each version is seen at least once.
+            server.filter(Kind::Spent, V1);
+        }
+        done.store(true, Ordering::Relaxed);
+        client.join().unwrap()
+    });
+    assert!(bodies.len() > 1, "more than one version was seen");
+    let mut last = 0;
+    for body in &bodies {
+        let n = serde_json::from_slice::<serde_json::Value>(body).unwrap()["n"]
+            .as_u64()
+            .unwrap();
+        let n = usize::try_from(n).unwrap();
+        assert!(n >= last && n.is_multiple_of(300));
+        assert_filter_of(body, &notes[..n]);
+        last = n;
+    }
+}

@@ -1,0 +1,217 @@
+//! Reading beside a mint that is at work, and beside one that is not running.
+
+use core::ops::ControlFlow;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nutfilter_mint::source::{MintSource, SourceError};
+use nutfilter_mint::{Kind, MintType};
+use rusqlite::Connection;
+
+use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, keyset};
+
+#[test]
+fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
+    const BEFORE: usize = 2000;
+    const BATCH: usize = 7;
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        database.add_keyset(V1, "sat", true, 0);
+        let notes = items(1, 40_000, 33);
+        database.add_spent(V1, &notes[..BEFORE]);
+        let mut publisher = database.publisher();
+        let done = AtomicBool::new(false);
+        let at_work = Barrier::new(2);
+
+        let refreshes = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut connection = database.connect();
+                // To wait for nobody: any hindrance is an error at once.
+                connection.busy_timeout(Duration::ZERO).unwrap();
+                let mut written = BEFORE;
+                insert_spent(&mut connection, mint, &notes[written..written + BATCH]);
+                written += BATCH;
+                at_work.wait();
+                while !done.load(Ordering::Relaxed) && written + BATCH <= notes.len() {
+                    insert_spent(&mut connection, mint, &notes[written..written + BATCH]);
+                    written += BATCH;
+                }
+                written
+            });
+            at_work.wait();
+            let mut counts = vec![];
+            for _ in 0..20 {
+                let report = publisher.refresh().unwrap();
+                assert!(report.failures.is_empty(), "{:?}", report.failures);
+                counts.push(report.filters[0].n as usize);
+            }
+            done.store(true, Ordering::Relaxed);
+            let written = writer.join().expect("the writer never fails");
+            (counts, written)
+        });
+
+        let (counts, written) = refreshes;
+        assert!(counts.is_sorted(), "{counts:?}");
+        assert!(
+            counts[0] < written,
+            "the writer wrote while filters were built"
+        );
+        // Whole transactions only.
+        assert!(
+            counts
+                .iter()
+                .all(|count| (count - BEFORE).is_multiple_of(BATCH)),
+            "{counts:?}"
+        );
+        publisher.refresh().unwrap();
+        let server = Server::start(publisher.service().clone());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &notes[..written]);
+    }
+}
+
+fn insert_spent(connection: &mut Connection, mint: MintType, notes: &[Vec<u8>]) {
+    let sql = match mint {
+        MintType::Nutshell => {
+            "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, ?1, '', '', lower(hex(?2)))"
+        }
+        _ => {
+            "INSERT INTO proof (amount, keyset_id, secret, c, state, y)
+             VALUES (1, ?1, '', x'', 'SPENT', ?2)"
+        }
+    };
+    let transaction = connection.transaction().unwrap();
+    for note in notes {
+        transaction.execute(sql, (V1, note)).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn a_writer_may_commit_while_a_keyset_is_being_read() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let notes = items(1, 10_000, 33);
+    database.add_spent(V1, &notes[..9_000]);
+    let mut mint = database.connect();
+    mint.busy_timeout(Duration::ZERO).unwrap();
+    insert_spent(&mut mint, MintType::Cdk, &notes[9_000..9_001]);
+    let mut next = 9_001;
+    let read = database
+        .source()
+        .stream(&keyset(V1), Kind::Spent, &mut |_| {
+            insert_spent(&mut mint, MintType::Cdk, &notes[next..next + 1]);
+            next += 1;
+            ControlFlow::Continue(())
+        });
+    assert_eq!(
+        read.unwrap(),
+        9_001,
+        "the state at the start, and nothing of what came later"
+    );
+    assert_eq!(next, 9_004);
+}
+
+#[test]
+fn reading_a_stopped_mints_database_leaves_nothing_beside_it() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let spent = items(1, 5_000, 33);
+        database.add_spent(V1, &spent);
+        assert_eq!(database.files(), ["mint.db"]);
+        let before = std::fs::read(&database.path).unwrap();
+        let mut publisher = database.publisher();
+        publisher.refresh().unwrap();
+        let server = Server::start(publisher.service().clone());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_eq!(database.files(), ["mint.db"]);
+        assert!(std::fs::read(&database.path).unwrap() == before);
+    }
+}
+
+#[test]
+fn a_mint_that_starts_while_its_closed_database_is_read_makes_the_reading_void() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let notes = items(1, 10_000, 33);
+    database.add_spent(V1, &notes[..9_000]);
+    let mut first = true;
+    let error = database
+        .source()
+        .stream(&keyset(V1), Kind::Spent, &mut |_| {
+            if std::mem::take(&mut first) {
+                // Starts, writes, checkpoints, stops.
+                database.add_spent(V1, &notes[9_000..]);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap_err();
+    assert!(
+        matches!(error, SourceError::ChangedWhileRead { .. }),
+        "{error}"
+    );
+
+    let mint = database.connect();
+    let mut first = true;
+    let source = database.source();
+    let error = source.stream(&keyset(V1), Kind::Spent, &mut |_| {
+        if std::mem::take(&mut first) {
+            mint.execute("UPDATE proof SET amount = 2 WHERE rowid = 1", [])
+                .unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(
+        matches!(error, Err(SourceError::ChangedWhileRead { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_database_in_another_journal_mode_is_read_too() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        database.execute("PRAGMA journal_mode = DELETE;");
+        let spent = items(1, 500, 33);
+        database.add_spent(V1, &spent);
+        let mut publisher = database.publisher();
+        publisher.refresh().unwrap();
+        let server = Server::start(publisher.service().clone());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_eq!(database.files(), ["mint.db"]);
+    }
+}
+
+#[test]
+fn nothing_in_the_name_of_a_database_is_taken_for_anything_else() {
+    for name in [
+        "a mint?mode=rwc&x=#1 %41.db",
+        "file:mint.db",
+        "münze.db",
+        "-wal",
+    ] {
+        let database = MintDatabase::named(MintType::Cdk, name);
+        database.add_spent(V1, &items(1, 5, 33));
+        let count = database
+            .source()
+            .stream(&keyset(V1), Kind::Spent, &mut |_| ControlFlow::Continue(()));
+        assert_eq!(count.unwrap(), 5, "{name}");
+        assert_eq!(database.files(), [name]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_database_is_found_through_a_link() {
+    use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+
+    let database = MintDatabase::new(MintType::Nutshell);
+    // While this is open, the latest rows are in the `-wal` file, beside the database and not the link.
+    let mut mint = database.connect();
+    insert_spent(&mut mint, MintType::Nutshell, &items(1, 5, 33));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link.db");
+    std::os::unix::fs::symlink(&database.path, &link).unwrap();
+    let source = SqliteSource::open(&DatabaseLocation::from(link.as_path()), None).unwrap();
+    let count = source.stream(&keyset(V1), Kind::Spent, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(count.unwrap(), 5);
+}

@@ -1,0 +1,12 @@
+//! The crate beside both mints' databases: read, built, served on loopback, fetched by an HTTP client,
+//! and held against filters that the reference crate builds of the same notes.
+
+#![forbid(unsafe_code)]
+
+mod filters;
+mod http;
+mod live;
+mod refresh;
+mod rows;
+mod schema;
+mod support;

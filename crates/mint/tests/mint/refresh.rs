@@ -1,0 +1,386 @@
+//! Refreshing: new notes, lost databases, and clocks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use core::ops::ControlFlow;
+use nutfilter_mint::source::{ItemBatch, KeysetInfo, Keysets, MintSource, SourceError};
+use nutfilter_mint::{
+    FilterService, KeysetId, Kind, MintType, PublishError, Publisher, Refresher, ServiceOptions,
+    Status,
+};
+
+use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset};
+
+/// More than any machine needs for what is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn timestamp(service: &FilterService, kind: Kind) -> u64 {
+    let snapshot = service.snapshot().unwrap();
+    snapshot
+        .keyset(&keyset(V1))
+        .unwrap()
+        .filter(kind)
+        .unwrap()
+        .timestamp
+}
+
+/// A clock that shows what it is set to.
+fn clock() -> (Arc<AtomicU64>, impl Fn() -> SystemTime + Send + 'static) {
+    let seconds = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&seconds);
+    (seconds, move || {
+        UNIX_EPOCH + Duration::from_secs(shown.load(Ordering::Relaxed))
+    })
+}
+
+#[test]
+fn a_refresh_picks_up_new_rows_new_keysets_and_late_signatures() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let (spent, issued) = (items(1, 100, 33), items(2, 100, 33));
+        database.add_keyset(V1, "sat", true, 0);
+        database.add_spent(V1, &spent[..60]);
+        database.add_signed(V1, &issued[..50]);
+        database.add_unsigned(V1, &issued[50..]);
+        let mut publisher = database.publisher();
+        publisher.refresh().unwrap();
+        let server = Server::start(publisher.service().clone());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent[..60]);
+        assert_filter_of(&server.filter(Kind::Issued, V1).body, &issued[..50]);
+        assert_eq!(server.filter(Kind::Spent, V2).status, 400);
+
+        database.add_spent(V1, &spent[60..]);
+        database.execute(match mint {
+            MintType::Nutshell => "UPDATE promises SET c_ = '02' WHERE c_ IS NULL;",
+            _ => "UPDATE blind_signature SET c = x'02' WHERE c IS NULL;",
+        });
+        database.add_keyset(V2, "sat", true, 0);
+        publisher.refresh().unwrap();
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(Kind::Issued, V1).body, &issued);
+        assert_filter_of(&server.filter(Kind::Spent, V2).body, &[]);
+    }
+}
+
+#[test]
+fn while_the_database_is_gone_the_last_filters_are_served_with_their_true_time() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        let spent = items(1, 100, 33);
+        database.add_keyset(V1, "sat", true, 0);
+        database.add_spent(V1, &spent);
+        let (seconds, clock) = clock();
+        let mut publisher = database.publisher().with_clock(clock);
+        seconds.store(1_000, Ordering::Relaxed);
+        publisher.refresh().unwrap();
+        let server = Server::start(publisher.service().clone());
+        let served = server.filter(Kind::Spent, V1).body;
+        assert_filter_of(&served, &spent);
+
+        let away = database.directory().join("away");
+        std::fs::rename(&database.path, &away).unwrap();
+        seconds.store(2_000, Ordering::Relaxed);
+        let error = publisher.refresh().unwrap_err();
+        assert!(
+            matches!(error, PublishError::Source(SourceError::NotFound { .. })),
+            "{error}"
+        );
+        assert!(
+            error.to_string().contains(database.path.to_str().unwrap()),
+            "{error}"
+        );
+        assert_eq!(database.files(), ["away"], "nothing is made in its place");
+        assert_eq!(server.filter(Kind::Spent, V1).body, served);
+        assert_eq!(timestamp(publisher.service(), Kind::Spent), 1_000);
+        let health = server.get("/health").json();
+        assert_eq!(
+            (&health["status"], &health["last_refresh"]),
+            (&"degraded".into(), &1_000.into())
+        );
+
+        std::fs::rename(&away, &database.path).unwrap();
+        seconds.store(3_000, Ordering::Relaxed);
+        publisher.refresh().unwrap();
+        assert_eq!(timestamp(publisher.service(), Kind::Spent), 3_000);
+        assert_eq!(publisher.service().status(), Status::Ok);
+    }
+}
+
+#[test]
+fn the_time_is_that_of_the_start_of_the_reading() {
+    /// A mint whose clock moves on as it is read.
+    struct Slow(Arc<AtomicU64>);
+
+    impl MintSource for Slow {
+        fn mint(&self) -> &str {
+            "slow"
+        }
+
+        fn keysets(&self) -> Result<Keysets, SourceError> {
+            let unit = Some("sat".to_owned());
+            let info = KeysetInfo {
+                id: keyset(V1),
+                unit,
+                active: true,
+                input_fee_ppk: 0,
+            };
+            Ok(Keysets {
+                keysets: vec![info],
+                unservable: vec![],
+            })
+        }
+
+        fn stream(
+            &self,
+            _: &KeysetId,
+            _: Kind,
+            sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+        ) -> Result<u64, SourceError> {
+            self.0.fetch_add(50, Ordering::Relaxed);
+            let mut batch = ItemBatch::new();
+            batch.push(b"an item");
+            assert!(sink(&batch).is_continue());
+            Ok(1)
+        }
+    }
+
+    let (seconds, clock) = clock();
+    seconds.store(700, Ordering::Relaxed);
+    let service = FilterService::new(ServiceOptions::default());
+    let mut publisher = Publisher::new(Slow(seconds), service).with_clock(clock);
+    publisher.refresh().unwrap();
+    assert_eq!(timestamp(publisher.service(), Kind::Spent), 700);
+    assert_eq!(timestamp(publisher.service(), Kind::Issued), 750);
+    assert_eq!(publisher.service().snapshot().unwrap().refreshed_at(), 700);
+}
+
+#[test]
+fn a_clock_that_is_set_back_sets_no_timestamp_back() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    database.add_keyset(V1, "sat", true, 0);
+    let (seconds, clock) = clock();
+    let mut publisher = database.publisher().with_clock(clock);
+    let mut seen = vec![];
+    for now in [10_000, 6_400, 9_999, 10_000, 13_600, 0, 13_601] {
+        seconds.store(now, Ordering::Relaxed);
+        publisher.refresh().unwrap();
+        let refreshed_at = publisher.service().snapshot().unwrap().refreshed_at();
+        for kind in Kind::ALL {
+            assert_eq!(timestamp(publisher.service(), kind), refreshed_at);
+        }
+        seen.push(refreshed_at);
+    }
+    assert_eq!(
+        seen,
+        [10_000, 10_000, 10_000, 10_000, 13_600, 13_600, 13_601]
+    );
+}
+
+#[test]
+fn a_source_that_loses_items_on_the_way_is_not_believed() {
+    struct Forgetful;
+
+    impl MintSource for Forgetful {
+        fn mint(&self) -> &str {
+            "forgetful"
+        }
+
+        fn keysets(&self) -> Result<Keysets, SourceError> {
+            let info = KeysetInfo {
+                id: keyset(V1),
+                unit: None,
+                active: true,
+                input_fee_ppk: 0,
+            };
+            Ok(Keysets {
+                keysets: vec![info],
+                unservable: vec![],
+            })
+        }
+
+        fn stream(
+            &self,
+            _: &KeysetId,
+            _: Kind,
+            _: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+        ) -> Result<u64, SourceError> {
+            Ok(3)
+        }
+    }
+
+    let service = FilterService::new(ServiceOptions::default());
+    let report = Publisher::new(Forgetful, service).refresh().unwrap();
+    assert_eq!(report.failures.len(), 2);
+    for failure in report.failures {
+        assert!(matches!(
+            failure.error,
+            PublishError::Miscounted { said: 3, came: 0 }
+        ));
+    }
+}
+
+#[test]
+fn a_reading_that_a_starting_mint_made_void_is_repeated_from_the_beginning() {
+    /// A mint that starts during the first readings of everything.
+    struct Starting(AtomicU64);
+
+    impl Starting {
+        fn read_before(&self) -> Result<(), SourceError> {
+            // Even calls are the first ones, odd calls the second ones.
+            match self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                true => Err(SourceError::ChangedWhileRead {
+                    path: "mint.db".into(),
+                }),
+                false => Ok(()),
+            }
+        }
+    }
+
+    impl MintSource for Starting {
+        fn mint(&self) -> &str {
+            "starting"
+        }
+
+        fn keysets(&self) -> Result<Keysets, SourceError> {
+            let info = KeysetInfo {
+                id: keyset(V1),
+                unit: None,
+                active: true,
+                input_fee_ppk: 0,
+            };
+            self.read_before()?;
+            Ok(Keysets {
+                keysets: vec![info],
+                unservable: vec![],
+            })
+        }
+
+        fn stream(
+            &self,
+            _: &KeysetId,
+            _: Kind,
+            sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+        ) -> Result<u64, SourceError> {
+            let mut batch = ItemBatch::new();
+            batch.push(b"an item");
+            assert!(sink(&batch).is_continue());
+            self.read_before()?;
+            Ok(1)
+        }
+    }
+
+    let service = FilterService::new(ServiceOptions::default());
+    let mut publisher = Publisher::new(Starting(AtomicU64::new(0)), service);
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    assert!(
+        report.filters.iter().all(|filter| filter.n == 1),
+        "{:?}",
+        report.filters
+    );
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_refresher_builds_at_once_follows_the_mint_and_stops() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let spent = items(1, 30, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent[..10]);
+    let publisher = database.publisher();
+    let service = publisher.service().clone();
+    let count = || {
+        service
+            .snapshot()
+            .map_or(0, |snapshot| snapshot.items(Kind::Spent))
+    };
+    let refresher = Refresher::start(publisher, Duration::from_secs(1)).unwrap();
+    wait_until("the first build", || count() == 10);
+    database.add_spent(V1, &spent[10..20]);
+    wait_until("the interval to pass", || count() == 20);
+    database.add_spent(V1, &spent[20..]);
+    refresher.refresh_now();
+    wait_until("a refresh that was asked for", || count() == 30);
+    assert!(refresher.stop(PATIENCE));
+
+    // Nobody reads any more.
+    let last = service.snapshot().unwrap().refreshed_at();
+    thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(service.snapshot().unwrap().refreshed_at(), last);
+}
+
+#[test]
+fn a_refresher_recovers_by_itself_once_the_database_is_back() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    database.add_keyset(V1, "sat", true, 0);
+    let publisher = database.publisher();
+    let service = publisher.service().clone();
+    let away = database.directory().join("away");
+    std::fs::rename(&database.path, &away).unwrap();
+    // The interval is an hour: what brings it back is the retry.
+    let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(service.status(), Status::Starting);
+    std::fs::rename(&away, &database.path).unwrap();
+    wait_until("the retry", || service.status() == Status::Ok);
+    assert!(refresher.stop(PATIENCE));
+}
+
+#[test]
+fn a_refresh_under_way_ends_when_it_is_told_to_and_publishes_nothing() {
+    /// A mint with ever more notes.
+    struct Endless(Arc<Mutex<u64>>);
+
+    impl MintSource for Endless {
+        fn mint(&self) -> &str {
+            "endless"
+        }
+
+        fn keysets(&self) -> Result<Keysets, SourceError> {
+            let info = KeysetInfo {
+                id: keyset(V1),
+                unit: None,
+                active: true,
+                input_fee_ppk: 0,
+            };
+            Ok(Keysets {
+                keysets: vec![info],
+                unservable: vec![],
+            })
+        }
+
+        fn stream(
+            &self,
+            _: &KeysetId,
+            _: Kind,
+            sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+        ) -> Result<u64, SourceError> {
+            let mut batch = ItemBatch::new();
+            batch.push(b"again");
+            while sink(&batch).is_continue() {
+                *self.0.lock().unwrap() += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(SourceError::Stopped)
+        }
+    }
+
+    let batches = Arc::new(Mutex::new(0));
+    let service = FilterService::new(ServiceOptions::default());
+    let publisher = Publisher::new(Endless(Arc::clone(&batches)), service.clone());
+    let refresher = Refresher::start(publisher, Duration::from_secs(1)).unwrap();
+    wait_until("some batches", || *batches.lock().unwrap() > 3);
+    assert!(refresher.stop(PATIENCE));
+    assert!(service.snapshot().is_none());
+    assert_eq!(service.status(), Status::Starting);
+}

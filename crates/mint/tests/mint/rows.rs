@@ -1,0 +1,201 @@
+//! Rows that hold no item: an error that says which, and never a filter without them.
+
+use core::ops::ControlFlow;
+
+use nutfilter_mint::source::{MintSource, RowFault, SourceError};
+use nutfilter_mint::{Kind, MintType};
+
+use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset};
+
+/// Two good rows and a third one, whose item is this SQL expression.
+fn with_third_row(mint: MintType, kind: Kind, value: &str) -> MintDatabase {
+    let database = MintDatabase::new(mint);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &items(1, 2, 33));
+    database.add_signed(V1, &items(2, 2, 33));
+    let row = match (mint, kind) {
+        (MintType::Nutshell, Kind::Spent) => {
+            format!("proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', {value})")
+        }
+        (MintType::Nutshell, Kind::Issued) => {
+            format!("promises (amount, id, b_, c_) VALUES (1, '{V1}', {value}, '02')")
+        }
+        (_, Kind::Spent) => format!(
+            "proof (amount, keyset_id, secret, c, state, y)
+             VALUES (1, '{V1}', '', x'', 'SPENT', {value})"
+        ),
+        (_, Kind::Issued) => format!(
+            "blind_signature (amount, keyset_id, blinded_message, c)
+             VALUES (1, '{V1}', {value}, x'02')"
+        ),
+    };
+    database.execute(&format!("INSERT INTO {row};"));
+    database
+}
+
+fn read(database: &MintDatabase, kind: Kind) -> Result<u64, SourceError> {
+    database
+        .source()
+        .stream(&keyset(V1), kind, &mut |_| ControlFlow::Continue(()))
+}
+
+#[test]
+fn hex_in_either_case_is_decoded() {
+    let upper = format!("'02{}'", "AB".repeat(32));
+    let mixed = format!("'03{}'", "aB".repeat(32));
+    for value in [upper, mixed] {
+        let database = with_third_row(MintType::Nutshell, Kind::Spent, &value);
+        let mut spent = items(1, 2, 33);
+        spent.push(
+            [
+                &[if value.starts_with("'02") { 2 } else { 3 }][..],
+                &[0xab; 32],
+            ]
+            .concat(),
+        );
+        let mut publisher = database.publisher();
+        publisher.refresh().unwrap();
+        let server = Server::start(publisher.service().clone());
+        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+    }
+}
+
+#[test]
+fn a_bad_row_is_an_error_that_names_it() {
+    let odd = format!("'02{}'", "a".repeat(63));
+    let cases = [
+        (MintType::Nutshell, "'02zz'", RowFault::NotHex { length: 4 }),
+        (MintType::Nutshell, &odd, RowFault::NotHex { length: 65 }),
+        (
+            MintType::Nutshell,
+            "' 02ab'",
+            RowFault::NotHex { length: 5 },
+        ),
+        (MintType::Nutshell, "''", RowFault::Empty),
+        (
+            MintType::Nutshell,
+            "x'02ab'",
+            RowFault::WrongType {
+                found: "a blob",
+                expected: "hex text",
+            },
+        ),
+        (MintType::Cdk, "x''", RowFault::Empty),
+        (
+            MintType::Cdk,
+            "'02ab'",
+            RowFault::WrongType {
+                found: "text",
+                expected: "a blob",
+            },
+        ),
+        (
+            MintType::Cdk,
+            "5",
+            RowFault::WrongType {
+                found: "an integer",
+                expected: "a blob",
+            },
+        ),
+        (
+            MintType::Cdk,
+            "NULL",
+            RowFault::WrongType {
+                found: "null",
+                expected: "a blob",
+            },
+        ),
+    ];
+    for (mint, value, expected) in cases {
+        for kind in Kind::ALL {
+            let database = with_third_row(mint, kind, value);
+            let error = read(&database, kind).unwrap_err();
+            let SourceError::BadRow {
+                ref keyset,
+                kind: named,
+                row,
+                fault,
+                ..
+            } = error
+            else {
+                panic!("{mint} {kind} {value}: {error}");
+            };
+            assert_eq!(
+                (keyset.as_str(), named, row, fault),
+                (V1, kind, 3, expected),
+                "{value}"
+            );
+            let text = error.to_string();
+            let table = match (mint, kind) {
+                (MintType::Nutshell, Kind::Spent) => "`proofs_used`",
+                (MintType::Nutshell, Kind::Issued) => "`promises`",
+                (_, Kind::Spent) => "`proof`",
+                (_, Kind::Issued) => "`blind_signature`",
+            };
+            assert!(text.contains(table) && text.contains("row 3"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_null_y_of_nutshells_is_no_less_an_error() {
+    let database = with_third_row(MintType::Nutshell, Kind::Spent, "NULL");
+    let error = read(&database, Kind::Spent).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("null where hex text was expected"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_bad_row_keeps_its_own_filter_back_and_no_other() {
+    let database = with_third_row(MintType::Nutshell, Kind::Spent, "'zz'");
+    let spent = items(7, 20, 33);
+    database.add_keyset(V2, "sat", true, 0);
+    database.add_spent(V2, &spent);
+    let mut publisher = database.publisher();
+    let report = publisher.refresh().unwrap();
+    let [failure] = &report.failures[..] else {
+        panic!("{:?}", report.failures)
+    };
+    assert_eq!((failure.keyset.as_str(), failure.kind), (V1, Kind::Spent));
+
+    let server = Server::start(publisher.service().clone());
+    assert_eq!(server.filter(Kind::Spent, V1).status, 503);
+    assert_filter_of(&server.filter(Kind::Issued, V1).body, &items(2, 2, 33));
+    assert_filter_of(&server.filter(Kind::Spent, V2).body, &spent);
+    assert_eq!(server.get("/health").json()["status"], "degraded");
+
+    database.execute("DELETE FROM proofs_used WHERE y = 'zz';");
+    assert!(publisher.refresh().unwrap().failures.is_empty());
+    assert_filter_of(&server.filter(Kind::Spent, V1).body, &items(1, 2, 33));
+    assert_eq!(server.get("/health").json()["status"], "ok");
+}
+
+#[test]
+fn two_spellings_of_one_keyset_are_refused_rather_than_read_by_half() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    database.add_spent("I2yN+iR/fkzT", &items(1, 2, 33));
+    database.add_spent("I2yN-iR_fkzT", &items(2, 2, 33));
+    let error = database.source().keysets().unwrap_err();
+    assert!(matches!(error, SourceError::TwoSpellings { .. }), "{error}");
+}
+
+#[test]
+fn a_reader_that_breaks_off_ends_the_reading() {
+    for mint in MintType::ALL {
+        let database = MintDatabase::new(mint);
+        database.add_spent(V1, &items(1, 10_000, 33));
+        let mut batches = 0;
+        let result = database
+            .source()
+            .stream(&keyset(V1), Kind::Spent, &mut |_| {
+                batches += 1;
+                ControlFlow::Break(())
+            });
+        assert!(matches!(result, Err(SourceError::Stopped)));
+        assert_eq!(batches, 1);
+    }
+}

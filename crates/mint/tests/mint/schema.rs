@@ -1,0 +1,153 @@
+//! Databases that are not what they should be: the error says what is missing, and where.
+
+use std::path::Path;
+
+use nutfilter_mint::MintType;
+use nutfilter_mint::source::{DatabaseLocation, SourceError, SqliteSource};
+
+use crate::support::MintDatabase;
+
+fn open(path: &Path, mint: Option<MintType>) -> Result<SqliteSource, SourceError> {
+    SqliteSource::open(&DatabaseLocation::from(path), mint)
+}
+
+fn refusal(database: &MintDatabase) -> String {
+    open(&database.path, None).unwrap_err().to_string()
+}
+
+#[test]
+fn every_column_that_is_read_is_named_when_it_is_missing() {
+    let columns = [
+        (MintType::Nutshell, "proofs_used", ["id", "y"].as_slice()),
+        (MintType::Nutshell, "promises", &["id", "b_", "c_"]),
+        (
+            MintType::Nutshell,
+            "keysets",
+            &["id", "unit", "active", "input_fee_ppk"],
+        ),
+        (MintType::Cdk, "proof", &["keyset_id", "y", "state"]),
+        (
+            MintType::Cdk,
+            "blind_signature",
+            &["keyset_id", "blinded_message", "c"],
+        ),
+        (
+            MintType::Cdk,
+            "keyset",
+            &["id", "unit", "active", "input_fee_ppk"],
+        ),
+    ];
+    for (mint, table, columns) in columns {
+        for column in columns {
+            let database = MintDatabase::new(mint);
+            // Renamed, as a later version of the mint might.
+            let rename = format!("ALTER TABLE {table} RENAME COLUMN {column} TO {column}_of_old;");
+            database.execute(&rename);
+            let text = refusal(&database);
+            for part in [
+                mint.as_str(),
+                &format!("`{table}`"),
+                &format!("`{column}`"),
+                "missing",
+            ] {
+                assert!(text.contains(part), "{part} in: {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_table_is_named() {
+    let cases = [
+        (MintType::Nutshell, "proofs_used"),
+        (MintType::Nutshell, "promises"),
+        (MintType::Nutshell, "keysets"),
+        (MintType::Cdk, "proof"),
+        (MintType::Cdk, "blind_signature"),
+        (MintType::Cdk, "keyset"),
+    ];
+    for (mint, table) in cases {
+        let database = MintDatabase::new(mint);
+        database.execute(&format!("DROP TABLE {table};"));
+        for told in [None, Some(mint)] {
+            let text = open(&database.path, told).unwrap_err().to_string();
+            assert!(
+                text.contains(&format!("{mint} ")) && text.contains(&format!("`{table}`")),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_wrong_mint_is_refused_by_the_tables_it_lacks() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    let error = open(&database.path, Some(MintType::Cdk)).unwrap_err();
+    assert!(matches!(
+        error,
+        SourceError::MissingTable {
+            mint: MintType::Cdk,
+            table: "proof",
+            ..
+        }
+    ));
+}
+
+#[test]
+fn the_tables_of_both_mints_in_one_database_need_a_word_from_the_operator() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    database.execute(MintDatabase::new(MintType::Cdk).tables());
+    assert!(matches!(
+        open(&database.path, None),
+        Err(SourceError::AmbiguousSchema { .. })
+    ));
+    for mint in MintType::ALL {
+        assert_eq!(open(&database.path, Some(mint)).unwrap().mint_type(), mint);
+    }
+}
+
+#[test]
+fn a_path_where_nothing_is_stays_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("no such mint.db");
+    let error = open(&path, None).unwrap_err();
+    assert!(matches!(error, SourceError::NotFound { .. }));
+    assert!(error.to_string().contains("no such mint.db"), "{error}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_no_database_is_called_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mint.db");
+    // As long as a page, and as random as an encrypted database.
+    let noise: Vec<u8> = (0..4096_u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    std::fs::write(&path, noise).unwrap();
+    let error = open(&path, None).unwrap_err();
+    assert!(matches!(error, SourceError::NotADatabase { .. }), "{error}");
+    // An empty file is a database without tables.
+    std::fs::write(&path, "").unwrap();
+    let error = open(&path, None).unwrap_err();
+    assert!(
+        matches!(error, SourceError::UnknownSchema { .. }),
+        "{error}"
+    );
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_schema_that_changes_later_fails_the_refresh_and_is_named() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let mut publisher = database.publisher();
+    publisher.refresh().unwrap();
+    database.execute("ALTER TABLE proof RENAME COLUMN state TO status;");
+    let error = publisher.refresh().unwrap_err().to_string();
+    assert!(
+        error.contains("`state`") && error.contains("`proof`"),
+        "{error}"
+    );
+    assert!(publisher.service().snapshot().is_some());
+}

@@ -1,0 +1,189 @@
+//! Databases of both mints, a server for them, a client, and the expected answer.
+
+mod cdk;
+mod nutshell;
+mod server;
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint::{FilterService, KeysetId, MintType, Publisher, ServiceOptions};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+pub(crate) use server::{Reply, Server};
+
+pub(crate) const V1: &str = "009a1f293253e41e";
+pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
+pub(crate) const V3: &str = "0277354b7388c720dbba6218f720f9b785c9c20fb8b348b389e296227c6cc7a63f";
+/// An id from before the versions, with both characters that URLs have trouble with.
+pub(crate) const LEGACY: &str = "I2yN+iR/fkzT";
+
+/// A mint's database in a directory of its own.
+pub(crate) struct MintDatabase {
+    pub(crate) mint: MintType,
+    pub(crate) path: PathBuf,
+    directory: TempDir,
+}
+
+impl MintDatabase {
+    /// An empty one in WAL mode, as both mints make theirs. It is closed when this returns.
+    pub(crate) fn new(mint: MintType) -> Self {
+        Self::named(mint, "mint.db")
+    }
+
+    pub(crate) fn named(mint: MintType, name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Self {
+            mint,
+            path: directory.path().join(name),
+            directory,
+        };
+        let connection = database.connect();
+        connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .unwrap();
+        connection.execute_batch(database.tables()).unwrap();
+        database
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn tables(&self) -> &'static str {
+        match self.mint {
+            MintType::Nutshell => nutshell::TABLES,
+            _ => cdk::TABLES,
+        }
+    }
+
+    /// A connection that may write, as the mint has one.
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::open(&self.path).unwrap()
+    }
+
+    pub(crate) fn execute(&self, sql: &str) {
+        self.connect().execute_batch(sql).unwrap();
+    }
+
+    pub(crate) fn add_keyset(&self, id: &str, unit: &str, active: bool, fee: i64) {
+        let sql = match self.mint {
+            MintType::Nutshell => nutshell::INSERT_KEYSET,
+            _ => cdk::INSERT_KEYSET,
+        };
+        self.connect()
+            .execute(sql, (id, unit, active, fee))
+            .unwrap();
+    }
+
+    pub(crate) fn add_spent(&self, keyset: &str, items: &[Vec<u8>]) {
+        match self.mint {
+            MintType::Nutshell => nutshell::add_spent(&mut self.connect(), keyset, items),
+            _ => cdk::add_proofs(&mut self.connect(), keyset, items, "SPENT"),
+        }
+    }
+
+    pub(crate) fn add_signed(&self, keyset: &str, items: &[Vec<u8>]) {
+        self.add_promises(keyset, items, true);
+    }
+
+    /// Blinded messages that wait for a signature.
+    pub(crate) fn add_unsigned(&self, keyset: &str, items: &[Vec<u8>]) {
+        self.add_promises(keyset, items, false);
+    }
+
+    fn add_promises(&self, keyset: &str, items: &[Vec<u8>], signed: bool) {
+        match self.mint {
+            MintType::Nutshell => {
+                nutshell::add_promises(&mut self.connect(), keyset, items, signed)
+            }
+            _ => cdk::add_signatures(&mut self.connect(), keyset, items, signed),
+        }
+    }
+
+    /// Proofs that are not spent; only CDK keeps such.
+    pub(crate) fn add_in_state(&self, keyset: &str, items: &[Vec<u8>], state: &str) {
+        assert_eq!(self.mint, MintType::Cdk);
+        cdk::add_proofs(&mut self.connect(), keyset, items, state);
+    }
+
+    pub(crate) fn location(&self) -> DatabaseLocation {
+        DatabaseLocation::from(self.path.as_path())
+    }
+
+    /// Opened as the service does, which has to find out by itself which mint it is.
+    pub(crate) fn source(&self) -> SqliteSource {
+        let source = SqliteSource::open(&self.location(), None).unwrap();
+        assert_eq!(source.mint_type(), self.mint);
+        source
+    }
+
+    pub(crate) fn publisher(&self) -> Publisher {
+        Publisher::new(self.source(), FilterService::new(ServiceOptions::default()))
+    }
+
+    /// The names of all files in the database's directory.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+pub(crate) fn keyset(id: &str) -> KeysetId {
+    KeysetId::parse(id).unwrap()
+}
+
+/// `count` different items of a length, others for each `stream`.
+pub(crate) fn items(stream: u64, count: usize, length: usize) -> Vec<Vec<u8>> {
+    (0..count as u64)
+        .map(|index| item(stream, index, length))
+        .collect()
+}
+
+fn item(stream: u64, index: u64, length: usize) -> Vec<u8> {
+    // An xorshift generator; the index in front makes them different for certain.
+    let mut state = (stream << 40 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = (stream << 40 | index).to_be_bytes().to_vec();
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend(state.to_be_bytes());
+    }
+    bytes.truncate(length);
+    bytes[0] = 2;
+    bytes
+}
+
+/// The `content` that a mint has to serve for these items, by the reference implementation.
+pub(crate) fn expected_content(items: &[Vec<u8>]) -> String {
+    STANDARD.encode(nutfilter_reference::build(
+        nutfilter_reference::Profile::Nut25,
+        items,
+        19,
+        784_931,
+    ))
+}
+
+/// Holds a response body against the items that it should stand for.
+#[track_caller]
+pub(crate) fn assert_filter_of(body: &[u8], items: &[Vec<u8>]) {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+    assert_eq!(body["n"], items.len());
+    assert_eq!((&body["p"], &body["m"]), (&19.into(), &784_931.into()));
+    assert_eq!(
+        body["content"].as_str().unwrap(),
+        expected_content(items),
+        "n = {}",
+        items.len()
+    );
+    assert!(body["timestamp"].is_u64());
+    assert_eq!(body.as_object().unwrap().len(), 5);
+}

@@ -1,0 +1,64 @@
+//! nutshell's tables and rows.
+
+use rusqlite::{Connection, params};
+
+pub(super) const TABLES: &str = "
+    CREATE TABLE proofs_used (
+        amount INTEGER NOT NULL, id TEXT, c TEXT NOT NULL, secret TEXT NOT NULL, y TEXT, witness TEXT,
+        created TIMESTAMP, melt_quote TEXT, UNIQUE (y)
+    );
+    CREATE TABLE promises (
+        amount INTEGER NOT NULL, id TEXT, b_ TEXT NOT NULL, c_ TEXT, dleq_e TEXT, dleq_s TEXT,
+        created TIMESTAMP, signed_at TIMESTAMP, mint_quote TEXT, melt_quote TEXT, swap_id TEXT,
+        order_index INTEGER DEFAULT 0, UNIQUE (b_)
+    );
+    CREATE TABLE keysets (
+        id TEXT NOT NULL, derivation_path TEXT, seed TEXT, valid_from TIMESTAMP, valid_to TIMESTAMP,
+        first_seen TIMESTAMP, active BOOL DEFAULT TRUE, version TEXT, unit TEXT, encrypted_seed TEXT,
+        seed_encryption_method TEXT, input_fee_ppk INTEGER, amounts TEXT, balance INTEGER DEFAULT 0,
+        fees_paid INTEGER DEFAULT 0, final_expiry INTEGER, UNIQUE (id)
+    );
+";
+
+pub(super) const INSERT_KEYSET: &str = "
+    INSERT INTO keysets (id, derivation_path, unit, active, input_fee_ppk)
+    VALUES (?1, 'm/0''/0''/0''', ?2, ?3, ?4)";
+
+pub(super) fn add_spent(connection: &mut Connection, keyset: &str, items: &[Vec<u8>]) {
+    let transaction = connection.transaction().unwrap();
+    for item in items {
+        let y = hex(item);
+        let row = params![keyset, y, format!("secret of {y}")];
+        transaction
+            .execute(
+                "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, ?1, '02', ?3, ?2)",
+                row,
+            )
+            .unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+pub(super) fn add_promises(
+    connection: &mut Connection,
+    keyset: &str,
+    items: &[Vec<u8>],
+    signed: bool,
+) {
+    let transaction = connection.transaction().unwrap();
+    for item in items {
+        let signature = signed.then_some("02");
+        let row = params![keyset, hex(item), signature];
+        transaction
+            .execute(
+                "INSERT INTO promises (amount, id, b_, c_) VALUES (1, ?1, ?2, ?3)",
+                row,
+            )
+            .unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,129 @@
+//! How many matches are still believable.
+//!
+//! A filter at `M` makes one look-up in `M` match by chance. A mint that wants to learn which `Y`s a wallet
+//! holds could serve a filter that matches far more, and read them off the confirmations that follow. So a
+//! wallet that knows about how many of its notes are spent puts a limit on the matches.
+
+/// Chance that an honest filter is refused because luck alone went over the limit.
+///
+/// Small enough that nobody meets it: a wallet that restores every second would wait thirty years.
+const FALSE_ALARM: f64 = 1e-9;
+
+/// Most matches that are believable among `lookups` different items, of which the caller believes
+/// `expected` to be in the set.
+///
+/// With `s = min(expected, lookups)` and `λ = (lookups - s) / m`, the mean number of chance matches among
+/// the rest:
+///
+/// ```text
+/// limit = max( ceil(factor * (s + λ)),  s + k )
+/// k     = the least integer with  e^-λ * (e*λ / (k+1))^(k+1) <= 1e-9
+/// ```
+///
+/// The first term is the rule itself: `factor` times what chance and the wallet's books allow. It is far
+/// below 1 when the wallet expects nothing (1,000 look-ups at `m` = 784,931 give `λ` = 0.0013), and one
+/// chance match must not stop a restore. Hence the second term: the left side is Chernoff's bound on
+/// `P[Binomial(lookups - s, 1/m) > k]`, so more than `k` chance matches is not bad luck. For those 1,000
+/// look-ups `k` is 3.
+///
+/// # Examples
+///
+/// ```
+/// # use nutfilter_wallet::match_limit;
+/// assert_eq!(match_limit(1_000, 0, 784_931, 10), 3);
+/// assert_eq!(match_limit(1_000, 40, 784_931, 10), 401);
+/// ```
+#[must_use]
+pub fn match_limit(lookups: u64, expected: u64, m: u64, factor: u32) -> u64 {
+    let expected = expected.min(lookups);
+    let chance = (lookups - expected) as f64 / m.max(1) as f64;
+    // The cast saturates, and a limit above the number of look-ups means "no limit" just as well.
+    let by_factor = (f64::from(factor) * (expected as f64 + chance)).ceil() as u64;
+    by_factor.max(expected.saturating_add(most_by_chance(chance)))
+}
+
+/// The `k` of [`match_limit`], found by halving: the bound falls all the way from the mean upwards.
+fn most_by_chance(mean: f64) -> u64 {
+    if mean <= 0.0 {
+        return 0;
+    }
+    let is_bad_luck = |k: u64| {
+        let next = k as f64 + 1.0;
+        next > mean && next * (1.0 + (mean / next).ln()) - mean <= FALSE_ALARM.ln()
+    };
+    // At e^2 * mean the exponent is at most -(next + mean), and 21 is more than -ln(1e-9).
+    let (mut low, mut high) = (
+        mean as u64,
+        ((mean * 7.39).ceil() as u64).saturating_add(21),
+    );
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_bad_luck(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `P[Binomial(n, p) > k]`, summed term by term: nothing shared with Chernoff's bound.
+    fn binomial_tail(n: u64, p: f64, k: u64) -> f64 {
+        let mut ln_term = n as f64 * (-p).ln_1p();
+        for i in 1..=k {
+            ln_term += ((n - i + 1) as f64 / i as f64).ln() + p.ln() - (-p).ln_1p();
+        }
+        // Above the mean the tail is summed directly; one minus the rest would be nothing but rounding.
+        let mut tail = 0.0;
+        for i in k + 1..=n.min(k + 2_000) {
+            ln_term += ((n - i + 1) as f64 / i as f64).ln() + p.ln() - (-p).ln_1p();
+            tail += ln_term.exp();
+        }
+        tail
+    }
+
+    #[test]
+    fn luck_alone_goes_over_the_limit_less_often_than_promised() {
+        for lookups in [1, 10, 1_000, 100_000, 10_000_000] {
+            for m in [2, 64, 1_000, 784_931] {
+                let chance = lookups as f64 / m as f64;
+                let k = most_by_chance(chance);
+                if k >= lookups {
+                    continue;
+                }
+                let tail = binomial_tail(lookups, 1.0 / m as f64, k);
+                assert!(
+                    tail <= FALSE_ALARM,
+                    "{lookups} look-ups at {m}: {tail:e} above {k}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_limit_follows_the_formula_on_worked_numbers() {
+        assert_eq!(match_limit(1, 0, 784_931, 10), 1);
+        assert_eq!(match_limit(1_000, 0, 784_931, 10), 3);
+        assert_eq!(match_limit(1_000, 40, 784_931, 10), 401);
+        // A tenth of a million look-ups, every one of them possibly a chance match at m = 100.
+        assert_eq!(match_limit(100_000, 0, 100, 10), 10_000);
+    }
+
+    #[test]
+    fn what_is_expected_is_never_refused() {
+        for (lookups, expected) in [(0, 0), (10, 10), (10, 50), (u64::MAX, u64::MAX)] {
+            assert!(match_limit(lookups, expected, 784_931, 1) >= expected.min(lookups));
+        }
+    }
+
+    #[test]
+    fn extreme_numbers_neither_panic_nor_take_long() {
+        assert!(match_limit(u64::MAX, 0, 1, u32::MAX) > 0);
+        assert!(match_limit(u64::from(u32::MAX), 0, 1, 1) >= u64::from(u32::MAX));
+        assert_eq!(match_limit(0, 0, 0, 0), 0);
+    }
+}

@@ -1,0 +1,332 @@
+//! Where a mint's filters are: keyset ids, paths, and what counts as the same origin.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ureq::http::Uri;
+
+use crate::error::{FetchError, KeysetIdError};
+
+/// Longest keyset id that is asked for. The longest that exist have 66 hex digits; the rest is room.
+const MAX_ID_BYTES: usize = 128;
+
+/// Which of a keyset's two filters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Every spent note, by its `Y`.
+    Spent,
+    /// Every signed blinded message, by its `B_`.
+    Issued,
+}
+
+impl Kind {
+    /// The word in the path.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Spent => "spent",
+            Kind::Issued => "issued",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A keyset's id as the mint writes it: hex (16 or 66 digits), or the older base64 of 12 characters.
+///
+/// Holds 1 to 128 letters, digits, `+`, `/`, `-`, `_` and `=`, and nothing else: it becomes a path, and an
+/// id such as `..` must not.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct KeysetId(String);
+
+impl KeysetId {
+    /// Takes the id as the mint lists it, not percent-encoded.
+    ///
+    /// # Errors
+    ///
+    /// When the id is empty, too long, or holds a character that no keyset id has.
+    pub fn new(id: impl Into<String>) -> Result<Self, KeysetIdError> {
+        let id = id.into();
+        if id.is_empty() {
+            return Err(KeysetIdError::empty());
+        }
+        if id.len() > MAX_ID_BYTES {
+            return Err(KeysetIdError::too_long(id.len(), MAX_ID_BYTES));
+        }
+        match id.chars().position(|c| !is_id_character(c)) {
+            Some(at) => Err(KeysetIdError::character(at)),
+            None => Ok(Self(id)),
+        }
+    }
+
+    /// The id as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for KeysetId {
+    type Err = KeysetIdError;
+
+    fn from_str(id: &str) -> Result<Self, KeysetIdError> {
+        Self::new(id)
+    }
+}
+
+impl fmt::Display for KeysetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_id_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_' | '=')
+}
+
+/// The path of a filter below the mint's base URL, percent-encoded, with a slash in front.
+///
+/// # Examples
+///
+/// ```
+/// # use nutfilter_wallet::{KeysetId, Kind, endpoint_path};
+/// let old = KeysetId::new("I2yN+iRYfkzT")?;
+/// assert_eq!(endpoint_path(&old, Kind::Spent), "/v1/filter/spent/I2yN%2BiRYfkzT");
+/// # Ok::<(), nutfilter_wallet::KeysetIdError>(())
+/// ```
+#[must_use]
+pub fn endpoint_path(keyset: &KeysetId, kind: Kind) -> String {
+    let mut path = format!("/v1/filter/{kind}/");
+    for c in keyset.0.chars() {
+        // The characters of an id that mean something in a path or that servers like to rewrite.
+        match c {
+            '+' => path.push_str("%2B"),
+            '/' => path.push_str("%2F"),
+            '=' => path.push_str("%3D"),
+            _ => path.push(c),
+        }
+    }
+    path
+}
+
+/// A mint's base URL: absolute, http or https, without credentials, query or fragment.
+#[derive(Clone, Debug)]
+pub(crate) struct BaseUrl {
+    /// No slash at the end.
+    text: String,
+}
+
+impl BaseUrl {
+    pub(crate) fn parse(url: &str) -> Result<Self, FetchError> {
+        let refuse = |why| FetchError::bad_url(url, why);
+        let uri: Uri = url.parse().map_err(|_| refuse("is not a URL"))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(refuse("does not begin with http:// or https://"));
+        }
+        let authority = uri.authority().ok_or_else(|| refuse("has no host"))?;
+        if authority.host().is_empty() {
+            return Err(refuse("has no host"));
+        }
+        if authority.as_str().contains('@') {
+            return Err(refuse("holds a user name or password"));
+        }
+        if uri.query().is_some() || url.contains('#') {
+            return Err(refuse("holds a query or a fragment"));
+        }
+        Ok(Self {
+            text: url.trim_end_matches('/').to_owned(),
+        })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn join(&self, path: &str) -> Result<Uri, FetchError> {
+        let url = format!("{}{path}", self.text);
+        url.parse()
+            .map_err(|_| FetchError::bad_url(&url, "is not a URL"))
+    }
+}
+
+/// What a `Location` header points to, or `None` when it cannot be made out.
+///
+/// Dot segments stay as they are: whatever the server makes of them, the origin is the same.
+pub(crate) fn resolve_location(from: &Uri, location: &str) -> Option<Uri> {
+    let scheme = from.scheme_str()?;
+    let authority = from.authority()?.as_str();
+    let location = location.split('#').next().unwrap_or_default();
+    let text = if location.starts_with("//") {
+        format!("{scheme}:{location}")
+    } else if location.starts_with('/') {
+        format!("{scheme}://{authority}{location}")
+    } else if has_scheme(location) {
+        location.to_owned()
+    } else if location.is_empty() || location.starts_with('?') {
+        format!("{scheme}://{authority}{}{location}", from.path())
+    } else {
+        let directory = from
+            .path()
+            .rsplit_once('/')
+            .map_or("", |(directory, _)| directory);
+        format!("{scheme}://{authority}{directory}/{location}")
+    };
+    text.parse().ok()
+}
+
+/// `letter *( letter / digit / "+" / "-" / "." ) ":"`, RFC 3986 section 3.1.
+fn has_scheme(location: &str) -> bool {
+    location.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+    })
+}
+
+/// Scheme, host and port agree, and neither has a user name that could hide the host.
+pub(crate) fn same_origin(a: &Uri, b: &Uri) -> bool {
+    let plain = |uri: &Uri| {
+        uri.authority()
+            .is_some_and(|authority| !authority.as_str().contains('@'))
+    };
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    plain(a)
+        && plain(b)
+        && a.scheme_str() == b.scheme_str()
+        && host(a) == host(b)
+        && port(a).is_some()
+        && port(a) == port(b)
+}
+
+fn port(uri: &Uri) -> Option<u16> {
+    uri.port_u16().or(match uri.scheme_str() {
+        Some("http") => Some(80),
+        Some("https") => Some(443),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(text: &str) -> Uri {
+        text.parse().expect("a URL")
+    }
+
+    #[test]
+    fn a_base_url_keeps_its_path_and_loses_its_trailing_slashes() {
+        for base in [
+            "https://mint.example/Bitcoin",
+            "https://mint.example/Bitcoin/",
+        ] {
+            let base = BaseUrl::parse(base).expect("a good base");
+            let id = KeysetId::new("009a1f293253e41e").expect("a good id");
+            let full = base
+                .join(&endpoint_path(&id, Kind::Issued))
+                .expect("a good URL");
+            assert_eq!(
+                full,
+                "https://mint.example/Bitcoin/v1/filter/issued/009a1f293253e41e"
+            );
+        }
+        let bare = BaseUrl::parse("http://[::1]:3338").expect("a good base");
+        assert_eq!(
+            bare.join("/v1").expect("a good URL"),
+            "http://[::1]:3338/v1"
+        );
+    }
+
+    #[test]
+    fn urls_that_a_mint_cannot_have_are_refused() {
+        for bad in [
+            "",
+            "mint.example",
+            "ftp://mint.example",
+            "file:///etc/passwd",
+            "https://",
+            "https://user:word@mint.example",
+            "https://mint.example?x=1",
+            "https://mint.example/#x",
+            "https://mint example/",
+        ] {
+            assert!(
+                matches!(BaseUrl::parse(bad), Err(FetchError::BadUrl { .. })),
+                "{bad:?} was taken"
+            );
+        }
+    }
+
+    #[test]
+    fn old_base64_ids_are_percent_encoded() {
+        let id = KeysetId::new("a/b+c=d_e-f1").expect("a good id");
+        assert_eq!(
+            endpoint_path(&id, Kind::Spent),
+            "/v1/filter/spent/a%2Fb%2Bc%3Dd_e-f1"
+        );
+    }
+
+    #[test]
+    fn ids_that_would_not_stay_one_path_segment_are_refused() {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a b",
+            "a%2fb",
+            "a\0b",
+            "é",
+            "a?b",
+            "a#b",
+            &"0".repeat(129),
+        ] {
+            assert!(KeysetId::new(bad).is_err(), "{bad:?} was taken");
+        }
+        assert!(KeysetId::new("0".repeat(128)).is_ok());
+    }
+
+    #[test]
+    fn locations_are_resolved_against_the_page_they_came_from() {
+        let from = uri("https://mint.example:444/Bitcoin/v1/filter/spent/00");
+        for (location, wanted) in [
+            ("/x?y=1", "https://mint.example:444/x?y=1"),
+            ("01", "https://mint.example:444/Bitcoin/v1/filter/spent/01"),
+            ("//other.example/x", "https://other.example/x"),
+            ("http://other.example:8/x#part", "http://other.example:8/x"),
+            (
+                "?y",
+                "https://mint.example:444/Bitcoin/v1/filter/spent/00?y",
+            ),
+            ("", "https://mint.example:444/Bitcoin/v1/filter/spent/00"),
+        ] {
+            assert_eq!(
+                resolve_location(&from, location),
+                Some(uri(wanted)),
+                "{location}"
+            );
+        }
+        assert_eq!(resolve_location(&from, "http://a b/"), None);
+    }
+
+    #[test]
+    fn an_origin_is_scheme_and_host_and_port() {
+        let here = uri("https://mint.example/a");
+        for same in ["https://mint.example/b", "https://MINT.example:443/"] {
+            assert!(same_origin(&here, &uri(same)), "{same}");
+        }
+        for other in [
+            "http://mint.example/a",
+            "https://mint.example:444/a",
+            "https://mint.example.org/a",
+            "https://mint.example@other.example/a",
+            "https://user@mint.example/a",
+        ] {
+            assert!(!same_origin(&here, &uri(other)), "{other}");
+        }
+    }
+}

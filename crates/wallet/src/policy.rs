@@ -1,0 +1,242 @@
+//! What a wallet accepts from a mint: every limit in one place, and the checks that need no network.
+
+use std::io::{self, Read};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nutfilter::{FilterResponse, ItemHash, Params};
+
+use crate::error::{MintError, Refusal, printable};
+use crate::restore_filter::RestoreFilter;
+
+/// 64 MiB: 19 million items in base64, more than any mint's keyset holds today.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Time for the whole of a fetch. At the byte cap that is 18 Mbit/s; at a million items, 1 Mbit/s.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A mint that has moved within its own host needs one or two.
+const MAX_REDIRECTS: u32 = 3;
+
+/// Clocks of phones and servers differ by seconds, rarely by minutes.
+const MAX_FUTURE: Duration = Duration::from_secs(5 * 60);
+
+/// Matches that are believed, as a multiple of what the wallet can explain.
+const MAX_MATCH_FACTOR: u32 = 10;
+
+/// An error object is a sentence and a number; what is longer is a web page.
+const MAX_ERROR_BYTES: u64 = 64 << 10;
+
+/// First allocation for a body whose length is declared. Declaring costs a mint nothing.
+const FIRST_BUFFER: u64 = 1 << 20;
+
+/// Limits on what a mint may send.
+///
+/// ```
+/// # use nutfilter_wallet::Policy;
+/// let policy = Policy { max_bytes: 8 << 20, ..Policy::default() };
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Largest body, in bytes. The filter in it is three quarters of that at most, as compressed bodies
+    /// are refused. 64 MiB unless told otherwise.
+    pub max_bytes: u64,
+    /// Time for the whole fetch: name look-up, connection, redirects, and the last byte. 30 s unless told
+    /// otherwise.
+    pub deadline: Duration,
+    /// Redirects that are followed, within the same scheme, host and port only. 3 unless told otherwise.
+    pub max_redirects: u32,
+    /// Least `M`, so that one look-up in `min_m` matches by chance. 784,931 unless told otherwise: a mint
+    /// that serves `m = 1` would learn every `Y` from the confirmations.
+    pub min_m: u64,
+    /// How far a filter's time may be ahead of the wallet's. 5 minutes unless told otherwise.
+    pub max_future: Duration,
+    /// The factor of [`match_limit`](crate::match_limit). 10 unless told otherwise.
+    pub max_match_factor: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            max_bytes: MAX_BYTES,
+            deadline: DEADLINE,
+            max_redirects: MAX_REDIRECTS,
+            min_m: Params::CASHU.m(),
+            max_future: MAX_FUTURE,
+            max_match_factor: MAX_MATCH_FACTOR,
+        }
+    }
+}
+
+/// When a response is judged, and what came before it. All times are Unix seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// The wallet's clock.
+    pub now: u64,
+    /// [`RestoreFilter::as_of`] of the newest filter of this mint, keyset and kind that was seen before.
+    pub last_seen: Option<u64>,
+}
+
+impl Moment {
+    /// The system's clock. A clock before 1970 counts as 1970, and every filter is then in the future.
+    #[must_use]
+    pub fn now(last_seen: Option<u64>) -> Self {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        Self { now, last_seen }
+    }
+}
+
+impl Policy {
+    /// First check, as soon as the response's head is there: is the body worth reading?
+    ///
+    /// `content_encodings` are the values of every `Content-Encoding` header. The content type is not
+    /// looked at: mints and the caches in front of them send many.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooLarge`] and [`Refusal::Encoded`].
+    pub fn admit_head<'a>(
+        &self,
+        content_length: Option<u64>,
+        content_encodings: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), Refusal> {
+        for encoding in content_encodings.into_iter().map(str::trim) {
+            if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
+                return Err(Refusal::Encoded {
+                    encoding: printable(encoding),
+                });
+            }
+        }
+        match content_length {
+            Some(declared) if declared > self.max_bytes => Err(Refusal::TooLarge {
+                declared: Some(declared),
+                max: self.max_bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Second step: reads the body, and stops one byte past the cap. Nothing beyond that is buffered.
+    ///
+    /// `status` matters because the body of an error is read only as far as an error object could go.
+    ///
+    /// # Errors
+    ///
+    /// The reader's error, in the outer result; [`Refusal::TooLarge`] in the inner one.
+    pub fn read_body(
+        &self,
+        status: u16,
+        content_length: Option<u64>,
+        body: impl Read,
+    ) -> io::Result<Result<Vec<u8>, Refusal>> {
+        let first = content_length
+            .unwrap_or(0)
+            .min(FIRST_BUFFER)
+            .min(self.max_bytes);
+        let mut bytes = Vec::with_capacity(usize::try_from(first).unwrap_or(0));
+        if status != 200 {
+            body.take(MAX_ERROR_BYTES.min(self.max_bytes))
+                .read_to_end(&mut bytes)?;
+            return Ok(Ok(bytes));
+        }
+        body.take(self.max_bytes.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        Ok(self.admit_length(bytes.len()).map(|()| bytes))
+    }
+
+    /// Last step: judges a whole response.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Refusal`] but [`Refusal::Encoded`].
+    ///
+    /// # Cost
+    ///
+    /// Parses the JSON, decodes its base64 and decodes the filter once.
+    pub fn accept<H: ItemHash + Default>(
+        &self,
+        status: u16,
+        body: &[u8],
+        moment: Moment,
+    ) -> Result<RestoreFilter<H>, Refusal> {
+        self.admit_length(body.len())?;
+        if status != 200 {
+            return Err(
+                error_object(status, body).map_or(Refusal::Status { status }, Refusal::Mint)
+            );
+        }
+        let response = FilterResponse::from_json(body).map_err(|error| {
+            match (error.decode_error(), error_object(status, body)) {
+                (Some(error), _) => Refusal::Filter(error),
+                (None, Some(error)) => Refusal::Mint(error),
+                (None, None) => Refusal::Response(error),
+            }
+        })?;
+        self.accept_response(response, body.len() as u64, moment)
+    }
+
+    fn accept_response<H: ItemHash + Default>(
+        &self,
+        response: FilterResponse,
+        received: u64,
+        moment: Moment,
+    ) -> Result<RestoreFilter<H>, Refusal> {
+        let m = response.params.m();
+        if m < self.min_m {
+            return Err(Refusal::LowM { m, min: self.min_m });
+        }
+        let timestamp = response.timestamp;
+        if timestamp > moment.now.saturating_add(self.max_future.as_secs()) {
+            return Err(Refusal::Future {
+                timestamp,
+                now: moment.now,
+            });
+        }
+        let filter = response.into_filter::<H>().map_err(Refusal::Filter)?;
+        Ok(RestoreFilter::new(
+            filter,
+            timestamp,
+            received,
+            moment.last_seen,
+            self.max_match_factor,
+        ))
+    }
+
+    fn admit_length(&self, bytes: usize) -> Result<(), Refusal> {
+        if bytes as u64 > self.max_bytes {
+            return Err(Refusal::TooLarge {
+                declared: None,
+                max: self.max_bytes,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// `{"detail": ..., "code": ...}`, if that is what the body is. A `detail` that is not a string (some web
+/// frameworks send a list) is given as its JSON.
+fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
+    if body.len() as u64 > MAX_ERROR_BYTES {
+        return None;
+    }
+    let object: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let (detail, code) = (
+        object.get("detail"),
+        object.get("code").and_then(|code| code.as_i64()),
+    );
+    if detail.is_none() && code.is_none() {
+        return None;
+    }
+    let detail = match detail {
+        Some(serde_json::Value::String(text)) => printable(text),
+        Some(other) => printable(&other.to_string()),
+        None => String::new(),
+    };
+    Some(MintError {
+        status,
+        code,
+        detail,
+    })
+}

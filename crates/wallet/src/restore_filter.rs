@@ -1,0 +1,168 @@
+//! A filter that a mint sent, found sound, and what it may be asked.
+
+use nutfilter::{Filter, ItemHash, Nut25, Params};
+
+use crate::allowance::match_limit;
+use crate::error::CheckError;
+
+/// What a filter says about one item.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Answer {
+    /// The item was not in the set at that time. Not a promise about now.
+    Absent {
+        /// The filter's time, in Unix seconds.
+        as_of: u64,
+    },
+    /// The item is in the set, or looks like one that is; to be confirmed with the mint.
+    Maybe,
+}
+
+/// A filter that is older than one seen before: a stale cache at best, a mint that hides spends at worst.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Rollback {
+    /// The filter's time, in Unix seconds.
+    pub timestamp: u64,
+    /// The time of the newest filter seen before, in Unix seconds.
+    pub last_seen: u64,
+}
+
+/// A validated filter of one keyset, with the time it speaks of.
+#[derive(Clone, Debug)]
+pub struct RestoreFilter<H: ItemHash = Nut25> {
+    filter: Filter<'static, H>,
+    timestamp: u64,
+    received: u64,
+    rollback: Option<Rollback>,
+    max_match_factor: u32,
+}
+
+impl<H: ItemHash> RestoreFilter<H> {
+    pub(crate) fn new(
+        filter: Filter<'static, H>,
+        timestamp: u64,
+        received: u64,
+        last_seen: Option<u64>,
+        max_match_factor: u32,
+    ) -> Self {
+        let rollback = last_seen
+            .filter(|&last_seen| timestamp < last_seen)
+            .map(|last_seen| Rollback {
+                timestamp,
+                last_seen,
+            });
+        Self {
+            filter,
+            timestamp,
+            received,
+            rollback,
+            max_match_factor,
+        }
+    }
+
+    /// The time the filter speaks of, in Unix seconds. Keep it, and hand it back as `last_seen` next time.
+    #[must_use]
+    pub fn as_of(&self) -> u64 {
+        self.timestamp
+    }
+
+    /// Number of items in the set, repeated ones counted as often as they are there.
+    #[must_use]
+    pub fn n(&self) -> u32 {
+        self.filter.n()
+    }
+
+    /// `P` and `M`.
+    #[must_use]
+    pub fn params(&self) -> Params {
+        self.filter.params()
+    }
+
+    /// Size of the response's body as it came over the wire, in bytes.
+    #[must_use]
+    pub fn bytes_received(&self) -> u64 {
+        self.received
+    }
+
+    /// The filter itself.
+    #[must_use]
+    pub fn filter(&self) -> &Filter<'static, H> {
+        &self.filter
+    }
+
+    /// Set when the filter is older than the `last_seen` that was given. [`check`](Self::check) then
+    /// refuses to answer.
+    #[must_use]
+    pub fn rollback(&self) -> Option<Rollback> {
+        self.rollback
+    }
+
+    /// Takes the filter although it is older than one seen before: its answers are as good as ever *as of
+    /// its own time*. For a wallet that knows why, such as one whose own record of the time was wrong.
+    #[must_use]
+    pub fn accept_rollback(mut self) -> Self {
+        self.rollback = None;
+        self
+    }
+
+    /// One answer for each item, in order. For wallets that know nothing yet, such as one that restores
+    /// from its seed: any number of matches is believed.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::RolledBack`] when the filter is older than one seen before.
+    ///
+    /// # Cost
+    ///
+    /// One pass over the filter for all items together.
+    pub fn check<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<Answer>, CheckError> {
+        if let Some(Rollback {
+            timestamp,
+            last_seen,
+        }) = self.rollback
+        {
+            return Err(CheckError::RolledBack {
+                timestamp,
+                last_seen,
+            });
+        }
+        let as_of = self.timestamp;
+        let answer = |matched| {
+            if matched {
+                Answer::Maybe
+            } else {
+                Answer::Absent { as_of }
+            }
+        };
+        Ok(self.filter.matches(items).into_iter().map(answer).collect())
+    }
+
+    /// As [`check`](Self::check), for a wallet whose books say how many of the items are in the set. The
+    /// items should all be different: each repetition of one that matches counts.
+    ///
+    /// # Errors
+    ///
+    /// [`CheckError::RolledBack`] as above, and [`CheckError::TooManyMatches`] above
+    /// [`match_limit`].
+    pub fn check_expecting<I: AsRef<[u8]>>(
+        &self,
+        items: &[I],
+        expected: u64,
+    ) -> Result<Vec<Answer>, CheckError> {
+        let answers = self.check(items)?;
+        let lookups = answers.len() as u64;
+        let matches = answers
+            .iter()
+            .filter(|&&answer| answer == Answer::Maybe)
+            .count() as u64;
+        let limit = match_limit(lookups, expected, self.params().m(), self.max_match_factor);
+        if matches > limit {
+            return Err(CheckError::TooManyMatches {
+                matches,
+                lookups,
+                expected,
+                limit,
+            });
+        }
+        Ok(answers)
+    }
+}

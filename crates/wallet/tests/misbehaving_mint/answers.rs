@@ -1,0 +1,121 @@
+//! Answers that are no filter.
+
+use crate::*;
+
+#[test]
+fn an_error_object_is_an_error_whatever_its_status() {
+    let body = r#"{"detail": "keyset is not known", "code": 12001}"#;
+    for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops"] {
+        let error = fetch_answer(response(status, &[], body)).expect_err("an error object");
+        assert!(error.is_unknown_keyset(), "{error:?}");
+        let FetchError::Refused(Refusal::Mint(error)) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(error.code, Some(UNKNOWN_KEYSET));
+        assert_eq!(error.detail, "keyset is not known");
+        assert_eq!(error.status, status[..3].parse::<u16>().expect("a status"));
+    }
+}
+
+#[test]
+fn odd_error_objects_are_still_understood_and_tamed() {
+    let mint_error = |body: String| match fetch_answer(response("422 No", &[], body)) {
+        Err(FetchError::Refused(Refusal::Mint(error))) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        mint_error(r#"{"code": 20000}"#.to_owned()).code,
+        Some(20_000)
+    );
+    assert_eq!(
+        mint_error(r#"{"detail": [{"loc": 1}]}"#.to_owned()).detail,
+        r#"[{"loc":1}]"#
+    );
+    let shouting = mint_error(format!(
+        r#"{{"detail": "\u001b[2J{}"}}"#,
+        "x".repeat(10_000)
+    ));
+    assert!(!shouting.to_string().contains('\u{1b}'));
+    assert!(shouting.detail.chars().count() <= 301);
+}
+
+#[test]
+fn other_statuses_are_errors_with_their_number() {
+    let page = "<html>".repeat(100_000);
+    let filter = honest(now()).to_json();
+    for (status, number) in [
+        ("404 Not Found", 404),
+        ("500 Oops", 500),
+        ("429 Slow", 429),
+        ("304 Same", 304),
+    ] {
+        let body = if number == 304 { "" } else { &page };
+        let fetched = fetch_answer(response(status, &[], body));
+        assert_refused!(fetched, Refusal::Status { status } if status == number);
+    }
+    // A good body does not make a bad status good.
+    for (status, number) in [("206 Part", 206), ("203 Told", 203), ("500 Oops", 500)] {
+        let fetched = fetch_answer(response(status, &[], &filter));
+        assert_refused!(fetched, Refusal::Status { status } if status == number);
+    }
+}
+
+#[test]
+fn wrong_types_are_no_filter_response() {
+    for body in [
+        "",
+        "null",
+        "[]",
+        "17",
+        "\"n\"",
+        "{}",
+        "<html>not here</html>",
+        r#"{"n":"0","p":19,"m":784931,"content":"","timestamp":1}"#,
+        r#"{"n":0.0,"p":19,"m":784931,"content":"","timestamp":1}"#,
+        r#"{"n":0,"p":19,"m":784931,"content":17,"timestamp":1}"#,
+        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":"1"}"#,
+        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":-1}"#,
+        r#"{"n":0,"p":19,"m":784931,"content":""}"#,
+        r#"{"n":0,"n":0,"p":19,"m":784931,"content":"","timestamp":1}"#,
+        r#"{"n":0,"p":19,"m":784931,"content":"?","timestamp":1}"#,
+        r#"{"n":0,"p":33,"m":784931,"content":"","timestamp":1}"#,
+        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":1} x"#,
+    ] {
+        assert_refused!(fetch_answer(json(body)), Refusal::Response(_));
+    }
+    let deep = "[".repeat(100_000);
+    assert_refused!(fetch_answer(json(deep)), Refusal::Response(_));
+}
+
+#[test]
+fn the_words_of_a_parse_error_stay_short_whatever_the_mint_put_in() {
+    let body = format!(r#"{{"n":"{}\u001b","content":""}}"#, "x".repeat(1 << 20));
+    let error = fetch_answer(json(body))
+        .expect_err("not a response")
+        .to_string();
+    assert!(
+        error.len() < 1_000 && !error.contains('\u{1b}'),
+        "{} bytes",
+        error.len()
+    );
+}
+
+#[test]
+fn rubbish_and_hanging_up_are_transport_errors() {
+    for answer in [
+        "",
+        "SSH-2.0-OpenSSH_9.6\r\n",
+        "HTTP/1.1 999999 What\r\n\r\n",
+        "\0\0\0\0\r\n\r\n",
+    ] {
+        let fetched = fetch_answer(answer);
+        assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
+    }
+    let nobody = Loopback::saying("");
+    let url = nobody.url();
+    drop(nobody);
+    thread::sleep(Duration::from_millis(50));
+    let client = MintClient::new(&url, Policy::default()).expect("a good URL");
+    let fetched = client.fetch(&keyset(), Kind::Spent);
+    assert_failed!(fetched, FetchError::Transport(_) | FetchError::Cut { .. });
+}

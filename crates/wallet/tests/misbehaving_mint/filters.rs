@@ -1,0 +1,105 @@
+//! Filters that are well-formed JSON, and not to be trusted.
+
+use crate::*;
+
+#[test]
+fn a_filter_that_matches_everything_is_refused() {
+    let hashes = SortedHashes::<Nut25>::from_items((0..100).map(item));
+    for (p, m) in [(0, 1), (19, 784_930)] {
+        let filter = hashes
+            .encode(Params::new(p, m).expect("good parameters"))
+            .expect("a filter");
+        let answer = json(FilterResponse::new(&filter, now()).to_json());
+        assert_refused!(
+            fetch_answer(answer.clone()),
+            Refusal::LowM { m: found, min: 784_931 } if found == m
+        );
+        let policy = Policy {
+            min_m: m,
+            ..Policy::default()
+        };
+        assert!(fetch_by(&Loopback::saying(answer), policy).is_ok());
+    }
+}
+
+#[test]
+fn a_filter_from_the_future_is_refused_beyond_five_minutes() {
+    let ahead = |seconds| fetch_answer(json(honest(now() + seconds).to_json()));
+    assert!(ahead(4 * 60).is_ok());
+    assert_refused!(ahead(6 * 60), Refusal::Future { .. });
+    assert_refused!(
+        fetch_answer(json(honest(u64::MAX).to_json())),
+        Refusal::Future { .. }
+    );
+}
+
+#[test]
+fn a_rolled_back_filter_says_so_and_does_not_answer() {
+    let then = now() - 100;
+    let mint = Loopback::saying(json(honest(then).to_json()));
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    for (last_seen, rolled_back) in [(then - 1, false), (then, false), (then + 1, true)] {
+        let filter = client
+            .fetch_since(&keyset(), Kind::Spent, last_seen)
+            .expect("a filter");
+        assert_eq!(filter.rollback().is_some(), rolled_back);
+        let answers = filter.check(&[item(0)]);
+        if !rolled_back {
+            assert_eq!(answers, Ok(vec![Answer::Maybe]));
+            continue;
+        }
+        assert_eq!(
+            answers,
+            Err(CheckError::RolledBack {
+                timestamp: then,
+                last_seen
+            })
+        );
+        assert!(filter.check_expecting(&[item(0)], 1).is_err());
+        let absent = filter.accept_rollback().check(&[item(ITEMS)]);
+        assert_eq!(absent, Ok(vec![Answer::Absent { as_of: then }]));
+    }
+}
+
+#[test]
+fn an_item_count_that_does_not_fit_the_bytes_is_a_damaged_filter() {
+    let with_n = |n| fetch_answer(json(FilterResponse { n, ..honest(now()) }.to_json()));
+    // One less leaves bits behind, one more runs out of them; far off, the length alone tells.
+    for (n, kinds) in [
+        (
+            ITEMS - 1,
+            [DecodeErrorKind::TrailingData, DecodeErrorKind::Padding],
+        ),
+        (
+            ITEMS + 1,
+            [DecodeErrorKind::TooShort, DecodeErrorKind::Padding],
+        ),
+        (0, [DecodeErrorKind::TooLong; 2]),
+        (1, [DecodeErrorKind::TooLong; 2]),
+        (u32::MAX, [DecodeErrorKind::TooShort; 2]),
+    ] {
+        assert_refused!(with_n(n), Refusal::Filter(error) if kinds.contains(&error.kind()));
+    }
+}
+
+#[test]
+fn far_more_matches_than_expected_are_an_error_and_a_believable_number_is_not() {
+    let filter = fetch_answer(json(honest(now()).to_json())).expect("a filter");
+    let items: Vec<_> = (0..1_000).map(item).collect();
+    // All 1,000 are spent. A wallet that believes in 100 of them is believed up to ten times that.
+    assert!(filter.check_expecting(&items, 100).is_ok());
+    assert_eq!(
+        filter.check_expecting(&items, 99),
+        Err(CheckError::TooManyMatches {
+            matches: 1_000,
+            lookups: 1_000,
+            expected: 99,
+            limit: 991
+        })
+    );
+    // One that believes in none allows for a few chance matches, whatever the factor.
+    assert!(filter.check_expecting(&items[..1], 0).is_ok());
+    assert!(filter.check_expecting(&items[..10], 0).is_err());
+    let unspent: Vec<_> = (ITEMS..ITEMS + 1_000).map(item).collect();
+    assert!(filter.check_expecting(&unspent, 0).is_ok());
+}

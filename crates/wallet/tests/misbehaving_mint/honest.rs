@@ -1,0 +1,83 @@
+//! The mint that behaves, and what it gets to know.
+
+use crate::*;
+
+#[test]
+fn an_honest_mint_gives_every_spent_note_maybe_and_the_others_absent() {
+    let response = honest(now());
+    let mint = Loopback::saying(json(response.to_json()));
+    let filter = fetch(&mint).expect("an honest filter");
+    assert_eq!(filter.n(), ITEMS);
+    assert_eq!(filter.as_of(), response.timestamp);
+    assert_eq!(filter.params(), Params::CASHU);
+    assert_eq!(filter.bytes_received(), response.to_json().len() as u64);
+    assert_eq!(filter.rollback(), None);
+
+    // Spent and unspent by turns, so that an answer in the wrong place is seen.
+    let items: Vec<_> = (0..ITEMS)
+        .flat_map(|i| [item(i), item(i + ITEMS)])
+        .collect();
+    let absent = Answer::Absent {
+        as_of: response.timestamp,
+    };
+    let wanted: Vec<_> = (0..ITEMS).flat_map(|_| [Answer::Maybe, absent]).collect();
+    assert_eq!(filter.check(&items).expect("answers"), wanted);
+    assert_eq!(filter.check::<[u8; 33]>(&[]).expect("answers"), []);
+}
+
+#[test]
+fn a_request_says_what_is_wanted_and_nothing_about_the_wallet() {
+    let mint = Loopback::saying(json(honest(now()).to_json()));
+    let client = MintClient::new(&format!("{}/Bitcoin/", mint.url()), Policy::default());
+    let old_id = KeysetId::new("I2yN+iRYf/zT").expect("a keyset id");
+    client
+        .expect("a good URL")
+        .fetch(&old_id, Kind::Issued)
+        .expect("a filter");
+
+    let requests = mint.requests();
+    let (line, headers) = requests[0].split_once("\r\n").expect("a request line");
+    assert_eq!(
+        line,
+        "GET /Bitcoin/v1/filter/issued/I2yN%2BiRYf%2FzT HTTP/1.1"
+    );
+    let mut names: Vec<_> = headers
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["accept", "accept-encoding", "host", "user-agent"]);
+    assert!(
+        headers
+            .to_ascii_lowercase()
+            .contains("accept-encoding: identity")
+    );
+}
+
+#[test]
+fn no_cookie_comes_back() {
+    let body = honest(now()).to_json();
+    let cookie = [("Set-Cookie", "wallet=17; Path=/")];
+    let mint = Loopback::saying(response("200 OK", &cookie, body));
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    for _ in 0..2 {
+        client.fetch(&keyset(), Kind::Spent).expect("a filter");
+    }
+    let requests = mint.requests();
+    assert_eq!(requests.len(), 2);
+    assert!(
+        requests
+            .iter()
+            .all(|head| !head.to_ascii_lowercase().contains("cookie"))
+    );
+}
+
+#[test]
+fn the_content_type_does_not_matter() {
+    for content_type in ["application/json; charset=utf-8", "text/plain", "nonsense"] {
+        let body = honest(now()).to_json();
+        fetch_answer(response("200 OK", &[("Content-Type", content_type)], body))
+            .unwrap_or_else(|error| panic!("{content_type}: {error}"));
+    }
+}

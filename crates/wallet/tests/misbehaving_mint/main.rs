@@ -1,0 +1,94 @@
+//! What a mint may do to a wallet, each with the error that it gets, and how long that takes at most.
+
+macro_rules! assert_refused {
+    ($fetched:expr, $refusal:pat $(if $guard:expr)?) => {
+        match $fetched {
+            Err(FetchError::Refused($refusal)) $(if $guard)? => {}
+            other => panic!("expected {}, got {other:?}", stringify!($refusal $(if $guard)?)),
+        }
+    };
+}
+
+macro_rules! assert_failed {
+    ($fetched:expr, $error:pat $(if $guard:expr)?) => {
+        match $fetched {
+            Err($error) $(if $guard)? => {}
+            other => panic!("expected {}, got {other:?}", stringify!($error $(if $guard)?)),
+        }
+    };
+}
+
+mod answers;
+mod filters;
+mod honest;
+mod loopback;
+mod redirects;
+mod size;
+mod time;
+mod tls;
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use loopback::{Loopback, head, response};
+use nutfilter::{DecodeErrorKind, FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter_wallet::{
+    Answer, CheckError, FetchError, KeysetId, Kind, MintClient, Policy, Refusal, RestoreFilter,
+    UNKNOWN_KEYSET,
+};
+
+/// No test here needs longer, on a machine however busy; each deadline is far below.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// Enough that both halves of the hash matter (from 5,473 on).
+const ITEMS: u32 = 6_000;
+
+type Fetched = Result<RestoreFilter, FetchError>;
+
+fn keyset() -> KeysetId {
+    KeysetId::new("009a1f293253e41e").expect("a keyset id")
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("a clock after 1970")
+        .as_secs()
+}
+
+/// 33 bytes each, different for each number.
+fn item(number: u32) -> [u8; 33] {
+    let mut item = [2; 33];
+    item[29..].copy_from_slice(&number.to_be_bytes());
+    item
+}
+
+fn honest(timestamp: u64) -> FilterResponse {
+    let hashes = SortedHashes::<Nut25>::from_items((0..ITEMS).map(item));
+    FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp)
+}
+
+fn json(body: impl AsRef<[u8]>) -> Vec<u8> {
+    response("200 OK", &[("Content-Type", "application/json")], body)
+}
+
+fn fetch_by(mint: &Loopback, policy: Policy) -> Fetched {
+    let started = Instant::now();
+    let fetched = MintClient::new(&mint.url(), policy)
+        .expect("a good URL")
+        .fetch(&keyset(), Kind::Spent);
+    assert!(started.elapsed() < BOUND, "took {:?}", started.elapsed());
+    fetched
+}
+
+fn fetch(mint: &Loopback) -> Fetched {
+    fetch_by(mint, Policy::default())
+}
+
+fn fetch_answer(answer: impl Into<Vec<u8>>) -> Fetched {
+    fetch(&Loopback::saying(answer))
+}

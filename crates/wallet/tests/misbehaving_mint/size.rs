@@ -1,0 +1,155 @@
+//! Bodies and heads that are too large, cut, or lie about their length.
+
+use crate::*;
+
+#[test]
+fn an_endless_body_is_cut_just_past_the_cap() {
+    const CAP: u64 = 1 << 20;
+    /// What the sockets and the transport hold besides. Up to 3 MiB were seen; socket buffers grow.
+    const IN_FLIGHT: u64 = 16 << 20;
+
+    for chunked in [false, true] {
+        let sent = Arc::new(AtomicU64::new(0));
+        let counter = sent.clone();
+        let mint = Loopback::start(move |_, stream| {
+            let chunk = [b'['; 4096];
+            let headers: &[_] = if chunked {
+                &[("Transfer-Encoding", "chunked")]
+            } else {
+                &[]
+            };
+            stream.write_all(&head("200 OK", headers))?;
+            loop {
+                if chunked {
+                    stream.write_all(b"1000\r\n")?;
+                }
+                stream.write_all(&chunk)?;
+                if chunked {
+                    stream.write_all(b"\r\n")?;
+                }
+                counter.fetch_add(chunk.len() as u64, Ordering::SeqCst);
+            }
+        });
+        let policy = Policy {
+            max_bytes: CAP,
+            ..Policy::default()
+        };
+        assert_refused!(
+            fetch_by(&mint, policy),
+            Refusal::TooLarge {
+                declared: None,
+                max: CAP
+            }
+        );
+        let sent = sent.load(Ordering::SeqCst);
+        assert!(
+            sent < CAP + IN_FLIGHT,
+            "{sent} bytes were taken, chunked: {chunked}"
+        );
+    }
+}
+
+#[test]
+fn a_body_of_exactly_the_cap_is_taken_and_one_byte_more_is_not() {
+    let body = honest(now()).to_json();
+    let length = body.len() as u64;
+    // Neither has its length declared, so it is the counting that decides.
+    let mut answer = head("200 OK", &[]);
+    answer.extend_from_slice(body.as_bytes());
+    let mint = Loopback::saying(answer);
+    let policy = |max_bytes| Policy {
+        max_bytes,
+        ..Policy::default()
+    };
+    assert!(fetch_by(&mint, policy(length)).is_ok());
+    assert_refused!(
+        fetch_by(&mint, policy(length - 1)),
+        Refusal::TooLarge { declared: None, .. }
+    );
+}
+
+#[test]
+fn a_declared_length_above_the_cap_is_refused_before_the_body() {
+    let mint = Loopback::start(|_, stream| {
+        stream.write_all(&head("200 OK", &[("Content-Length", "1073741824")]))?;
+        // Not one byte of it: whoever waits for the body waits until the deadline.
+        stream.read_exact(&mut [0])
+    });
+    let started = Instant::now();
+    let declared = Some(1 << 30);
+    assert_refused!(fetch(&mint), Refusal::TooLarge { declared: d, .. } if d == declared);
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "waited for the body"
+    );
+}
+
+#[test]
+fn a_declared_length_longer_than_the_body_is_a_cut_body() {
+    let body = honest(now()).to_json();
+    let length = (body.len() + 1).to_string();
+    let mut answer = head("200 OK", &[("Content-Length", &length)]);
+    answer.extend_from_slice(body.as_bytes());
+    let received = body.len() as u64;
+    assert_failed!(fetch_answer(answer), FetchError::Cut { received: r } if r == received);
+}
+
+#[test]
+fn a_declared_length_shorter_than_the_body_is_no_filter_response() {
+    let body = honest(now()).to_json();
+    let length = (body.len() - 1).to_string();
+    let mut answer = head("200 OK", &[("Content-Length", &length)]);
+    answer.extend_from_slice(body.as_bytes());
+    assert_refused!(fetch_answer(answer), Refusal::Response(_));
+}
+
+#[test]
+fn a_body_cut_anywhere_is_never_a_filter() {
+    let body = honest(now()).to_json();
+    for kept in [0, 1, body.len() / 2, body.len() - 1] {
+        let mut answer = head("200 OK", &[]);
+        answer.extend_from_slice(&body.as_bytes()[..kept]);
+        assert_refused!(fetch_answer(answer), Refusal::Response(_));
+        // Chunked, without the last chunk.
+        let mut answer = head("200 OK", &[("Transfer-Encoding", "chunked")]);
+        answer.extend_from_slice(format!("{:x}\r\n", body.len()).as_bytes());
+        answer.extend_from_slice(&body.as_bytes()[..kept]);
+        let fetched = fetch_answer(answer);
+        assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
+    }
+}
+
+#[test]
+fn compressed_bodies_are_refused_by_their_header() {
+    for encoding in ["gzip", "br", "zstd", "identity, gzip", "GZIP"] {
+        let headers = [("Content-Encoding", encoding)];
+        let answer = response("200 OK", &headers, honest(now()).to_json());
+        assert_refused!(fetch_answer(answer), Refusal::Encoded { encoding: e } if e == encoding);
+    }
+    let twice = [
+        ("Content-Encoding", "identity"),
+        ("Content-Encoding", "gzip"),
+    ];
+    let answer = response("200 OK", &twice, honest(now()).to_json());
+    assert_refused!(fetch_answer(answer), Refusal::Encoded { .. });
+    let none = [("Content-Encoding", "identity")];
+    assert!(fetch_answer(response("200 OK", &none, honest(now()).to_json())).is_ok());
+}
+
+#[test]
+fn a_huge_head_is_refused() {
+    let long = "x".repeat(1 << 20);
+    let answer = response("200 OK", &[("X-Long", &long)], honest(now()).to_json());
+    assert_failed!(fetch_answer(answer), FetchError::LargeHead { .. });
+    // And one that never ends.
+    let mint = Loopback::start(|_, stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+        loop {
+            stream.write_all(b"X-More: and more\r\n")?;
+        }
+    });
+    assert_failed!(
+        fetch(&mint),
+        FetchError::LargeHead { .. } | FetchError::Transport(_)
+    );
+}

@@ -1,0 +1,77 @@
+//! Connections that nobody vouches for.
+
+use crate::*;
+
+#[test]
+fn a_mint_that_does_not_speak_tls_is_not_asked_in_the_clear() {
+    let mint = Loopback::saying(json(honest(now()).to_json()));
+    let url = mint.url().replace("http:", "https:");
+    let client = MintClient::new(
+        &url,
+        Policy {
+            // The mint waits for a request, which never comes.
+            deadline: Duration::from_secs(1),
+            ..Policy::default()
+        },
+    );
+    let fetched = client.expect("a good URL").fetch(&keyset(), Kind::Spent);
+    assert!(fetched.is_err());
+    assert!(
+        mint.requests().iter().all(|head| !head.contains("GET")),
+        "{:?}",
+        mint.requests()
+    );
+}
+
+#[test]
+fn a_certificate_that_nobody_vouches_for_is_refused() {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/self-signed");
+    let certificate = CertificateDer::from_pem_file(format!("{data}.crt")).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(format!("{data}.key")).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("protocol versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("a server configuration");
+    let config = Arc::new(config);
+    let body = json(honest(now()).to_json());
+    let asked = Arc::new(AtomicU64::new(0));
+    let counter = asked.clone();
+
+    // Not a `Loopback`: that one reads a request in the clear.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address");
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut session = rustls::ServerConnection::new(config).expect("a session");
+        let mut tls = rustls::Stream::new(&mut session, &mut stream);
+        if tls.read(&mut [0; 1024]).is_ok_and(|read| read > 0) {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let _ = tls.write_all(&body);
+        }
+    });
+    let url = format!("https://localhost:{}", address.port());
+    let client = MintClient::new(
+        &url,
+        Policy {
+            deadline: BOUND / 2,
+            ..Policy::default()
+        },
+    );
+    let error = client
+        .expect("a good URL")
+        .fetch(&keyset(), Kind::Spent)
+        .expect_err("refused");
+    server.join().expect("the server");
+    assert!(matches!(error, FetchError::Transport(_)), "{error:?}");
+    assert!(error.to_string().contains("certificate"), "{error}");
+    assert_eq!(
+        asked.load(Ordering::SeqCst),
+        0,
+        "something was asked all the same"
+    );
+}
