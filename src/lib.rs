@@ -67,6 +67,7 @@ pub mod bip158;
 pub mod bits;
 mod decode;
 mod encode;
+mod endpoint;
 mod error;
 mod filter;
 mod hash;
@@ -79,6 +80,7 @@ mod seek_index;
 mod sorted_hashes;
 
 pub use arch::Level;
+pub use endpoint::{KeysetId, KeysetIdError, Kind, endpoint_path};
 pub use error::{BuildError, DecodeError, DecodeErrorKind, ParamsError, SeekIndexError};
 pub use filter::{AdmittedFilter, Filter, Values};
 pub use hash::{

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use nutfilter::{Filter, FilterResponse, Params, SipHash, SortedHashes, bip158};
+use nutfilter::{Filter, FilterResponse, KeysetId, Kind, Params, SipHash, SortedHashes, bip158};
 use nutfilter_mint::source::{DatabaseLocation, MintSource, MintType, SqliteSource};
 use serde_json::json;
 
@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::filter_file;
 use crate::globals::Globals;
 use crate::items::{HashSink, Input};
+use crate::names;
 use crate::output;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
@@ -61,16 +62,16 @@ pub(crate) struct BuildArgs {
     mint_database: Option<String>,
 
     /// Whose database it is [default: recognised by its tables].
-    #[arg(long, value_enum, value_name = "TYPE", requires = "mint_database")]
-    mint_type: Option<MintTypeName>,
+    #[arg(long, value_parser = names::mint_type(), value_name = "TYPE", requires = "mint_database")]
+    mint_type: Option<MintType>,
 
     /// Keyset to read from the database.
     #[arg(long, value_name = "ID", requires = "mint_database")]
     keyset: Option<String>,
 
     /// Which notes of the keyset.
-    #[arg(long, value_enum, requires = "mint_database")]
-    kind: Option<KindName>,
+    #[arg(long, value_parser = names::kind(), requires = "mint_database")]
+    kind: Option<Kind>,
 
     /// Print the summary as a JSON object on standard output. Needs --output.
     #[arg(long, requires = "output")]
@@ -93,24 +94,6 @@ enum Format {
     Json,
     /// The bytes alone; with bip158, N in front of them
     Raw,
-}
-
-/// A keyset's two sets of notes, as the command line names them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum KindName {
-    /// Spent notes, by their Y
-    Spent,
-    /// Signed blinded messages, by their B_
-    Issued,
-}
-
-/// The mints whose databases can be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum MintTypeName {
-    /// Cashu Development Kit (Rust)
-    Cdk,
-    /// nutshell (Python)
-    Nutshell,
 }
 
 /// A filter that is ready to be written, and what there is to say about it.
@@ -222,7 +205,7 @@ fn each_item(
 ) -> Result<(), CliError> {
     match (&args.mint_database, &args.keyset, args.kind) {
         (Some(database), Some(keyset), Some(kind)) => {
-            let mint_type = args.mint_type.map(MintTypeName::of_source);
+            let mint_type = args.mint_type;
             read_database(database, mint_type, keyset, kind, globals, sink)
         }
         _ => input(args)?.hex_lines(globals, sink),
@@ -233,11 +216,11 @@ fn read_database(
     database: &str,
     mint_type: Option<MintType>,
     keyset: &str,
-    kind: KindName,
+    kind: Kind,
     globals: &Globals,
     sink: &mut dyn FnMut(&[u8]),
 ) -> Result<(), CliError> {
-    let asked: nutfilter_mint::KeysetId = keyset
+    let asked: KeysetId = keyset
         .parse()
         .map_err(|error| CliError::at("--keyset", error))?;
     let source = SqliteSource::open(&DatabaseLocation::parse(database)?, mint_type)?;
@@ -253,10 +236,6 @@ fn read_database(
                 known.join(", ")
             }
         )));
-    };
-    let kind = match kind {
-        KindName::Spent => nutfilter_mint::source::Kind::Spent,
-        KindName::Issued => nutfilter_mint::source::Kind::Issued,
     };
     let progress = Progress::items(globals, format!("reading {}", source.mint()));
     // The database's own spelling of the id: SQL compares texts.
@@ -311,13 +290,4 @@ fn now() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs()
-}
-
-impl MintTypeName {
-    fn of_source(self) -> MintType {
-        match self {
-            MintTypeName::Cdk => MintType::Cdk,
-            MintTypeName::Nutshell => MintType::Nutshell,
-        }
-    }
 }

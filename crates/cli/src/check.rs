@@ -10,11 +10,11 @@ use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_wallet::{Answer, KeysetId, Kind, MintClient, Policy, RestoreFilter};
 use serde_json::json;
 
-use crate::build::KindName;
 use crate::error::CliError;
 use crate::filter_file::{self, RawArgs};
 use crate::globals::Globals;
 use crate::items::{Input, ItemList, is_stdin};
+use crate::names;
 use crate::output;
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
@@ -74,8 +74,8 @@ struct MintArgs {
     keyset: Option<String>,
 
     /// Which notes of the keyset [default: spent].
-    #[arg(long, value_enum, requires = "mint")]
-    kind: Option<KindName>,
+    #[arg(long, value_parser = names::kind(), requires = "mint")]
+    kind: Option<Kind>,
 
     /// Least M that is accepted [default: 784931].
     #[arg(long, value_name = "M", requires = "mint")]
@@ -205,10 +205,7 @@ fn ask_mint<H: ItemHash + Default>(
         .unwrap_or_default()
         .parse()
         .map_err(|error| CliError::at("--keyset", error))?;
-    let kind = match mint.kind {
-        Some(KindName::Issued) => Kind::Issued,
-        Some(KindName::Spent) | None => Kind::Spent,
-    };
+    let kind = mint.kind.unwrap_or(Kind::Spent);
     let client = MintClient::new(url, policy(mint))?;
     let filter: RestoreFilter<H> = {
         let _progress = Progress::spinner(globals, format!("fetching from {}", client.base_url()));

@@ -12,7 +12,7 @@ use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
     FilterReport, FilterService, Kind, Publisher, RefreshReport, ServiceOptions, http,
 };
-use nutfilter_wallet::{Answer, KeysetId, MintClient, Policy};
+use nutfilter_wallet::{Answer, MintClient, Policy};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
@@ -216,14 +216,9 @@ impl Rehearsal {
                 ..default
             },
         )?;
-        let keyset = KeysetId::new(built.keyset.as_str()).map_err(CliError::failed)?;
-        let wallet_kind = match kind {
-            Kind::Spent => nutfilter_wallet::Kind::Spent,
-            Kind::Issued => nutfilter_wallet::Kind::Issued,
-        };
         let _progress = Progress::spinner(&self.globals, "restoring");
         let start = Instant::now();
-        let filter = client.fetch(&keyset, wallet_kind)?;
+        let filter = client.fetch(&built.keyset, kind)?;
         let fetch = start.elapsed();
         let start = Instant::now();
         let answers = filter.check(&notes)?;

@@ -13,6 +13,7 @@ mod globals;
 mod hex;
 mod inspect;
 mod items;
+mod names;
 mod output;
 mod plan;
 mod profile;

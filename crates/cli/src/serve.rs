@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
     FilterService, Kind, MintType, Publisher, Refresher, ServiceOptions, Snapshot, http,
@@ -17,6 +16,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::error::CliError;
 use crate::globals::Globals;
+use crate::names;
 
 /// Loopback, until somebody decides otherwise: a proxy is meant to stand in front.
 const DEFAULT_HOST: &str = "127.0.0.1";
@@ -46,7 +46,7 @@ pub(crate) struct ServeArgs {
     mint_database: String,
 
     /// Whose database it is [default: recognised by its tables].
-    #[arg(long, value_name = "TYPE", env = "MINT_TYPE", value_parser = mint_type_parser())]
+    #[arg(long, value_name = "TYPE", env = "MINT_TYPE", value_parser = names::mint_type())]
     mint_type: Option<MintType>,
 
     /// Where to listen, instead of --host and --port. Port 0 takes any that is free.
@@ -84,13 +84,6 @@ Examples:
   nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
   nutfilter serve --mint-database data/mint --listen 127.0.0.1:3339 --mint-api https://mint.example
   MINT_DATABASE=mint.sqlite3 SERVER_PORT=8080 LOG_LEVEL=debug nutfilter serve";
-
-fn mint_type_parser() -> impl TypedValueParser<Value = MintType> {
-    PossibleValuesParser::new(MintType::ALL.map(MintType::as_str)).map(|name| {
-        let mint = MintType::ALL.into_iter().find(|mint| mint.as_str() == name);
-        mint.expect("a possible value is the name of a mint")
-    })
-}
 
 pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
     start_log(&args.log_level, globals)?;

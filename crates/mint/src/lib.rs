@@ -49,7 +49,6 @@
 #![forbid(unsafe_code)]
 
 mod error;
-mod keyset_id;
 mod publish;
 mod refresh;
 mod report;
@@ -61,10 +60,10 @@ pub mod sample;
 pub mod source;
 
 pub use error::PublishError;
-pub use keyset_id::{KeysetId, KeysetIdError};
+pub use nutfilter::{KeysetId, KeysetIdError, Kind};
 pub use publish::Publisher;
 pub use refresh::Refresher;
 pub use report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
 pub use service::{FilterService, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, PublishedFilter, Snapshot};
-pub use source::{Kind, MintSource, MintType};
+pub use source::{MintSource, MintType};

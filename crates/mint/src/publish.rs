@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use nutfilter::{FilterResponse, ItemHash, Level, Nut25, Params, SortedHashes};
 
-use crate::KeysetId;
 use crate::error::PublishError;
 use crate::report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
 use crate::service::FilterService;
 use crate::snapshot::{KeysetEntry, PublishedFilter, Snapshot};
-use crate::source::{ItemBatch, KeysetInfo, Kind, MintSource, SourceError};
+use crate::source::{ItemBatch, KeysetInfo, MintSource, SourceError};
+use crate::{KeysetId, Kind};
 
 /// Builds every filter of a mint and publishes them to a [`FilterService`].
 ///

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::KeysetId;
 use crate::error::PublishError;
-use crate::source::Kind;
+use crate::{KeysetId, Kind};
 
 /// How far a refresh has come.
 #[derive(Clone, Copy, Debug)]

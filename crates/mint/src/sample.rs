@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction, params};
 
-use crate::KeysetId;
-use crate::source::Kind;
+use crate::{KeysetId, Kind};
 
 /// The length of a note's point: compressed secp256k1.
 const POINT_BYTES: usize = 33;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::KeysetId;
-use crate::source::{KeysetInfo, Kind};
+use crate::source::KeysetInfo;
+use crate::{KeysetId, Kind};
 
 /// One finished filter.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use std::io::{self, Read};
 use std::time::Instant;
 
-use nutfilter::{ItemHash, Nut25};
+use nutfilter::{ItemHash, KeysetId, Kind, Nut25, endpoint_path};
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
 use ureq::{Agent, Body};
 
-use crate::endpoint::{BaseUrl, KeysetId, Kind, endpoint_path, resolve_location, same_origin};
+use crate::base_url::{BaseUrl, resolve_location, same_origin};
 use crate::error::{FetchError, printable};
 use crate::policy::{Moment, Policy};
 use crate::restore_filter::RestoreFilter;

@@ -137,17 +137,6 @@ pub enum CheckError {
     },
 }
 
-/// Why a text is not a keyset id.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KeysetIdError(KeysetIdErrorKind);
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum KeysetIdErrorKind {
-    Empty,
-    TooLong { bytes: usize, max: usize },
-    Character { at: usize },
-}
-
 /// An error of the connection.
 #[derive(Debug)]
 pub struct TransportError(ureq::Error);
@@ -176,20 +165,6 @@ impl FetchError {
             }
             other => FetchError::Transport(TransportError(other)),
         }
-    }
-}
-
-impl KeysetIdError {
-    pub(crate) fn empty() -> Self {
-        Self(KeysetIdErrorKind::Empty)
-    }
-
-    pub(crate) fn too_long(bytes: usize, max: usize) -> Self {
-        Self(KeysetIdErrorKind::TooLong { bytes, max })
-    }
-
-    pub(crate) fn character(at: usize) -> Self {
-        Self(KeysetIdErrorKind::Character { at })
     }
 }
 
@@ -308,24 +283,6 @@ impl fmt::Display for CheckError {
     }
 }
 
-impl fmt::Display for KeysetIdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            KeysetIdErrorKind::Empty => f.write_str("keyset id is empty"),
-            KeysetIdErrorKind::TooLong { bytes, max } => {
-                write!(f, "keyset id of {bytes} bytes, at most {max} are accepted")
-            }
-            KeysetIdErrorKind::Character { at } => {
-                write!(
-                    f,
-                    "character {} of the keyset id belongs to no keyset id",
-                    at + 1
-                )
-            }
-        }
-    }
-}
-
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without this the words are "io: Connection refused (os error 111)".
@@ -359,7 +316,6 @@ impl std::error::Error for Refusal {
 
 impl std::error::Error for MintError {}
 impl std::error::Error for CheckError {}
-impl std::error::Error for KeysetIdError {}
 impl std::error::Error for TransportError {}
 
 /// A mint's text, fit for a terminal and of bounded length.

@@ -39,17 +39,15 @@
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod base_url;
 mod client;
-mod endpoint;
 mod error;
 mod policy;
 mod restore_filter;
 
 pub use allowance::match_limit;
 pub use client::MintClient;
-pub use endpoint::{KeysetId, Kind, endpoint_path};
-pub use error::{
-    CheckError, FetchError, KeysetIdError, MintError, Refusal, TransportError, UNKNOWN_KEYSET,
-};
+pub use error::{CheckError, FetchError, MintError, Refusal, TransportError, UNKNOWN_KEYSET};
+pub use nutfilter::{KeysetId, KeysetIdError, Kind, endpoint_path};
 pub use policy::{Moment, Policy};
 pub use restore_filter::{Answer, RestoreFilter, Rollback};

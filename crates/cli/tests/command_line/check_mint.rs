@@ -176,11 +176,16 @@ fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
     place.write("mine.hex", lines(0..1));
     for (args, wanted) in [
         (
-            &["--mint", "http://127.0.0.1:9", "--keyset", "00"][..],
+            &[
+                "--mint",
+                "http://127.0.0.1:9",
+                "--keyset",
+                "009a1f293253e41e",
+            ][..],
             "Connection refused",
         ),
         (
-            &["--mint", "mint.example", "--keyset", "00"],
+            &["--mint", "mint.example", "--keyset", "009a1f293253e41e"],
             "http:// or https://",
         ),
         (
@@ -189,11 +194,23 @@ fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
         ),
         (&["--mint", "http://127.0.0.1:9"], "--keyset"),
         (
-            &["--mint", "http://127.0.0.1:9", "--keyset", "00", "mine.hex"],
+            &[
+                "--mint",
+                "http://127.0.0.1:9",
+                "--keyset",
+                "009a1f293253e41e",
+                "mine.hex",
+            ],
             "only file",
         ),
         (
-            &["--mint", "http://127.0.0.1:9", "--keyset", "00", "--raw"],
+            &[
+                "--mint",
+                "http://127.0.0.1:9",
+                "--keyset",
+                "009a1f293253e41e",
+                "--raw",
+            ],
             "--raw",
         ),
     ] {

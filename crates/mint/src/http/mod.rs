@@ -28,9 +28,8 @@ use bytes::Bytes;
 
 pub use self::error::CashuError;
 pub use self::serve::{BasePathError, serve, under};
-use crate::KeysetId;
 use crate::service::FilterService;
-use crate::source::Kind;
+use crate::{KeysetId, Kind};
 
 /// Everything: the filters, `/health`, and `/v1/keysets` if the service is to answer it. To be served
 /// by [`serve`], or mounted in a larger application with `nest` or `merge`.

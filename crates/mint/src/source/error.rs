@@ -5,8 +5,8 @@ use core::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::{Kind, MintType};
-use crate::KeysetId;
+use super::MintType;
+use crate::{KeysetId, Kind};
 
 /// Why a mint's store could not be read. Each message names the file, table, column or row to look at.
 #[derive(Debug)]

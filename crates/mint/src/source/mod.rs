@@ -16,7 +16,7 @@ pub use error::{RowFault, SourceError};
 pub use location::DatabaseLocation;
 pub use sqlite::SqliteSource;
 
-use crate::KeysetId;
+use crate::{KeysetId, Kind};
 
 /// A mint's records of its notes, to be read and never written.
 ///
@@ -32,8 +32,8 @@ use crate::KeysetId;
 ///
 /// ```
 /// use core::ops::ControlFlow;
-/// use nutfilter_mint::source::{ItemBatch, Keysets, Kind, KeysetInfo, MintSource, SourceError};
-/// use nutfilter_mint::KeysetId;
+/// use nutfilter_mint::source::{ItemBatch, Keysets, KeysetInfo, MintSource, SourceError};
+/// use nutfilter_mint::{KeysetId, Kind};
 ///
 /// /// A mint with one keyset and one spent note.
 /// struct OneNote(KeysetId);
@@ -96,35 +96,6 @@ pub trait MintSource: Send + Sync {
         kind: Kind,
         sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
     ) -> Result<u64, SourceError>;
-}
-
-/// The two sets of notes that a mint knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// Notes that were spent, by their `Y`.
-    Spent,
-    /// Notes that were signed, by their blinded message `B_`.
-    Issued,
-}
-
-impl Kind {
-    /// Both, in the order in which they are built and shown.
-    pub const ALL: [Kind; 2] = [Kind::Spent, Kind::Issued];
-
-    /// The word in the URL.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Kind::Spent => "spent",
-            Kind::Issued => "issued",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// The mints whose databases this crate can read by itself.

@@ -29,7 +29,7 @@ fn an_honest_mint_gives_every_spent_note_maybe_and_the_others_absent() {
 fn a_request_says_what_is_wanted_and_nothing_about_the_wallet() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let client = MintClient::new(&format!("{}/Bitcoin/", mint.url()), Policy::default());
-    let old_id = KeysetId::new("I2yN+iRYf/zT").expect("a keyset id");
+    let old_id = KeysetId::parse("I2yN+iRYf/zT").expect("a keyset id");
     client
         .expect("a good URL")
         .fetch(&old_id, Kind::Issued)

@@ -50,7 +50,7 @@ const ITEMS: u32 = 6_000;
 type Fetched = Result<RestoreFilter, FetchError>;
 
 fn keyset() -> KeysetId {
-    KeysetId::new("009a1f293253e41e").expect("a keyset id")
+    KeysetId::parse("009a1f293253e41e").expect("a keyset id")
 }
 
 fn now() -> u64 {

@@ -25,17 +25,14 @@ fn a_mint_that_does_not_speak_tls_is_not_asked_in_the_clear() {
 
 #[test]
 fn a_certificate_that_nobody_vouches_for_is_refused() {
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/self-signed");
-    let certificate = CertificateDer::from_pem_file(format!("{data}.crt")).expect("a certificate");
-    let key = PrivateKeyDer::from_pem_file(format!("{data}.key")).expect("a key");
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("protocol versions")
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_single_cert(vec![own.cert.der().clone()], key.into())
         .expect("a server configuration");
     let config = Arc::new(config);
     let body = json(honest(now()).to_json());

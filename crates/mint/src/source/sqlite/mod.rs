@@ -17,10 +17,9 @@ use rusqlite::types::ValueRef;
 use self::connect::{JournalMode, ReadOnly};
 use self::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemBatch, KeysetInfo, Keysets, Kind, MintSource, MintType, RowFault,
-    SourceError,
+    DatabaseLocation, ItemBatch, KeysetInfo, Keysets, MintSource, MintType, RowFault, SourceError,
 };
-use crate::KeysetId;
+use crate::{KeysetId, Kind};
 
 /// A mint's SQLite database, opened read-only for each reading of it.
 ///

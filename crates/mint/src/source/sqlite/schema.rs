@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::source::{Kind, MintType, SourceError};
+use crate::Kind;
+use crate::source::{MintType, SourceError};
 
 /// Everything that this crate knows of one mint's database.
 pub(super) struct Schema {

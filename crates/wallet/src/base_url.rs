@@ -1,117 +1,8 @@
-//! Where a mint's filters are: keyset ids, paths, and what counts as the same origin.
-
-use std::fmt;
-use std::str::FromStr;
+//! Where a mint is: its base URL, and what counts as the same origin.
 
 use ureq::http::Uri;
 
-use crate::error::{FetchError, KeysetIdError};
-
-/// Longest keyset id that is asked for. The longest that exist have 66 hex digits; the rest is room.
-const MAX_ID_BYTES: usize = 128;
-
-/// Which of a keyset's two filters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
-    /// Every spent note, by its `Y`.
-    Spent,
-    /// Every signed blinded message, by its `B_`.
-    Issued,
-}
-
-impl Kind {
-    /// The word in the path.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Spent => "spent",
-            Kind::Issued => "issued",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A keyset's id as the mint writes it: hex (16 or 66 digits), or the older base64 of 12 characters.
-///
-/// Holds 1 to 128 letters, digits, `+`, `/`, `-`, `_` and `=`, and nothing else: it becomes a path, and an
-/// id such as `..` must not.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct KeysetId(String);
-
-impl KeysetId {
-    /// Takes the id as the mint lists it, not percent-encoded.
-    ///
-    /// # Errors
-    ///
-    /// When the id is empty, too long, or holds a character that no keyset id has.
-    pub fn new(id: impl Into<String>) -> Result<Self, KeysetIdError> {
-        let id = id.into();
-        if id.is_empty() {
-            return Err(KeysetIdError::empty());
-        }
-        if id.len() > MAX_ID_BYTES {
-            return Err(KeysetIdError::too_long(id.len(), MAX_ID_BYTES));
-        }
-        match id.chars().position(|c| !is_id_character(c)) {
-            Some(at) => Err(KeysetIdError::character(at)),
-            None => Ok(Self(id)),
-        }
-    }
-
-    /// The id as it was given.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for KeysetId {
-    type Err = KeysetIdError;
-
-    fn from_str(id: &str) -> Result<Self, KeysetIdError> {
-        Self::new(id)
-    }
-}
-
-impl fmt::Display for KeysetId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-fn is_id_character(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_' | '=')
-}
-
-/// The path of a filter below the mint's base URL, percent-encoded, with a slash in front.
-///
-/// # Examples
-///
-/// ```
-/// # use nutfilter_wallet::{KeysetId, Kind, endpoint_path};
-/// let old = KeysetId::new("I2yN+iRYfkzT")?;
-/// assert_eq!(endpoint_path(&old, Kind::Spent), "/v1/filter/spent/I2yN%2BiRYfkzT");
-/// # Ok::<(), nutfilter_wallet::KeysetIdError>(())
-/// ```
-#[must_use]
-pub fn endpoint_path(keyset: &KeysetId, kind: Kind) -> String {
-    let mut path = format!("/v1/filter/{kind}/");
-    for c in keyset.0.chars() {
-        // The characters of an id that mean something in a path or that servers like to rewrite.
-        match c {
-            '+' => path.push_str("%2B"),
-            '/' => path.push_str("%2F"),
-            '=' => path.push_str("%3D"),
-            _ => path.push(c),
-        }
-    }
-    path
-}
+use crate::error::FetchError;
 
 /// A mint's base URL: absolute, http or https, without credentials, query or fragment.
 #[derive(Clone, Debug)]
@@ -226,14 +117,8 @@ mod tests {
             "https://mint.example/Bitcoin/",
         ] {
             let base = BaseUrl::parse(base).expect("a good base");
-            let id = KeysetId::new("009a1f293253e41e").expect("a good id");
-            let full = base
-                .join(&endpoint_path(&id, Kind::Issued))
-                .expect("a good URL");
-            assert_eq!(
-                full,
-                "https://mint.example/Bitcoin/v1/filter/issued/009a1f293253e41e"
-            );
+            let full = base.join("/v1/info").expect("a good URL");
+            assert_eq!(full, "https://mint.example/Bitcoin/v1/info");
         }
         let bare = BaseUrl::parse("http://[::1]:3338").expect("a good base");
         assert_eq!(
@@ -260,34 +145,6 @@ mod tests {
                 "{bad:?} was taken"
             );
         }
-    }
-
-    #[test]
-    fn old_base64_ids_are_percent_encoded() {
-        let id = KeysetId::new("a/b+c=d_e-f1").expect("a good id");
-        assert_eq!(
-            endpoint_path(&id, Kind::Spent),
-            "/v1/filter/spent/a%2Fb%2Bc%3Dd_e-f1"
-        );
-    }
-
-    #[test]
-    fn ids_that_would_not_stay_one_path_segment_are_refused() {
-        for bad in [
-            "",
-            ".",
-            "..",
-            "a b",
-            "a%2fb",
-            "a\0b",
-            "é",
-            "a?b",
-            "a#b",
-            &"0".repeat(129),
-        ] {
-            assert!(KeysetId::new(bad).is_err(), "{bad:?} was taken");
-        }
-        assert!(KeysetId::new("0".repeat(128)).is_ok());
     }
 
     #[test]

@@ -1,9 +1,65 @@
-//! Keyset ids: parsed once at the door, so that nothing further in ever sees a hostile one.
+//! Which filter of a mint: [`KeysetId`], [`Kind`], and the path of both.
+//!
+//! Ids are parsed once at the door, so that nothing further in ever sees a hostile one.
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use core::error::Error;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
+
+/// Which notes of a keyset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Notes that were spent, by their `Y`.
+    Spent,
+    /// Notes that were signed, by their blinded message `B_`.
+    Issued,
+}
+
+impl Kind {
+    /// Both, in the order in which they are built and shown.
+    pub const ALL: [Kind; 2] = [Kind::Spent, Kind::Issued];
+
+    /// The word in the URL.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Spent => "spent",
+            Kind::Issued => "issued",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The path of a filter below the mint's base URL, with a slash in front.
+///
+/// ```
+/// use nutfilter::{KeysetId, Kind, endpoint_path};
+///
+/// let old: KeysetId = "I2yN+iRYfk/T".parse()?;
+/// assert_eq!(endpoint_path(&old, Kind::Spent), "/v1/filter/spent/I2yN%2BiRYfk%2FT");
+/// # Ok::<(), nutfilter::KeysetIdError>(())
+/// ```
+#[must_use]
+pub fn endpoint_path(keyset: &KeysetId, kind: Kind) -> String {
+    let mut path = alloc::format!("/v1/filter/{kind}/");
+    for character in keyset.as_str().chars() {
+        // Those of an id's characters that mean something in a path, or that servers like to rewrite.
+        match character {
+            '+' => path.push_str("%2B"),
+            '/' => path.push_str("%2F"),
+            _ => path.push(character),
+        }
+    }
+    path
+}
 
 /// Version 1 (`00`): 7 bytes of a hash and the version byte, in hex.
 const V1_LENGTH: usize = 16;
@@ -20,14 +76,14 @@ const LEGACY_LENGTH: usize = 12;
 /// `+` or with the `_` and `-` that wallets write into URLs.
 ///
 /// ```
-/// use nutfilter_mint::KeysetId;
+/// use nutfilter::KeysetId;
 ///
 /// let stored: KeysetId = "I2yN+iRYf/zT".parse()?;
 /// let asked: KeysetId = "I2yN-iRYf_zT".parse()?;
 /// assert_eq!(stored, asked);
 /// assert_eq!(asked.as_str(), "I2yN-iRYf_zT");
 /// assert!("../../etc/passwd".parse::<KeysetId>().is_err());
-/// # Ok::<(), nutfilter_mint::KeysetIdError>(())
+/// # Ok::<(), nutfilter::KeysetIdError>(())
 /// ```
 #[derive(Clone)]
 pub struct KeysetId {
@@ -153,7 +209,9 @@ impl Error for KeysetIdError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashMap;
+    use alloc::collections::BTreeMap;
+    use alloc::format;
+    use alloc::string::ToString;
 
     const V1: &str = "009a1f293253e41e";
 
@@ -212,16 +270,21 @@ mod tests {
     #[test]
     fn spellings_of_one_keyset_are_equal_and_find_each_other() {
         let id = |text: &str| KeysetId::parse(text).unwrap();
-        let mut map = HashMap::new();
+        let mut map = BTreeMap::new();
         map.insert(id("ab+/cd+/ef+/"), 1);
         map.insert(id("00abcdefabcdef00"), 2);
         assert_eq!(map.get(&id("ab-_cd-_ef-_")), Some(&1));
         assert_eq!(map.get(&id("00ABCDEFabcdef00")), Some(&2));
         assert_eq!(map.get(&id("AB+/cd+/ef+/")), None);
         assert_ne!(id("00abcdefabcdef00"), id("00abcdefabcdef01"));
+    }
+
+    #[test]
+    fn what_means_something_in_a_path_is_percent_encoded() {
+        let id = KeysetId::parse("a/b+c3d_e-f1").unwrap();
         assert_eq!(
-            id("ab-_cd-_ef-_").cmp(&id("ab+/cd+/ef+/")),
-            core::cmp::Ordering::Equal
+            endpoint_path(&id, Kind::Issued),
+            "/v1/filter/issued/a%2Fb%2Bc3d_e-f1"
         );
     }
 }
