@@ -15,7 +15,7 @@ use core::error::Error;
 use core::fmt;
 
 use base64_simd::STANDARD;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use crate::error::{DecodeError, ParamsError};
 use crate::filter::Filter;
@@ -70,8 +70,12 @@ impl FilterResponse {
     ///
     /// One pass. Memory: the content, and its base64 text once more where that is written with escapes.
     pub fn from_json(json: &[u8]) -> Result<Self, ResponseError> {
-        let wire: Wire<'_> =
-            serde_json::from_slice(json).map_err(|error| ResponseError(Fault::Json(error)))?;
+        let bad_json = |error| ResponseError(Fault::Json(error));
+        if !json.trim_ascii_start().starts_with(b"{") {
+            // The parser would quote what is there instead, however long that is.
+            return Err(bad_json(de::Error::custom("no object")));
+        }
+        let wire: Wire<'_> = serde_json::from_slice(json).map_err(bad_json)?;
         let params = Params::new(u32::from(wire.p), wire.m)
             .map_err(|error| ResponseError(Fault::Params(error)))?;
         let text = wire.content.0.as_bytes();
@@ -227,24 +231,28 @@ impl<'de> Deserialize<'de> for Wire<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Wire<'de>, A::Error> {
-                let (mut n, mut p, mut m, mut content, mut timestamp) =
-                    (None, None, None, None, None);
+                let (mut n, mut p, mut m, mut timestamp) = (None, None, None, None);
+                let mut content = None;
                 while let Some(key) = map.next_key::<Text<'de>>()? {
                     match key.0.as_ref() {
-                        "n" => set(&mut n, "n", &mut map)?,
-                        "p" => set::<Option<u8>, _>(&mut p, "p", &mut map)?,
-                        "m" => set::<Option<u64>, _>(&mut m, "m", &mut map)?,
+                        "n" => set::<Integer, _>(&mut n, "n", &mut map)?,
+                        "p" => set::<Option<Integer>, _>(&mut p, "p", &mut map)?,
+                        "m" => set::<Option<Integer>, _>(&mut m, "m", &mut map)?,
                         "content" => set(&mut content, "content", &mut map)?,
-                        "timestamp" => set(&mut timestamp, "timestamp", &mut map)?,
+                        "timestamp" => set::<Integer, _>(&mut timestamp, "timestamp", &mut map)?,
                         _ => map.next_value::<Ignored>().map(|_| ())?,
                     }
                 }
+                let missing = de::Error::missing_field;
+                let p = p.flatten().map_or(u64::from(Params::CASHU.p()), |p| p.0);
                 Ok(Wire {
-                    n: n.ok_or_else(|| de::Error::missing_field("n"))?,
-                    p: p.flatten().unwrap_or(Params::CASHU.p() as u8),
-                    m: m.flatten().unwrap_or(Params::CASHU.m()),
-                    content: content.ok_or_else(|| de::Error::missing_field("content"))?,
-                    timestamp: timestamp.ok_or_else(|| de::Error::missing_field("timestamp"))?,
+                    n: n.ok_or_else(|| missing("n"))?.0,
+                    p: u8::try_from(p).map_err(|_| {
+                        de::Error::invalid_value(Unexpected::Unsigned(p), &"P, 0 to 255")
+                    })?,
+                    m: m.flatten().map_or(Params::CASHU.m(), |m| m.0),
+                    content: content.ok_or_else(|| missing("content"))?,
+                    timestamp: timestamp.ok_or_else(|| missing("timestamp"))?.0,
                 })
             }
         }
@@ -262,6 +270,36 @@ impl<'de> Deserialize<'de> for Wire<'de> {
         }
 
         deserializer.deserialize_map(Members)
+    }
+}
+
+/// A number without sign or fraction.
+///
+/// `u64` itself would answer a string with an error that quotes all of it, and a string can
+/// be as long as the response.
+struct Integer(u64);
+
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Unsigned;
+
+        impl Visitor<'_> for Unsigned {
+            type Value = Integer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an integer from 0 to 2^64 - 1")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Integer, E> {
+                Ok(Integer(number))
+            }
+
+            fn visit_str<E: de::Error>(self, _: &str) -> Result<Integer, E> {
+                Err(E::invalid_type(Unexpected::Other("a string"), &self))
+            }
+        }
+
+        deserializer.deserialize_any(Unsigned)
     }
 }
 

@@ -40,8 +40,21 @@ fn reading_takes_at_most_twice_the_input_and_64_kib() {
     let lists = format!(r#"{{"x": [{}1]}}"#, "[],".repeat(1 << 18));
     let huge_count = json.replace(r#""n":20000"#, r#""n":4294967295"#);
     let escaped = json.replace('/', r"\/");
-    for text in [&json, &nested, &lists, &huge_count, &escaped] {
-        bounded(&text[..60.min(text.len())], text.len(), || {
+    // Strings where none belong: an error that quotes them writes six characters for each.
+    let quoted = format!("\"{}\"", "\u{7f}".repeat(1 << 20));
+    let as_member = |name: &str| json.replacen('{', &format!("{{\"{name}\": {quoted}, "), 1);
+    let strings = [
+        quoted.clone(),
+        as_member("n"),
+        as_member("p"),
+        as_member("content"),
+        as_member("timestamp"),
+        as_member(&"\u{7f}".repeat(1 << 20)),
+    ];
+    let texts = [json.clone(), nested, lists, huge_count, escaped];
+    for text in texts.iter().chain(&strings) {
+        let what: String = text.chars().take(60).collect();
+        bounded(&what, text.len(), || {
             let _ = FilterResponse::from_json(text.as_bytes());
         });
     }
