@@ -25,6 +25,26 @@ pub use siphash::SipHash;
 ///
 /// Implement it for a hash of your own; only [`ItemHash::hash`] is needed. Filters made with different
 /// hashers (or with different keys) have nothing in common, which is why merging asks for equality.
+///
+/// ```
+/// use nutfilter::{ItemHash, Params, SortedHashes};
+///
+/// /// FNV-1a, 64 bits.
+/// #[derive(Clone, Debug, Default, PartialEq)]
+/// struct Fnv;
+///
+/// impl ItemHash for Fnv {
+///     fn hash(&self, item: &[u8]) -> u64 {
+///         item.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+///             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+///         })
+///     }
+/// }
+///
+/// let filter = SortedHashes::<Fnv>::from_items(["free", "taken"]).encode(Params::for_rate(1e-9)?)?;
+/// assert_eq!(filter.matches(&["taken", "new"]), [true, false]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     /// The 64-bit hash of one item, given as raw bytes.
     fn hash(&self, item: &[u8]) -> u64;
