@@ -135,6 +135,7 @@ mod block {
     use bitcoin::{Block, Script};
 
     use super::{BuildError, Filter, SipHash, build, serialize};
+    use crate::error::BuildFault;
 
     pub use bitcoin::bip158::{FilterHash, FilterHeader};
 
@@ -161,11 +162,23 @@ mod block {
     ///
     /// # Errors
     ///
-    /// As [`build`].
+    /// Where there is not one previous script for each input (but the coinbase's), since a script that is
+    /// missing would be denied; then as [`build`].
     pub fn block_filter<S: AsRef<Script>>(
         block: &Block,
         previous_scripts: &[S],
     ) -> Result<Filter<'static, SipHash>, BuildError> {
+        let spending = block
+            .txdata
+            .iter()
+            .filter(|transaction| !transaction.is_coinbase());
+        let spent = spending
+            .map(|transaction| transaction.input.len())
+            .sum::<usize>() as u64;
+        let given = previous_scripts.len() as u64;
+        if given != spent {
+            return Err(BuildError(BuildFault::PreviousScripts { given, spent }));
+        }
         let hasher = SipHash::from_block_hash(block.block_hash().as_ref());
         build(hasher, block_items(block, previous_scripts))
     }
@@ -187,6 +200,16 @@ mod block {
     mod tests {
         use super::*;
         use alloc::borrow::Cow;
+
+        #[test]
+        fn a_previous_script_for_each_input_is_asked_for() {
+            let genesis = bitcoin::blockdata::constants::genesis_block(bitcoin::Network::Regtest);
+            let script = bitcoin::ScriptBuf::new();
+            assert!(block_filter::<&Script>(&genesis, &[]).is_ok());
+            let error = block_filter(&genesis, &[script]).unwrap_err();
+            let expected = "the block spends 0 outputs, and 1 previous scripts were given";
+            assert_eq!(alloc::string::ToString::to_string(&error), expected);
+        }
 
         #[test]
         fn owned_and_borrowed_bytes_parse_alike() {

@@ -158,13 +158,34 @@ pub struct BuildError(pub(crate) BuildFault);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuildFault {
-    TooManyItems { n: u64 },
-    TooManyBits { n: u32, bits: u128 },
-    OutOfMemory { bytes: u64 },
+    TooManyItems {
+        n: u64,
+    },
+    TooManyBits {
+        n: u32,
+        bits: u128,
+    },
+    OutOfMemory {
+        bytes: u64,
+    },
     HasherDiffers,
-    RecordLength { len: u64, record_bytes: u64 },
-    Unsorted { item: u64 },
-    ValueOutOfRange { item: u64, value: u64, range: u64 },
+    RecordLength {
+        len: u64,
+        record_bytes: u64,
+    },
+    #[cfg(feature = "bitcoin")]
+    PreviousScripts {
+        given: u64,
+        spent: u64,
+    },
+    Unsorted {
+        item: u64,
+    },
+    ValueOutOfRange {
+        item: u64,
+        value: u64,
+        range: u64,
+    },
 }
 
 impl fmt::Display for BuildError {
@@ -189,6 +210,11 @@ impl fmt::Display for BuildError {
             BuildFault::RecordLength { len, record_bytes } => write!(
                 f,
                 "{len} bytes are not a whole number of records of {record_bytes} bytes"
+            ),
+            #[cfg(feature = "bitcoin")]
+            BuildFault::PreviousScripts { given, spent } => write!(
+                f,
+                "the block spends {spent} outputs, and {given} previous scripts were given"
             ),
             BuildFault::Unsorted { item } => {
                 write!(f, "value {item} is smaller than the one before it")

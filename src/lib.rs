@@ -75,7 +75,7 @@ mod matching;
 mod params;
 #[cfg(feature = "serde")]
 mod response;
-pub mod rice;
+mod rice;
 mod seek_index;
 mod sorted_hashes;
 

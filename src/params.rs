@@ -75,11 +75,20 @@ impl Params {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(fault);
         }
-        let m = libm::ceil(1.0 / rate);
-        if m > f64::from(u32::MAX) {
+        let estimate = libm::ceil(1.0 / rate);
+        if estimate > f64::from(u32::MAX) {
             return Err(fault);
         }
-        Self::with_best_p(m as u64)
+        // The division rounds, so the estimate can be off by one either way. What decides is the rate
+        // that a filter will have.
+        let keeps = |m: u64| m > 0 && 1.0 / m as f64 <= rate;
+        let mut m = estimate as u64;
+        if keeps(m - 1) {
+            m -= 1;
+        } else if !keeps(m) {
+            m += 1;
+        }
+        Self::with_best_p(m).map_err(|_| fault)
     }
 
     /// The P that codes gaps of mean M in the fewest bits.
@@ -152,10 +161,12 @@ impl Params {
         f64::from(self.p) + 1.0 + mean_quotient
     }
 
-    /// The mean size in bytes of a filter of `n` items with uniform hashes, rounded up.
+    /// The mean size in bytes of a filter of `n` items with uniform hashes, rounded up; at most
+    /// [`Params::max_bytes`], which the mean of many items exceeds for a few with a small P.
     #[must_use]
     pub fn expected_bytes(self, n: u32) -> u64 {
-        libm::ceil(f64::from(n) * self.bits_per_item() / 8.0) as u64
+        let mean = libm::ceil(f64::from(n) * self.bits_per_item() / 8.0) as u64;
+        mean.min(self.max_bytes(n))
     }
 
     /// The fewest bytes that a filter of `n` items can have: every quotient is 0.
@@ -273,6 +284,17 @@ mod tests {
             let params = Params::for_rate(rate).unwrap();
             assert!(params.false_positive_rate() <= rate, "{rate}");
         }
+        for m in (1..200_000_u32).chain(u32::MAX - 1000..=u32::MAX) {
+            let exact = 1.0 / f64::from(m);
+            let params = Params::for_rate(exact).unwrap();
+            assert_eq!(params.m(), u64::from(m));
+            if m < u32::MAX {
+                // A rate that is lower by as little as can be takes the next M.
+                let params = Params::for_rate(exact.next_down()).unwrap();
+                assert_eq!(params.m(), u64::from(m) + 1);
+            }
+        }
+        assert!(Params::for_rate((1.0 / f64::from(u32::MAX)).next_down()).is_err());
         for rate in [0.0, -1.0, 1.1, 1e-10, f64::NAN, f64::INFINITY] {
             assert!(Params::for_rate(rate).is_err(), "{rate}");
         }
@@ -286,6 +308,26 @@ mod tests {
         assert!((chance - plain).abs() < 1e-9, "{chance} {plain}");
         assert_eq!(params.false_positive_chance(0), 0.0);
         assert_eq!(Params::new(0, 1).unwrap().false_positive_chance(1), 1.0);
+    }
+
+    #[test]
+    fn an_expected_size_is_a_possible_one() {
+        for p in [0, 1, 6, 19, 32] {
+            for m in [1, 8, 1000, 784_931, u64::from(u32::MAX)] {
+                let params = Params::new(p, m).unwrap();
+                for n in [0, 1, 2, 3, 100, u32::MAX] {
+                    let bytes = params.expected_bytes(n);
+                    assert!(
+                        bytes <= params.max_bytes(n),
+                        "{params:?}, {n} items: {bytes}"
+                    );
+                    assert!(
+                        bytes >= params.min_bytes(n),
+                        "{params:?}, {n} items: {bytes}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -197,16 +197,7 @@ impl fmt::Display for ResponseError {
     }
 }
 
-impl Error for ResponseError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.0 {
-            Fault::Json(error) => Some(error),
-            Fault::Base64 { .. } => None,
-            Fault::Params(error) => Some(error),
-            Fault::Filter(error) => Some(error),
-        }
-    }
-}
+impl Error for ResponseError {}
 
 /// The object as it stands in the text.
 struct Wire<'a> {

@@ -20,7 +20,7 @@ use crate::bits::{BitReader, BitWriter, MAX_BITS};
 
 /// Why a code could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreadable {
+pub(crate) enum Unreadable {
     /// The bits end within the unary run.
     RunCut,
     /// The bits end within the remainder.
@@ -31,7 +31,7 @@ pub enum Unreadable {
 
 /// Writes `d` with `p` remainder bits (0 to 32).
 #[inline(always)]
-pub fn write(writer: &mut BitWriter, d: u64, p: u32) {
+pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
     debug_assert!(p <= 32);
     let (quotient, remainder) = (d >> p, d & ((1 << p) - 1));
     if quotient + u64::from(p) < u64::from(MAX_BITS) {
@@ -55,7 +55,11 @@ fn write_long(writer: &mut BitWriter, quotient: u64, remainder: u64, p: u32) {
 ///
 /// A quotient above the limit comes before the end of the bits, where a run shows both.
 #[inline]
-pub fn read(reader: &mut BitReader<'_>, p: u32, max_quotient: u64) -> Result<u64, Unreadable> {
+pub(crate) fn read(
+    reader: &mut BitReader<'_>,
+    p: u32,
+    max_quotient: u64,
+) -> Result<u64, Unreadable> {
     debug_assert!(p <= 32);
     reader.refill();
     let run = reader.read_unary_to_end();

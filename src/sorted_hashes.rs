@@ -145,7 +145,7 @@ impl<H: ItemHash> SortedHashes<H> {
     ///
     /// # Cost
     ///
-    /// One linear pass; two where P is far below what suits M.
+    /// One linear pass; two where M is more than (P + 1) / 4 times 2^P, as for every P below 4 or so.
     pub fn encode(&self, params: Params) -> Result<Filter<'static, H>, BuildError> {
         let encoded = encode::encode_hashes(&self.hashes, params)?;
         Ok(Filter::encoded(encoded, params, self.hasher.clone()))

@@ -72,6 +72,10 @@ impl BitWriter {
     }
 
     /// Writes `run` ones and a zero-bit.
+    ///
+    /// # Cost
+    ///
+    /// Memory and time in proportion to `run`: a bit each.
     pub fn write_unary(&mut self, mut run: u64) {
         while run >= u64::from(MAX_BITS) {
             self.append((1 << MAX_BITS) - 1, MAX_BITS);
