@@ -9,13 +9,15 @@
 //! string, as the schema of NUT-23 has it. Writing always gives all five members and a plain string.
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
 use base64_simd::STANDARD;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
+
+use serde_json::value::RawValue;
 
 use crate::error::{DecodeError, ParamsError};
 use crate::filter::Filter;
@@ -68,7 +70,8 @@ impl FilterResponse {
     ///
     /// # Cost
     ///
-    /// One pass. Memory: the content, and its base64 text once more where that is written with escapes.
+    /// One pass. Memory: the content, and its base64 text once where that is written with escapes; at most
+    /// twice the input in all, whatever it holds.
     pub fn from_json(json: &[u8]) -> Result<Self, ResponseError> {
         let bad_json = |error| ResponseError(Fault::Json(error));
         if !json.trim_ascii_start().starts_with(b"{") {
@@ -78,7 +81,8 @@ impl FilterResponse {
         let wire: Wire<'_> = serde_json::from_slice(json).map_err(bad_json)?;
         let params = Params::new(u32::from(wire.p), wire.m)
             .map_err(|error| ResponseError(Fault::Params(error)))?;
-        let text = wire.content.0.as_bytes();
+        let text = base64_text(wire.content).map_err(bad_json)?;
+        let text = text.as_ref();
         let bad_base64 = || ResponseError(Fault::Base64 { len: text.len() });
         let len = STANDARD.decoded_length(text).map_err(|_| bad_base64())?;
         let n = params
@@ -204,7 +208,8 @@ struct Wire<'a> {
     n: u64,
     p: u8,
     m: u64,
-    content: Content<'a>,
+    /// As it stands in the text, quotes and escapes included.
+    content: &'a RawValue,
     timestamp: u64,
 }
 
@@ -224,14 +229,16 @@ impl<'de> Deserialize<'de> for Wire<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Wire<'de>, A::Error> {
                 let (mut n, mut p, mut m, mut timestamp) = (None, None, None, None);
                 let mut content = None;
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    match key.0.as_ref() {
-                        "n" => set::<Integer, _>(&mut n, "n", &mut map)?,
-                        "p" => set::<Option<Integer>, _>(&mut p, "p", &mut map)?,
-                        "m" => set::<Option<Integer>, _>(&mut m, "m", &mut map)?,
-                        "content" => set(&mut content, "content", &mut map)?,
-                        "timestamp" => set::<Integer, _>(&mut timestamp, "timestamp", &mut map)?,
-                        _ => map.next_value::<Ignored>().map(|_| ())?,
+                while let Some(member) = map.next_key()? {
+                    match member {
+                        Member::N => set::<Integer, _>(&mut n, "n", &mut map)?,
+                        Member::P => set::<Option<Integer>, _>(&mut p, "p", &mut map)?,
+                        Member::M => set::<Option<Integer>, _>(&mut m, "m", &mut map)?,
+                        Member::Content => set(&mut content, "content", &mut map)?,
+                        Member::Timestamp => {
+                            set::<Integer, _>(&mut timestamp, "timestamp", &mut map)?;
+                        }
+                        Member::Unknown => map.next_value::<Ignored>().map(|_| ())?,
                     }
                 }
                 let missing = de::Error::missing_field;
@@ -294,68 +301,100 @@ impl<'de> Deserialize<'de> for Integer {
     }
 }
 
-/// A string, borrowed where it has no escapes.
-struct Text<'a>(Cow<'a, str>);
+/// The name of a member. Told by looking at it where it lies: a name can be as long as the response.
+enum Member {
+    N,
+    P,
+    M,
+    Content,
+    Timestamp,
+    Unknown,
+}
 
-impl<'de> Deserialize<'de> for Text<'de> {
+impl<'de> Deserialize<'de> for Member {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Str;
+        struct Name;
 
-        impl<'de> Visitor<'de> for Str {
-            type Value = Text<'de>;
+        impl Visitor<'_> for Name {
+            type Value = Member;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
+                f.write_str("the name of a member")
             }
 
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_string())))
+            fn visit_str<E>(self, name: &str) -> Result<Member, E> {
+                Ok(match name {
+                    "n" => Member::N,
+                    "p" => Member::P,
+                    "m" => Member::M,
+                    "content" => Member::Content,
+                    "timestamp" => Member::Timestamp,
+                    _ => Member::Unknown,
+                })
             }
         }
 
-        deserializer.deserialize_str(Str)
+        deserializer.deserialize_str(Name)
     }
 }
 
-/// The base64 text: a string, or a list of one.
-struct Content<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Content<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct StrOrList;
-
-        impl<'de> Visitor<'de> for StrOrList {
-            type Value = Content<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, or a list of one string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Content<'de>, E> {
-                Ok(Content(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Content<'de>, E> {
-                Ok(Content(Cow::Owned(text.to_string())))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
-                let text: Text<'de> = list
-                    .next_element()?
-                    .ok_or_else(|| de::Error::invalid_length(0, &self))?;
-                if list.next_element::<Ignored>()?.is_some() {
-                    return Err(de::Error::invalid_length(2, &self));
-                }
-                Ok(Content(text.0))
-            }
-        }
-
-        deserializer.deserialize_any(StrOrList)
+/// The base64 text of `content`, which is a string or a list of one; without its escapes.
+///
+/// Not by way of the parser's own strings: its buffer for a string with escapes grows to twice what it
+/// holds, and then the text would be copied out of it.
+fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, serde_json::Error> {
+    let mut raw = content.get();
+    if raw.starts_with('[') {
+        let [only]: [&RawValue; 1] = serde_json::from_str(raw)
+            .map_err(|_| de::Error::custom("content is a list, but not of one string"))?;
+        raw = only.get();
     }
+    let text = raw
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .ok_or_else(|| de::Error::custom("content is no string"))?;
+    Ok(if text.contains('\\') {
+        Cow::Owned(unescape(text.as_bytes()))
+    } else {
+        Cow::Borrowed(text.as_bytes())
+    })
+}
+
+/// The text with escaped characters of base64 put back. Any other escape stands for a character that
+/// base64 does not have, and becomes one.
+fn unescape(text: &[u8]) -> Vec<u8> {
+    const NOT_BASE64: u8 = b'\\';
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'\\' {
+            plain.push(byte);
+            continue;
+        }
+        // The parser has seen that escapes are whole: a letter, or u and four hex digits.
+        match rest.split_first() {
+            Some((b'/', after)) => {
+                plain.push(b'/');
+                rest = after;
+            }
+            Some((b'u', after)) => {
+                let (digits, after) = after.split_at(after.len().min(4));
+                let code = core::str::from_utf8(digits)
+                    .ok()
+                    .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                let character = code.and_then(|code| u8::try_from(code).ok());
+                plain.push(character.filter(u8::is_ascii).unwrap_or(NOT_BASE64));
+                rest = after;
+            }
+            Some((_, after)) => {
+                plain.push(NOT_BASE64);
+                rest = after;
+            }
+            None => plain.push(NOT_BASE64),
+        }
+    }
+    plain
 }
 
 /// Any value, checked like one that is used, and dropped: nothing is allocated, and the depth limit of

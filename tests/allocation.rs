@@ -52,7 +52,29 @@ fn reading_takes_at_most_twice_the_input_and_64_kib() {
         as_member(&"\u{7f}".repeat(1 << 20)),
     ];
     let texts = [json.clone(), nested, lists, huge_count, escaped];
-    for text in texts.iter().chain(&strings) {
+    // Escapes make a parser copy. Lengths just beyond a power of two are where its buffer is largest.
+    let sparse = |every: usize, len: usize| {
+        format!("{}{}", "A".repeat(every - 1), r"\/").repeat(len / every)
+    };
+    let mut long = Vec::new();
+    for len in [(1 << 20) + 64, 3_200_000] {
+        for every in [2, 1000, 100_000] {
+            let text = sparse(every, len);
+            long.push(format!(r#"{{"n":1,"content":"{text}","timestamp":1}}"#));
+            long.push(format!(r#"{{"n":8,"content":["{text}"],"timestamp":1}}"#));
+            long.push(format!(r#"{{"n":1,"{text}":1}}"#));
+            long.push(format!(r#"{{"n":1,"x":"{text}"}}"#));
+            long.push(format!(r#"{{"n":"{text}"}}"#));
+        }
+    }
+    // A content that fits its numbers, so that it is decoded.
+    let fitting = format!(
+        r#"{{"n":6291456,"p":0,"m":16,"content":"{}\/A==","timestamp":1}}"#,
+        "AAAA".repeat(1 << 19)
+    );
+    assert!(FilterResponse::from_json(fitting.as_bytes()).is_ok());
+    long.push(fitting);
+    for text in texts.iter().chain(&strings).chain(&long) {
         let what: String = text.chars().take(60).collect();
         bounded(&what, text.len(), || {
             let _ = FilterResponse::from_json(text.as_bytes());

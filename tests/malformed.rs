@@ -379,7 +379,13 @@ fn base64_is_standard_padded_and_clean() {
         r#""AB==""#,      // the same, one byte
         r#""=AAA""#,      // padding in front
         r#""AAÄ=""#,      // no ASCII
-        r#""====""#,      // padding alone
+        r#""AA\nA""#,     // an escape that is no character of base64
+        r#""AA\u00e4A""#,
+        r#""AA\u0041\u0000""#,
+        r#""AA\\A""#,
+        r#""AA\"A""#,
+        r#""\ud800AAA""#,
+        r#""====""#, // padding alone
     ] {
         let kind = response(&json(content)).unwrap_err();
         assert_eq!(kind, ResponseErrorKind::Base64, "{content}");
@@ -408,6 +414,15 @@ fn content_may_be_a_list_of_one_string() {
     let escaped = response(&json_with("content", r#""\/\/\/\/""#));
     let unescaped = response(&json_with("content", r#""////""#));
     assert_eq!(escaped.unwrap().content, unescaped.unwrap().content);
+    let by_number = response(&json_with("content", r#""\u002f\u0041\/\u002F""#)).unwrap();
+    assert_eq!(
+        by_number,
+        response(&json_with("content", r#""/A//""#)).unwrap()
+    );
+    for content in [r#""\q""#, r#""\u00""#, r#""\u00zz""#, r#""AAA\""#] {
+        let kind = response(&json_with("content", content)).unwrap_err();
+        assert_eq!(kind, ResponseErrorKind::Json, "{content}");
+    }
 }
 
 #[test]
