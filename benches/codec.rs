@@ -72,7 +72,7 @@ fn decode(criterion: &mut Criterion, size: &str, n: u64, fixture: &Fixture) {
     let (bytes, params) = (fixture.filter.bytes(), fixture.filter.params());
     let (p, m) = (params.p(), params.m());
     let values = reference::decode(bytes, n, p, m).expect("a valid filter");
-    assert!(fixture.filter.values().eq(values));
+    let sum = values.iter().copied().fold(0, u64::wrapping_add);
 
     let mut group = group(criterion, &format!("decode/plain/{size}"), n);
     if n <= 1_000_000 {
@@ -81,16 +81,17 @@ fn decode(criterion: &mut Criterion, size: &str, n: u64, fixture: &Fixture) {
         });
     }
     for level in Level::available() {
-        group.bench_function(format!("{level}-validate"), |bench| {
-            bench.iter(|| Filter::<Nut25>::parse(black_box(bytes), n, params).expect("valid"));
-        });
-        group.bench_function(format!("{level}-sum"), |bench| {
-            bench.iter(|| {
-                black_box(&fixture.filter)
-                    .values()
-                    .fold(0, u64::wrapping_add)
-            });
-        });
+        let validate = || {
+            let received = Filter::<Nut25>::admit(black_box(bytes), n, params);
+            received.and_then(|received| received.with_level(level).validate())
+        };
+        let filter = fixture.filter.clone().with_level(level);
+        let sum_up = || black_box(&filter).values().fold(0, u64::wrapping_add);
+        assert_eq!(validate().as_ref(), Ok(&fixture.filter));
+        assert!(filter.values().eq(values.iter().copied()), "{level}");
+        assert_eq!(sum_up(), sum, "{level}");
+        group.bench_function(format!("{level}-validate"), |bench| bench.iter(validate));
+        group.bench_function(format!("{level}-sum"), |bench| bench.iter(sum_up));
     }
 }
 
@@ -106,9 +107,13 @@ fn encode(criterion: &mut Criterion, size: &str, n: u64, fixture: &Fixture) {
             bench.iter(|| reference::encode_values(&values, 19));
         });
     }
-    group.bench_function("portable", |bench| {
-        bench.iter(|| fixture.set.encode(Params::default()));
-    });
+    for level in Level::available() {
+        let set = fixture.set.clone().with_level(level);
+        assert_eq!(set.encode(Params::default()).as_ref(), Ok(&fixture.filter));
+        group.bench_function(level.name(), |bench| {
+            bench.iter(|| set.encode(Params::default()));
+        });
+    }
 }
 
 fn sort(criterion: &mut Criterion, size: &str, n: u64, fixture: &Fixture) {
@@ -152,22 +157,22 @@ fn merge(criterion: &mut Criterion, size: &str, n: u64, fixture: &Fixture) {
         .collect();
     let mut all = [fixture.set.as_slice(), &new].concat();
     all.sort();
-    let merged = fixture
-        .set
-        .clone()
-        .merge(SortedHashes::from_hashes(new.clone()));
-    assert_eq!(merged.expect("one hasher").as_slice(), all);
+    let increment = |set: SortedHashes<Nut25>, new| {
+        let set = set
+            .merge(SortedHashes::from_hashes(new))
+            .expect("one hasher");
+        let filter = set.encode(Params::default());
+        (set, filter)
+    };
+    let (set, filter) = increment(fixture.set.clone(), new.clone());
+    assert_eq!(set.as_slice(), all);
+    let at_once = SortedHashes::<Nut25>::from_hashes(all).encode(Params::default());
+    assert_eq!(filter, at_once);
     let mut group = group(criterion, &format!("increment/10k-new/{size}"), n);
     group.bench_function("portable", |bench| {
         bench.iter_batched(
             || (fixture.set.clone(), new.clone()),
-            |(set, new)| {
-                let set = set
-                    .merge(SortedHashes::from_hashes(new))
-                    .expect("one hasher");
-                let filter = set.encode(Params::default());
-                (set, filter)
-            },
+            |(set, new)| increment(set, new),
             BatchSize::LargeInput,
         );
     });
@@ -179,29 +184,40 @@ fn matching(criterion: &mut Criterion, size: &str, fixture: &Fixture) {
     } = fixture;
     let index = SeekIndex::build(filter, Step::Items(128));
     let indexed = filter.with_index(&index).expect("its own index");
-    let expected = filter.matches(strangers);
-    assert_eq!(indexed.matches(strangers), expected);
+    let params = filter.params();
+    let expected = reference::matches(
+        filter.bytes(),
+        u64::from(filter.n()),
+        params.p(),
+        params.m(),
+        reference::Profile::Nut25,
+        strangers,
+    )
+    .expect("a valid filter");
+    let count = expected.iter().filter(|&&found| found).count();
     // One in 784,931 matches by chance; more than a few of a thousand would be a fault.
-    assert!(expected.iter().filter(|&&found| found).count() < 3);
+    assert!(count < 3);
 
+    let plain = || {
+        let n = u64::from(filter.n());
+        let received = Filter::<Nut25>::admit(black_box(filter.bytes()), n, params);
+        received.and_then(|received| received.matches(strangers))
+    };
+    let batched = || indexed.matches(strangers);
+    let one_by_one = || {
+        strangers
+            .iter()
+            .filter(|item| indexed.contains(item))
+            .count()
+    };
+    assert_eq!(plain().as_ref(), Ok(&expected));
+    assert_eq!(batched(), expected);
+    assert_eq!(one_by_one(), count);
     let mut group = group(criterion, &format!("match/{size}-items/1k-absent"), 1000);
-    group.bench_function("portable-plain", |bench| {
-        bench.iter(|| {
-            let n = u64::from(filter.n());
-            let received = Filter::<Nut25>::admit(black_box(filter.bytes()), n, filter.params());
-            received.and_then(|received| received.matches(strangers))
-        });
-    });
-    group.bench_function("portable-indexed", |bench| {
-        bench.iter(|| indexed.matches(strangers))
-    });
+    group.bench_function("portable-plain", |bench| bench.iter(plain));
+    group.bench_function("portable-indexed", |bench| bench.iter(batched));
     group.bench_function("portable-indexed-one-by-one", |bench| {
-        bench.iter(|| {
-            strangers
-                .iter()
-                .filter(|item| indexed.contains(item))
-                .count()
-        });
+        bench.iter(one_by_one)
     });
 }
 
@@ -239,27 +255,29 @@ fn hash(criterion: &mut Criterion) {
         profile: reference::Profile,
     ) {
         let width = NonZeroUsize::new(33).expect("not zero");
-        let mut values = Vec::with_capacity(items.len());
-        let mut run = |level| {
-            values.clear();
-            hasher.hash_records(level, black_box(items.as_flattened()), width, &mut values);
-            map_all_to_range(&mut values, range);
-            values.last().copied()
+        // Every row stores its values, and in the same place.
+        let run = |level, values: &mut [u64]| {
+            hasher.hash_records(level, black_box(items.as_flattened()), width, values);
+            map_all_to_range(level, values, range);
         };
-        let naive = || {
-            items
-                .iter()
-                .map(|item| reference::map(profile.hash(item), range))
+        let naive = |values: &mut [u64]| {
+            for (value, item) in values.iter_mut().zip(black_box(items)) {
+                *value = reference::map(profile.hash(item), range);
+            }
         };
+        let mut values = vec![0; items.len()];
+        let mut expected = values.clone();
+        naive(&mut expected);
         for level in Level::available() {
-            assert_eq!(run(level), naive().next_back());
+            run(level, &mut values);
+            assert_eq!(values, expected, "{level}");
         }
         let mut group = group(criterion, &format!("hash/{name}/100k"), items.len() as u64);
-        group.bench_function("naive", |bench| {
-            bench.iter(|| naive().fold(0, u64::wrapping_add))
-        });
+        group.bench_function("naive", |bench| bench.iter(|| naive(&mut values)));
         for level in Level::available() {
-            group.bench_function(level.name(), |bench| bench.iter(|| run(level)));
+            group.bench_function(level.name(), |bench| {
+                bench.iter(|| run(level, &mut values));
+            });
         }
     }
 }
@@ -272,8 +290,13 @@ fn murmur3_crate(criterion: &mut Criterion, size: &str, n: u64, items: &[[u8; 33
         u64::from(upper) << 32 | u64::from(seeded(upper))
     };
     assert!(items.iter().all(|item| hash(item) == Nut25.hash(item)));
+    let mut hashes = vec![0; items.len()];
     group(criterion, &format!("hash/nut25/{size}"), n).bench_function("murmur3-crate", |bench| {
-        bench.iter(|| items.iter().map(hash).fold(0, u64::wrapping_add));
+        bench.iter(|| {
+            for (place, item) in hashes.iter_mut().zip(black_box(items)) {
+                *place = hash(item);
+            }
+        });
     });
 }
 

@@ -10,11 +10,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
+use crate::arch::Level;
 use crate::decode::{BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, Unhashed, map_to_range};
-use crate::matching::{Targets, map_items, visit_matches};
+use crate::matching::{Target, map_items, sort_targets, visit_matches};
 use crate::params::Params;
 
 /// A validated filter over borrowed or owned bytes.
@@ -43,13 +44,26 @@ pub struct Filter<'a, H = Nut25> {
 ///
 /// Made by [`Filter::admit`]. Use it where the filter is asked one batch of questions and dropped: then
 /// validation and matching share one pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AdmittedFilter<'a, H = Nut25> {
     bytes: Cow<'a, [u8]>,
     n: u32,
     params: Params,
     hasher: H,
+    /// Changes no answer, and so is no part of equality.
+    level: Level,
 }
+
+impl<H: PartialEq> PartialEq for AdmittedFilter<'_, H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+            && self.n == other.n
+            && self.params == other.params
+            && self.hasher == other.hasher
+    }
+}
+
+impl<H: Eq> Eq for AdmittedFilter<'_, H> {}
 
 impl<'a, H: Default> Filter<'a, H> {
     /// The filter of `n` items in `bytes`, checked from the first bit to the last.
@@ -130,6 +144,7 @@ impl<'a, H> Filter<'a, H> {
             n,
             params,
             hasher,
+            level: Level::detect(),
         })
     }
 
@@ -140,8 +155,16 @@ impl<'a, H> Filter<'a, H> {
             n,
             params,
             hasher,
+            level: Level::detect(),
         };
         Self { admitted, end }
+    }
+
+    /// The same filter, asked at this level.
+    #[must_use]
+    pub fn with_level(mut self, level: Level) -> Self {
+        self.admitted.level = level;
+        self
     }
 
     /// N: the number of items, equal ones counted each.
@@ -183,18 +206,10 @@ impl<'a, H> Filter<'a, H> {
     /// The same filter with bytes of its own.
     #[must_use]
     pub fn into_owned(self) -> Filter<'static, H> {
-        let AdmittedFilter {
-            bytes,
-            n,
-            params,
-            hasher,
-        } = self.admitted;
         Filter {
             admitted: AdmittedFilter {
-                bytes: Cow::Owned(bytes.into_owned()),
-                n,
-                params,
-                hasher,
+                bytes: Cow::Owned(self.admitted.bytes.into_owned()),
+                ..self.admitted
             },
             end: self.end,
         }
@@ -209,6 +224,7 @@ impl<'a, H> Filter<'a, H> {
                 n: self.n(),
                 params: self.params(),
                 hasher,
+                level: self.level(),
             },
             end: self.end,
         }
@@ -232,7 +248,17 @@ impl<'a, H> Filter<'a, H> {
     /// Decodes up to the value; an index ([`Filter::with_index`]) makes it a fraction of a microsecond.
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
-        self.any_of(&Targets::new([value]))
+        self.any_of(&[(value, 0)])
+    }
+
+    /// Whether any of the mapped values is in the set.
+    ///
+    /// # Cost
+    ///
+    /// As [`Filter::matches_values`], but it ends with the first match.
+    #[must_use]
+    pub fn match_any_values(&self, values: &[u64]) -> bool {
+        self.any_of(&sort_targets(values))
     }
 
     /// For each mapped value whether it is in the set, in the order given.
@@ -243,7 +269,7 @@ impl<'a, H> Filter<'a, H> {
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
         let mut found = vec![false; values.len()];
-        let targets = Targets::new(values.iter().copied());
+        let targets = sort_targets(values);
         let scanned = visit_matches(&mut self.scanner(), &targets, |position| {
             found[position] = true;
             true
@@ -261,7 +287,11 @@ impl<'a, H> Filter<'a, H> {
         self.end
     }
 
-    fn any_of(&self, targets: &Targets) -> bool {
+    pub(crate) fn level(&self) -> Level {
+        self.admitted.level
+    }
+
+    fn any_of(&self, targets: &[Target]) -> bool {
         let mut any = false;
         let scanned = visit_matches(&mut self.scanner(), targets, |_| {
             any = true;
@@ -297,7 +327,7 @@ impl<H: ItemHash> Filter<'_, H> {
     /// As [`Filter::matches_values`].
     #[must_use]
     pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
-        self.matches_values(&map_items(self.hasher(), items, self.range()))
+        self.matches_values(&self.map(items))
     }
 
     /// Whether any of `items` may be in the set.
@@ -307,8 +337,12 @@ impl<H: ItemHash> Filter<'_, H> {
     /// As [`Filter::matches`], but it ends with the first match.
     #[must_use]
     pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
-        let values = map_items(self.hasher(), items, self.range());
-        self.any_of(&Targets::new(values))
+        self.match_any_values(&self.map(items))
+    }
+
+    /// The mapped values of `items`, in their order.
+    pub(crate) fn map<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<u64> {
+        map_items(self.level(), self.hasher(), items, self.range())
     }
 }
 
@@ -323,6 +357,19 @@ impl<'a, H> AdmittedFilter<'a, H> {
     #[must_use]
     pub fn params(&self) -> Params {
         self.params
+    }
+
+    /// The hasher that questions are asked with.
+    #[must_use]
+    pub fn hasher(&self) -> &H {
+        &self.hasher
+    }
+
+    /// The same filter, asked at this level.
+    #[must_use]
+    pub fn with_level(mut self, level: Level) -> Self {
+        self.level = level;
+        self
     }
 
     /// The bytes, not yet validated.
@@ -356,7 +403,7 @@ impl<'a, H> AdmittedFilter<'a, H> {
     /// As [`AdmittedFilter::validate`].
     pub fn matches_values(&self, values: &[u64]) -> Result<Vec<bool>, DecodeError> {
         let mut found = vec![false; values.len()];
-        let targets = Targets::new(values.iter().copied());
+        let targets = sort_targets(values);
         let mut scanner = self.scanner();
         visit_matches(&mut scanner, &targets, |position| {
             found[position] = true;
@@ -367,7 +414,7 @@ impl<'a, H> AdmittedFilter<'a, H> {
     }
 
     fn scanner(&self) -> Scanner<'_> {
-        Scanner::new(&self.bytes, self.n, self.params)
+        Scanner::new(self.level, &self.bytes, self.n, self.params)
     }
 }
 
@@ -379,7 +426,7 @@ impl<H: ItemHash> AdmittedFilter<'_, H> {
     /// As [`AdmittedFilter::validate`]: a filter that is wrong anywhere answers nothing.
     pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<bool>, DecodeError> {
         let range = self.params.range(self.n);
-        self.matches_values(&map_items(&self.hasher, items, range))
+        self.matches_values(&map_items(self.level, &self.hasher, items, range))
     }
 }
 

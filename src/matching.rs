@@ -1,5 +1,6 @@
 //! Many targets against one filter: both sides sorted, one pass over each.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::arch::Level;
@@ -9,48 +10,39 @@ use crate::hash::{ItemHash, map_all_to_range};
 
 /// The mapped values of `items`, in their order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
+    level: Level,
     hasher: &H,
     items: &[I],
     range: u64,
 ) -> Vec<u64> {
-    let mut values = Vec::with_capacity(items.len());
-    hasher.hash_items(Level::detect(), items, &mut values);
-    map_all_to_range(&mut values, range);
+    let mut values = vec![0; items.len()];
+    hasher.hash_items(level, items, &mut values);
+    map_all_to_range(level, &mut values, range);
     values
 }
 
-/// Mapped values to look for, sorted, each with its position in the caller's order.
-///
-/// Equal targets are all kept: every position gets its answer.
-#[derive(Clone, Debug)]
-pub(crate) struct Targets {
-    sorted: Vec<(u64, usize)>,
+/// A mapped value to look for, and its position in the caller's order.
+pub(crate) type Target = (u64, usize);
+
+/// `values` in the order of the filter. Equal ones are all kept: every position gets its answer.
+pub(crate) fn sort_targets(values: &[u64]) -> Vec<Target> {
+    let mut sorted: Vec<Target> = values.iter().copied().zip(0..).collect();
+    sorted.sort_unstable();
+    sorted
 }
 
-impl Targets {
-    pub(crate) fn new(values: impl IntoIterator<Item = u64>) -> Self {
-        let mut sorted: Vec<_> = values.into_iter().zip(0..).collect();
-        sorted.sort_unstable();
-        Self { sorted }
-    }
-
-    pub(crate) fn as_slice(&self) -> &[(u64, usize)] {
-        &self.sorted
-    }
-}
-
-/// Calls `visit` with the position of every target that is among the values, until it gives false or the
-/// targets are used up; then the rest of the filter is not decoded.
+/// Calls `visit` with the position of each of the sorted `targets` that is among the values, until it
+/// gives false or the targets are used up; then the rest of the filter is not decoded.
 ///
 /// # Errors
 ///
 /// Those of the scan.
 pub(crate) fn visit_matches(
     scanner: &mut Scanner<'_>,
-    targets: &Targets,
+    targets: &[Target],
     mut visit: impl FnMut(usize) -> bool,
 ) -> Result<(), DecodeError> {
-    let mut rest = targets.as_slice();
+    let mut rest = targets;
     let mut block = [0; BLOCK];
     while let Some(&(next_target, _)) = rest.first() {
         let filled = scanner.fill(&mut block)?;

@@ -74,29 +74,33 @@ pub(crate) fn read(
     Ok(quotient << p | remainder)
 }
 
-/// Two numbers at once, for the inner loop of a decoder: the codes must both lie within the bits of one
-/// refilled buffer. Gives the numbers and how many bits both take together; where that is more than are
-/// valid in `buffer`, the numbers mean nothing.
+/// One number, for the inner loop of a decoder, from the bits of a refilled buffer. Gives the number and how
+/// many bits its code takes; where that is more than are valid in `buffer`, the number means nothing.
 ///
 /// `buffer` is inverted, as [`BitReader`] keeps it. Five operations lead from one code to the next:
 /// count, shift by the count, shift by P + 1. Below that, with `t` the buffer after its run, the top
 /// P + 1 bits of `t` are a one (the inverted end of the run) and the inverted remainder, so that the
 /// remainder is `2^(P+1) - 1 - (t >> (63 - P))`: no mask, and no case for P = 0.
 #[inline(always)]
-pub(crate) fn read_pair(buffer: u64, p: u32) -> (u64, u64, u32) {
-    let ones = (2_u64 << p) - 1;
+pub(crate) fn read_one(buffer: u64, p: u32) -> (u64, u32) {
     // An empty buffer would count 64 zeros; 63 is as impossible (no code of 64 bits is accepted) and
     // spares the special case that a bit scan without a defined result at zero needs.
-    let first_run = (buffer | 1).leading_zeros();
-    let first = buffer << first_run;
-    let rest = first << (p + 1);
-    let second_run = (rest | 1).leading_zeros();
-    let second = rest << second_run;
-    (
-        (u64::from(first_run) << p) + ones - (first >> (63 - p)),
-        (u64::from(second_run) << p) + ones - (second >> (63 - p)),
-        first_run + second_run + 2 * (p + 1),
-    )
+    let run = (buffer | 1).leading_zeros();
+    let end_of_run = buffer << run;
+    let ones = (2_u64 << p) - 1;
+    let number = (u64::from(run) << p) + ones - (end_of_run >> (63 - p));
+    (number, run + p + 1)
+}
+
+/// Two numbers at once: the codes must both lie within the valid bits. Gives the numbers and how many bits
+/// both take together.
+#[inline(always)]
+pub(crate) fn read_pair(buffer: u64, p: u32) -> (u64, u64, u32) {
+    let (first, first_bits) = read_one(buffer, p);
+    // The shift as two, because a code that does not fit can be longer than the buffer.
+    let rest = (buffer << (first_bits - p - 1)) << (p + 1);
+    let (second, second_bits) = read_one(rest, p);
+    (first, second, first_bits + second_bits)
 }
 
 #[cfg(test)]
@@ -171,11 +175,37 @@ mod tests {
     }
 
     #[test]
+    fn a_single_code_equals_a_read_wherever_it_fits() {
+        let mut fitted = 0;
+        for p in 0..=32 {
+            for d in NUMBERS {
+                if (d >> p) + u64::from(p + 1) > 56 {
+                    continue;
+                }
+                let mut writer = BitWriter::new();
+                write(&mut writer, d, p);
+                let bits = writer.position() as u32;
+                writer.write_bits(0x00ff_ff00, 32);
+                let bytes = writer.into_bytes();
+                let mut reader = BitReader::new(&bytes);
+                reader.refill();
+                assert_eq!(read_one(reader.peek().0, p), (d, bits), "P = {p}");
+                fitted += 1;
+            }
+        }
+        assert!(fitted > 150, "{fitted} codes fitted");
+    }
+
+    #[test]
     fn a_pair_that_does_not_fit_says_so() {
         for p in 0..=32 {
             for buffer in [0, 1, 2, 1 << 20, 1 << (62 - p)] {
                 let (_, _, bits) = read_pair(buffer, p);
                 assert!(bits > 56, "P = {p}, buffer {buffer:#x}: {bits} bits");
+            }
+            for buffer in [0, 1] {
+                let (_, bits) = read_one(buffer, p);
+                assert!(bits > 63, "P = {p}, buffer {buffer:#x}: {bits} bits");
             }
         }
     }

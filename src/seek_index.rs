@@ -6,7 +6,9 @@
 //! the value (one multiplication, no search) and decodes a few items there. A. Langley's article on
 //! Golomb-coded sets has 32 such entries a filter; any number is possible here.
 //!
-//! Parts are equal in range, and uniform hashes make them nearly equal in items.
+//! Parts are equal in range, and uniform hashes make them nearly equal in items. Hashes that somebody ground
+//! to be equal, or close together, all fall in one part: then a look-up there decodes all of them, as one
+//! without an index would. Answers stay right.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,16 +17,17 @@ use crate::decode::Scanner;
 use crate::error::{DecodeError, SeekIndexError, SeekIndexFault};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, fingerprint, map_to_range};
-use crate::matching::{Targets, first_at_least, map_items, visit_matches};
+use crate::matching::{Target, first_at_least, sort_targets};
 use crate::params::Params;
 
-/// How many entries an index gets.
+/// How many entries an index gets: at most one an item, and one for each byte of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// One entry for so many items on average (0 counts as 1). A look-up decodes half of them on
-    /// average; an entry takes 16 bytes, so 128 items cost 1 bit an item.
+    /// average where hashes are uniform. At 16 bytes an entry, 128 items cost 1 bit an item.
     Items(u32),
-    /// So many entries in all (0 counts as 1), at most one an item.
+    /// So many entries in all (0 counts as 1).
     Entries(u32),
 }
 
@@ -85,7 +88,8 @@ impl SeekIndex {
     ///
     /// # Cost
     ///
-    /// One decoding pass, and 16 bytes an entry.
+    /// One decoding pass, and 16 bytes an entry; so at most 16 times the filter's bytes, if it is asked for
+    /// that many.
     #[must_use]
     pub fn build<H>(filter: &Filter<'_, H>, step: Step) -> Self {
         let n = filter.n();
@@ -93,6 +97,9 @@ impl SeekIndex {
             Step::Items(items) => n.div_ceil(items.max(1)),
             Step::Entries(entries) => entries.max(1).min(n),
         };
+        // A stranger's filter can hold eight items a byte, and N decides how much memory an index takes.
+        let bytes = u32::try_from(filter.bytes().len()).unwrap_or(u32::MAX);
+        let wanted = wanted.min(bytes);
         let mut entries = Vec::with_capacity(wanted as usize);
         let parts = Parts::new(wanted, filter.range());
         let mut scanner = filter.scanner();
@@ -349,58 +356,72 @@ impl<'f, H> IndexedFilter<'f, H> {
     ///
     /// # Cost
     ///
-    /// Decodes half of a step's items on average.
+    /// Decodes half of a step's items on average where hashes are uniform; all items of the value's part of
+    /// the range at worst.
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
-        let mut found = false;
-        self.visit(&Targets::new([value]), |_| {
-            found = true;
-            false
-        });
-        found
+        self.any_of(&[(value, 0)])
+            .unwrap_or_else(|_| self.filter.contains_value(value))
+    }
+
+    /// Whether any of the mapped values is in the set.
+    #[must_use]
+    pub fn match_any_values(&self, values: &[u64]) -> bool {
+        self.any_of(&sort_targets(values))
+            .unwrap_or_else(|_| self.filter.match_any_values(values))
     }
 
     /// For each mapped value whether it is in the set, in the order given.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
         let mut found = vec![false; values.len()];
-        self.visit(&Targets::new(values.iter().copied()), |position| {
+        let visited = self.visit_parts(&sort_targets(values), |position| {
             found[position] = true;
             true
         });
-        found
+        match visited {
+            Ok(()) => found,
+            Err(_) => self.filter.matches_values(values),
+        }
     }
 
-    fn visit(&self, targets: &Targets, mut visit: impl FnMut(usize) -> bool) {
-        if self.entries.is_empty() {
-            return;
-        }
-        if self.visit_parts(targets, &mut visit).is_err() {
-            // No index that was built here leads astray. One that was forged may: then the filter itself
-            // answers. Positions that were visited already are visited again, to the same effect.
-            let _ = visit_matches(&mut self.filter.scanner(), targets, visit);
-        }
+    fn any_of(&self, targets: &[Target]) -> Result<bool, DecodeError> {
+        let mut any = false;
+        self.visit_parts(targets, |_| {
+            any = true;
+            false
+        })?;
+        Ok(any)
     }
 
     /// Skips from part to part, and reads on where the next target's part is already reached.
+    ///
+    /// # Errors
+    ///
+    /// Only an index that was forged leads to where the filter cannot be decoded. Then the filter without
+    /// it has to answer.
     fn visit_parts(
         &self,
-        targets: &Targets,
-        visit: &mut impl FnMut(usize) -> bool,
+        targets: &[Target],
+        mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), DecodeError> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
         let (range, end) = (self.filter.range(), self.filter.end());
         let mut scanner = self.filter.scanner();
         let mut block = [0; STRIDE];
         let mut filled = 0;
-        for &(target, position) in targets.as_slice() {
+        for &(target, position) in targets {
             if target >= range {
                 break;
             }
             let entry = self.entries[self.parts.part_of(target)];
             if entry.position > scanner.position() {
+                let numbers = (range, self.filter.params());
                 let start = (entry.position, entry.base);
-                let (bytes, p) = (self.filter.bytes(), self.filter.params().p());
-                scanner = Scanner::resume(bytes, range, p, start, end);
+                let (level, bytes) = (self.filter.level(), self.filter.bytes());
+                scanner = Scanner::resume(level, bytes, numbers, start, end);
                 filled = 0;
             }
             while block[..filled].last().is_none_or(|&last| last < target) {
@@ -429,7 +450,13 @@ impl<H: ItemHash> IndexedFilter<'_, H> {
     /// For each item whether it may be in the set: one answer for each position.
     #[must_use]
     pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
-        self.matches_values(&map_items(self.filter.hasher(), items, self.filter.range()))
+        self.matches_values(&self.filter.map(items))
+    }
+
+    /// Whether any of `items` may be in the set.
+    #[must_use]
+    pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
+        self.match_any_values(&self.filter.map(items))
     }
 }
 
@@ -454,14 +481,19 @@ mod tests {
     #[test]
     fn the_number_of_entries_is_what_was_asked_for() {
         let filter = filter(1000);
+        let most = filter.bytes().len();
+        assert!(
+            most < 1000,
+            "fewer bytes than items, or the test shows less than it should"
+        );
         for (step, entries) in [
-            (Step::Items(0), 1000),
-            (Step::Items(1), 1000),
+            (Step::Items(0), most),
+            (Step::Items(1), most),
             (Step::Items(128), 8),
             (Step::Items(u32::MAX), 1),
             (Step::Entries(0), 1),
             (Step::Entries(32), 32),
-            (Step::Entries(u32::MAX), 1000),
+            (Step::Entries(u32::MAX), most),
         ] {
             assert_eq!(SeekIndex::build(&filter, step).len(), entries, "{step:?}");
         }

@@ -6,8 +6,8 @@
 
 /// An instruction set that this CPU was seen to have.
 ///
-/// Every batch function uses [`Level::detect`] unless told otherwise; tests force each of
-/// [`Level::available`] in turn.
+/// Sets and filters use [`Level::detect`] unless told otherwise (`with_level`); tests force each of
+/// [`Level::available`] in turn. The level never changes an answer.
 ///
 /// ```
 /// use nutfilter::Level;
@@ -19,7 +19,7 @@
 pub struct Level(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Kind {
+pub(crate) enum Kind {
     Portable,
 }
 
@@ -36,6 +36,11 @@ impl Level {
     /// All levels of this CPU, the plainest first.
     pub fn available() -> impl Iterator<Item = Self> {
         [Self::PORTABLE].into_iter()
+    }
+
+    /// What a batch function matches on to choose its kernel.
+    pub(crate) fn kind(self) -> Kind {
+        self.0
     }
 
     /// The level's name, as it stands in benchmark names and records.

@@ -1,6 +1,7 @@
 //! [`Scanner`]: serial decoding, with validation in the same pass.
 
-use crate::bits::BitReader;
+use crate::arch::{Kind, Level};
+use crate::bits::{BitReader, MAX_BITS};
 use crate::error::{DecodeError, DecodeFault};
 use crate::params::Params;
 use crate::rice::{self, Unreadable};
@@ -10,9 +11,12 @@ use crate::rice::{self, Unreadable};
 /// The values given so far are below F and do not decrease, whatever the bytes are.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner<'a> {
+    level: Level,
     reader: BitReader<'a>,
     bits: u64,
     p: u32,
+    /// Whether two codes usually fit a refilled buffer.
+    in_pairs: bool,
     n: u32,
     /// How many items were read.
     item: u32,
@@ -27,11 +31,13 @@ pub(crate) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     /// A scanner at the first item of a filter of `n` items.
-    pub(crate) fn new(bytes: &'a [u8], n: u32, params: Params) -> Self {
+    pub(crate) fn new(level: Level, bytes: &'a [u8], n: u32, params: Params) -> Self {
         Self {
+            level,
             reader: BitReader::new(bytes),
             bits: bytes.len() as u64 * 8,
             p: params.p(),
+            in_pairs: in_pairs(params),
             n,
             item: 0,
             value: 0,
@@ -46,17 +52,19 @@ impl<'a> Scanner<'a> {
     ///
     /// Which item comes next is not known there, so this scan ends by position and not by count.
     pub(crate) fn resume(
+        level: Level,
         bytes: &'a [u8],
-        range: u64,
-        p: u32,
+        (range, params): (u64, Params),
         (position, base): (u64, u64),
         end: u64,
     ) -> Self {
         let largest = range.saturating_sub(1);
         Self {
+            level,
             reader: BitReader::at(bytes, position),
             bits: bytes.len() as u64 * 8,
-            p,
+            p: params.p(),
+            in_pairs: in_pairs(params),
             n: u32::MAX,
             item: 0,
             value: base.min(largest),
@@ -114,7 +122,10 @@ impl<'a> Scanner<'a> {
         let count = out.len().min(self.remaining() as usize);
         let mut filled = 0;
         while filled < count {
-            filled += self.fill_by_pairs(&mut out[filled..count]);
+            filled += match self.level.kind() {
+                Kind::Portable if self.in_pairs => self.fill_by_pairs(&mut out[filled..count]),
+                Kind::Portable => self.fill_one_by_one(&mut out[filled..count]),
+            };
             if filled < count {
                 // One code that is long, near the end of the bytes, or bad: take it with care.
                 let Some(value) = self.next_value()? else {
@@ -129,8 +140,8 @@ impl<'a> Scanner<'a> {
 
     /// The inner loop: two codes a refill, as long as both are short and right.
     ///
-    /// It never reads a bit of the last byte (a word refill keeps back the last byte that it loads), so
-    /// it cannot take padding for items where the end is known by position.
+    /// Neither this nor the next one reads a bit of the last byte (a word refill keeps back the last byte
+    /// that it loads), where the items end; so they take no padding for items.
     #[inline]
     fn fill_by_pairs(&mut self, out: &mut [u64]) -> usize {
         let p = self.p;
@@ -155,6 +166,33 @@ impl<'a> Scanner<'a> {
             value = pair[0] + second;
             pair[1] = value;
             filled += 2;
+        }
+        self.reader = reader;
+        self.value = value;
+        self.item += filled as u32;
+        filled
+    }
+
+    /// The inner loop where two codes are too long for one refill.
+    #[inline]
+    fn fill_one_by_one(&mut self, out: &mut [u64]) -> usize {
+        let p = self.p;
+        let mut reader = self.reader.clone();
+        let mut value = self.value;
+        let mut filled = 0;
+        for place in out {
+            if !reader.refill_by_word() {
+                break;
+            }
+            let (buffer, available) = reader.peek();
+            let (delta, bits) = rice::read_one(buffer, p);
+            if bits > available || delta > self.largest - value {
+                break;
+            }
+            reader.consume(bits);
+            value += delta;
+            *place = value;
+            filled += 1;
         }
         self.reader = reader;
         self.value = value;
@@ -197,6 +235,12 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
+fn in_pairs(params: Params) -> bool {
+    let mean_quotient = params.m() >> params.p();
+    2 * (u64::from(params.p()) + 1 + mean_quotient) + 4 <= u64::from(MAX_BITS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,18 +250,18 @@ mod tests {
 
     /// A scanner at a code that comes after the largest value but one of the widest range there is.
     fn near_the_end_of_64_bits(quotient: u64, remainder: u64) -> Result<Vec<u64>, DecodeError> {
-        let range = Params::new(32, u64::from(u32::MAX))
-            .unwrap()
-            .range(u32::MAX);
+        let params = Params::new(32, u64::from(u32::MAX)).unwrap();
+        let range = params.range(u32::MAX);
         let mut writer = BitWriter::new();
         rice::write(&mut writer, quotient << 32 | remainder, 32);
-        rice::write(&mut writer, 0, 32);
+        // Four more items of the same value, so that the fast loop has enough to read.
+        for _ in 0..4 {
+            rice::write(&mut writer, 0, 32);
+        }
         let end = writer.position();
-        // More bytes, so that the fast loop runs too.
-        writer.write_bits(0, 56);
-        writer.write_bits(0, 56);
         let bytes = writer.into_bytes();
-        let mut scanner = Scanner::resume(&bytes, range, 32, (0, range - 2), end);
+        let level = Level::detect();
+        let mut scanner = Scanner::resume(level, &bytes, (range, params), (0, range - 2), end);
         let mut block = [0; 8];
         let filled = scanner.fill(&mut block)?;
         Ok(block[..filled].to_vec())
@@ -226,8 +270,8 @@ mod tests {
     #[test]
     fn sums_that_overflow_64_bits_are_out_of_range() {
         let range = u64::from(u32::MAX) * u64::from(u32::MAX);
-        assert_eq!(near_the_end_of_64_bits(0, 0).unwrap(), [range - 2; 2]);
-        assert_eq!(near_the_end_of_64_bits(0, 1).unwrap(), [range - 1; 2]);
+        assert_eq!(near_the_end_of_64_bits(0, 0).unwrap(), [range - 2; 5]);
+        assert_eq!(near_the_end_of_64_bits(0, 1).unwrap(), [range - 1; 5]);
         for (quotient, remainder) in [(0, 2), (0, (1 << 32) - 1), (1, 0), (2, 0), (22, 0), (40, 1)]
         {
             let error = near_the_end_of_64_bits(quotient, remainder).unwrap_err();
@@ -242,7 +286,7 @@ mod tests {
     #[test]
     fn an_error_is_given_again_at_every_later_call() {
         let params = Params::new(3, 20).unwrap();
-        let mut scanner = Scanner::new(&[0b0000_1111], 2, params);
+        let mut scanner = Scanner::new(Level::detect(), &[0b0000_1111], 2, params);
         let mut block = [0; 8];
         let error = scanner.fill(&mut block).unwrap_err();
         assert_eq!(scanner.fill(&mut block), Err(error));

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use crate::arch::{Kind, Level};
 use crate::bits::BitWriter;
 use crate::error::{BuildError, BuildFault};
 use crate::hash::map_to_range;
@@ -28,9 +29,15 @@ pub(crate) struct Encoded {
 /// # Errors
 ///
 /// More than 2^32 - 1 hashes, or no memory for the bytes.
-pub(crate) fn encode_hashes(hashes: &[u64], params: Params) -> Result<Encoded, BuildError> {
+pub(crate) fn encode_hashes(
+    level: Level,
+    hashes: &[u64],
+    params: Params,
+) -> Result<Encoded, BuildError> {
     let range = params.range(count(hashes)?);
-    encode(hashes, params, |hash| map_to_range(hash, range))
+    match level.kind() {
+        Kind::Portable => encode(hashes, params, |hash| map_to_range(hash, range)),
+    }
 }
 
 /// The filter of `values`, which are sorted and below F.
@@ -141,7 +148,7 @@ mod tests {
         let mut hashes = vec![u64::MAX; 1 << 20];
         hashes[0] = 0;
         // F = 2^20 * M, so the code takes about 2^52 bits.
-        let error = encode_hashes(&hashes, params).unwrap_err();
+        let error = encode_hashes(Level::detect(), &hashes, params).unwrap_err();
         assert!(matches!(error.0, BuildFault::OutOfMemory { .. }), "{error}");
     }
 }

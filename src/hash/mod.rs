@@ -13,11 +13,10 @@
 mod murmur3;
 mod siphash;
 
-use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::num::NonZeroUsize;
 
-use crate::arch::Level;
+use crate::arch::{Kind, Level};
 
 pub use siphash::SipHash;
 
@@ -49,29 +48,40 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     /// The 64-bit hash of one item, given as raw bytes.
     fn hash(&self, item: &[u8]) -> u64;
 
-    /// Appends the hash of each item to `out`, in order.
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut Vec<u64>) {
-        let _ = level;
-        out.extend(items.iter().map(|item| self.hash(item.as_ref())));
+    /// The hash of each item, in order, into the places of `out`; where there are more of the one than of
+    /// the other, the rest is left alone.
+    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
+        match level.kind() {
+            Kind::Portable => {
+                for (hash, item) in out.iter_mut().zip(items) {
+                    *hash = self.hash(item.as_ref());
+                }
+            }
+        }
     }
 
-    /// Appends the hash of each record of `record_bytes` bytes to `out`, in order; the records lie one
-    /// after another, and bytes that do not fill a last record are left alone.
+    /// The hash of each record of `record_bytes` bytes, in order, into the places of `out`; the records lie
+    /// one after another, and what does not fill a record, or has no place, is left alone.
     fn hash_records(
         &self,
         level: Level,
         records: &[u8],
         record_bytes: NonZeroUsize,
-        out: &mut Vec<u64>,
+        out: &mut [u64],
     ) {
-        let _ = level;
-        if record_bytes.get() == POINT_BYTES {
-            // The length is then known within the loop, and not looked at for each record.
-            let (points, _) = records.as_chunks::<POINT_BYTES>();
-            out.extend(points.iter().map(|point| self.hash(point)));
-        } else {
-            let records = records.chunks_exact(record_bytes.get());
-            out.extend(records.map(|record| self.hash(record)));
+        match level.kind() {
+            Kind::Portable if record_bytes.get() == POINT_BYTES => {
+                // The length is then known within the loop, and not looked at for each record.
+                let (points, _) = records.as_chunks::<POINT_BYTES>();
+                for (hash, point) in out.iter_mut().zip(points) {
+                    *hash = self.hash(point);
+                }
+            }
+            Kind::Portable => {
+                for (hash, record) in out.iter_mut().zip(records.chunks_exact(record_bytes.get())) {
+                    *hash = self.hash(record);
+                }
+            }
         }
     }
 }
@@ -139,9 +149,13 @@ pub const fn map_to_range(hash: u64, f: u64) -> u64 {
 }
 
 /// [`map_to_range`] for each of `hashes`, in place.
-pub fn map_all_to_range(hashes: &mut [u64], f: u64) {
-    for hash in hashes {
-        *hash = map_to_range(*hash, f);
+pub fn map_all_to_range(level: Level, hashes: &mut [u64], f: u64) {
+    match level.kind() {
+        Kind::Portable => {
+            for hash in hashes {
+                *hash = map_to_range(*hash, f);
+            }
+        }
     }
 }
 
@@ -154,6 +168,7 @@ pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use alloc::vec;
+    use alloc::vec::Vec;
 
     #[test]
     fn batches_equal_single_hashes_at_every_level_and_length() {
@@ -176,11 +191,19 @@ mod tests {
             items: &[&[u8]],
         ) {
             let single: Vec<u64> = items.iter().map(|item| hasher.hash(item)).collect();
-            let (mut by_item, mut by_record) = (vec![7], vec![7]);
+            let (mut by_item, mut by_record) = (vec![7; single.len()], vec![7; single.len() + 1]);
             hasher.hash_items(level, items, &mut by_item);
             hasher.hash_records(level, records, width, &mut by_record);
-            assert_eq!(by_item[1..], single, "{hasher:?}, {level}, {width} bytes");
-            assert_eq!(by_record[1..], single, "{hasher:?}, {level}, {width} bytes");
+            assert_eq!(by_item, single, "{hasher:?}, {level}, {width} bytes");
+            assert_eq!(by_record.pop(), Some(7), "written beyond the last record");
+            assert_eq!(by_record, single, "{hasher:?}, {level}, {width} bytes");
+            let (few, rest) = by_item.split_at_mut(single.len() / 2);
+            rest.fill(7);
+            hasher.hash_records(level, records, width, few);
+            assert!(
+                rest.iter().all(|&hash| hash == 7),
+                "written beyond the places"
+            );
         }
     }
 
@@ -189,7 +212,15 @@ mod tests {
         let edges = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
         for f in [1, 2, 784_931, (1 << 52) - 1, u64::MAX] {
             let mut values = edges;
-            map_all_to_range(&mut values, f);
+            for level in Level::available() {
+                values = edges;
+                map_all_to_range(level, &mut values, f);
+                assert_eq!(
+                    values,
+                    edges.map(|hash| map_to_range(hash, f)),
+                    "F = {f}, {level}"
+                );
+            }
             assert!(values.is_sorted() && values[5] < f, "F = {f}");
         }
         assert_eq!(map_to_range(u64::MAX, u64::MAX), u64::MAX - 1);

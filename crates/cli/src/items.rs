@@ -179,8 +179,7 @@ impl HashSink {
     /// Many items of one length, one after another.
     pub(crate) fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) {
         self.flush();
-        self.hasher
-            .hash_records(self.level, records, record_bytes, &mut self.hashes);
+        self.hash_records(records, record_bytes);
     }
 
     pub(crate) fn finish(mut self) -> SortedHashes<AnyHash> {
@@ -190,10 +189,19 @@ impl HashSink {
 
     fn flush(&mut self) {
         if let Some(item_bytes) = NonZeroUsize::new(self.item_bytes) {
-            self.hasher
-                .hash_records(self.level, &self.batch, item_bytes, &mut self.hashes);
+            let batch = std::mem::take(&mut self.batch);
+            self.hash_records(&batch, item_bytes);
+            self.batch = batch;
         }
         self.batch.clear();
+    }
+
+    fn hash_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) {
+        let hashed = self.hashes.len();
+        self.hashes.resize(hashed + records.len() / record_bytes, 0);
+        let places = &mut self.hashes[hashed..];
+        self.hasher
+            .hash_records(self.level, records, record_bytes, places);
     }
 }
 

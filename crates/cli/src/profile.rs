@@ -72,7 +72,7 @@ impl ItemHash for AnyHash {
         each!(self, hasher => hasher.hash(item))
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut Vec<u64>) {
+    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
         each!(self, hasher => hasher.hash_items(level, items, out));
     }
 
@@ -81,7 +81,7 @@ impl ItemHash for AnyHash {
         level: Level,
         records: &[u8],
         record_bytes: NonZeroUsize,
-        out: &mut Vec<u64>,
+        out: &mut [u64],
     ) {
         each!(self, hasher => hasher.hash_records(level, records, record_bytes, out));
     }

@@ -69,6 +69,8 @@ impl Case {
             let index = SeekIndex::build(&filter, step);
             let indexed = filter.with_index(&index).expect("built for this filter");
             assert_eq!(indexed.matches(&targets), expected, "{step:?}: {self:?}");
+            let any = expected.contains(&true);
+            assert_eq!(indexed.match_any(&targets), any, "{step:?}: {self:?}");
             for (target, &answer) in targets.iter().zip(&expected) {
                 assert_eq!(indexed.contains(target), answer, "{step:?}: {self:?}");
             }

@@ -275,8 +275,12 @@ fn twice_if_passing<T>(
 }
 
 fn hash_batch(level: Level, batch: &ItemBatch, hashes: &mut Vec<u64>) {
+    let hashed = hashes.len();
     match batch.records() {
-        Some((records, length)) => Nut25.hash_records(level, records, length, hashes),
+        Some((records, length)) => {
+            hashes.resize(hashed + batch.len(), 0);
+            Nut25.hash_records(level, records, length, &mut hashes[hashed..]);
+        }
         None => hashes.extend(batch.items().map(|item| Nut25.hash(item))),
     }
 }
