@@ -39,6 +39,10 @@ impl fmt::Display for ParamsError {
 impl Error for ParamsError {}
 
 /// Bytes that are not the filter they are said to be.
+///
+/// The message names items by their place in the filter, which is the order of their values, and bits by
+/// their place in the bytes. Both count from 0: "item 0" is the smallest value, and a filter of N items
+/// ends with item N - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError(pub(crate) DecodeFault);
 

@@ -7,20 +7,27 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use nutfilter::{Filter, FilterResponse, KeysetId, Kind, Params, SipHash, SortedHashes, bip158};
-use nutfilter_mint::source::{DatabaseLocation, MintSource, MintType, SqliteSource};
+use nutfilter_mint::source::{
+    DatabaseLocation, MintSource, MintType, SourceError, SqliteSource, twice_if_passing,
+};
 use serde_json::json;
 
 use crate::error::CliError;
 use crate::filter_file;
 use crate::globals::Globals;
 use crate::items::{HashSink, Input};
+use crate::log;
 use crate::names;
 use crate::output;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "nutfilter build [OPTIONS] <ITEMS>\n       \
+                      nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>"
+)]
 pub(crate) struct BuildArgs {
     /// File of items, or `-` for standard input: one hex item a line. Blank lines do not count.
     #[arg(
@@ -34,11 +41,11 @@ pub(crate) struct BuildArgs {
 
     /// Remainder bits. On its own it leaves M as it is; `nutfilter plan` says which P suits an M
     /// [default: 19].
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = names::whole::<u32>)]
     p: Option<u32>,
 
     /// Inverse false-positive rate. On its own it leaves P as it is [default: 784931].
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     m: Option<u64>,
 
     /// What to write.
@@ -50,11 +57,13 @@ pub(crate) struct BuildArgs {
     output: Option<PathBuf>,
 
     /// ITEMS are binary records of LEN bytes each instead of hex lines.
-    #[arg(long, value_name = "LEN", requires = "items")]
+    #[arg(long, value_name = "LEN", requires = "items", allow_negative_numbers = true, value_parser = names::whole::<NonZeroUsize>)]
     record_bytes: Option<NonZeroUsize>,
 
-    /// The response's time in Unix seconds, for output that can be reproduced [default: now].
-    #[arg(long, value_name = "SECONDS")]
+    /// The response's time in Unix seconds, not later than the moment at which the dump began: a note
+    /// spent after that is missing, and the filter would call it unspent [default: when this command
+    /// started, which is too late for items dumped earlier].
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     timestamp: Option<u64>,
 
     /// Read the items from a mint's database instead: a SQLite file, or the directory it is in.
@@ -66,7 +75,12 @@ pub(crate) struct BuildArgs {
     mint_type: Option<MintType>,
 
     /// Keyset to read from the database.
-    #[arg(long, value_name = "ID", requires = "mint_database")]
+    #[arg(
+        long,
+        value_name = "ID",
+        requires = "mint_database",
+        allow_hyphen_values = true
+    )]
     keyset: Option<String>,
 
     /// Which notes of the keyset.
@@ -81,9 +95,13 @@ pub(crate) struct BuildArgs {
 const EXAMPLES: &str = "\
 Repeated items are kept and counted, as mints do; bip158 alone drops them.
 
+A filter answers as of its time. With --mint-database that is before the reading begins; for items that were
+dumped earlier give --timestamp, as in the second example: never later than the dump began.
+
 Examples:
   nutfilter build spent.hex --output spent.json
-  sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - > spent.json
+  began=$(date +%s)
+  sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
   nutfilter build --mint-database mint.sqlite3 --keyset 009a1f293253e41e --kind spent -o spent.json
   nutfilter build points.bin --record-bytes 33 --format raw -o points.gcs
   nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter";
@@ -101,7 +119,8 @@ struct Built {
     response: FilterResponse,
     /// As the profile serialises it.
     raw: Vec<u8>,
-    /// Items whose hash another item has as well.
+    /// Items whose hash another item has as well; with bip158, items that were dropped because the same one
+    /// is there already.
     repeated: u64,
 }
 
@@ -137,16 +156,19 @@ fn build_nut(
     timestamp: u64,
     globals: &Globals,
 ) -> Result<Built, CliError> {
-    let mut sink = HashSink::new(args.profile.hasher()?);
-    match args.record_bytes {
+    let hasher = args.profile.hasher()?;
+    let empty = || HashSink::new(hasher.clone());
+    let sink = match args.record_bytes {
         Some(width) => {
+            let mut sink = empty();
             let input = input(args)?;
             input.records(width, globals, &mut |records| {
                 sink.push_records(records, width)
             })?;
+            sink
         }
-        None => each_item(args, globals, &mut |item| sink.push(item))?,
-    }
+        None => gather(args, globals, empty, HashSink::push)?,
+    };
     let progress = Progress::spinner(globals, "sorting and coding");
     let hashes: SortedHashes<AnyHash> = sink.finish();
     let filter = hashes.encode(params)?;
@@ -174,18 +196,24 @@ fn build_bip158(
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),
     };
     // Whole items have to be kept, as it is them, and not hashes, of which repetitions are dropped.
-    let mut items: Vec<Vec<u8>> = Vec::new();
-    match args.record_bytes {
-        Some(width) => input(args)?.records(width, globals, &mut |records| {
-            items.extend(records.chunks_exact(width.get()).map(<[u8]>::to_vec));
+    let items: Vec<Vec<u8>> = match args.record_bytes {
+        Some(width) => {
+            let mut items = Vec::new();
+            input(args)?.records(width, globals, &mut |records| {
+                items.extend(records.chunks_exact(width.get()).map(<[u8]>::to_vec));
+            })?;
+            items
+        }
+        None => gather(args, globals, Vec::new, |items, item| {
+            items.push(item.to_vec());
         })?,
-        None => each_item(args, globals, &mut |item| items.push(item.to_vec()))?,
-    }
+    };
+    let given = items.len() as u64;
     let filter: Filter<'_, SipHash> = bip158::build_with(key, items, params)?;
     Ok(Built {
         response: FilterResponse::new(&filter, timestamp),
         raw: bip158::serialize(&filter),
-        repeated: 0,
+        repeated: given - u64::from(filter.n()),
     })
 }
 
@@ -197,54 +225,62 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
     Input::open(path)
 }
 
-/// One item at a time, from hex lines or from a database.
-fn each_item(
+/// All items, from hex lines or from a database, pushed into what is `empty` one at a time.
+fn gather<T>(
     args: &BuildArgs,
     globals: &Globals,
-    sink: &mut dyn FnMut(&[u8]),
-) -> Result<(), CliError> {
-    match (&args.mint_database, &args.keyset, args.kind) {
-        (Some(database), Some(keyset), Some(kind)) => {
-            let mint_type = args.mint_type;
-            read_database(database, mint_type, keyset, kind, globals, sink)
-        }
-        _ => input(args)?.hex_lines(globals, sink),
-    }
+    empty: impl Fn() -> T,
+    push: impl Fn(&mut T, &[u8]),
+) -> Result<T, CliError> {
+    let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
+    else {
+        let mut gathered = empty();
+        input(args)?.hex_lines(globals, &mut |item| push(&mut gathered, item))?;
+        return Ok(gathered);
+    };
+    let (source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
+    Ok(twice_if_passing(|| {
+        let progress = Progress::items(globals, format!("reading {}", source.mint()));
+        let mut gathered = empty();
+        source.stream(&keyset, kind, &mut |batch| {
+            batch.items().for_each(|item| push(&mut gathered, item));
+            progress.advance(batch.len() as u64);
+            ControlFlow::Continue(())
+        })?;
+        Ok::<_, SourceError>(gathered)
+    })?)
 }
 
-fn read_database(
+/// The database, and the keyset in the database's own spelling: SQL compares texts.
+fn open_database(
     database: &str,
     mint_type: Option<MintType>,
     keyset: &str,
-    kind: Kind,
     globals: &Globals,
-    sink: &mut dyn FnMut(&[u8]),
-) -> Result<(), CliError> {
+) -> Result<(SqliteSource, KeysetId), CliError> {
     let asked: KeysetId = keyset
         .parse()
         .map_err(|error| CliError::at("--keyset", error))?;
+    log::start_command(globals);
     let source = SqliteSource::open(&DatabaseLocation::parse(database)?, mint_type)?;
     // A keyset without notes has an empty filter; one that the mint does not have has none.
-    let keysets = source.keysets()?.keysets;
-    let Some(keyset) = keysets.iter().find(|keyset| keyset.id == asked) else {
-        let known: Vec<&str> = keysets.iter().map(|keyset| keyset.id.as_str()).collect();
-        return Err(CliError::failed(format_args!(
-            "the database has no keyset {asked}; it has {}",
-            if known.is_empty() {
-                "none at all".to_owned()
-            } else {
-                known.join(", ")
-            }
-        )));
-    };
-    let progress = Progress::items(globals, format!("reading {}", source.mint()));
-    // The database's own spelling of the id: SQL compares texts.
-    source.stream(&keyset.id, kind, &mut |batch| {
-        batch.items().for_each(&mut *sink);
-        progress.advance(batch.len() as u64);
-        ControlFlow::Continue(())
-    })?;
-    Ok(())
+    let listed = twice_if_passing(|| source.keysets())?;
+    listed.warn_of_unservable();
+    let keysets = listed.keysets;
+    match keysets.iter().find(|keyset| keyset.id == asked) {
+        Some(keyset) => Ok((source, keyset.id.clone())),
+        None => {
+            let known: Vec<&str> = keysets.iter().map(|keyset| keyset.id.as_str()).collect();
+            Err(CliError::failed(format_args!(
+                "the database has no keyset {asked}; it has {}",
+                if known.is_empty() {
+                    "none at all".to_owned()
+                } else {
+                    known.join(", ")
+                }
+            )))
+        }
+    }
 }
 
 fn summarise(
@@ -275,6 +311,9 @@ fn summarise(
     }
     let repeated = match built.repeated {
         0 => String::new(),
+        dropped if args.profile.profile == Profile::Bip158 => {
+            format!(", {dropped} repeated ones dropped")
+        }
         repeated => format!(", {repeated} of them repeated"),
     };
     globals.note(format_args!(

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::filter_file::{self, RawArgs};
 use crate::globals::Globals;
+use crate::inspect::utc;
 use crate::items::{Input, ItemList, is_stdin};
 use crate::names;
 use crate::output;
@@ -70,7 +71,7 @@ struct MintArgs {
     url: Option<String>,
 
     /// Keyset to ask for.
-    #[arg(long, value_name = "ID", requires = "mint")]
+    #[arg(long, value_name = "ID", requires = "mint", allow_hyphen_values = true)]
     keyset: Option<String>,
 
     /// Which notes of the keyset [default: spent].
@@ -78,30 +79,30 @@ struct MintArgs {
     kind: Option<Kind>,
 
     /// Least M that is accepted [default: 784931].
-    #[arg(long, value_name = "M", requires = "mint")]
+    #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     min_m: Option<u64>,
 
     /// Largest response that is accepted, in bytes [default: 67108864].
-    #[arg(long, value_name = "BYTES", requires = "mint")]
+    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     max_bytes: Option<u64>,
 
     /// Seconds for the whole fetch [default: 30].
-    #[arg(long, value_name = "SECONDS", requires = "mint", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
     timeout: Option<Duration>,
 
     /// Refuse a filter older than this, in Unix seconds: the time of the newest one seen before.
-    #[arg(long, value_name = "SECONDS", requires = "mint")]
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     last_seen: Option<u64>,
 
     /// How many of the items are believed to be in the set. Far more matches than that are an error.
-    #[arg(long, value_name = "COUNT", requires = "mint")]
+    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     expected: Option<u64>,
 }
 
 const EXAMPLES: &str = "\
 Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in order. `maybe` is to be confirmed with the
 mint; `absent` is certain, as of the filter's time and as far as its maker is honest. With --count:
-`maybe<TAB>number` and `absent<TAB>number`. Exit code: 0 some item matched, 1 none did, 2 error.
+`maybe<TAB>number` and `absent<TAB>number`. The filter's size and time go to stderr. Exit code: 0 some item matched, 1 none did, 2 error.
 
 Examples:
   nutfilter check spent.json mine.hex
@@ -131,6 +132,9 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
             ));
         }
     };
+    if !args.json {
+        say_as_of(&checked, globals);
+    }
     let matched = checked.maybe.contains(&true);
     match print(args, &checked, &items) {
         // The answer is known, whether or not somebody reads all of it.
@@ -235,6 +239,20 @@ fn policy(mint: &MintArgs) -> Policy {
         max_bytes: mint.max_bytes.unwrap_or(usual.max_bytes),
         deadline: mint.timeout.unwrap_or(usual.deadline),
         ..usual
+    }
+}
+
+/// `absent` is worth nothing without the time it speaks of.
+fn say_as_of(checked: &Checked, globals: &Globals) {
+    let n = checked.n;
+    match checked.as_of {
+        Some(seconds) => globals.note(format_args!(
+            "filter of {n} items, as of {seconds} ({})",
+            utc(seconds)
+        )),
+        None => globals.note(format_args!(
+            "filter of {n} items, which does not say as of when"
+        )),
     }
 }
 

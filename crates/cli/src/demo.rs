@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
-use nutfilter_mint::sample::Sample;
+use nutfilter_mint::sample::{Sample, SampleError};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
     FilterReport, FilterService, Kind, Publisher, RefreshReport, ServiceOptions, http,
@@ -17,7 +17,8 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use crate::error::CliError;
-use crate::globals::Globals;
+use crate::globals::{self, Globals};
+use crate::log;
 use crate::output;
 use crate::progress::Progress;
 use crate::serve;
@@ -34,7 +35,12 @@ const RESTORED: u64 = 5_000;
 /// The name that the Cashu Development Kit gives to its database.
 const DATABASE: &str = "cdk-mintd.sqlite";
 
+const NOTES: &str = "\
+The sample database of the default size takes about 550 MB in the temporary directory (TMPDIR), or in that
+of --keep; other sizes take in proportion.";
+
 #[derive(Debug, Args)]
+#[command(after_help = NOTES)]
 pub(crate) struct DemoArgs {
     /// Notes of each kind, spent and issued, in the sample mint.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS,
@@ -52,7 +58,12 @@ pub(crate) struct DemoArgs {
 
 /// Where the sample database is.
 enum Place {
-    Kept(PathBuf),
+    Kept {
+        directory: PathBuf,
+        /// In the directory, and so on the same disk: what is written there appears in the directory
+        /// once it is whole.
+        draft: TempDir,
+    },
     /// Removed when this is dropped.
     Temporary(TempDir),
 }
@@ -60,24 +71,40 @@ enum Place {
 impl Place {
     fn new(keep: Option<&Path>) -> Result<Self, CliError> {
         let Some(path) = keep else {
-            let directory = tempfile::Builder::new()
-                .prefix("nutfilter-demo-")
-                .tempdir()?;
-            return Ok(Place::Temporary(directory));
+            return Ok(Place::Temporary(temporary().tempdir()?));
         };
-        std::fs::create_dir_all(path).map_err(|error| CliError::at(path.display(), error))?;
-        Ok(Place::Kept(path.to_owned()))
+        let at_path = |error| CliError::at(path.display(), error);
+        std::fs::create_dir_all(path).map_err(at_path)?;
+        Ok(Place::Kept {
+            directory: path.to_owned(),
+            draft: temporary().tempdir_in(path).map_err(at_path)?,
+        })
     }
 
-    fn path(&self) -> &Path {
+    /// Where the database is to be in the end.
+    fn database(&self) -> PathBuf {
         match self {
-            Place::Kept(path) => path,
-            Place::Temporary(directory) => directory.path(),
+            Place::Kept { directory, .. } => directory.join(DATABASE),
+            Place::Temporary(directory) => directory.path().join(DATABASE),
+        }
+    }
+
+    /// Where it is written.
+    fn draft(&self) -> PathBuf {
+        match self {
+            Place::Kept { draft, .. } | Place::Temporary(draft) => draft.path().join(DATABASE),
         }
     }
 }
 
+fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("nutfilter-demo-");
+    builder
+}
+
 pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
+    log::start_demo(globals);
     let runtime = serve::runtime(globals)?;
     let result = runtime.block_on(demonstrate(&args, *globals));
     // After a ctrl-c the rehearsal may still be at work: it is not waited for.
@@ -87,8 +114,9 @@ pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
 
 async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> {
     // From here on a ctrl-c comes to us, and what is made from here on is removed.
-    let interrupted = serve::stop_signal()?;
-    let end = serve::stop_signal()?;
+    let interrupted = serve::stop_signal(1)?;
+    let end = serve::stop_signal(1)?;
+    let at_once = serve::stop_signal(2)?;
     let place = Place::new(args.keep.as_deref())?;
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
     let base = serve::base_url(listener.local_addr()?, "");
@@ -97,7 +125,8 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
 
     let rehearsal = Rehearsal {
         sample: Sample::new(args.items, args.items),
-        database: place.path().join(DATABASE),
+        draft: place.draft(),
+        database: place.database(),
         service: service.clone(),
         base: base.clone(),
         globals,
@@ -113,14 +142,19 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
     if let Some(snapshot) = service.snapshot() {
         let lines = serve::curl_lines(&base, &snapshot, true);
-        globals.note(format_args!("\nserving on until ctrl-c; try\n{lines}"));
+        // Who said --quiet and not --once wants to know all the same where it is served.
+        globals::say(format_args!("\nserving on until ctrl-c; try\n{lines}"));
     }
-    Ok(server.await.map_err(CliError::failed)??)
+    tokio::select! {
+        served = server => Ok(served.map_err(CliError::failed)??),
+        () = at_once => Err(serve::stopped_at_once()),
+    }
 }
 
 /// One run from an empty disk to answers in a wallet. It blocks throughout.
 struct Rehearsal {
     sample: Sample,
+    draft: PathBuf,
     database: PathBuf,
     service: FilterService,
     base: String,
@@ -165,6 +199,11 @@ impl Rehearsal {
     }
 
     fn write_sample(&self) -> Result<(), CliError> {
+        // Before it takes its time.
+        if self.database.try_exists().unwrap_or(true) {
+            let path = self.database.clone();
+            return Err(CliError::failed(SampleError::Exists { path }));
+        }
         let progress = Progress::items(&self.globals, "writing the sample mint");
         let mut told = 0;
         let mut advance = |written: u64| {
@@ -172,8 +211,10 @@ impl Rehearsal {
             told = written;
         };
         self.sample
-            .write(&self.database, &mut |progress| advance(progress.written))
-            .map_err(CliError::failed)
+            .write(&self.draft, &mut |progress| advance(progress.written))
+            .map_err(CliError::failed)?;
+        std::fs::rename(&self.draft, &self.database)
+            .map_err(|error| CliError::at(self.database.display(), error))
     }
 
     fn publish(&self) -> Result<RefreshReport, CliError> {
@@ -187,7 +228,8 @@ impl Rehearsal {
                 if told.0 != at.kind {
                     told = (at.kind, 0);
                 }
-                progress.advance(at.items - told.1);
+                // A filter that is read a second time begins at nothing again.
+                progress.advance(at.items.saturating_sub(told.1));
                 told.1 = at.items;
             })
             .map_err(CliError::failed)?;

@@ -8,6 +8,7 @@ use nutfilter::{Filter, FilterResponse, Params, SipHash, bip158};
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::items::Input;
+use crate::names;
 use crate::profile::{AnyHash, Profile};
 
 /// The flags that say what raw bytes mean.
@@ -18,15 +19,15 @@ pub(crate) struct RawArgs {
     pub(crate) raw: bool,
 
     /// Number of items in a raw filter.
-    #[arg(long, value_name = "N", requires = "raw")]
+    #[arg(long, value_name = "N", requires = "raw", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     n: Option<u64>,
 
     /// Remainder bits of a raw filter [default: 19].
-    #[arg(long, value_name = "P", requires = "raw")]
+    #[arg(long, value_name = "P", requires = "raw", allow_negative_numbers = true, value_parser = names::whole::<u32>)]
     p: Option<u32>,
 
     /// Inverse false-positive rate of a raw filter [default: 784931].
-    #[arg(long, value_name = "M", requires = "raw")]
+    #[arg(long, value_name = "M", requires = "raw", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     m: Option<u64>,
 }
 

@@ -227,7 +227,7 @@ fn parse_item(text: &str) -> Result<Member, String> {
 }
 
 /// `2026-08-01 12:00:00 UTC`, in the Gregorian calendar.
-fn utc(unix_seconds: u64) -> String {
+pub(crate) fn utc(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
     // Days from 1 March of the year 0: the leap day is then the last day of its year, and months repeat
     // a pattern of 153 days in five. 719,468 days lie between that and 1970.

@@ -13,6 +13,7 @@ mod globals;
 mod hex;
 mod inspect;
 mod items;
+mod log;
 mod names;
 mod output;
 mod plan;

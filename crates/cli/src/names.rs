@@ -1,4 +1,6 @@
-//! Words of the command line that stand for values of the libraries.
+//! Words and numbers of the command line.
+
+use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use nutfilter::Kind;
@@ -27,13 +29,50 @@ pub(crate) fn mint_type() -> impl TypedValueParser<Value = MintType> {
     }))
 }
 
+/// A whole number, with a better word than "invalid digit" for one that is out of range.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            "is not a whole number"
+        } else if digits.bytes().all(|byte| byte == b'0') {
+            "must not be zero"
+        } else if text.starts_with('-') {
+            "is below zero"
+        } else {
+            "is too large"
+        }
+    })
+}
+
 fn words<T: Copy + Send + Sync + 'static, const N: usize>(
     words: [(&'static str, &'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(words.map(|(word, help, _)| PossibleValue::new(word).help(help))).map(
         move |given| {
-            let found = words.into_iter().find(|(word, ..)| *word == given);
+            let found = words
+                .into_iter()
+                .find(|(word, ..)| word.eq_ignore_ascii_case(&given));
             found.expect("only these words are let in").2
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_do_not_fit_are_told_from_what_is_no_number() {
+        assert_eq!(whole::<u64>("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(whole::<u64>("18446744073709551616"), Err("is too large"));
+        assert_eq!(whole::<u32>("4294967296"), Err("is too large"));
+        assert_eq!(whole::<u32>("-1"), Err("is below zero"));
+        assert_eq!(whole::<NonZeroUsize>("0"), Err("must not be zero"));
+        for text in ["", "-", "1.5", "1e6", "0x10", " 1"] {
+            assert_eq!(whole::<u64>(text), Err("is not a whole number"), "{text:?}");
+        }
+    }
 }

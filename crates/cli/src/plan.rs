@@ -7,25 +7,26 @@ use nutfilter::Params;
 use serde_json::json;
 
 use crate::error::CliError;
+use crate::names;
 use crate::output;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
     /// Number of items in the set.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = names::whole::<u32>)]
     items: u32,
 
     /// Wished false-positive rate, as 0.000001, 1e-6 or 1/784931.
-    #[arg(long, value_name = "R", value_parser = parse_rate, conflicts_with = "m")]
+    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = parse_rate, conflicts_with = "m")]
     rate: Option<f64>,
 
     /// Wished M: one look-up in M matches by chance [default: 784931].
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
     m: Option<u64>,
 
     /// Number of look-ups for which to give the chance of at least one false positive.
-    #[arg(long, value_name = "X", default_value_t = 1000)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = names::whole::<u64>, default_value_t = 1000)]
     lookups: u64,
 
     /// Print a JSON object.

@@ -1,7 +1,6 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP.
 
 use std::future::Future;
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,10 +11,11 @@ use nutfilter_mint::{
 };
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::error::CliError;
 use crate::globals::Globals;
+use crate::log;
 use crate::names;
 
 /// Loopback, until somebody decides otherwise: a proxy is meant to stand in front.
@@ -40,13 +40,14 @@ pub(crate) struct ServeArgs {
     #[arg(
         long,
         value_name = "PATH|URL",
-        env = "MINT_DATABASE",
+        env = unless_empty("MINT_DATABASE"),
         hide_env_values = true
     )]
     mint_database: String,
 
     /// Whose database it is [default: recognised by its tables].
-    #[arg(long, value_name = "TYPE", env = "MINT_TYPE", value_parser = names::mint_type())]
+    #[arg(long, value_name = "TYPE", env = unless_empty("MINT_TYPE"), ignore_case = true,
+          value_parser = names::mint_type())]
     mint_type: Option<MintType>,
 
     /// Where to listen, instead of --host and --port. Port 0 takes any that is free.
@@ -54,15 +55,15 @@ pub(crate) struct ServeArgs {
     listen: Option<String>,
 
     /// Address to listen at.
-    #[arg(long, env = "SERVER_HOST", default_value = DEFAULT_HOST)]
+    #[arg(long, env = unless_empty("SERVER_HOST"), default_value = DEFAULT_HOST)]
     host: String,
 
     /// Port to listen at.
-    #[arg(long, env = "SERVER_PORT", default_value_t = DEFAULT_PORT)]
+    #[arg(long, env = unless_empty("SERVER_PORT"), default_value_t = DEFAULT_PORT)]
     port: u16,
 
     /// The mint's own URL. With it, /v1/keysets is left to the mint.
-    #[arg(long, value_name = "URL", env = "MINT_API")]
+    #[arg(long, value_name = "URL", env = unless_empty("MINT_API"))]
     mint_api: Option<String>,
 
     /// Seconds from one reading of the database to the next.
@@ -74,9 +75,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH", default_value = "/")]
     base_path: String,
 
-    /// What to log: error, warn, info, debug or trace.
-    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", default_value = "info")]
-    log_level: String,
+    /// The least that is worth a line in the log. With --quiet it is `error`.
+    #[arg(long, value_name = "LEVEL", env = unless_empty("LOG_LEVEL"), default_value = "info",
+          ignore_case = true, value_parser = log::level())]
+    log_level: LevelFilter,
 }
 
 const EXAMPLES: &str = "\
@@ -86,7 +88,7 @@ Examples:
   MINT_DATABASE=mint.sqlite3 SERVER_PORT=8080 LOG_LEVEL=debug nutfilter serve";
 
 pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
-    start_log(&args.log_level, globals)?;
+    log::start_service(args.log_level, globals);
     let options = ServiceOptions::default().serve_keysets(!has_api(&args)?);
     let service = FilterService::new(options);
     let router = http::under(&args.base_path, http::router(service.clone()))
@@ -96,7 +98,8 @@ pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
     let mint = source.mint_type();
 
     let runtime = runtime(globals)?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
+        let (stop, at_once) = (stop_signal(1)?, stop_signal(2)?);
         let listener = listen(&args).await?;
         let base = base_url(listener.local_addr()?, &args.base_path);
         globals.note(format_args!(
@@ -105,20 +108,44 @@ pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
         let publisher = Publisher::new(source, service.clone());
         let refresher = Refresher::start(publisher, Duration::from_secs(args.refresh))?;
         let announcement = tokio::spawn(announce(service, base, *globals));
-        let served = http::serve(listener, router, stop_signal()?).await;
-        announcement.abort();
-        if !refresher.stop(REFRESHER_PATIENCE) {
-            tracing::warn!("a query is still being answered, and ends with the process");
+        let orderly = async {
+            let served = http::serve(listener, router, stop).await;
+            announcement.abort();
+            let ending = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE));
+            if !ending.await.map_err(CliError::failed)? {
+                tracing::warn!("a query is still being answered, and ends with the process");
+            }
+            globals.note("stopped");
+            Ok(served?)
+        };
+        tokio::select! {
+            result = orderly => result,
+            () = at_once => Err(stopped_at_once()),
         }
-        globals.note("stopped");
-        Ok(served?)
-    })
+    });
+    // What is not over by now ends with the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// For who asked to stop, and then did not want to wait for it.
+pub(crate) fn stopped_at_once() -> CliError {
+    CliError::failed("stopped at the second signal, without waiting for requests under way")
+}
+
+/// The name of a variable of the environment, unless it is empty: compose files write `NAME=` for what
+/// nobody has set.
+fn unless_empty(name: &'static str) -> Option<&'static str> {
+    match std::env::var_os(name) {
+        Some(value) if value.is_empty() => None,
+        _ => Some(name),
+    }
 }
 
 /// Whether the mint answers for itself, at a URL that is one.
 fn has_api(args: &ServeArgs) -> Result<bool, CliError> {
     match args.mint_api.as_deref() {
-        None | Some("") => Ok(false),
+        None => Ok(false),
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => Ok(true),
         Some(url) => Err(CliError::usage(format!(
             "--mint-api {url}: a URL begins with http:// or https://"
@@ -157,10 +184,9 @@ pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot, with_keysets: bool) ->
     if with_keysets {
         paths.push("v1/keysets".to_owned());
     }
-    // One keyset shows how it goes; the active one is the likeliest to be asked for.
-    let mut keysets = snapshot.keysets();
-    let first = keysets.next();
-    if let Some(keyset) = keysets.find(|keyset| keyset.info.active).or(first) {
+    // One keyset shows how it goes; an active one is the likeliest to be asked for.
+    let active = snapshot.keysets().find(|keyset| keyset.info.active);
+    if let Some(keyset) = active.or_else(|| snapshot.keysets().next()) {
         // A legacy id goes into a URL with its `/` and `+` replaced.
         let id = keyset.info.id.as_str().replace('/', "_").replace('+', "-");
         paths.extend(Kind::ALL.map(|kind| format!("v1/filter/{kind}/{id}")));
@@ -188,41 +214,72 @@ pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
     Ok(builder.enable_all().build()?)
 }
 
-/// Ready at ctrl-c, and at the SIGTERM of a service manager. Both are caught from now on, whether or
-/// not the future is waited for.
+/// Ready at the `nth` ctrl-c or SIGTERM, the signal of service managers. Both are caught from now on,
+/// whether or not the future is waited for.
 #[cfg(unix)]
-pub(crate) fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
+pub(crate) fn stop_signal(nth: u32) -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+        for _ in 0..nth {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
         }
     })
 }
 
-/// Ready at ctrl-c.
+/// Ready at the `nth` ctrl-c.
 #[cfg(not(unix))]
-pub(crate) fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
+pub(crate) fn stop_signal(nth: u32) -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
     Ok(async {
-        // An error means that there is no such signal here, and nothing to wait for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
+        for _ in 0..nth {
+            // An error means that there is no such signal here, and nothing to wait for.
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
     })
 }
 
-/// Logs go to stderr, like everything that is no result.
-fn start_log(level: &str, globals: &Globals) -> Result<(), CliError> {
-    let level = if globals.quiet { "error" } else { level };
-    let filter = EnvFilter::try_new(level)
-        .map_err(|error| CliError::usage(format!("--log-level {level}: {error}")))?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use nutfilter_mint::source::KeysetInfo;
+    use nutfilter_mint::{KeysetEntry, KeysetId};
+
+    use super::*;
+
+    /// The lines for a mint with three keysets, some of them active.
+    fn lines(active: [bool; 3]) -> String {
+        let ids = ["001111111111111a", "002222222222222b", "003333333333333c"];
+        let entry = |(id, active)| KeysetEntry {
+            info: KeysetInfo {
+                id: KeysetId::parse(id).unwrap(),
+                unit: None,
+                active,
+                input_fee_ppk: 0,
+            },
+            spent: None,
+            issued: None,
+        };
+        let entries = ids.into_iter().zip(active).map(entry).collect();
+        curl_lines("http://mint", &Snapshot::new(entries, 0), true)
+    }
+
+    #[test]
+    fn an_active_keyset_is_shown_wherever_it_is_and_the_first_one_if_there_is_none() {
+        for (active, id) in [
+            ([true, false, false], "001111111111111a"),
+            ([true, true, true], "001111111111111a"),
+            ([false, true, false], "002222222222222b"),
+            ([false, false, true], "003333333333333c"),
+            ([false, false, false], "001111111111111a"),
+        ] {
+            let lines = lines(active);
+            assert!(lines.contains(&format!("/v1/filter/spent/{id}")), "{lines}");
+            assert_eq!(lines.lines().count(), 4, "{lines}");
+        }
+    }
 }

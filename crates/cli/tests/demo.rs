@@ -72,6 +72,8 @@ fn the_sample_is_kept_where_it_is_wanted_and_never_overwritten() {
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("not overwritten"));
     assert!(std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap() == database);
+    let files = std::fs::read_dir(&keep).unwrap().count();
+    assert_eq!(files, 1, "no draft of it is left");
 }
 
 #[cfg(unix)]
@@ -131,4 +133,65 @@ fn an_interruption_while_it_works_cleans_up_too() {
     );
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interruption_leaves_nothing_half_written_where_the_sample_was_to_be_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let keep = directory.path().join("sample");
+    let arguments = ["--items", "20000000", "--keep", keep.to_str().unwrap()];
+    let mut child = demo(directory.path(), &arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Until some of it is on the disk.
+    let written = || {
+        let drafts = std::fs::read_dir(&keep).into_iter().flatten().flatten();
+        let mut files = drafts.flat_map(|draft| draft.path().join("cdk-mintd.sqlite").metadata());
+        files.any(|file| file.len() > 0) || keep.join("cdk-mintd.sqlite").exists()
+    };
+    while !written() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let id = child.id().to_string();
+    let status = Command::new("kill").args(["-INT", &id]).status();
+    assert!(status.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(std::fs::read_dir(&keep).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn where_it_is_served_is_said_even_if_nothing_else_is() {
+    use std::io::{BufRead, BufReader};
+
+    let temporary = tempfile::tempdir().unwrap();
+    let mut child = demo(temporary.path(), &["--quiet", "--items", "10"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(log.any(|line| line.unwrap().contains("curl -s http://127.0.0.1:")));
+    let id = child.id().to_string();
+    let status = Command::new("kill").args(["-TERM", &id]).status();
+    assert!(status.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn it_warns_of_nothing_and_its_help_says_what_room_it_takes() {
+    let temporary = tempfile::tempdir().unwrap();
+    let output = demo(temporary.path(), &["--once", "--items", "10"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !said.contains("WARN"),
+        "the sample is known to be closed: {said}"
+    );
+    let help = demo(temporary.path(), &["--help"]).output().unwrap();
+    assert!(String::from_utf8(help.stdout).unwrap().contains("550 MB"));
 }

@@ -4,6 +4,8 @@
 //!     curl http://127.0.0.1:3338/cashu/v1/filter/spent/<keyset id>
 
 use std::error::Error;
+use std::io;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,7 +16,18 @@ use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions, http};
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        // As a sentence: what `main` returns would be printed as the fields of a struct.
+        Err(error) => {
+            eprintln!("mount: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let database = std::env::args().nth(1).ok_or("usage: mount DATABASE")?;
     let source = SqliteSource::open(&DatabaseLocation::parse(&database)?, None)?;
     println!("the database of a {} mint", source.mint_type());
@@ -37,13 +50,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3338").await?;
     println!("listening on http://{}/cashu", listener.local_addr()?);
-    http::serve(listener, application, async {
-        // Without a signal to wait for, the end comes with the first one.
-        tokio::signal::ctrl_c().await.ok();
-    })
-    .await?;
+    http::serve(listener, application, stop_signal()?).await?;
     if !refresher.stop(Duration::from_secs(5)) {
         eprintln!("a query is still being answered; it only reads, and ends with the process");
     }
     Ok(())
+}
+
+/// Ready at ctrl-c, and at the SIGTERM of a service manager.
+#[cfg(unix)]
+fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+/// Ready at ctrl-c. If that cannot be waited for, the server runs until it is killed.
+#[cfg(not(unix))]
+fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
 }

@@ -5,7 +5,7 @@ use core::fmt;
 
 use nutfilter::BuildError;
 
-use crate::source::SourceError;
+use crate::source::{Passing, SourceError};
 
 /// Why a filter, or all of them, could not be built.
 #[derive(Debug)]
@@ -43,6 +43,12 @@ impl Error for PublishError {
             PublishError::Build(error) => error.source(),
             PublishError::Miscounted { .. } => None,
         }
+    }
+}
+
+impl Passing for PublishError {
+    fn is_passing(&self) -> bool {
+        matches!(self, PublishError::Source(error) if error.is_passing())
     }
 }
 

@@ -9,7 +9,8 @@
 //! What holds throughout:
 //!
 //! - The database belongs to the mint. It is opened read-only, its writers are not held up, and nothing
-//!   is written to it or beside it.
+//!   is written to it. Nothing is made beside it either, with one exception: of a mint that was killed
+//!   and whose `-shm` file was then removed, the `-wal` file cannot be read without making that one anew.
 //! - A request builds nothing and asks the database nothing. It is answered from the [`Snapshot`], where
 //!   every body is finished; a snapshot is replaced as a whole.
 //! - The timestamp in a response is the moment in which reading the database *began*, and never

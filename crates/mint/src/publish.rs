@@ -13,7 +13,7 @@ use crate::error::PublishError;
 use crate::report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
 use crate::service::FilterService;
 use crate::snapshot::{KeysetEntry, PublishedFilter, Snapshot};
-use crate::source::{ItemBatch, KeysetInfo, MintSource, SourceError};
+use crate::source::{ItemBatch, KeysetInfo, MintSource, SourceError, twice_if_passing};
 use crate::{KeysetId, Kind};
 
 /// Builds every filter of a mint and publishes them to a [`FilterService`].
@@ -27,6 +27,8 @@ pub struct Publisher {
     service: FilterService,
     clock: Box<dyn Fn() -> SystemTime + Send>,
     stop: Arc<AtomicBool>,
+    /// What was last said to be no keyset ids, so as not to say it at every refresh.
+    unservable: Vec<String>,
 }
 
 impl fmt::Debug for Publisher {
@@ -45,6 +47,7 @@ impl Publisher {
             service,
             clock: Box::new(SystemTime::now),
             stop: Arc::default(),
+            unservable: vec![],
         }
     }
 
@@ -97,23 +100,33 @@ impl Publisher {
             Err(PublishError::Source(SourceError::Stopped)) => {}
             Err(error) => {
                 self.service.set_failing(true);
-                tracing::error!(%error, "refresh failed; what was published before goes on being served");
+                match self.service.snapshot() {
+                    Some(_) => tracing::error!(
+                        %error,
+                        "refresh failed; what was published before goes on being served"
+                    ),
+                    None => tracing::error!(
+                        %error,
+                        "the first refresh failed; there is nothing to serve yet"
+                    ),
+                }
             }
         }
         result
     }
 
     fn rebuild(
-        &self,
+        &mut self,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<RefreshReport, PublishError> {
         let start = Instant::now();
         let refreshed_at = self.now();
         let before = self.service.snapshot();
-        let listed = twice_if_passing(|| Ok(self.source.keysets()?))?;
+        let listed = twice_if_passing(|| self.source.keysets())?;
         let list = start.elapsed();
-        if !listed.unservable.is_empty() {
-            tracing::warn!(ids = ?listed.unservable, "these are no keyset ids, and cannot be served");
+        if listed.unservable != self.unservable {
+            listed.warn_of_unservable();
+            self.unservable.clone_from(&listed.unservable);
         }
 
         let mut report = RefreshReport {
@@ -134,11 +147,12 @@ impl Publisher {
         }
         // A clock that was set back must not make a snapshot look older than the one before it.
         let floor = before.map_or(0, |snapshot| snapshot.refreshed_at());
+        let keysets = entries.len();
         self.service
             .publish(Snapshot::new(entries, refreshed_at.max(floor)));
         report.total = start.elapsed();
         tracing::info!(
-            keysets = report.filters.len().div_ceil(Kind::ALL.len()),
+            keysets,
             filters = report.filters.len(),
             failures = report.failures.len(),
             list_ms = millis(report.list),
@@ -183,7 +197,11 @@ impl Publisher {
                     return Err(SourceError::Stopped.into());
                 }
                 Err(error) => {
-                    tracing::error!(%keyset, %kind, %error, "filter not rebuilt; the last one is served");
+                    let consequence = match old {
+                        Some(_) => "filter not rebuilt; the last one is served",
+                        None => "filter not built; there is none to serve",
+                    };
+                    tracing::error!(%keyset, %kind, %error, "{consequence}");
                     report.failures.push(FilterFailure {
                         keyset: keyset.clone(),
                         kind,
@@ -261,16 +279,6 @@ impl Publisher {
         (self.clock)()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs())
-    }
-}
-
-/// Tries again, once, what failed for a reason that is gone by now.
-fn twice_if_passing<T>(
-    mut attempt: impl FnMut() -> Result<T, PublishError>,
-) -> Result<T, PublishError> {
-    match attempt() {
-        Err(PublishError::Source(SourceError::ChangedWhileRead { .. })) => attempt(),
-        result => result,
     }
 }
 

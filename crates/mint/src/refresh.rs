@@ -1,6 +1,7 @@
 //! Refreshing again and again, on a thread of its own.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -80,10 +81,7 @@ fn run(mut publisher: Publisher, interval: Duration, stop: &AtomicBool, woken: &
     let mut retry = FIRST_RETRY;
     while !stop.load(Ordering::Relaxed) {
         let start = Instant::now();
-        // What went wrong is in the log already.
-        let good = publisher
-            .refresh()
-            .is_ok_and(|report| report.failures.is_empty());
+        let good = refresh(&mut publisher);
         let pause = if good {
             retry = FIRST_RETRY;
             interval.saturating_sub(start.elapsed())
@@ -95,6 +93,27 @@ fn run(mut publisher: Publisher, interval: Duration, stop: &AtomicBool, woken: &
         match woken.recv_timeout(pause) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// One refresh; says whether all of it went well. What did not is in the log.
+///
+/// A source may be anybody's code. If it panics, the service must not go on calling itself well with
+/// filters that nobody renews. Nothing that is shared is left half done: the snapshot is swapped whole,
+/// and what a publisher keeps from one refresh to the next is only what it has logged.
+fn refresh(publisher: &mut Publisher) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| publisher.refresh())) {
+        Ok(result) => result.is_ok_and(|report| report.failures.is_empty()),
+        Err(panic) => {
+            publisher.service().set_failing(true);
+            let said = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no words");
+            tracing::error!(panic = said, "the refresh panicked; it is tried again");
+            false
         }
     }
 }

@@ -52,6 +52,8 @@ struct Shared {
 pub enum Status {
     /// Nothing was built yet.
     Starting,
+    /// The latest refresh failed, and none before it went well: there is nothing to serve.
+    Failing,
     /// The latest refresh went well.
     Ok,
     /// The latest refresh failed, wholly or for some filters: older ones are served.
@@ -64,6 +66,7 @@ impl Status {
     pub const fn as_str(self) -> &'static str {
         match self {
             Status::Starting => "starting",
+            Status::Failing => "failing",
             Status::Ok => "ok",
             Status::Degraded => "degraded",
         }
@@ -105,12 +108,12 @@ impl FilterService {
     /// How it is.
     #[must_use]
     pub fn status(&self) -> Status {
-        if self.shared.snapshot.load().is_none() {
-            Status::Starting
-        } else if self.shared.failing.load(Ordering::Relaxed) {
-            Status::Degraded
-        } else {
-            Status::Ok
+        let built = self.shared.snapshot.load().is_some();
+        match (built, self.shared.failing.load(Ordering::Relaxed)) {
+            (false, false) => Status::Starting,
+            (false, true) => Status::Failing,
+            (true, false) => Status::Ok,
+            (true, true) => Status::Degraded,
         }
     }
 

@@ -148,6 +148,32 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_url_is_repeated_without_its_user_name_and_password() {
+        for (bad, shown) in [
+            (
+                "https://user:hunter2@mint.example",
+                "https://…@mint.example",
+            ),
+            // Not a URL, with a password all the same.
+            (
+                "https://user:w/o@r d@mint.example/x",
+                "https://…@mint.example/x",
+            ),
+            ("user:hunter2@mint.example", "…@mint.example"),
+            ("ftp://hunter2@mint.example", "ftp://…@mint.example"),
+            ("https://mint.example?x=1", "https://mint.example?x=1"),
+        ] {
+            let error = BaseUrl::parse(bad).expect_err(bad);
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains("hunter2") && !text.contains("w/o"), "{text}");
+            assert!(
+                matches!(&error, FetchError::BadUrl { url, .. } if url == shown),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn locations_are_resolved_against_the_page_they_came_from() {
         let from = uri("https://mint.example:444/Bitcoin/v1/filter/spent/00");
         for (location, wanted) in [

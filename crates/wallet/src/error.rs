@@ -1,5 +1,6 @@
 //! What can go wrong between asking a mint and having an answer.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ const MAX_QUOTED: usize = 300;
 pub enum FetchError {
     /// The base URL cannot be a mint's.
     BadUrl {
-        /// The URL, as it was given.
+        /// The URL as it was given, without user name and password.
         url: String,
         /// What is the matter with it, as the end of a sentence that begins with the URL.
         why: &'static str,
@@ -150,7 +151,7 @@ impl FetchError {
 
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
         FetchError::BadUrl {
-            url: printable(url),
+            url: printable(&without_userinfo(url)),
             why,
         }
     }
@@ -227,7 +228,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::Mint(error) => error.fmt(f),
             Refusal::Status { status } => write!(f, "HTTP status {status}"),
-            // It may quote the mint, at any length.
+            // It should quote nothing of the mint's; should it do so some day, then within bounds.
             Refusal::Response(error) => f.write_str(&printable(&error.to_string())),
             Refusal::Filter(error) => write!(f, "damaged filter: {error}"),
             Refusal::LowM { m, min } => {
@@ -317,6 +318,16 @@ impl std::error::Error for Refusal {
 impl std::error::Error for MintError {}
 impl std::error::Error for CheckError {}
 impl std::error::Error for TransportError {}
+
+/// A URL with an ellipsis for whatever stands before an `@`: errors end up in logs. The text need not be a
+/// URL, and a password may hold any character, so the last `@` counts, wherever it is.
+fn without_userinfo(url: &str) -> Cow<'_, str> {
+    let Some(at) = url.rfind('@') else {
+        return Cow::Borrowed(url);
+    };
+    let scheme = url[..at].find("://").map_or(0, |colon| colon + 3);
+    Cow::Owned(format!("{}…{}", &url[..scheme], &url[at..]))
+}
 
 /// A mint's text, fit for a terminal and of bounded length.
 pub(crate) fn printable(text: &str) -> String {

@@ -190,6 +190,21 @@ fn other_inputs_that_cannot_be_meant_are_errors() {
         ),
         (&["build", "items", "--p", "33"], "P is 33"),
         (&["build", "items", "--m", "0"], "M is 0"),
+        (&["build", "items", "--p", "-1"], "'--p <P>': is below zero"),
+        (&["build", "items", "--m", "-1"], "'--m <M>': is below zero"),
+        (
+            &["build", "items", "--timestamp", "-1"],
+            "'--timestamp <SECONDS>': is below zero",
+        ),
+        (
+            &["build", "items", "--timestamp", "18446744073709551616"],
+            "'--timestamp <SECONDS>': is too large",
+        ),
+        (
+            &["build", "items", "--record-bytes", "-33"],
+            "'--record-bytes <LEN>': is below zero",
+        ),
+        (&["build", "items", "--m", "many"], "is not a whole number"),
         (&["build", "items", "--m", "4294967296"], "M is 4294967296"),
         (&["build", "items", "--profile", "bip158"], "needs --key"),
         (&["build", "items", "--key", &key], "--profile bip158 alone"),
@@ -254,6 +269,60 @@ fn output_through_a_link_replaces_what_it_points_to() {
 
 #[cfg(unix)]
 #[test]
+fn output_through_a_link_to_nothing_makes_what_it_points_to() {
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    std::fs::create_dir(place.path("there")).expect("a directory");
+    let link = |to: &str, name: &str| {
+        std::os::unix::fs::symlink(to, place.path(name)).expect("a link");
+    };
+    link("there/hop", "link");
+    link("target", "there/hop");
+    place.run(&["build", "items", "-o", "link"]).ok();
+    assert!(place.path("link").is_symlink() && place.path("there/hop").is_symlink());
+    assert!(place.read("there/target").starts_with(b"{\"n\":100,"));
+
+    link("round", "about");
+    link("about", "round");
+    let error = place.run(&["build", "items", "-o", "round"]).error();
+    assert!(error.starts_with("nutfilter: round: "), "{error}");
+    assert_eq!(place.names(), ["about", "items", "link", "round", "there"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_file_keeps_the_mode_of_the_one_it_replaces() {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    place.write("plain", "");
+    place.write("out", "old");
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(place.path(name)).expect("a file");
+        metadata.permissions().mode() & 0o7777
+    };
+    for wanted in [0o600, 0o640, 0o444, 0o666] {
+        let permissions = Permissions::from_mode(wanted);
+        std::fs::set_permissions(place.path("out"), permissions).expect("another mode");
+        place.run(&["build", "items", "-o", "out"]).ok();
+        assert_eq!(
+            mode("out"),
+            wanted,
+            "{:o} instead of {wanted:o}",
+            mode("out")
+        );
+        assert!(place.read("out").starts_with(b"{\"n\":100,"));
+    }
+    // A new file has what the umask leaves, as any other does.
+    place.run(&["build", "items", "-o", "new"]).ok();
+    assert_eq!(mode("new"), mode("plain"));
+    assert_eq!(place.names(), ["items", "new", "out", "plain"]);
+}
+
+#[cfg(unix)]
+#[test]
 fn output_into_a_pipe_goes_into_the_pipe() {
     use std::os::unix::fs::FileTypeExt;
 
@@ -292,7 +361,20 @@ fn repeated_items_are_counted_and_said_and_bip158_drops_them() {
     assert_eq!(summary(&[]), (13, 3));
     assert_eq!(
         summary(&["--profile", "bip158", "--key", &"07".repeat(16)]),
-        (10, 0)
+        (10, 3)
+    );
+    place.write("equal", lines(5..6).repeat(50));
+    let key = "07".repeat(16);
+    let args = ["build", "equal", "-o", "out", "--profile", "bip158"];
+    let said = place.run(&[&args[..], &["--key", &key]].concat()).stderr;
+    assert!(
+        said.starts_with("1 items, 49 repeated ones dropped; P 19"),
+        "{said}"
+    );
+    let said = place.run(&["build", "equal", "-o", "out"]).stderr;
+    assert!(
+        said.starts_with("50 items, 49 of them repeated; "),
+        "{said}"
     );
 }
 
@@ -376,7 +458,38 @@ fn a_keyset_that_the_database_does_not_have_is_an_error_and_no_empty_filter() {
     assert!(error.contains("no keyset 00ffffffffffffff"), "{error}");
     assert!(error.contains(sample.keyset.as_str()), "{error}");
     assert!(build("mint.sqlite", "../x").contains("--keyset: "));
+    let error = build("mint.sqlite", "-2yN-iRYfk_T");
+    assert!(error.contains("no keyset -2yN-iRYfk_T"), "{error}");
     assert!(build("missing.sqlite", "00ffffffffffffff").contains("missing.sqlite"));
     let incomplete = place.run(&["build", "--mint-database", "mint.sqlite", "--kind", "spent"]);
     assert!(incomplete.error().contains("--keyset"));
+}
+
+#[test]
+fn usage_names_the_two_ways_to_call_build_and_no_others() {
+    let place = Place::new();
+    let both = "Usage: nutfilter build [OPTIONS] <ITEMS>\n       \
+                nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>\n";
+    let help = place.run(&["build", "--help"]).text();
+    assert!(help.contains(both), "{help}");
+    for args in [
+        &["build"][..],
+        &["build", "--kind", "spent"],
+        &["build", "items", "--keyset", "00"],
+    ] {
+        let error = place.run(args).error();
+        assert!(error.contains(both), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn help_says_that_the_time_is_that_of_the_dump() {
+    let help = Place::new().run(&["build", "--help"]).text();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    let help = words.join(" ");
+    assert!(
+        help.contains("not later than the moment at which the dump began"),
+        "{help}"
+    );
+    assert!(help.contains("began=$(date +%s)"), "{help}");
 }

@@ -22,6 +22,31 @@ fn place_with_filter() -> Place {
     place
 }
 
+/// What is said beside the answers.
+const AS_OF: &str = "filter of 1000 items, as of 1767225600 (2026-01-01 00:00:00 UTC)\n";
+
+#[test]
+fn the_time_of_the_filter_is_said_beside_the_answers_unless_quiet() {
+    let place = place_with_filter();
+    let said = |more: &[&str]| {
+        let args = ["check", "spent.json", "mine.hex"];
+        place.run(&[&args[..], more].concat()).stderr
+    };
+    assert_eq!(said(&[]), AS_OF);
+    assert_eq!(said(&["--count"]), AS_OF);
+    assert_eq!(said(&["--quiet"]), "");
+    // The object has it.
+    assert_eq!(said(&["--json"]), "");
+    place
+        .run(&["build", "spent.hex", "--format", "raw", "-o", "raw"])
+        .ok();
+    let raw = place.run(&["check", "raw", "mine.hex", "--raw", "--n", "1000"]);
+    assert_eq!(
+        raw.stderr,
+        "filter of 1000 items, which does not say as of when\n"
+    );
+}
+
 #[test]
 fn each_item_is_answered_in_order_and_as_it_was_given() {
     let place = place_with_filter();
@@ -48,7 +73,7 @@ fn the_exit_code_says_whether_any_matched() {
         Some(0)
     );
     let none = place.run(&["check", "spent.json", "theirs.hex"]);
-    assert_eq!((none.code, none.stderr.as_str()), (Some(1), ""));
+    assert_eq!((none.code, none.stderr.as_str()), (Some(1), AS_OF));
     assert_eq!(
         none.stdout.iter().filter(|&&byte| byte == b'\n').count(),
         10
@@ -259,7 +284,7 @@ fn a_reader_that_leaves_early_is_no_error_and_does_not_change_the_answer() {
         stdout.read_exact(&mut [0; 100]).expect("a line");
         drop(stdout);
         let output = child.wait_with_output().expect("an end");
-        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), AS_OF);
         assert_eq!(output.status.code(), Some(code), "{items}");
     }
 }

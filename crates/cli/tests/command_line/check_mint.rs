@@ -194,6 +194,20 @@ fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
         ),
         (&["--mint", "http://127.0.0.1:9"], "--keyset"),
         (
+            &["--mint", "http://127.0.0.1:9", "--keyset=-2yN-iRYfk_T"],
+            "Connection refused",
+        ),
+        (
+            &["--mint", "http://127.0.0.1:9", "--keyset", "-2yN-iRYfk_T"],
+            "Connection refused",
+        ),
+        (
+            &["--last-seen", "-1"],
+            "'--last-seen <SECONDS>': is below zero",
+        ),
+        (&["--timeout", "-1.5"], "-1.5 s is no time to wait"),
+        (&["--raw", "--n", "-1"], "'--n <N>': is below zero"),
+        (
             &[
                 "--mint",
                 "http://127.0.0.1:9",
@@ -217,4 +231,24 @@ fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
         let error = place.run(&[&["check", "mine.hex"], args].concat()).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
     }
+}
+
+#[test]
+fn a_password_in_the_url_is_refused_and_not_repeated() {
+    let place = Place::new();
+    place.write("mine.hex", lines(0..1));
+    let url = "http://user:hunter2@127.0.0.1:9";
+    let args = [
+        "check",
+        "mine.hex",
+        "--mint",
+        url,
+        "--keyset",
+        "009a1f293253e41e",
+    ];
+    let error = place.run(&args).error();
+    assert!(
+        !error.contains("hunter2") && !error.contains("user:"),
+        "{error}"
+    );
 }

@@ -76,6 +76,22 @@ fn plans_that_cannot_be_are_errors() {
     ] {
         place.run(args).error();
     }
+    for (args, wanted) in [
+        (&["--items", "-5"][..], "'--items <N>': is below zero"),
+        (
+            &["--items", "1", "--rate", "-0.5"],
+            "rate of -0.5 is not between",
+        ),
+        (&["--items", "1", "--rate", "-1/8"], "rate of -0.125 is not"),
+        (&["--items", "1", "--m", "-7"], "'--m <M>': is below zero"),
+        (
+            &["--items", "1", "--lookups", "-7"],
+            "'--lookups <X>': is below zero",
+        ),
+    ] {
+        let error = place.run(&[&["plan"], args].concat()).error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
 }
 
 #[test]

@@ -38,6 +38,10 @@ pub async fn serve(
         result = &mut server => return result,
         _ = begins => {}
     }
+    tracing::info!(
+        "waiting up to {} s for requests under way",
+        SHUTDOWN_GRACE.as_secs()
+    );
     match timeout(SHUTDOWN_GRACE, server).await {
         Ok(result) => result,
         Err(_) => {

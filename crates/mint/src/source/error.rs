@@ -33,10 +33,26 @@ pub enum SourceError {
     },
     /// A Postgres URL. The URL is not kept: it holds a password.
     PostgresUnsupported,
+    /// A URL of something else. The URL is not kept either.
+    UnsupportedScheme {
+        /// What it begins with.
+        scheme: String,
+    },
+    /// A `sqlite:` URL with a user in it, and perhaps a password: it is not kept.
+    UserInUrl,
     /// The file does not begin as a SQLite database does.
     NotADatabase {
         /// The file.
         path: PathBuf,
+    },
+    /// The `-wal` file of a database is there and its `-shm` file is not, and SQLite could not make it.
+    NoSharedMemory {
+        /// The database.
+        path: PathBuf,
+        /// The file that is missing.
+        shm: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
     },
     /// SQLite failed.
     Sqlite {
@@ -160,10 +176,26 @@ impl fmt::Display for SourceError {
             SourceError::PostgresUnsupported => f.write_str(
                 "Postgres databases are not yet supported in this version; SQLite files are",
             ),
+            SourceError::UnsupportedScheme { scheme } => write!(
+                f,
+                "{scheme}: is no database that this version reads; the path of a SQLite file is, with \
+                 or without sqlite: in front"
+            ),
+            SourceError::UserInUrl => f.write_str(
+                "a sqlite: URL is the path of a file, and has no user or password; write it without \
+                 the `@`, or the path alone",
+            ),
             SourceError::NotADatabase { path } => write!(
                 f,
                 "{}: not a SQLite database, or an encrypted one, which cannot be read",
                 path.display()
+            ),
+            SourceError::NoSharedMemory { path, shm, source } => write!(
+                f,
+                "{}: opening: {source}; {} is missing, which only a user who may write there can make: \
+                 start the mint, or read as its user",
+                path.display(),
+                shm.display()
             ),
             SourceError::Sqlite {
                 path,
@@ -233,7 +265,9 @@ impl Error for SourceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             SourceError::Io { source, .. } => Some(source),
-            SourceError::Sqlite { source, .. } => Some(source),
+            SourceError::Sqlite { source, .. } | SourceError::NoSharedMemory { source, .. } => {
+                Some(source)
+            }
             SourceError::Other(error) => error.source(),
             _ => None,
         }

@@ -1,5 +1,7 @@
 //! Where a mint's database is: what operators write into `MINT_DATABASE`.
 
+use std::fs::{self, Metadata};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::SourceError;
@@ -14,21 +16,33 @@ pub struct DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// Reads what an operator wrote: the path of a SQLite file, with or without `sqlite://` in front, or
-    /// of the directory that a mint keeps it in under its usual name.
+    /// Reads what an operator wrote: the path of a SQLite file, with or without `sqlite:` or `sqlite://`
+    /// in front, or of the directory that a mint keeps it in under its usual name. A file whose name
+    /// looks like a URL is meant by `./` in front.
     ///
     /// # Errors
     ///
-    /// For a Postgres URL, which this version does not read.
+    /// For a URL of any other database, and for one with a user in it. No error repeats the URL, as it
+    /// may hold a password.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
-        let scheme = text
-            .split_once("://")
-            .map(|(scheme, _)| scheme.to_ascii_lowercase());
-        match scheme.as_deref() {
-            Some("postgres" | "postgresql") => Err(SourceError::PostgresUnsupported),
-            Some("sqlite") => Ok(Self {
-                path: text["sqlite://".len()..].into(),
-            }),
+        let Some((scheme, rest)) = text.split_once(':') else {
+            return Ok(Self { path: text.into() });
+        };
+        let (scheme, authority) = (scheme.to_ascii_lowercase(), rest.strip_prefix("//"));
+        match scheme.as_str() {
+            "postgres" | "postgresql" => Err(SourceError::PostgresUnsupported),
+            "sqlite" => {
+                let path = authority.unwrap_or(rest);
+                // Of a path only the first segment could be a user and a host.
+                let first = path.split('/').next().unwrap_or_default();
+                if first.contains('@') {
+                    return Err(SourceError::UserInUrl);
+                }
+                Ok(Self { path: path.into() })
+            }
+            _ if authority.is_some() && is_scheme(&scheme) => {
+                Err(SourceError::UnsupportedScheme { scheme })
+            }
             _ => Ok(Self { path: text.into() }),
         }
     }
@@ -45,23 +59,22 @@ impl DatabaseLocation {
     ///
     /// If nothing is there, or a directory with no or more than one database of a known name.
     pub fn file(&self) -> Result<PathBuf, SourceError> {
-        if !self.path.is_dir() {
-            return match self.path.try_exists() {
-                Ok(true) => Ok(self.path.clone()),
-                Ok(false) => Err(SourceError::NotFound {
+        match metadata(&self.path)? {
+            None => {
+                return Err(SourceError::NotFound {
                     path: self.path.clone(),
-                }),
-                Err(source) => Err(SourceError::Io {
-                    path: self.path.clone(),
-                    source,
-                }),
-            };
+                });
+            }
+            Some(metadata) if !metadata.is_dir() => return Ok(self.path.clone()),
+            Some(_) => {}
         }
-        let mut found: Vec<PathBuf> = KNOWN_NAMES
-            .iter()
-            .map(|name| self.path.join(name))
-            .filter(|file| file.is_file())
-            .collect();
+        let mut found: Vec<PathBuf> = vec![];
+        for name in KNOWN_NAMES {
+            let file = self.path.join(name);
+            if metadata(&file)?.is_some_and(|metadata| metadata.is_file()) {
+                found.push(file);
+            }
+        }
         match (found.pop(), found.len()) {
             (Some(file), 0) => Ok(file),
             (last, others) => Err(SourceError::NoSingleDatabase {
@@ -70,6 +83,27 @@ impl DatabaseLocation {
             }),
         }
     }
+}
+
+/// What is at a path; `None` if nothing is. That it may not be looked at is an error: a database behind
+/// a closed door is not a missing one.
+fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(SourceError::Io {
+            path: path.into(),
+            source,
+        }),
+    }
+}
+
+/// Whether this could be the scheme of a URL, in lower case.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
 impl From<&Path> for DatabaseLocation {
@@ -106,10 +140,40 @@ mod tests {
             DatabaseLocation::parse("sqlite:///a/b").unwrap().path(),
             Path::new("/a/b")
         );
-        assert_eq!(
-            DatabaseLocation::parse("SQLITE://a").unwrap().path(),
-            Path::new("a")
-        );
+        for (text, path) in [
+            ("SQLITE://a", "a"),
+            ("sqlite:a/b@c", "a/b@c"),
+            ("sqlite:/a/b", "/a/b"),
+            ("sqlite:///a@b", "/a@b"),
+            ("mint:5.db", "mint:5.db"),
+            ("./postgres:x", "./postgres:x"),
+            ("/a://b", "/a://b"),
+        ] {
+            assert_eq!(
+                DatabaseLocation::parse(text).unwrap().path(),
+                Path::new(path)
+            );
+        }
+    }
+
+    #[test]
+    fn no_message_about_a_url_repeats_its_password() {
+        for (url, said) in [
+            ("mysql://mint:hunter2@db/mint", "mysql: is no database"),
+            ("https://mint:hunter2@db", "https: is no database"),
+            (
+                "Postgres+TLS://mint:hunter2@db",
+                "postgres+tls: is no database",
+            ),
+            ("sqlite://mint:hunter2@db/mint", "no user or password"),
+            ("sqlite:mint:hunter2@db", "no user or password"),
+            ("postgres:mint:hunter2@db", "not yet supported"),
+        ] {
+            let error = DatabaseLocation::parse(url).unwrap_err();
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(said), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod batch;
 mod error;
 mod location;
+mod retry;
 mod sqlite;
 
 use core::fmt;
@@ -14,6 +15,7 @@ use core::ops::ControlFlow;
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
 pub use location::DatabaseLocation;
+pub use retry::{Passing, twice_if_passing};
 pub use sqlite::SqliteSource;
 
 use crate::{KeysetId, Kind};
@@ -131,11 +133,21 @@ impl fmt::Display for MintType {
 /// What [`MintSource::keysets`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keysets {
-    /// Those that can be served, each once.
+    /// Those that can be served, each once. One that the store spells in two ways is here once too, and
+    /// is refused by [`stream`](MintSource::stream).
     pub keysets: Vec<KeysetInfo>,
     /// Ids in the store that have no shape of a keyset id, so that no request could name them. They are
     /// reported so that somebody can wonder about them.
     pub unservable: Vec<String>,
+}
+
+impl Keysets {
+    /// Logs the ids that are none, if there are any.
+    pub fn warn_of_unservable(&self) {
+        if !self.unservable.is_empty() {
+            tracing::warn!(ids = ?self.unservable, "these are no keyset ids, and cannot be served");
+        }
+    }
 }
 
 /// One keyset, as far as a wallet has to know.

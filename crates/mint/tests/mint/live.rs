@@ -215,3 +215,26 @@ fn the_database_is_found_through_a_link() {
     let count = source.stream(&keyset(V1), Kind::Spent, &mut |_| ControlFlow::Continue(()));
     assert_eq!(count.unwrap(), 5);
 }
+
+#[test]
+fn a_wal_file_without_its_shm_file_is_read_and_nothing_but_the_latter_is_made() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let spent = items(1, 50, 33);
+    database.add_spent(V1, &spent[..20]);
+    // Copied as a mint that was killed leaves it, with the latest notes in the `-wal` file.
+    let mut mint = database.connect();
+    insert_spent(&mut mint, MintType::Cdk, &spent[20..]);
+    let copy = MintDatabase::new(MintType::Cdk);
+    for suffix in ["", "-wal"] {
+        let name = |database: &MintDatabase| format!("{}{suffix}", database.path.display());
+        std::fs::copy(name(&database), name(&copy)).unwrap();
+    }
+    assert_eq!(copy.files(), ["mint.db", "mint.db-wal"]);
+    let main = std::fs::read(&copy.path).unwrap();
+    let mut publisher = copy.publisher();
+    publisher.refresh().unwrap();
+    let server = Server::start(publisher.service().clone());
+    assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+    assert_eq!(copy.files(), ["mint.db", "mint.db-shm", "mint.db-wal"]);
+    assert!(std::fs::read(&copy.path).unwrap() == main);
+}

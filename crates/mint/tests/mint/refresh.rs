@@ -329,10 +329,49 @@ fn a_refresher_recovers_by_itself_once_the_database_is_back() {
     std::fs::rename(&database.path, &away).unwrap();
     // The interval is an hour: what brings it back is the retry.
     let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
-    thread::sleep(Duration::from_millis(100));
-    assert_eq!(service.status(), Status::Starting);
+    wait_until("the first attempt", || service.status() != Status::Starting);
+    assert_eq!(service.status(), Status::Failing);
+    let health = Server::start(service.clone()).get("/health").json();
+    assert_eq!(health["status"], "failing");
     std::fs::rename(&away, &database.path).unwrap();
     wait_until("the retry", || service.status() == Status::Ok);
+    assert!(refresher.stop(PATIENCE));
+}
+
+#[test]
+fn a_source_that_panics_is_noticed_and_asked_again() {
+    /// A mint whose first and third listings panic.
+    struct Clumsy(AtomicU64);
+
+    impl MintSource for Clumsy {
+        fn mint(&self) -> &str {
+            "clumsy"
+        }
+
+        fn keysets(&self) -> Result<Keysets, SourceError> {
+            let call = self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(!call.is_multiple_of(2), "call {call}");
+            Ok(Keysets::default())
+        }
+
+        fn stream(
+            &self,
+            _: &KeysetId,
+            _: Kind,
+            _: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
+        ) -> Result<u64, SourceError> {
+            Ok(0)
+        }
+    }
+
+    let service = FilterService::new(ServiceOptions::default());
+    let publisher = Publisher::new(Clumsy(AtomicU64::new(0)), service.clone());
+    let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
+    wait_until("the first panic", || service.status() == Status::Failing);
+    wait_until("the retry", || service.status() == Status::Ok);
+    refresher.refresh_now();
+    wait_until("the next panic", || service.status() == Status::Degraded);
+    wait_until("another retry", || service.status() == Status::Ok);
     assert!(refresher.stop(PATIENCE));
 }
 

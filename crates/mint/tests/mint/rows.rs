@@ -175,12 +175,42 @@ fn a_bad_row_keeps_its_own_filter_back_and_no_other() {
 }
 
 #[test]
-fn two_spellings_of_one_keyset_are_refused_rather_than_read_by_half() {
-    let database = MintDatabase::new(MintType::Nutshell);
-    database.add_spent("I2yN+iR/fkzT", &items(1, 2, 33));
-    database.add_spent("I2yN-iR_fkzT", &items(2, 2, 33));
-    let error = database.source().keysets().unwrap_err();
-    assert!(matches!(error, SourceError::TwoSpellings { .. }), "{error}");
+fn two_spellings_of_one_keyset_hold_it_back_and_no_other() {
+    for (one, other) in [("I2yN+iR/fkzT", "I2yN-iR_fkzT"), (V1, "009A1F293253E41E")] {
+        let database = MintDatabase::new(MintType::Nutshell);
+        let spent = items(3, 5, 33);
+        database.add_spent(one, &items(1, 2, 33));
+        database.add_spent(V2, &spent);
+        let mut publisher = database.publisher();
+        assert!(publisher.refresh().unwrap().failures.is_empty());
+        let server = Server::start(publisher.service().clone());
+        let before = server.filter(Kind::Spent, one).body;
+
+        database.add_spent(other, &items(2, 2, 33));
+        database.add_spent(V2, &items(4, 5, 33));
+        let report = publisher.refresh().unwrap();
+        assert_eq!(report.failures.len(), 2, "{:?}", report.failures);
+        for failure in &report.failures {
+            assert_eq!(failure.keyset, keyset(one));
+            let text = failure.error.to_string();
+            assert!(text.contains(one) && text.contains(other), "{text}");
+        }
+        assert_eq!(server.filter(Kind::Spent, one).body, before);
+        assert_filter_of(
+            &server.filter(Kind::Spent, V2).body,
+            &[spent, items(4, 5, 33)].concat(),
+        );
+        assert_eq!(server.get("/health").json()["status"], "degraded");
+
+        database.execute(&format!(
+            "UPDATE proofs_used SET id = '{one}' WHERE id = '{other}';"
+        ));
+        assert!(publisher.refresh().unwrap().failures.is_empty());
+        assert_filter_of(
+            &server.filter(Kind::Spent, other).body,
+            &[items(1, 2, 33), items(2, 2, 33)].concat(),
+        );
+    }
 }
 
 #[test]

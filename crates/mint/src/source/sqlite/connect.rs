@@ -2,24 +2,28 @@
 //!
 //! Read-only is not enough to leave no trace. A database in WAL mode that nobody has open has no `-wal`
 //! file, and SQLite makes one (and an `-shm`) even for a read-only connection, owned by whoever reads:
-//! a mint started later under another user may then be unable to write its own database. So the three
-//! cases are told apart:
+//! a mint started later under another user may then be unable to write its own database. So these cases
+//! are told apart:
 //!
-//! | the mint's database | opened with |
-//! |---|---|
-//! | WAL mode, `-wal` there: the mint is running, or was killed | `mode=ro` |
-//! | not in WAL mode | `mode=ro`: a reader makes no file, but holds up writers |
-//! | WAL mode, no `-wal`: closed | `immutable=1`, and a check afterwards that it stayed closed |
+//! | the mint's database | opened with | made beside it |
+//! |---|---|---|
+//! | WAL mode, `-wal` and `-shm` there: the mint is running, or was killed | `mode=ro` | nothing |
+//! | WAL mode, `-wal` without `-shm`: copied so, or somebody removed the latter | `mode=ro` | an `-shm`, owned by the reader |
+//! | not in WAL mode | `mode=ro`: a reader holds up writers | nothing |
+//! | WAL mode, no `-wal`: closed | `immutable=1`, and a check afterwards that it stayed closed | nothing |
 //!
-//! Between the look at the `-wal` file and the opening a mint may still stop; in that moment alone SQLite
-//! makes the files after all. Taking a database for immutable that is not would be worse: notes would be
-//! missing.
+//! The `-shm` of the second case is the price of the notes in the `-wal`, which no other way of opening
+//! shows. Between the look at the `-wal` file and the opening a mint may still stop; in that moment
+//! SQLite makes both files after all. Taking a database for immutable that is not would be worse: notes
+//! would be missing.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -74,11 +78,9 @@ impl ReadOnly {
         };
         let connection = connect(&real, how)?;
         // Errors about the file itself come with the first look into it.
-        let look = connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0));
-        look.map_err(|source| match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => SourceError::NotADatabase { path: real.clone() },
-            _ => sqlite_error(&real, "opening", source),
-        })?;
+        connection
+            .query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0))
+            .map_err(|source| cannot_open(&real, source))?;
         Ok(Self {
             connection,
             mode,
@@ -120,14 +122,60 @@ impl Stamp {
             source,
         };
         let metadata = fs::metadata(path).map_err(io_error)?;
-        let mut wal = OsString::from(path);
-        wal.push("-wal");
         Ok(Self {
             length: metadata.len(),
             modified: metadata.modified().ok(),
-            wal: Path::new(&wal).try_exists().map_err(io_error)?,
+            wal: beside(path, "-wal").try_exists().map_err(io_error)?,
         })
     }
+}
+
+/// One of the files that SQLite keeps beside a database.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+/// What to say when SQLite could not open a database. It says "unable to open database file" of three
+/// files, and not which of them, nor why.
+fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
+    if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
+        return SourceError::NotADatabase { path: path.into() };
+    }
+    let (wal, shm) = (beside(path, "-wal"), beside(path, "-shm"));
+    for file in [path, &wal, &shm] {
+        match readable(file) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return SourceError::Io {
+                    path: file.into(),
+                    source,
+                };
+            }
+            _ => {}
+        }
+    }
+    if matches!(wal.try_exists(), Ok(true)) && matches!(shm.try_exists(), Ok(false)) {
+        return SourceError::NoSharedMemory {
+            path: path.into(),
+            shm,
+            source,
+        };
+    }
+    sqlite_error(path, "opening", source)
+}
+
+/// Opens a file to see whether that is allowed.
+///
+/// To close it again would drop the locks that other connections of this process hold on it, as said at
+/// [`journal_mode`]. A file that opens is therefore kept open; it is one of three, and seldom that.
+fn readable(file: &Path) -> io::Result<()> {
+    static KEPT: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !kept.contains_key(file) {
+        kept.insert(file.into(), File::open(file)?);
+    }
+    Ok(())
 }
 
 /// The journal mode of a database without a `-wal` file.
@@ -159,7 +207,7 @@ fn connect(path: &Path, parameters: &str) -> Result<Connection, SourceError> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         Ok(connection)
     };
-    open().map_err(|source| sqlite_error(path, "opening", source))
+    open().map_err(|source| cannot_open(path, source))
 }
 
 /// A `file:` URI in which no character of the path means anything.

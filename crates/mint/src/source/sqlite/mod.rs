@@ -10,6 +10,7 @@ mod schema;
 use core::ops::ControlFlow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::named_params;
 use rusqlite::types::ValueRef;
@@ -18,6 +19,7 @@ use self::connect::{JournalMode, ReadOnly};
 use self::schema::{Notes, Schema};
 use super::{
     DatabaseLocation, ItemBatch, KeysetInfo, Keysets, MintSource, MintType, RowFault, SourceError,
+    twice_if_passing,
 };
 use crate::{KeysetId, Kind};
 
@@ -35,6 +37,9 @@ use crate::{KeysetId, Kind};
 pub struct SqliteSource {
     path: PathBuf,
     mint: MintType,
+    /// The keysets that the latest listing found under two spellings, with the second one. SQL compares
+    /// texts: to read one spelling would lose the notes of the other.
+    twice: Arc<Mutex<BTreeMap<KeysetId, KeysetId>>>,
 }
 
 impl SqliteSource {
@@ -47,15 +52,23 @@ impl SqliteSource {
     /// this version knows it; the error names the first table or column that is missing.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
         let path = location.file()?;
-        let database = ReadOnly::open(&path)?;
+        twice_if_passing(|| Self::look(&path, mint))
+    }
+
+    fn look(path: &Path, mint: Option<MintType>) -> Result<Self, SourceError> {
+        let database = ReadOnly::open(path)?;
         let mint = match mint {
             Some(mint) => mint,
-            None => schema::recognise(&database.connection, &path)?,
+            None => schema::recognise(&database.connection, path)?,
         };
-        schema::verify(&database.connection, &path, Schema::of(mint))?;
-        warn_of_access(&database, &path);
+        schema::verify(&database.connection, path, Schema::of(mint))?;
+        warn_of_access(&database, path);
         database.finish()?;
-        Ok(Self { path, mint })
+        Ok(Self {
+            path: path.into(),
+            mint,
+            twice: Arc::default(),
+        })
     }
 
     /// Which mint's database it is.
@@ -77,6 +90,11 @@ impl SqliteSource {
         Ok((database, schema))
     }
 
+    fn twice(&self) -> MutexGuard<'_, BTreeMap<KeysetId, KeysetId>> {
+        // It is only ever replaced whole, which a panic elsewhere cannot spoil.
+        self.twice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SourceError {
         move |source| sqlite_error(&self.path, doing, source)
     }
@@ -90,7 +108,7 @@ impl MintSource for SqliteSource {
     fn keysets(&self) -> Result<Keysets, SourceError> {
         let (database, schema) = self.connect()?;
         let mut list = KeysetList::default();
-        let mut read = |sql, described: bool| -> rusqlite::Result<Result<(), SourceError>> {
+        let mut read = |sql, described: bool| -> rusqlite::Result<()> {
             let mut statement = database.connection.prepare(sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
@@ -103,21 +121,23 @@ impl MintSource for SqliteSource {
                     ),
                     false => (None, false, 0),
                 };
-                if let Err(error) = list.add(id, description) {
-                    return Ok(Err(error));
-                }
+                list.add(id, description);
             }
-            Ok(Ok(()))
+            Ok(())
         };
         // The described ones first: what the notes add are those that nobody describes.
         for (sql, described) in [
             (schema.list_keysets, true),
             (schema.keysets_of_notes, false),
         ] {
-            read(sql, described).map_err(self.failed("listing keysets"))??;
+            read(sql, described).map_err(self.failed("listing keysets"))?;
         }
         database.finish()?;
-        Ok(list.into_keysets())
+        *self.twice() = list.twice;
+        Ok(Keysets {
+            keysets: list.found.into_values().collect(),
+            unservable: list.unservable,
+        })
     }
 
     fn stream(
@@ -126,6 +146,12 @@ impl MintSource for SqliteSource {
         kind: Kind,
         sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
     ) -> Result<u64, SourceError> {
+        if let Some((first, second)) = self.twice().get_key_value(keyset) {
+            return Err(SourceError::TwoSpellings {
+                first: first.clone(),
+                second: second.clone(),
+            });
+        }
         let (database, schema) = self.connect()?;
         let notes = schema.notes(kind);
         let failed = self.failed("reading notes");
@@ -233,6 +259,7 @@ fn type_name(value: ValueRef<'_>) -> &'static str {
 #[derive(Default)]
 struct KeysetList {
     found: BTreeMap<KeysetId, KeysetInfo>,
+    twice: BTreeMap<KeysetId, KeysetId>,
     unservable: Vec<String>,
 }
 
@@ -241,15 +268,13 @@ impl KeysetList {
         &mut self,
         id: ValueRef<'_>,
         (unit, active, input_fee_ppk): (Option<String>, bool, u64),
-    ) -> Result<(), SourceError> {
+    ) {
         let ValueRef::Text(text) = id else {
-            self.add_unservable(type_name(id).to_owned());
-            return Ok(());
+            return self.add_unservable(type_name(id).to_owned());
         };
         let text = String::from_utf8_lossy(text);
         let Ok(id) = KeysetId::parse(&text) else {
-            self.add_unservable(text.into_owned());
-            return Ok(());
+            return self.add_unservable(text.into_owned());
         };
         match self.found.get(&id) {
             None => {
@@ -262,26 +287,15 @@ impl KeysetList {
                 self.found.insert(id, info);
             }
             Some(known) if known.id.as_str() != id.as_str() => {
-                return Err(SourceError::TwoSpellings {
-                    first: known.id.clone(),
-                    second: id,
-                });
+                self.twice.insert(known.id.clone(), id);
             }
             Some(_) => {}
         }
-        Ok(())
     }
 
     fn add_unservable(&mut self, id: String) {
         if !self.unservable.contains(&id) {
             self.unservable.push(id);
-        }
-    }
-
-    fn into_keysets(self) -> Keysets {
-        Keysets {
-            keysets: self.found.into_values().collect(),
-            unservable: self.unservable,
         }
     }
 }
