@@ -189,16 +189,7 @@ fn a_source_that_loses_items_on_the_way_is_not_believed() {
         }
 
         fn keysets(&self) -> Result<Keysets, SourceError> {
-            let info = KeysetInfo {
-                id: keyset(V1),
-                unit: None,
-                active: true,
-                input_fee_ppk: 0,
-            };
-            Ok(Keysets {
-                keysets: vec![info],
-                unservable: vec![],
-            })
+            Ok(one_keyset())
         }
 
         fn stream(
@@ -386,16 +377,7 @@ fn a_refresh_under_way_ends_when_it_is_told_to_and_publishes_nothing() {
         }
 
         fn keysets(&self) -> Result<Keysets, SourceError> {
-            let info = KeysetInfo {
-                id: keyset(V1),
-                unit: None,
-                active: true,
-                input_fee_ppk: 0,
-            };
-            Ok(Keysets {
-                keysets: vec![info],
-                unservable: vec![],
-            })
+            Ok(one_keyset())
         }
 
         fn stream(
@@ -422,4 +404,18 @@ fn a_refresh_under_way_ends_when_it_is_told_to_and_publishes_nothing() {
     assert!(refresher.stop(PATIENCE));
     assert!(service.snapshot().is_none());
     assert_eq!(service.status(), Status::Starting);
+}
+
+/// What a mint lists that has a single keyset, of which nothing matters but the id.
+fn one_keyset() -> Keysets {
+    let info = KeysetInfo {
+        id: keyset(V1),
+        unit: None,
+        active: true,
+        input_fee_ppk: 0,
+    };
+    Keysets {
+        keysets: vec![info],
+        unservable: vec![],
+    }
 }
