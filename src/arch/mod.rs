@@ -3,6 +3,16 @@
 //! A `Level` can only be had by detection, so whoever holds one has proved that this CPU runs it. Kernels
 //! for an instruction set live below this module and are the only code that may be `unsafe`; the level
 //! that every CPU runs is plain Rust and lives with its subject (`decode::scan`, `hash`, `encode`).
+//!
+//! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are
+//! the kernels: the token is the proof, so the methods are safe to call.
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod x86_64;
+
+#[cfg(target_arch = "x86_64")]
+use x86_64::{Avx2, Avx512};
 
 /// An instruction set that this CPU was seen to have.
 ///
@@ -20,7 +30,15 @@ pub struct Level(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
+    /// The baseline of the target.
     Portable,
+    /// x86-64 with AVX2, BMI1, BMI2 and LZCNT: Intel since 2013, AMD since 2015.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// All of that and AVX-512 with F, BW, CD, DQ, VL, IFMA, VBMI and VBMI2: Intel servers since 2021, AMD
+    /// since 2022.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
 }
 
 impl Level {
@@ -28,17 +46,27 @@ impl Level {
     pub const PORTABLE: Self = Self(Kind::Portable);
 
     /// The best level of this CPU.
+    ///
+    /// Without the feature `std` it is the best level that the program was compiled for.
     #[must_use]
     pub fn detect() -> Self {
-        Self::PORTABLE
+        // The plainest comes first, so the best is the last.
+        Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
     /// All levels of this CPU, the plainest first.
     pub fn available() -> impl Iterator<Item = Self> {
-        [Self::PORTABLE].into_iter()
+        let portable = [Some(Self::PORTABLE)].into_iter();
+        #[cfg(target_arch = "x86_64")]
+        let portable = portable.chain([
+            Avx2::detect().map(|avx2| Self(Kind::Avx2(avx2))),
+            Avx512::detect().map(|avx512| Self(Kind::Avx512(avx512))),
+        ]);
+        portable.flatten()
     }
 
     /// What a batch function matches on to choose its kernel.
+    #[inline]
     pub(crate) fn kind(self) -> Kind {
         self.0
     }
@@ -48,6 +76,10 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => "avx512",
         }
     }
 }
@@ -55,5 +87,22 @@ impl Level {
 impl core::fmt::Display for Level {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn levels_go_up_and_detection_takes_the_last() {
+        let levels: Vec<Level> = Level::available().collect();
+        assert_eq!(levels[0], Level::PORTABLE);
+        assert!(levels.is_sorted());
+        assert_eq!(levels.last(), Some(&Level::detect()));
+        let mut names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
+        names.dedup();
+        assert_eq!(names.len(), levels.len());
     }
 }

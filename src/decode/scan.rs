@@ -123,8 +123,19 @@ impl<'a> Scanner<'a> {
         let mut filled = 0;
         while filled < count {
             filled += match self.level.kind() {
-                Kind::Portable if self.in_pairs => self.fill_by_pairs(&mut out[filled..count]),
-                Kind::Portable => self.fill_one_by_one(&mut out[filled..count]),
+                Kind::Portable => self.fill_short(&mut out[filled..count]),
+                // Counting zeros and shifting by a variable are one instruction each there; vectors
+                // have nothing to give to one stream.
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx2(avx2) => avx2.compiled(
+                    #[inline(always)]
+                    || self.fill_short(&mut out[filled..count]),
+                ),
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx512(avx512) => avx512.avx2().compiled(
+                    #[inline(always)]
+                    || self.fill_short(&mut out[filled..count]),
+                ),
             };
             if filled < count {
                 // One code that is long, near the end of the bytes, or bad: take it with care.
@@ -138,11 +149,21 @@ impl<'a> Scanner<'a> {
         Ok(filled)
     }
 
+    /// Fills `out` as long as codes are short and right.
+    #[inline(always)]
+    fn fill_short(&mut self, out: &mut [u64]) -> usize {
+        if self.in_pairs {
+            self.fill_by_pairs(out)
+        } else {
+            self.fill_one_by_one(out)
+        }
+    }
+
     /// The inner loop: two codes a refill, as long as both are short and right.
     ///
     /// Neither this nor the next one reads a bit of the last byte (a word refill keeps back the last byte
     /// that it loads), where the items end; so they take no padding for items.
-    #[inline]
+    #[inline(always)]
     fn fill_by_pairs(&mut self, out: &mut [u64]) -> usize {
         let p = self.p;
         // In registers for the loop, not behind a reference.
@@ -174,7 +195,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The inner loop where two codes are too long for one refill.
-    #[inline]
+    #[inline(always)]
     fn fill_one_by_one(&mut self, out: &mut [u64]) -> usize {
         let p = self.p;
         let mut reader = self.reader.clone();

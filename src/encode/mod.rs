@@ -6,6 +6,8 @@
 
 use alloc::vec::Vec;
 
+#[cfg(target_arch = "x86_64")]
+use crate::arch::x86_64::Avx2;
 use crate::arch::{Kind, Level};
 use crate::bits::BitWriter;
 use crate::error::{BuildError, BuildFault};
@@ -37,7 +39,24 @@ pub(crate) fn encode_hashes(
     let range = params.range(count(hashes)?);
     match level.kind() {
         Kind::Portable => encode(hashes, params, |hash| map_to_range(hash, range)),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => encode_compiled(avx2, hashes, params, range),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(avx512) => encode_compiled(avx512.avx2(), hashes, params, range),
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn encode_compiled(
+    avx2: Avx2,
+    hashes: &[u64],
+    params: Params,
+    range: u64,
+) -> Result<Encoded, BuildError> {
+    avx2.compiled(
+        #[inline(always)]
+        || encode(hashes, params, |hash| map_to_range(hash, range)),
+    )
 }
 
 /// The filter of `values`, which are sorted and below F.

@@ -16,7 +16,7 @@ mod siphash;
 use core::fmt::Debug;
 use core::num::NonZeroUsize;
 
-use crate::arch::{Kind, Level};
+use crate::arch::Level;
 
 pub use siphash::SipHash;
 
@@ -51,12 +51,10 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     /// The hash of each item, in order, into the places of `out`; where there are more of the one than of
     /// the other, the rest is left alone.
     fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
-        match level.kind() {
-            Kind::Portable => {
-                for (hash, item) in out.iter_mut().zip(items) {
-                    *hash = self.hash(item.as_ref());
-                }
-            }
+        // Vectors have nothing to give to a hash that is known only by its name.
+        let _ = level;
+        for (hash, item) in out.iter_mut().zip(items) {
+            *hash = self.hash(item.as_ref());
         }
     }
 
@@ -69,18 +67,16 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
         record_bytes: NonZeroUsize,
         out: &mut [u64],
     ) {
-        match level.kind() {
-            Kind::Portable if record_bytes.get() == POINT_BYTES => {
-                // The length is then known within the loop, and not looked at for each record.
-                let (points, _) = records.as_chunks::<POINT_BYTES>();
-                for (hash, point) in out.iter_mut().zip(points) {
-                    *hash = self.hash(point);
-                }
+        let _ = level;
+        if record_bytes.get() == POINT_BYTES {
+            // The length is then known within the loop, and not looked at for each record.
+            let (points, _) = records.as_chunks::<POINT_BYTES>();
+            for (hash, point) in out.iter_mut().zip(points) {
+                *hash = self.hash(point);
             }
-            Kind::Portable => {
-                for (hash, record) in out.iter_mut().zip(records.chunks_exact(record_bytes.get())) {
-                    *hash = self.hash(record);
-                }
+        } else {
+            for (hash, record) in out.iter_mut().zip(records.chunks_exact(record_bytes.get())) {
+                *hash = self.hash(record);
             }
         }
     }
@@ -150,12 +146,9 @@ pub const fn map_to_range(hash: u64, f: u64) -> u64 {
 
 /// [`map_to_range`] for each of `hashes`, in place.
 pub fn map_all_to_range(level: Level, hashes: &mut [u64], f: u64) {
-    match level.kind() {
-        Kind::Portable => {
-            for hash in hashes {
-                *hash = map_to_range(*hash, f);
-            }
-        }
+    let _ = level;
+    for hash in hashes {
+        *hash = map_to_range(*hash, f);
     }
 }
 

@@ -1,0 +1,1 @@
+//! Kernels for AVX-512, a file for each subject.
