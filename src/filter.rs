@@ -15,7 +15,7 @@ use crate::decode::{BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, Unhashed, map_to_range};
-use crate::matching::{Target, map_items, sort_targets, visit_matches};
+use crate::matching::{Stream, Target, map_items, sort_targets, visit_matches};
 use crate::params::Params;
 
 /// A validated filter over borrowed or owned bytes.
@@ -282,9 +282,15 @@ impl<'a, H> Filter<'a, H> {
         self.admitted.scanner()
     }
 
-    /// The bit position where the last item ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
+    /// The bits, for look-ups that begin in the middle.
+    pub(crate) fn stream(&self) -> Stream<'_> {
+        Stream {
+            level: self.level(),
+            bytes: self.bytes(),
+            params: self.params(),
+            range: self.range(),
+            end: self.end,
+        }
     }
 
     pub(crate) fn level(&self) -> Level {

@@ -1,5 +1,8 @@
 //! Many targets against one filter: both sides sorted, one pass over each.
 
+mod lookup;
+mod table;
+
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -7,6 +10,11 @@ use crate::arch::Level;
 use crate::decode::{BLOCK, Scanner};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_to_range};
+
+pub(crate) use lookup::Stream;
+#[cfg(test)]
+pub(crate) use table::most_items;
+pub(crate) use table::{Entry, Point, Shape, Table};
 
 /// The mapped values of `items`, in their order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
