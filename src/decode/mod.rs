@@ -1,12 +1,162 @@
 //! From the bytes of a filter to its values.
 //!
 //! [`scan`] reads them one after another, which is what a stream of differences asks for. Every way of
-//! decoding gives the same values and the same class of error as the bit-by-bit reference.
+//! decoding gives the same values and the same error as that scan, and the same class of error as the
+//! bit-by-bit reference.
+//!
+//! Whole filters go through one of these:
+//!
+//! | function | gives | checks |
+//! |---|---|---|
+//! | [`validate`] | where the items end | everything |
+//! | [`visit`] | all values, in slices | everything, if it goes to the end |
+//! | [`seek_table`] | places to begin at | everything |
+//! | [`decode_from`] | the values behind known places | that values are in range |
+
+// What nobody calls yet belongs to the look-ups that follow.
+#![allow(dead_code)]
 
 mod scan;
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use crate::arch::Level;
+use crate::error::DecodeError;
+use crate::params::Params;
 
 pub(crate) use scan::Scanner;
 
 /// How many values a consumer takes at a time: 1 KiB, which stays in the nearest cache beside whatever
 /// the consumer itself works on.
 pub(crate) const BLOCK: usize = 128;
+
+/// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
+/// the items end.
+///
+/// # Errors
+///
+/// Too short, out of range, trailing data, padding: exactly the error of [`Scanner::finish`].
+pub(crate) fn validate(
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+) -> Result<u64, DecodeError> {
+    Scanner::new(level, bytes, n, params).finish()
+}
+
+/// Calls `each` with slices of the values, in order and without a gap; no slice is empty, and all fit the
+/// nearest cache. Ends early with `Break` where `each` does; otherwise with the bit position where the
+/// items end, and then all is checked that [`validate`] checks.
+///
+/// # Errors
+///
+/// As [`validate`]. `each` may have seen values before that, right ones as far as they go.
+pub(crate) fn visit(
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let mut scanner = Scanner::new(level, bytes, n, params);
+    let mut block = [0; BLOCK];
+    loop {
+        let filled = scanner.fill(&mut block)?;
+        if filled == 0 {
+            return scanner.finish().map(ControlFlow::Continue);
+        }
+        if each(&block[..filled]).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+}
+
+/// Places in a filter where decoding can begin; made by [`seek_table`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SeekTable {
+    /// The bit positions of the first code after each place, never decreasing. The first is 0.
+    pub(crate) positions: Vec<u64>,
+    /// The value before each place, 0 before the first item; never decreasing.
+    pub(crate) bases: Vec<u64>,
+    /// The bit position where the items end.
+    pub(crate) end: u64,
+}
+
+/// Validates a filter and gives places in it, the first item's first, between which lie at most `step`
+/// items (at least 1): `step` as a rule, fewer now and then. An empty filter has none.
+///
+/// # Errors
+///
+/// As [`validate`].
+///
+/// # Cost
+///
+/// One pass, and 16 bytes a place.
+pub(crate) fn seek_table(
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    step: u32,
+) -> Result<SeekTable, DecodeError> {
+    let mut scanner = Scanner::new(level, bytes, n, params);
+    let mut table = SeekTable::default();
+    let mut block = [0; BLOCK];
+    while scanner.remaining() > 0 {
+        table.positions.push(scanner.position());
+        table.bases.push(scanner.value());
+        let mut left = step.max(1) as usize;
+        while left > 0 {
+            let filled = scanner.fill(&mut block[..left.min(BLOCK)])?;
+            if filled == 0 {
+                break;
+            }
+            left -= filled;
+        }
+    }
+    table.end = scanner.finish()?;
+    Ok(table)
+}
+
+/// Where a known number of items can be decoded: see [`decode_from`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The bit position of the first code.
+    pub(crate) position: u64,
+    /// The value before it.
+    pub(crate) base: u64,
+    /// How many items are wanted from there.
+    pub(crate) count: u32,
+}
+
+/// Decodes the items of all `entries`, one entry after the other, to the front of `out`. False, with `out`
+/// partly written, where bits end, a value is above `largest`, or `out` is too short: entries that were
+/// not made for these bytes can do that, or give values that mean nothing.
+pub(crate) fn decode_from(
+    level: Level,
+    bytes: &[u8],
+    params: Params,
+    largest: u64,
+    entries: &[Entry],
+    out: &mut [u64],
+) -> bool {
+    let mut rest = out;
+    for entry in entries {
+        let Some((values, others)) = rest.split_at_mut_checked(entry.count as usize) else {
+            return false;
+        };
+        rest = others;
+        if entry.base > largest {
+            return false;
+        }
+        let range = largest.wrapping_add(1);
+        let place = (entry.position, entry.base);
+        let mut scanner = Scanner::resume(level, bytes, (range, params), place, u64::MAX);
+        if scanner.fill(values) != Ok(values.len()) {
+            return false;
+        }
+    }
+    true
+}

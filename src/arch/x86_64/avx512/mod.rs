@@ -1,5 +1,7 @@
 //! Kernels for AVX-512, a file for each subject.
 
+pub(crate) mod lanes;
 mod lookup;
+mod step;
 
 pub(crate) use lookup::{ABSENT, FOUND};
