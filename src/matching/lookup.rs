@@ -10,6 +10,7 @@
 use crate::arch::{Kind, Level};
 use crate::bits::{BitReader, MAX_BITS};
 use crate::matching::table::{Point, Table};
+use crate::matching::{Coded, Strategy, merge, plan};
 use crate::params::Params;
 use crate::rice;
 
@@ -96,27 +97,25 @@ impl Stream<'_> {
         Ok(None)
     }
 
-    /// Calls `visit` with the place in `targets` of each one that is in the set, in any order, until it
-    /// gives false.
+    /// Calls `visit` with the place in `targets` of each one that is in the set, in order, until it gives
+    /// false. `locate` gives the point for each target of a batch.
     ///
     /// # Errors
     ///
-    /// Where the table was forged.
+    /// Where the points were forged.
     pub(crate) fn find_each(
         &self,
-        table: &Table,
+        locate: impl Fn(&[u64], &mut [Point]),
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
-        let mut places = [Point::default(); BATCH];
+        let mut points = [Point::default(); BATCH];
         let mut found = [false; BATCH];
         for (batch, targets) in (0..).step_by(BATCH).zip(targets.chunks(BATCH)) {
-            let places = &mut places[..targets.len()];
+            let points = &mut points[..targets.len()];
             let found = &mut found[..targets.len()];
-            for (place, &target) in places.iter_mut().zip(targets) {
-                *place = table.locate(target);
-            }
-            self.find_batch(places, targets, found)?;
+            locate(targets, points);
+            self.find_batch(points, targets, found)?;
             for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
                 if !visit(at) {
                     return Ok(());
@@ -124,6 +123,42 @@ impl Stream<'_> {
             }
         }
         Ok(())
+    }
+
+    /// [`Stream::find_each`], with the points of an index; or one pass over the filter, if that is cheaper.
+    ///
+    /// # Errors
+    ///
+    /// Where the index was forged.
+    pub(crate) fn visit_matches(
+        &self,
+        strategy: Strategy,
+        table: &Table,
+        n: u32,
+        targets: &[u64],
+        mut visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), Astray> {
+        let step = n.div_ceil((table.entries.len() as u32).max(1));
+        let points = match strategy {
+            Strategy::Points => true,
+            Strategy::Merge => false,
+            Strategy::Cheapest => plan::points_win_indexed(self.level, n, targets.len(), step),
+        };
+        if !points {
+            let coded = Coded {
+                level: self.level,
+                bytes: self.bytes,
+                n,
+                params: self.params,
+            };
+            return merge::visit_matches(&coded, targets, false, visit).map_err(|_| Astray);
+        }
+        let locate = |targets: &[u64], points: &mut [Point]| {
+            for (point, &target) in points.iter_mut().zip(targets) {
+                *point = table.locate(target);
+            }
+        };
+        self.find_each(locate, targets, &mut visit)
     }
 
     /// Whether each target is in the set, given the point for each. Targets at or above F are not.

@@ -1,17 +1,22 @@
-//! Many targets against one filter: both sides sorted, one pass over each.
+//! Many targets against one filter: by point look-ups ([`lookup`]) or by one pass over both sides, sorted
+//! ([`merge`]); which of the two is a question of cost ([`plan`]), never of the answer.
 
 mod lookup;
+mod merge;
+mod plan;
 mod table;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::arch::Level;
-use crate::decode::{BLOCK, Scanner};
+use crate::decode::{self, SeekTable};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_to_range};
+use crate::params::Params;
 
-pub(crate) use lookup::Stream;
+pub(crate) use lookup::{Astray, Stream};
+pub use plan::Strategy;
 #[cfg(test)]
 pub(crate) use table::most_items;
 pub(crate) use table::{Entry, Point, Shape, Table};
@@ -29,84 +34,117 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     values
 }
 
-/// A mapped value to look for, and its position in the caller's order.
-pub(crate) type Target = (u64, usize);
-
-/// `values` in the order of the filter. Equal ones are all kept: every position gets its answer.
-pub(crate) fn sort_targets(values: &[u64]) -> Vec<Target> {
-    let mut sorted: Vec<Target> = values.iter().copied().zip(0..).collect();
-    sorted.sort_unstable();
-    sorted
+/// The bits of a filter, whether they were validated or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coded<'a> {
+    pub(crate) level: Level,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) n: u32,
+    pub(crate) params: Params,
 }
 
-/// Calls `visit` with the position of each of the sorted `targets` that is among the values, until it
-/// gives false or the targets are used up; then the rest of the filter is not decoded.
-///
-/// # Errors
-///
-/// Those of the scan.
-pub(crate) fn visit_matches(
-    scanner: &mut Scanner<'_>,
-    targets: &[Target],
-    mut visit: impl FnMut(usize) -> bool,
-) -> Result<(), DecodeError> {
-    let mut rest = targets;
-    let mut block = [0; BLOCK];
-    while let Some(&(next_target, _)) = rest.first() {
-        let filled = scanner.fill(&mut block)?;
-        let Some(&last) = block[..filled].last() else {
-            break;
+impl Coded<'_> {
+    pub(crate) fn range(&self) -> u64 {
+        self.params.range(self.n)
+    }
+
+    /// For each target whether it is in the set.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode::validate`].
+    pub(crate) fn matches(
+        &self,
+        strategy: Strategy,
+        targets: &[u64],
+        whole: bool,
+    ) -> Result<Vec<bool>, DecodeError> {
+        let mut found = vec![false; targets.len()];
+        self.visit_matches(strategy, targets, whole, |place| {
+            found[place] = true;
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` with the place in `targets` of each one that is in the set, in any order, until it gives
+    /// false. The filter is validated all the same where `whole` says so; otherwise no more of it is read than
+    /// has to be.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode::validate`]. Then places that were visited mean nothing.
+    pub(crate) fn visit_matches(
+        &self,
+        strategy: Strategy,
+        targets: &[u64],
+        whole: bool,
+        mut visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), DecodeError> {
+        let step = plan::seek_step(self.n, self.bytes.len());
+        let points = match strategy {
+            Strategy::Points => true,
+            Strategy::Merge => false,
+            Strategy::Cheapest => {
+                plan::points_win_unindexed(self.level, self.n, targets.len(), step)
+            }
         };
-        if last < next_target {
-            continue;
-        }
-        let mut values = &block[..filled];
-        while let Some(&(target, position)) = rest.first() {
-            values = &values[first_at_least(values, target)..];
-            let Some(&value) = values.first() else {
-                break;
+        if points {
+            let table = decode::seek_table(self.level, self.bytes, self.n, self.params, step)?;
+            let stream = Stream {
+                level: self.level,
+                bytes: self.bytes,
+                params: self.params,
+                range: self.range(),
+                end: table.end,
             };
-            rest = &rest[1..];
-            if value == target && !visit(position) {
+            if stream
+                .find_each(
+                    |targets, points| locate_all(&table, targets, points),
+                    targets,
+                    &mut visit,
+                )
+                .is_ok()
+            {
                 return Ok(());
             }
+            // No place of a table that was just made leads astray.
+            debug_assert!(false, "a seek table led astray");
         }
+        merge::visit_matches(self, targets, whole, visit)
     }
-    Ok(())
 }
 
-/// The index of the first of the sorted `values` that is not below `target`.
+/// The point to begin at for each of `targets`: the last one of `table` whose items before are all smaller.
 ///
-/// Steps of 1, 2, 4, ... and then a binary search: one comparison where targets are dense, and few where
-/// a block holds one target.
-pub(crate) fn first_at_least(values: &[u64], target: u64) -> usize {
-    let mut step = 1;
-    while step < values.len() && values[step] < target {
-        step *= 2;
-    }
-    // All before step / 2 + 1 were seen to be smaller; `step` was not, or is beyond the end.
-    let from = if step == 1 { 0 } else { step / 2 + 1 };
-    let to = values.len().min(step + 1);
-    from + values[from..to].partition_point(|&value| value < target)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_galloping_search_equals_the_plain_one() {
-        for len in 0..40 {
-            for equal in 1..4 {
-                let values: Vec<u64> = (0..len).map(|i| i / equal * 2 + 1).collect();
-                for target in 0..2 * len + 4 {
-                    assert_eq!(
-                        first_at_least(&values, target),
-                        values.partition_point(|&value| value < target),
-                        "{target} in {values:?}"
-                    );
-                }
-            }
+/// A binary search without branches, and all targets a step at a time: the loads of one do not wait for
+/// those of another.
+fn locate_all(table: &SeekTable, targets: &[u64], points: &mut [Point]) {
+    let bases = &table.bases[..];
+    debug_assert!(targets.len() <= points.len());
+    // The position of a point is where its search is until the last step is done.
+    points.fill(Point::default());
+    let mut size = bases.len();
+    while size > 1 {
+        let half = size / 2;
+        for (point, &target) in points.iter_mut().zip(targets) {
+            // Of the `size` bases from here on, the wanted one is the first, or one of those that are
+            // smaller than the target; and it stays below the length.
+            let middle = point.position as usize + half;
+            let smaller = bases.get(middle).is_some_and(|&base| base < target);
+            point.position = if smaller {
+                middle as u64
+            } else {
+                point.position
+            };
         }
+        size -= half;
+    }
+    for point in points {
+        let at = point.position as usize;
+        *point = match (table.positions.get(at), bases.get(at)) {
+            (Some(&position), Some(&base)) => Point { position, base },
+            _ => Point::default(),
+        };
     }
 }

@@ -6,7 +6,7 @@ use core::ops::Deref;
 
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_to_range};
-use crate::matching::{Stream, Table};
+use crate::matching::{Astray, Strategy, Stream, Table};
 
 /// A filter with its index; made by [`Filter::with_index`] or [`Filter::into_indexed`].
 ///
@@ -83,7 +83,7 @@ impl<'f, H> IndexedFilter<'f, H> {
     #[must_use]
     pub fn match_any_values(&self, values: &[u64]) -> bool {
         let mut any = false;
-        let asked = self.stream().find_each(&self.table, values, |_| {
+        let asked = self.visit_matches(Strategy::Cheapest, values, |_| {
             any = true;
             false
         });
@@ -101,8 +101,15 @@ impl<'f, H> IndexedFilter<'f, H> {
     /// many that reading the whole filter is quicker, it is read ([`Filter::matches_values`]).
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
+        self.matches_values_by(Strategy::Cheapest, values)
+    }
+
+    /// [`IndexedFilter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
         let mut found = vec![false; values.len()];
-        let asked = self.stream().find_each(&self.table, values, |position| {
+        let asked = self.visit_matches(strategy, values, |position| {
             found[position] = true;
             true
         });
@@ -110,6 +117,17 @@ impl<'f, H> IndexedFilter<'f, H> {
             Ok(()) => found,
             Err(_) => self.filter.matches_values(values),
         }
+    }
+
+    fn visit_matches(
+        &self,
+        strategy: Strategy,
+        values: &[u64],
+        visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), Astray> {
+        let n = self.filter.n();
+        self.stream()
+            .visit_matches(strategy, &self.table, n, values, visit)
     }
 
     fn stream(&self) -> Stream<'_> {

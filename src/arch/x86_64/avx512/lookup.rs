@@ -18,6 +18,7 @@
 
 use core::arch::x86_64::*;
 
+use super::step::Code;
 use crate::arch::x86_64::Avx512;
 
 /// The target is not there.
@@ -32,9 +33,6 @@ const VECTORS: usize = 4;
 
 /// How many steps a lap has: fewer look at the lanes too often, more run too far past the targets.
 const STEPS: usize = 4;
-
-/// What one load gives at any bit position: 64 bits less the seven that may lie before it.
-const USABLE: i64 = 57;
 
 impl Avx512 {
     /// For each target whether it is among the values that are coded from its position on, the first of which
@@ -84,25 +82,6 @@ struct Lists<'a> {
     targets: &'a [u64],
 }
 
-/// What all lanes share.
-#[derive(Clone, Copy)]
-struct Shared<'a> {
-    bytes: &'a [u8],
-    /// `bytes.len() - 8`.
-    last: __m512i,
-    swap: __m512i,
-    remainder_shift: __m128i,
-    code_shift: __m128i,
-    /// 2^P.
-    quotient: __m512i,
-    /// 2^(P+1) - 1: see `rice::read_one`.
-    ones: __m512i,
-    /// The bits that the codes of a step take beside their runs.
-    fixed: __m512i,
-    /// How long the runs of a step may be for its codes to fit.
-    runs: __m512i,
-}
-
 /// Eight lanes.
 #[derive(Clone, Copy)]
 struct Lanes {
@@ -113,7 +92,8 @@ struct Lanes {
     place: __m512i,
     active: __mmask8,
     found: __mmask8,
-    misfit: __mmask8,
+    /// Negative where a code did not fit.
+    slack: __m512i,
 }
 
 #[target_feature(
@@ -126,20 +106,8 @@ fn look_up<const PAIRS: bool>(
     lists: Lists<'_>,
     answers: &mut [u8],
 ) {
-    let codes = if PAIRS { 2 } else { 1 };
-    let fixed = codes * i64::from(p + 1);
+    let code = Code::new(p);
     let zero = _mm512_setzero_si512();
-    let shared = Shared {
-        bytes,
-        last: _mm512_set1_epi64(last as i64),
-        swap: _mm512_set4_epi32(0x0809_0a0b, 0x0c0d_0e0f, 0x0001_0203, 0x0405_0607),
-        remainder_shift: _mm_cvtsi64_si128(63 - i64::from(p)),
-        code_shift: _mm_cvtsi64_si128(i64::from(p) + 1),
-        quotient: _mm512_set1_epi64(1 << p),
-        ones: _mm512_set1_epi64((2 << p) - 1),
-        fixed: _mm512_set1_epi64(fixed),
-        runs: _mm512_set1_epi64(USABLE - fixed),
-    };
     let limit = _mm512_set1_epi64(last as i64 * 8 + 7);
     let idle = Lanes {
         position: zero,
@@ -148,7 +116,7 @@ fn look_up<const PAIRS: bool>(
         place: zero,
         active: 0,
         found: 0,
-        misfit: 0,
+        slack: zero,
     };
     let mut vectors = [idle; VECTORS];
     let mut next = 0;
@@ -164,57 +132,36 @@ fn look_up<const PAIRS: bool>(
         }
         for _ in 0..STEPS {
             for lanes in &mut vectors {
-                step::<PAIRS>(lanes, &shared);
+                step::<PAIRS>(lanes, &code, bytes, limit);
             }
         }
     }
 }
 
 /// Decodes two codes, or one, in each lane.
+///
+/// `limit` is the last bit position at which `bytes` has eight bytes.
 #[inline]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512ifma,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn step<const PAIRS: bool>(lanes: &mut Lanes, shared: &Shared<'_>) {
-    let Shared {
-        last,
-        remainder_shift,
-        code_shift,
-        quotient,
-        ones,
-        ..
-    } = *shared;
-    let byte = _mm512_min_epu64(_mm512_srli_epi64::<3>(lanes.position), last);
-    // SAFETY: `last` is `bytes.len() - 8` (the gate made it so), no offset is above it, and eight bytes are read at
-    // each.
-    let word = unsafe { _mm512_i64gather_epi64::<1>(byte, shared.bytes.as_ptr().cast()) };
-    let bit = _mm512_and_si512(lanes.position, _mm512_set1_epi64(7));
-    let word = _mm512_sllv_epi64(_mm512_shuffle_epi8(word, shared.swap), bit);
-    // Inverted: leading zeros then count the run.
-    let word = _mm512_ternarylogic_epi64::<0x0f>(word, word, word);
-
-    let run = _mm512_lzcnt_epi64(word);
-    let word = _mm512_sllv_epi64(word, run);
-    let end = _mm512_srl_epi64(word, remainder_shift);
-    let value = _mm512_add_epi64(_mm512_sub_epi64(lanes.value, end), ones);
-    let value = _mm512_madd52lo_epu64(value, run, quotient);
-    lanes.found |= _mm512_cmpeq_epi64_mask(value, lanes.target);
-    lanes.value = value;
-    let mut runs = run;
+fn step<const PAIRS: bool>(lanes: &mut Lanes, code: &Code, bytes: &[u8], limit: __m512i) {
+    let within = _mm512_min_epu64(lanes.position, limit);
+    // SAFETY: no position is beyond the limit, which the gate found to have eight bytes.
+    let window = unsafe { code.window(bytes.as_ptr(), within) };
+    let (mut runs, top, rest) = code.one(window);
+    lanes.value = code.value(lanes.value, runs, top);
+    lanes.found |= _mm512_cmpeq_epi64_mask(lanes.value, lanes.target);
+    let mut codes = 1;
     if PAIRS {
-        let word = _mm512_sll_epi64(word, code_shift);
-        let run = _mm512_lzcnt_epi64(word);
-        let word = _mm512_sllv_epi64(word, run);
-        let end = _mm512_srl_epi64(word, remainder_shift);
-        let value = _mm512_add_epi64(_mm512_sub_epi64(value, end), ones);
-        let value = _mm512_madd52lo_epu64(value, run, quotient);
-        lanes.found |= _mm512_cmpeq_epi64_mask(value, lanes.target);
-        lanes.value = value;
+        let (run, top, _) = code.one(rest);
+        lanes.value = code.value(lanes.value, run, top);
+        lanes.found |= _mm512_cmpeq_epi64_mask(lanes.value, lanes.target);
         runs = _mm512_add_epi64(runs, run);
+        codes = 2;
     }
-    lanes.misfit |= _mm512_cmpgt_epi64_mask(runs, shared.runs);
-    let bits = _mm512_add_epi64(runs, shared.fixed);
-    lanes.position = _mm512_add_epi64(lanes.position, bits);
+    lanes.slack = _mm512_or_si512(lanes.slack, code.slack(codes, runs));
+    lanes.position = code.behind(lanes.position, codes, runs);
 }
 
 /// Writes the answers of the lanes that know them, and frees these lanes.
@@ -224,7 +171,7 @@ fn step<const PAIRS: bool>(lanes: &mut Lanes, shared: &Shared<'_>) {
 )]
 fn finish(lanes: &mut Lanes, limit: __m512i, answers: &mut [u8]) {
     let passed = _mm512_cmpge_epu64_mask(lanes.value, lanes.target);
-    let redo = lanes.misfit | _mm512_cmpgt_epu64_mask(lanes.position, limit);
+    let redo = _mm512_movepi64_mask(lanes.slack) | _mm512_cmpgt_epu64_mask(lanes.position, limit);
     let done = lanes.active & (passed | lanes.found | redo);
     lanes.active &= !done;
     let mut known = done & (lanes.found | redo);
@@ -270,6 +217,6 @@ fn refill(lanes: &mut Lanes, lists: Lists<'_>, next: usize) -> usize {
     lanes.place = _mm512_mask_expand_epi64(lanes.place, free, places);
     lanes.active |= free;
     lanes.found &= !free;
-    lanes.misfit &= !free;
+    lanes.slack = _mm512_maskz_mov_epi64(!free, lanes.slack);
     next + free.count_ones() as usize
 }
