@@ -180,6 +180,7 @@ impl Stream<'_> {
         }
     }
 
+    /// Four chains of codes side by side: while one waits for its last code, the others go on.
     #[inline(always)]
     fn find_in_fours(
         &self,
@@ -187,9 +188,64 @@ impl Stream<'_> {
         targets: &[u64],
         found: &mut [bool],
     ) -> Result<(), Astray> {
-        for ((found, &point), &target) in found.iter_mut().zip(points).zip(targets) {
-            *found = target < self.range && self.find_here(point, target)?;
+        let (p, in_pairs) = (self.params.p(), in_pairs(self.params));
+        let n = targets.len();
+        let Some(last) = self
+            .bytes
+            .len()
+            .checked_sub(8)
+            .filter(|_| in_pairs && n >= LANES)
+        else {
+            for ((found, &point), &target) in found.iter_mut().zip(points).zip(targets) {
+                *found = target < self.range && self.find_here(point, target)?;
+            }
+            return Ok(());
+        };
+        let mut lanes: [Lane; LANES] = core::array::from_fn(|at| Lane::new(points, targets, at));
+        let mut next = LANES;
+        loop {
+            // Once a lane stays where it is, all are looked at.
+            let [a, b, c, d] = &mut lanes;
+            while a.step(self.bytes, last, p)
+                && b.step(self.bytes, last, p)
+                && c.step(self.bytes, last, p)
+                && d.step(self.bytes, last, p)
+            {}
+            for lane in &mut lanes {
+                let Some(answer) = lane.answer(self.bytes, last, p) else {
+                    continue;
+                };
+                self.settle(lane.place, answer, points, targets, found)?;
+                if next < n {
+                    *lane = Lane::new(points, targets, next);
+                    next += 1;
+                    continue;
+                }
+                // The others have no company any more.
+                let settled = lane.place;
+                for lane in lanes.iter().filter(|lane| lane.place != settled) {
+                    self.settle(lane.place, Answer::Careful, points, targets, found)?;
+                }
+                return Ok(());
+            }
         }
+    }
+
+    /// Writes the answer for the target at `place`, which is looked for once more if it has to be.
+    #[inline(always)]
+    fn settle(
+        &self,
+        place: usize,
+        answer: Answer,
+        points: &[Point],
+        targets: &[u64],
+        found: &mut [bool],
+    ) -> Result<(), Astray> {
+        found[place] = targets[place] < self.range
+            && match answer {
+                Answer::Known(answer) => answer,
+                Answer::Careful => self.find_here(points[place], targets[place])?,
+            };
         Ok(())
     }
 
@@ -225,6 +281,76 @@ impl Stream<'_> {
         Ok(())
     }
 }
+
+/// How many look-ups run side by side in plain code.
+const LANES: usize = 4;
+
+/// One of them: all of it in two registers, so that four fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    position: u64,
+    /// How much the values have still to grow to the target.
+    room: u64,
+    /// The target's place in the batch.
+    place: usize,
+}
+
+impl Lane {
+    #[inline(always)]
+    fn new(points: &[Point], targets: &[u64], place: usize) -> Self {
+        let (Point { position, base }, target) = (points[place], targets[place]);
+        Self {
+            // A base above the target is a forged one, and leads to a careful look-up.
+            position: if base <= target { position } else { u64::MAX },
+            room: target.wrapping_sub(base),
+            place,
+        }
+    }
+
+    /// The next two numbers and how many bits they take, if there are eight bytes, and if the two fit.
+    #[inline(always)]
+    fn peek(&self, bytes: &[u8], last: usize, p: u32) -> Option<(u64, u64, u32)> {
+        let at = usize::try_from(self.position / 8)
+            .ok()
+            .filter(|&at| at <= last)?;
+        let word = bytes.get(at..)?.first_chunk::<8>()?;
+        let window = !u64::from_be_bytes(*word) << (self.position % 8);
+        let (first, second, bits) = rice::read_pair(window, p);
+        (bits <= WINDOW).then_some((first, second, bits))
+    }
+
+    /// Takes two codes; false, with nothing done, where the target is reached or passed, or has to be looked
+    /// for with more care.
+    #[inline(always)]
+    fn step(&mut self, bytes: &[u8], last: usize, p: u32) -> bool {
+        match self.peek(bytes, last, p) {
+            Some((first, second, bits)) if first + second < self.room => {
+                self.position += u64::from(bits);
+                self.room -= first + second;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the lane knows, if it has to stay where it is.
+    #[inline(always)]
+    fn answer(&self, bytes: &[u8], last: usize, p: u32) -> Option<Answer> {
+        let Some((first, second, _)) = self.peek(bytes, last, p) else {
+            return Some(Answer::Careful);
+        };
+        let known = first == self.room || first + second == self.room;
+        (first + second >= self.room).then_some(Answer::Known(known))
+    }
+}
+
+enum Answer {
+    Known(bool),
+    Careful,
+}
+
+/// The bits that a load of eight bytes gives at any bit position.
+const WINDOW: u32 = 57;
 
 /// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
 fn in_pairs(params: Params) -> bool {
