@@ -16,20 +16,47 @@
 // What nobody calls yet belongs to the look-ups that follow.
 #![allow(dead_code)]
 
+mod lanes;
 mod scan;
+mod sinks;
+mod sync;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use crate::arch::Level;
+use crate::arch::lanes::GROUP;
+use crate::arch::{Kind, Level};
 use crate::error::DecodeError;
 use crate::params::Params;
 
 pub(crate) use scan::Scanner;
+use sinks::{Check, Sample, Visit};
+use sync::{Place, Stream};
 
 /// How many values a consumer takes at a time: 1 KiB, which stays in the nearest cache beside whatever
 /// the consumer itself works on.
 pub(crate) const BLOCK: usize = 128;
+
+/// Lanes of at most so many items, where nothing is kept of them. Long ones make little of the codes that
+/// are read to find the start.
+const LONG_LANE: u64 = 8192;
+
+/// Lanes of at most so many items, where their values are kept: the values of 32 lanes fill half a
+/// megabyte.
+const BUFFERED_LANE: u64 = 2048;
+
+/// What all these functions are given: the kernel is chosen here, once.
+macro_rules! drive {
+    ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
+        match $stream.level.kind() {
+            Kind::Portable => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => sync::drive($stream, avx512, $place, $lane_items, $sink),
+        }
+    };
+}
 
 /// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
 /// the items end.
@@ -37,13 +64,27 @@ pub(crate) const BLOCK: usize = 128;
 /// # Errors
 ///
 /// Too short, out of range, trailing data, padding: exactly the error of [`Scanner::finish`].
+///
+/// # Cost
+///
+/// Nothing is allocated.
 pub(crate) fn validate(
     level: Level,
     bytes: &[u8],
     n: u32,
     params: Params,
 ) -> Result<u64, DecodeError> {
-    Scanner::new(level, bytes, n, params).finish()
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    // Nothing stops this one.
+    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
+        ControlFlow::Continue(end) => Ok(end),
+        ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+    }
 }
 
 /// Calls `each` with slices of the values, in order and without a gap; no slice is empty, and all fit the
@@ -58,19 +99,28 @@ pub(crate) fn visit(
     bytes: &[u8],
     n: u32,
     params: Params,
-    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let mut scanner = Scanner::new(level, bytes, n, params);
-    let mut block = [0; BLOCK];
-    loop {
-        let filled = scanner.fill(&mut block)?;
-        if filled == 0 {
-            return scanner.finish().map(ControlFlow::Continue);
-        }
-        if each(&block[..filled]).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    visit_from(stream, Place::START, each)
+}
+
+fn visit_from(
+    stream: Stream<'_>,
+    place: Place,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    drive!(
+        stream,
+        place,
+        BUFFERED_LANE,
+        &mut Visit::new(stream.level, each)
+    )
 }
 
 /// Places in a filter where decoding can begin; made by [`seek_table`].
@@ -101,23 +151,24 @@ pub(crate) fn seek_table(
     params: Params,
     step: u32,
 ) -> Result<SeekTable, DecodeError> {
-    let mut scanner = Scanner::new(level, bytes, n, params);
-    let mut table = SeekTable::default();
-    let mut block = [0; BLOCK];
-    while scanner.remaining() > 0 {
-        table.positions.push(scanner.position());
-        table.bases.push(scanner.value());
-        let mut left = step.max(1) as usize;
-        while left > 0 {
-            let filled = scanner.fill(&mut block[..left.min(BLOCK)])?;
-            if filled == 0 {
-                break;
-            }
-            left -= filled;
-        }
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    let mut sample = Sample::new(n, step.max(1) as usize);
+    let driven = if (step as usize) < GROUP {
+        // Lanes sample at whole groups.
+        sync::drive_serially(stream, Place::START, &mut sample)
+    } else {
+        drive!(stream, Place::START, sample.lane_items(), &mut sample)
+    };
+    match driven? {
+        ControlFlow::Continue(end) => Ok(sample.into_table(end)),
+        // Nothing stops this one.
+        ControlFlow::Break(()) => Ok(SeekTable::default()),
     }
-    table.end = scanner.finish()?;
-    Ok(table)
 }
 
 /// Where a known number of items can be decoded: see [`decode_from`].
@@ -160,3 +211,6 @@ pub(crate) fn decode_from(
     }
     true
 }
+
+#[cfg(test)]
+mod tests;
