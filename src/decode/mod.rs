@@ -16,6 +16,7 @@
 // What nobody calls yet belongs to the look-ups that follow.
 #![allow(dead_code)]
 
+mod entries;
 mod lanes;
 mod scan;
 mod sinks;
@@ -29,6 +30,7 @@ use crate::arch::{Kind, Level};
 use crate::error::DecodeError;
 use crate::params::Params;
 
+use entries::Entries;
 pub(crate) use scan::Scanner;
 use sinks::{Check, Sample, Visit};
 use sync::{Place, Stream};
@@ -183,8 +185,13 @@ pub(crate) struct Entry {
 }
 
 /// Decodes the items of all `entries`, one entry after the other, to the front of `out`. False, with `out`
-/// partly written, where bits end, a value is above `largest`, or `out` is too short: entries that were
-/// not made for these bytes can do that, or give values that mean nothing.
+/// partly written, where bits end, a value is above `largest` (below 2^64 - 1), or `out` is too short: entries
+/// that were not made for these bytes can do that, or give values that mean nothing.
+///
+/// # Cost
+///
+/// Entries are taken in order, 32 at a time, so those next to each other had better have about equal
+/// counts, of 64 or more.
 pub(crate) fn decode_from(
     level: Level,
     bytes: &[u8],
@@ -193,23 +200,19 @@ pub(crate) fn decode_from(
     entries: &[Entry],
     out: &mut [u64],
 ) -> bool {
-    let mut rest = out;
-    for entry in entries {
-        let Some((values, others)) = rest.split_at_mut_checked(entry.count as usize) else {
-            return false;
-        };
-        rest = others;
-        if entry.base > largest {
-            return false;
-        }
-        let range = largest.wrapping_add(1);
-        let place = (entry.position, entry.base);
-        let mut scanner = Scanner::resume(level, bytes, (range, params), place, u64::MAX);
-        if scanner.fill(values) != Ok(values.len()) {
-            return false;
-        }
+    let all = Entries {
+        level,
+        bytes,
+        params,
+        largest: largest.min(u64::MAX - 1),
+    };
+    match level.kind() {
+        Kind::Portable => all.decode(lanes::Plain, entries, out),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => all.decode(avx2, entries, out),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(avx512) => all.decode(avx512, entries, out),
     }
-    true
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use core::ops::ControlFlow;
 use super::lanes::{Decoder, Kernel, Odd, Take};
 use super::{BLOCK, Scanner};
 use crate::arch::Level;
-use crate::arch::lanes::Lanes;
+use crate::arch::lanes::{Lanes, WINDOW};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -93,6 +93,11 @@ impl<'a> Stream<'a> {
         self.bits().div_ceil(u64::from(self.n.max(1))).max(1)
     }
 
+    /// The mean quotient, about.
+    fn mean_run(&self) -> u64 {
+        self.mean().saturating_sub(u64::from(self.params.p()) + 2)
+    }
+
     pub(super) fn scanner(&self, place: Place) -> Scanner<'a> {
         Scanner::at_item(
             self.level,
@@ -102,25 +107,24 @@ impl<'a> Stream<'a> {
         )
     }
 
-    /// Whether codes are so short that kernels take them: one at a step, two, or none.
-    fn codes_a_step(&self) -> u64 {
-        let fixed = u64::from(self.params.p()) + 1;
-        let mean_run = self.mean().saturating_sub(fixed + 1);
-        // Runs are geometric where hashes are uniform: 8 times the mean is exceeded by one in 3,000.
-        let needed = 8 * (mean_run + 1);
-        match 57_u64.checked_sub(needed) {
-            Some(room) if room >= 2 * fixed => 2,
-            Some(room) if room >= fixed => 1,
-            _ => 0,
-        }
-    }
-
     /// How many codes before its cut a lane begins to read.
     ///
     /// After so many fewer than one lane in 500 is out of step, where M is the one that P fits (measured
     /// for every P: 142 codes do at P = 19, 48 at P = 10, 24 at P = 6).
     fn warm_up(&self) -> u64 {
         8 * (u64::from(self.params.p()) + 1)
+    }
+}
+
+/// How many codes a kernel takes at a step: 2 or 1, or 0 where codes are too long for kernels.
+pub(super) fn codes_a_step(p: u32, mean_run: u64) -> u64 {
+    let fixed = u64::from(p) + 1;
+    // Runs are geometric where hashes are uniform: one of 8 times the mean and more is one in thousands.
+    let runs = mean_run.saturating_add(1).saturating_mul(8);
+    match u64::from(WINDOW).checked_sub(runs) {
+        Some(room) if room >= 2 * fixed => 2,
+        Some(room) if room >= fixed => 1,
+        _ => 0,
     }
 }
 
@@ -139,7 +143,7 @@ pub(super) fn drive<const N: usize>(
     sink: &mut impl Sink<N>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let mut driver = Driver::new(stream, place);
-    let codes = stream.codes_a_step();
+    let codes = codes_a_step(stream.params.p(), stream.mean_run());
     let decoder = Decoder {
         kernel,
         bytes: stream.bytes,

@@ -432,3 +432,108 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
         }
     }
 }
+
+/// Entries at every `step` items of a filter, and the last item's code.
+fn entries_of(values: &[u64], p: u32, step: usize) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let (mut position, mut base) = (0, 0);
+    for (item, difference) in differences(values).enumerate() {
+        if item % step == 0 {
+            entries.push(Entry {
+                position,
+                base,
+                count: (values.len() - item).min(step) as u32,
+            });
+        }
+        position += (difference >> p) + 1 + u64::from(p);
+        base += difference;
+    }
+    entries
+}
+
+#[test]
+fn items_behind_known_places_are_decoded_for_every_p() {
+    let mut random = Random(7);
+    for p in 0..=32 {
+        for (n, step) in [
+            (1, 1),
+            (3000, 7),
+            (3000, 64),
+            (9001, 128),
+            (9001, 131),
+            (20_000, 300),
+        ] {
+            let params = Params::new(p, fitting(p)).unwrap();
+            let mut values = random.sorted(n, params.range(n));
+            let last = values.len() - 1;
+            values[last] = params.range(n) - 1;
+            let bytes = coded(differences(&values), p);
+            let entries = entries_of(&values, p, step);
+            for level in Level::available() {
+                let what = format!("{n} items, step {step}, {params:?}, {level}");
+                let mut out = vec![0; n as usize];
+                let largest = params.range(n) - 1;
+                assert!(
+                    decode_from(level, &bytes, params, largest, &entries, &mut out),
+                    "{what}"
+                );
+                assert_eq!(out, values, "{what}");
+                let refused = largest > 0
+                    && decode_from(level, &bytes, params, largest - 1, &entries, &mut out);
+                assert!(!refused, "{what}");
+                let short = &mut out[1..];
+                assert!(
+                    !decode_from(level, &bytes, params, largest, &entries, short),
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn places_that_are_none_give_what_the_serial_scan_gives() {
+    let mut random = Random(8);
+    let mut judged = [0, 0];
+    for p in [0, 5, 19, 24, 32] {
+        let params = Params::new(p, fitting(p)).unwrap();
+        let n = 9001;
+        let values = random.sorted(n, params.range(n));
+        let mut bytes = coded(differences(&values), p);
+        let from = bytes.len() / 2;
+        bytes[from..from + 600].fill(0xff);
+        for round in 0..40 {
+            let mut entries = entries_of(&values, p, 64);
+            for _ in 0..3 {
+                let at = random.below(entries.len() as u64) as usize;
+                entries[at].position = match round % 4 {
+                    0 => random.below(bytes.len() as u64 * 8),
+                    1 => bytes.len() as u64 * 8 - random.below(2000),
+                    2 => u64::MAX - random.below(2000),
+                    _ => entries[at].position,
+                };
+                if round % 8 == 3 {
+                    entries[at].base = u64::MAX - random.below(3);
+                }
+                entries[at].count = random.below(200) as u32;
+            }
+            let largest = params.range(n).saturating_mul(1 + random.below(3)) - 1;
+            let mut outs = Level::available().map(|level| {
+                let mut out = vec![0; 2 * n as usize];
+                let good = decode_from(level, &bytes, params, largest, &entries, &mut out);
+                (good, good.then_some(out))
+            });
+            let mut expected = vec![0; 2 * n as usize];
+            let all = Entries {
+                level: Level::PORTABLE,
+                bytes: &bytes,
+                params,
+                largest,
+            };
+            let good = all.serially(&entries, &mut expected);
+            judged[usize::from(good)] += 1;
+            assert!(outs.all(|out| out == (good, good.then(|| expected.clone()))));
+        }
+    }
+    assert!(judged[0] > 20 && judged[1] > 20, "{judged:?}");
+}
