@@ -16,20 +16,49 @@
 // What nobody calls yet belongs to the look-ups that follow.
 #![allow(dead_code)]
 
+mod entries;
+mod lanes;
 mod scan;
+mod sinks;
+mod sync;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use crate::arch::Level;
+use crate::arch::lanes::GROUP;
+use crate::arch::{Kind, Level};
 use crate::error::DecodeError;
 use crate::params::Params;
 
+use entries::Entries;
 pub(crate) use scan::Scanner;
+use sinks::{Check, Sample, Visit};
+use sync::{Place, Stream};
 
 /// How many values a consumer takes at a time: 1 KiB, which stays in the nearest cache beside whatever
 /// the consumer itself works on.
 pub(crate) const BLOCK: usize = 128;
+
+/// Lanes of at most so many items, where nothing is kept of them. Long ones make little of the codes that
+/// are read to find the start.
+const LONG_LANE: u64 = 8192;
+
+/// Lanes of at most so many items, where their values are kept: the values of 32 lanes fill half a
+/// megabyte.
+const BUFFERED_LANE: u64 = 2048;
+
+/// What all these functions are given: the kernel is chosen here, once.
+macro_rules! drive {
+    ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
+        match $stream.level.kind() {
+            Kind::Portable => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => sync::drive($stream, avx512, $place, $lane_items, $sink),
+        }
+    };
+}
 
 /// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
 /// the items end.
@@ -37,13 +66,27 @@ pub(crate) const BLOCK: usize = 128;
 /// # Errors
 ///
 /// Too short, out of range, trailing data, padding: exactly the error of [`Scanner::finish`].
+///
+/// # Cost
+///
+/// Nothing is allocated.
 pub(crate) fn validate(
     level: Level,
     bytes: &[u8],
     n: u32,
     params: Params,
 ) -> Result<u64, DecodeError> {
-    Scanner::new(level, bytes, n, params).finish()
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    // Nothing stops this one.
+    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
+        ControlFlow::Continue(end) => Ok(end),
+        ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+    }
 }
 
 /// Calls `each` with slices of the values, in order and without a gap; no slice is empty, and all fit the
@@ -58,19 +101,28 @@ pub(crate) fn visit(
     bytes: &[u8],
     n: u32,
     params: Params,
-    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let mut scanner = Scanner::new(level, bytes, n, params);
-    let mut block = [0; BLOCK];
-    loop {
-        let filled = scanner.fill(&mut block)?;
-        if filled == 0 {
-            return scanner.finish().map(ControlFlow::Continue);
-        }
-        if each(&block[..filled]).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    visit_from(stream, Place::START, each)
+}
+
+fn visit_from(
+    stream: Stream<'_>,
+    place: Place,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    drive!(
+        stream,
+        place,
+        BUFFERED_LANE,
+        &mut Visit::new(stream.level, each)
+    )
 }
 
 /// Places in a filter where decoding can begin; made by [`seek_table`].
@@ -101,23 +153,24 @@ pub(crate) fn seek_table(
     params: Params,
     step: u32,
 ) -> Result<SeekTable, DecodeError> {
-    let mut scanner = Scanner::new(level, bytes, n, params);
-    let mut table = SeekTable::default();
-    let mut block = [0; BLOCK];
-    while scanner.remaining() > 0 {
-        table.positions.push(scanner.position());
-        table.bases.push(scanner.value());
-        let mut left = step.max(1) as usize;
-        while left > 0 {
-            let filled = scanner.fill(&mut block[..left.min(BLOCK)])?;
-            if filled == 0 {
-                break;
-            }
-            left -= filled;
-        }
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    let mut sample = Sample::new(n, step.max(1) as usize);
+    let driven = if (step as usize) < GROUP {
+        // Lanes sample at whole groups.
+        sync::drive_serially(stream, Place::START, &mut sample)
+    } else {
+        drive!(stream, Place::START, sample.lane_items(), &mut sample)
+    };
+    match driven? {
+        ControlFlow::Continue(end) => Ok(sample.into_table(end)),
+        // Nothing stops this one.
+        ControlFlow::Break(()) => Ok(SeekTable::default()),
     }
-    table.end = scanner.finish()?;
-    Ok(table)
 }
 
 /// Where a known number of items can be decoded: see [`decode_from`].
@@ -132,8 +185,13 @@ pub(crate) struct Entry {
 }
 
 /// Decodes the items of all `entries`, one entry after the other, to the front of `out`. False, with `out`
-/// partly written, where bits end, a value is above `largest`, or `out` is too short: entries that were
-/// not made for these bytes can do that, or give values that mean nothing.
+/// partly written, where bits end, a value is above `largest` (below 2^64 - 1), or `out` is too short: entries
+/// that were not made for these bytes can do that, or give values that mean nothing.
+///
+/// # Cost
+///
+/// Entries are taken in order, 32 at a time, so those next to each other had better have about equal
+/// counts, of 64 or more.
 pub(crate) fn decode_from(
     level: Level,
     bytes: &[u8],
@@ -142,21 +200,20 @@ pub(crate) fn decode_from(
     entries: &[Entry],
     out: &mut [u64],
 ) -> bool {
-    let mut rest = out;
-    for entry in entries {
-        let Some((values, others)) = rest.split_at_mut_checked(entry.count as usize) else {
-            return false;
-        };
-        rest = others;
-        if entry.base > largest {
-            return false;
-        }
-        let range = largest.wrapping_add(1);
-        let place = (entry.position, entry.base);
-        let mut scanner = Scanner::resume(level, bytes, (range, params), place, u64::MAX);
-        if scanner.fill(values) != Ok(values.len()) {
-            return false;
-        }
+    let all = Entries {
+        level,
+        bytes,
+        params,
+        largest: largest.min(u64::MAX - 1),
+    };
+    match level.kind() {
+        Kind::Portable => all.decode(lanes::Plain, entries, out),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => all.decode(avx2, entries, out),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(avx512) => all.decode(avx512, entries, out),
     }
-    true
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,8 @@
 
 use core::arch::x86_64::*;
 
-use super::step::{Code, WINDOW};
-use crate::arch::lanes::{Advanced, GROUP, Lanes};
+use super::step::Code;
+use crate::arch::lanes::{Advanced, GROUP, Lanes, groups_within};
 use crate::arch::x86_64::Avx512;
 
 /// How many lanes a call decodes.
@@ -21,7 +21,7 @@ type Vectors = [__m512i; VECTORS];
 
 impl Avx512 {
     /// Decodes `groups` groups of 8 codes in each lane, or fewer: see [`Advanced`].
-    pub(crate) fn advance(
+    pub(crate) fn advance_lanes(
         self,
         bytes: &[u8],
         (p, in_pairs): (u32, bool),
@@ -39,13 +39,13 @@ impl Avx512 {
         }
     }
 
-    /// [`Avx512::advance`] with the values of lane `i` stored from `out[places[i]]` on. A lane that stopped
+    /// [`Avx512::advance_lanes`] with the values of lane `i` stored from `out[places[i]]` on. A lane that stopped
     /// early has eight values there that mean nothing.
     ///
     /// # Panics
     ///
     /// Where a lane's values do not fit `out`.
-    pub(crate) fn advance_into(
+    pub(crate) fn advance_lanes_into(
         self,
         bytes: &[u8],
         (p, in_pairs): (u32, bool),
@@ -67,19 +67,6 @@ impl Avx512 {
             }
         }
     }
-}
-
-/// At most `groups`, and no more than can be read at `positions` without leaving `len` bytes.
-///
-/// Where all codes fit, a step moves a lane by at most [`WINDOW`] bits. Where one does not, it moves by at
-/// most 2 * 64 + 2 * 33 bits, and the group is the last: 7 steps that go wrong, at most 3 of them pairs,
-/// and the 64 bits of the last gather stay below `SPARE`.
-fn groups_within(len: usize, positions: &[u64], groups: usize, steps: u64) -> usize {
-    const SPARE: u64 = 1024;
-    let bits = len as u64 * 8;
-    let foremost = positions.iter().max().copied().unwrap_or(u64::MAX);
-    let room = bits.saturating_sub(SPARE).saturating_sub(foremost);
-    groups.min((room / (steps * u64::from(WINDOW))) as usize)
 }
 
 #[inline]
@@ -128,7 +115,7 @@ fn advance<const PAIRS: bool>(
     groups: usize,
 ) -> Advanced {
     let steps = if PAIRS { GROUP / 2 } else { GROUP };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps as u64);
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps);
     let code = Code::new(p);
     let start = load(&lanes.positions);
     let mut position = start;
@@ -194,7 +181,7 @@ unsafe fn advance_into<const PAIRS: bool>(
     places: &[usize; LANES],
 ) -> Advanced {
     let steps = if PAIRS { GROUP / 2 } else { GROUP };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps as u64);
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps);
     let code = Code::new(p);
     let mut position = load(&lanes.positions);
     let mut value = load(&lanes.values);

@@ -16,8 +16,7 @@
 
 use core::arch::x86_64::*;
 
-/// The bits of a window that are sure to be valid.
-pub(super) const WINDOW: u32 = 57;
+use crate::arch::lanes::WINDOW;
 
 /// The constants of one P.
 #[derive(Clone, Copy)]
