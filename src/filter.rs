@@ -282,6 +282,10 @@ impl<'a, H> Filter<'a, H> {
         self.admitted.scanner()
     }
 
+    pub(crate) fn coded(&self) -> Coded<'_> {
+        self.admitted.coded()
+    }
+
     /// The bits, for look-ups that begin in the middle.
     pub(crate) fn stream(&self) -> Stream<'_> {
         Stream {

@@ -15,8 +15,9 @@
 
 use alloc::vec::Vec;
 
-use crate::decode::Scanner;
+use crate::decode;
 use crate::hash::map_to_range;
+use crate::matching::Coded;
 use crate::params::Params;
 
 /// A place in the bits from which items can be decoded.
@@ -243,24 +244,34 @@ impl Table {
     }
 }
 
-/// How many items lie between the points that an index is built of, in a step of `items`: a look-up decodes
-/// half of that more than its part holds, and every point costs as much as a few items.
-fn spacing(items: u32) -> usize {
-    (items / 8).clamp(1, 16) as usize
+/// How many items lie between the points that an index is built of, in a filter of `len` bytes.
+///
+/// A look-up decodes half of that more than its part holds, and a point takes as long as a few items. Eight is
+/// what lanes sample at least; where the step is so small that it would show, items are read one by one. Where a
+/// byte holds many items, the points must not take much more memory than the filter.
+fn spacing(shape: Shape, len: usize) -> u32 {
+    let step = shape.n.div_ceil(shape.entries.max(1));
+    let by_step = match step {
+        0..16 => step / 8,
+        _ => (step / 8).clamp(8, 16),
+    };
+    let by_memory = u64::from(shape.n) * 8 / (len as u64).max(1);
+    let most = most_items(shape).min(u64::from(u32::MAX));
+    u64::from(by_step).max(by_memory).clamp(1, most) as u32
 }
 
 impl Table {
-    /// The table of the filter that `scanner` is about to read, which was validated.
-    pub(crate) fn build(mut scanner: Scanner<'_>, shape: Shape) -> Self {
-        let spacing = spacing(shape.n.div_ceil(shape.entries.max(1)));
-        let mut builder = TableBuilder::new(shape, spacing as u64);
-        let mut block = [0; 16];
-        let block = &mut block[..spacing];
-        while scanner.fill(block).unwrap_or_default() == spacing {
-            builder.add(Point {
-                position: scanner.position(),
-                base: scanner.value(),
-            });
+    /// The table of a filter that was validated.
+    pub(crate) fn build(coded: &Coded<'_>, entries: u32) -> Self {
+        let (n, params) = (coded.n, coded.params);
+        let shape = Shape { n, params, entries };
+        let spacing = spacing(shape, coded.bytes.len());
+        let places = decode::seek_table(coded.level, coded.bytes, n, params, spacing);
+        let places = places.unwrap_or_default();
+        let mut builder = TableBuilder::new(shape, u64::from(spacing));
+        // The first place is where every builder begins.
+        for (&position, &base) in places.positions.iter().zip(&places.bases).skip(1) {
+            builder.add(Point { position, base });
         }
         builder.finish()
     }
@@ -279,6 +290,8 @@ pub(crate) struct TableBuilder {
     kept: Vec<Point>,
     /// How many points were added to the open part after its first one.
     added: u64,
+    /// How many points are still to come before one is kept; at least 1.
+    wait: u64,
     /// The last point that was added.
     last: Point,
 }
@@ -290,6 +303,7 @@ impl TableBuilder {
         let mut table = Table::empty(shape);
         table.anchors = Vec::with_capacity((entries >> table.layout.shift) + 1);
         table.entries = Vec::with_capacity(entries);
+        let stride = (most_items(shape) / spacing.max(1)).max(1);
         let mut kept = Vec::new();
         if entries > 0 {
             kept.push(Point::default());
@@ -298,9 +312,10 @@ impl TableBuilder {
             table,
             shape,
             spacing,
-            stride: (most_items(shape) / spacing.max(1)).max(1),
+            stride,
             kept,
             added: 0,
+            wait: stride,
             last: Point::default(),
         }
     }
@@ -313,8 +328,10 @@ impl TableBuilder {
             self.open(part);
         }
         self.added += 1;
-        if self.added.is_multiple_of(self.stride) {
+        self.wait -= 1;
+        if self.wait == 0 {
             self.kept.push(point);
+            self.wait = self.stride;
         }
         self.last = point;
     }
@@ -361,6 +378,7 @@ impl TableBuilder {
         self.kept.clear();
         self.kept.push(self.last);
         self.added = 0;
+        self.wait = self.stride;
     }
 
     /// The table, with the entries of the parts after the last point.

@@ -21,7 +21,7 @@ mod tests;
 use crate::error::{SeekIndexError, SeekIndexFault};
 use crate::filter::Filter;
 use crate::hash::fingerprint;
-use crate::matching::{Shape, Table};
+use crate::matching::Table;
 use crate::params::Params;
 
 pub use indexed::IndexedFilter;
@@ -98,12 +98,7 @@ fn most_entries(len: u64) -> u32 {
 
 /// The table of a filter, for an index of this step.
 fn table_of<H>(filter: &Filter<'_, H>, step: Step) -> Table {
-    let shape = Shape {
-        n: filter.n(),
-        params: filter.params(),
-        entries: step.entries(filter),
-    };
-    Table::build(filter.scanner(), shape)
+    Table::build(&filter.coded(), step.entries(filter))
 }
 
 impl SeekIndex {
@@ -116,7 +111,8 @@ impl SeekIndex {
     ///
     /// Memory: a little above 8 bytes an entry where hashes are uniform, at most 56 where somebody ground them
     /// against it. So never more than 28 times the filter's bytes, if it is asked for that many entries and the
-    /// set is hostile; at `Step::Items(64)`, a twentieth of the filter of an honest one.
+    /// set is hostile; at `Step::Items(64)`, a twentieth of the filter of an honest one. While it is built, about
+    /// as much as the filter, and at most four times, comes on top.
     #[must_use]
     pub fn build<H>(filter: &Filter<'_, H>, step: Step) -> Self {
         Self {

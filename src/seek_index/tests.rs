@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::arch::Level;
 use crate::hash::{Nut25, Unhashed};
-use crate::matching::{Point, most_items};
+use crate::matching::{Point, Shape, most_items};
 use crate::sorted_hashes::SortedHashes;
 
 fn filter(n: u64) -> Filter<'static, Unhashed> {
