@@ -7,7 +7,7 @@
 
 use crate::arch::lanes::{Advanced, GROUP, Lanes, WINDOW, groups_within};
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx2, Avx512, avx512};
+use crate::arch::x86_64::{Avx2, Avx512, avx2, avx512};
 use crate::bits::BitReader;
 use crate::rice;
 
@@ -28,30 +28,40 @@ pub(crate) trait Kernel<const N: usize>: Copy {
     ) -> Advanced;
 }
 
+/// The kernels of an instruction set are methods of its token.
 #[cfg(target_arch = "x86_64")]
-impl Kernel<{ avx512::lanes::LANES }> for Avx512 {
-    fn advance(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<{ avx512::lanes::LANES }>,
-        groups: usize,
-    ) -> Advanced {
-        self.advance_lanes(bytes, code, lanes, groups)
-    }
+macro_rules! kernel_of {
+    ($token:ty, $lanes:expr) => {
+        impl Kernel<{ $lanes }> for $token {
+            fn advance(
+                self,
+                bytes: &[u8],
+                code: Code,
+                lanes: &mut Lanes<{ $lanes }>,
+                groups: usize,
+            ) -> Advanced {
+                self.advance_lanes(bytes, code, lanes, groups)
+            }
 
-    fn advance_into(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<{ avx512::lanes::LANES }>,
-        groups: usize,
-        out: &mut [u64],
-        places: &[usize; avx512::lanes::LANES],
-    ) -> Advanced {
-        self.advance_lanes_into(bytes, code, lanes, groups, out, places)
-    }
+            fn advance_into(
+                self,
+                bytes: &[u8],
+                code: Code,
+                lanes: &mut Lanes<{ $lanes }>,
+                groups: usize,
+                out: &mut [u64],
+                places: &[usize; $lanes],
+            ) -> Advanced {
+                self.advance_lanes_into(bytes, code, lanes, groups, out, places)
+            }
+        }
+    };
 }
+
+#[cfg(target_arch = "x86_64")]
+kernel_of!(Avx2, avx2::lanes::LANES);
+#[cfg(target_arch = "x86_64")]
+kernel_of!(Avx512, avx512::lanes::LANES);
 
 /// Four lanes in plain Rust: a processor overlaps four chains of which each waits for itself.
 #[derive(Clone, Copy, Debug)]
@@ -75,32 +85,6 @@ impl Kernel<4> for Plain {
     }
 }
 
-/// [`Plain`] with the instructions that came with AVX2.
-#[cfg(target_arch = "x86_64")]
-impl Kernel<4> for Avx2 {
-    fn advance(self, bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
-        self.compiled(
-            #[inline(always)]
-            || plain_totals(bytes, code, lanes, groups),
-        )
-    }
-
-    fn advance_into(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<4>,
-        groups: usize,
-        out: &mut [u64],
-        places: &[usize; 4],
-    ) -> Advanced {
-        self.compiled(
-            #[inline(always)]
-            || plain_into(bytes, code, lanes, groups, out, places),
-        )
-    }
-}
-
 /// The 8 bytes at a bit position, inverted, the first bit at the top; an empty window, which is odd, where
 /// there are none.
 #[inline(always)]
@@ -117,7 +101,7 @@ fn window(bytes: &[u8], position: u64) -> u64 {
 fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
     let (p, in_pairs) = code;
     let codes = if in_pairs { 2 } else { 1 };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes);
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes, 64);
     let (width, down) = (p + 1, 63 - p);
     let start = lanes.positions;
     let mut positions = start;
@@ -180,7 +164,7 @@ fn plain_into(
 ) -> Advanced {
     let (p, in_pairs) = code;
     let codes = if in_pairs { 2 } else { 1 };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes);
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes, 64);
     let mut now = *lanes;
     let mut done = 0;
     let mut odd = 0;

@@ -31,7 +31,7 @@ const MAX_FAILED: u32 = 2;
 
 /// What is left to the serial scan at the end, in bits: the last byte has padding in it, which lanes could
 /// take for items, and kernels read some way ahead.
-const TAIL: u64 = 4096;
+const TAIL: u64 = 10_240;
 
 /// Sums of one lane stay below 2^64: so many bits hold runs of 2^28 ones in all, 2^60 as quotients, and
 /// remainders below 2^60; one code that goes on behind them is below 2^45.
