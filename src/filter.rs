@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
 use crate::arch::Level;
-use crate::decode::{BLOCK, Scanner};
+use crate::decode::{self, BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, Unhashed, map_to_range};
@@ -388,7 +388,7 @@ impl<'a, H> AdmittedFilter<'a, H> {
     ///
     /// One decoding pass; nothing is allocated.
     pub fn validate(self) -> Result<Filter<'a, H>, DecodeError> {
-        let end = self.scanner().finish()?;
+        let end = decode::validate(self.level, &self.bytes, self.n, self.params)?;
         Ok(Filter {
             admitted: self,
             end,

@@ -7,6 +7,8 @@
 //! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are
 //! the kernels: the token is the proof, so the methods are safe to call.
 
+pub(crate) mod lanes;
+
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod x86_64;

@@ -1,12 +1,219 @@
 //! From the bytes of a filter to its values.
 //!
 //! [`scan`] reads them one after another, which is what a stream of differences asks for. Every way of
-//! decoding gives the same values and the same class of error as the bit-by-bit reference.
+//! decoding gives the same values and the same error as that scan, and the same class of error as the
+//! bit-by-bit reference.
+//!
+//! Whole filters go through one of these:
+//!
+//! | function | gives | checks |
+//! |---|---|---|
+//! | [`validate`] | where the items end | everything |
+//! | [`visit`] | all values, in slices | everything, if it goes to the end |
+//! | [`seek_table`] | places to begin at | everything |
+//! | [`decode_from`] | the values behind known places | that values are in range |
 
+// What nobody calls yet belongs to the look-ups that follow.
+#![allow(dead_code)]
+
+mod entries;
+mod lanes;
 mod scan;
+mod sinks;
+mod sync;
 
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use crate::arch::lanes::GROUP;
+use crate::arch::{Kind, Level};
+use crate::error::DecodeError;
+use crate::params::Params;
+
+use entries::Entries;
 pub(crate) use scan::Scanner;
+use sinks::{Check, Sample, Visit};
+use sync::{Place, Stream};
 
 /// How many values a consumer takes at a time: 1 KiB, which stays in the nearest cache beside whatever
 /// the consumer itself works on.
 pub(crate) const BLOCK: usize = 128;
+
+/// Lanes of at most so many items, where nothing is kept of them. Long ones make little of the codes that
+/// are read to find the start.
+const LONG_LANE: u64 = 8192;
+
+/// Lanes of at most so many items, where their values are kept: the values of 32 lanes fill half a
+/// megabyte.
+const BUFFERED_LANE: u64 = 2048;
+
+/// What all these functions are given: the kernel is chosen here, once.
+macro_rules! drive {
+    ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
+        match $stream.level.kind() {
+            Kind::Portable => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => sync::drive($stream, avx512, $place, $lane_items, $sink),
+        }
+    };
+}
+
+/// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
+/// the items end.
+///
+/// # Errors
+///
+/// Too short, out of range, trailing data, padding: exactly the error of [`Scanner::finish`].
+///
+/// # Cost
+///
+/// Nothing is allocated.
+pub(crate) fn validate(
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+) -> Result<u64, DecodeError> {
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    // Nothing stops this one.
+    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
+        ControlFlow::Continue(end) => Ok(end),
+        ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+    }
+}
+
+/// Calls `each` with slices of the values, in order and without a gap; no slice is empty, and all fit the
+/// nearest cache. Ends early with `Break` where `each` does; otherwise with the bit position where the
+/// items end, and then all is checked that [`validate`] checks.
+///
+/// # Errors
+///
+/// As [`validate`]. `each` may have seen values before that, right ones as far as they go.
+pub(crate) fn visit(
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    visit_from(stream, Place::START, each)
+}
+
+fn visit_from(
+    stream: Stream<'_>,
+    place: Place,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    drive!(
+        stream,
+        place,
+        BUFFERED_LANE,
+        &mut Visit::new(stream.level, each)
+    )
+}
+
+/// Places in a filter where decoding can begin; made by [`seek_table`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SeekTable {
+    /// The bit positions of the first code after each place, never decreasing. The first is 0.
+    pub(crate) positions: Vec<u64>,
+    /// The value before each place, 0 before the first item; never decreasing.
+    pub(crate) bases: Vec<u64>,
+    /// The bit position where the items end.
+    pub(crate) end: u64,
+}
+
+/// Validates a filter and gives places in it, the first item's first, between which lie at most `step`
+/// items (at least 1): `step` as a rule, fewer now and then. An empty filter has none.
+///
+/// # Errors
+///
+/// As [`validate`].
+///
+/// # Cost
+///
+/// One pass, and 16 bytes a place.
+pub(crate) fn seek_table(
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    step: u32,
+) -> Result<SeekTable, DecodeError> {
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    let mut sample = Sample::new(n, step.max(1) as usize);
+    let driven = if (step as usize) < GROUP {
+        // Lanes sample at whole groups.
+        sync::drive_serially(stream, Place::START, &mut sample)
+    } else {
+        drive!(stream, Place::START, sample.lane_items(), &mut sample)
+    };
+    match driven? {
+        ControlFlow::Continue(end) => Ok(sample.into_table(end)),
+        // Nothing stops this one.
+        ControlFlow::Break(()) => Ok(SeekTable::default()),
+    }
+}
+
+/// Where a known number of items can be decoded: see [`decode_from`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The bit position of the first code.
+    pub(crate) position: u64,
+    /// The value before it.
+    pub(crate) base: u64,
+    /// How many items are wanted from there.
+    pub(crate) count: u32,
+}
+
+/// Decodes the items of all `entries`, one entry after the other, to the front of `out`. False, with `out`
+/// partly written, where bits end, a value is above `largest` (below 2^64 - 1), or `out` is too short: entries
+/// that were not made for these bytes can do that, or give values that mean nothing.
+///
+/// # Cost
+///
+/// Entries are taken in order, 32 at a time, so those next to each other had better have about equal
+/// counts, of 64 or more.
+pub(crate) fn decode_from(
+    level: Level,
+    bytes: &[u8],
+    params: Params,
+    largest: u64,
+    entries: &[Entry],
+    out: &mut [u64],
+) -> bool {
+    let all = Entries {
+        level,
+        bytes,
+        params,
+        largest: largest.min(u64::MAX - 1),
+    };
+    match level.kind() {
+        Kind::Portable => all.decode(lanes::Plain, entries, out),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => all.decode(avx2, entries, out),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(avx512) => all.decode(avx512, entries, out),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,22 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// A scanner of a filter of `n` items whose first items were read: at bit `position`, after value `value`
+    /// and `item` items.
+    pub(super) fn at_item(
+        level: Level,
+        bytes: &'a [u8],
+        (n, params): (u32, Params),
+        (position, value, item): (u64, u64, u32),
+    ) -> Self {
+        Self {
+            reader: BitReader::at(bytes, position),
+            value,
+            item,
+            ..Self::new(level, bytes, n, params)
+        }
+    }
+
     /// A scanner in the middle: at bit `position`, after an item of value `base`, in a filter whose items
     /// end at bit `end`.
     ///

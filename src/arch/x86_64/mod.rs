@@ -4,7 +4,7 @@
 //! the features its kernels are compiled for. Each kernel is a `#[target_feature]` function, private to its
 //! file, over slices and arrays; a method of the token is the one gate to it.
 
-mod avx512;
+pub(crate) mod avx512;
 
 /// This CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

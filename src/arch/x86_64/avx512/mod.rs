@@ -1,1 +1,4 @@
 //! Kernels for AVX-512, a file for each subject.
+
+pub(crate) mod lanes;
+mod step;

@@ -1,0 +1,143 @@
+//! One or two Golomb-Rice codes in each of 8 lanes: what the lane decoders and the look-ups are made of.
+//!
+//! A lane is a bit position. [`Code::window`] gathers 8 bytes at each and shifts the coming bits to the
+//! top, inverted, so that leading zeros count a unary run directly (`rice::read_one` says why). 57 of its
+//! bits are sure to be valid. [`Code::pair`] reads two codes of it, and says how long they are: one gather
+//! serves two codes, and where they take more than 57 bits the lane is *odd* and its caller reads the
+//! codes in another way.
+//!
+//! Nothing here forms a value. `top` of a code is the P + 1 bits `1, inverted remainder`, so that a code
+//! adds `(run << P) + ones - top` with `ones = 2^(P+1) - 1`. Callers that want only totals add up the tops
+//! and take the runs from how far the position went: two operations a code less.
+//!
+//! Variable shifts and counts all go to one port, so the kernels are bound by it: here are nine of them for
+//! two codes. Interleave four vectors: the latency of a step is 45 cycles or more. Rows match/\* and
+//! decode/\* of docs/benchmarking.md.
+
+use core::arch::x86_64::*;
+
+use crate::arch::lanes::WINDOW;
+
+/// The constants of one P.
+#[derive(Clone, Copy)]
+pub(super) struct Code {
+    /// P + 1 in each lane.
+    width: __m512i,
+    /// 63 - P in each lane.
+    down: __m512i,
+    /// 2^P in each lane.
+    scale: __m512i,
+    /// 2^(P+1) - 1 in each lane.
+    ones: __m512i,
+    /// Turns the bytes of each lane around.
+    swap: __m512i,
+    p: u32,
+}
+
+/// Two codes in each of 8 lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) first_run: __m512i,
+    pub(super) first_top: __m512i,
+    pub(super) second_run: __m512i,
+    pub(super) second_top: __m512i,
+}
+
+impl Code {
+    /// For `p` of 0 to 32.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn new(p: u32) -> Self {
+        debug_assert!(p <= 32);
+        let p_wide = i64::from(p);
+        Self {
+            width: _mm512_set1_epi64(p_wide + 1),
+            down: _mm512_set1_epi64(63 - p_wide),
+            scale: _mm512_set1_epi64(1 << p),
+            ones: _mm512_set1_epi64((2 << p) - 1),
+            // In each 16 bytes: 7 down to 0, then 15 down to 8.
+            swap: _mm512_broadcast_i32x4(_mm_set_epi64x(
+                0x0809_0a0b_0c0d_0e0f,
+                0x0001_0203_0405_0607,
+            )),
+            p,
+        }
+    }
+
+    /// The coming bits of each lane, inverted, at the top; zeros below them.
+    ///
+    /// # Safety
+    ///
+    /// For each lane the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) unsafe fn window(&self, bytes: *const u8, position: __m512i) -> __m512i {
+        let index = _mm512_srli_epi64::<3>(position);
+        // SAFETY: by the contract of this function; the scale is 1, so that an index is a byte offset.
+        let words = unsafe { _mm512_i64gather_epi64::<1>(index, bytes.cast()) };
+        let inverted =
+            _mm512_xor_si512(_mm512_shuffle_epi8(words, self.swap), _mm512_set1_epi64(-1));
+        _mm512_sllv_epi64(inverted, _mm512_and_si512(position, _mm512_set1_epi64(7)))
+    }
+
+    /// The run and the top of the first code, and the window behind it.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn one(&self, window: __m512i) -> (__m512i, __m512i, __m512i) {
+        let run = _mm512_lzcnt_epi64(window);
+        // Shifts by 64 give zero here, unlike in Rust.
+        let end_of_run = _mm512_sllv_epi64(window, run);
+        let top = _mm512_srlv_epi64(end_of_run, self.down);
+        (run, top, _mm512_sllv_epi64(end_of_run, self.width))
+    }
+
+    /// The first two codes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn pair(&self, window: __m512i) -> Pair {
+        let (first_run, first_top, rest) = self.one(window);
+        let (second_run, second_top, _) = self.one(rest);
+        Pair {
+            first_run,
+            first_top,
+            second_run,
+            second_top,
+        }
+    }
+
+    /// Negative in the lanes where `codes` codes with `runs` ones together do not fit a window; their
+    /// run and top mean nothing.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn slack(&self, codes: u32, runs: __m512i) -> __m512i {
+        let room = i64::from(WINDOW) - i64::from(codes * (self.p + 1));
+        _mm512_sub_epi64(_mm512_set1_epi64(room), runs)
+    }
+
+    /// The position behind `codes` codes with `runs` ones together.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn behind(&self, position: __m512i, codes: u32, runs: __m512i) -> __m512i {
+        let fixed = _mm512_set1_epi64(i64::from(codes * (self.p + 1)));
+        _mm512_add_epi64(_mm512_add_epi64(position, fixed), runs)
+    }
+
+    /// The value of a code that comes after `value`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn value(&self, value: __m512i, run: __m512i, top: __m512i) -> __m512i {
+        // The low 52 bits of run * 2^P are all of it: a run is at most 2^6, 2^P at most 2^32.
+        let with_run = _mm512_madd52lo_epu64(value, run, self.scale);
+        _mm512_add_epi64(with_run, _mm512_sub_epi64(self.ones, top))
+    }
+
+    /// What `codes` codes add to a value when they take `bits` bits and their tops sum to `tops`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
+    pub(super) fn total(&self, codes: __m512i, bits: __m512i, tops: __m512i) -> __m512i {
+        let runs = _mm512_sub_epi64(bits, _mm512_mullo_epi64(codes, self.width));
+        let ones = _mm512_mullo_epi64(codes, self.ones);
+        let quotients = _mm512_sll_epi64(runs, _mm_cvtsi32_si128(self.p as i32));
+        _mm512_add_epi64(quotients, _mm512_sub_epi64(ones, tops))
+    }
+}

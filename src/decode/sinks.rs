@@ -1,0 +1,228 @@
+//! What whole filters are decoded into: nothing, a table of places, slices of values.
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use super::lanes::{Code, Kernel, Take};
+use super::sync::Sink;
+use super::{LONG_LANE, SeekTable};
+use crate::arch::lanes::{Advanced, GROUP, Lanes};
+use crate::arch::{Kind, Level};
+
+/// Nothing is kept.
+pub(super) struct Check;
+
+impl<const N: usize> Take<N> for Check {}
+impl<const N: usize> Sink<N> for Check {}
+
+/// The place before every item whose number in its lane is a multiple of `step`.
+pub(super) struct Sample {
+    step: usize,
+    /// For each lane `room` places: items 0, `step`, and so on of it, values relative to where it began.
+    positions: Vec<u64>,
+    values: Vec<u64>,
+    room: usize,
+    table: SeekTable,
+    /// How many items the serial scan may read before the next place is due.
+    left: usize,
+}
+
+impl Sample {
+    /// For about `n` items. `step` is at least 1, and at least a group where lanes are used.
+    pub(super) fn new(n: u32, step: usize) -> Self {
+        let places = n as usize / step + 64;
+        Self {
+            step: if step < GROUP {
+                step
+            } else {
+                step - step % GROUP
+            },
+            positions: Vec::new(),
+            values: Vec::new(),
+            room: 0,
+            table: SeekTable {
+                positions: Vec::with_capacity(places),
+                bases: Vec::with_capacity(places),
+                end: 0,
+            },
+            left: 0,
+        }
+    }
+
+    /// Lanes that have at most 128 places each.
+    pub(super) fn lane_items(&self) -> u64 {
+        LONG_LANE.min(self.step as u64 * 128)
+    }
+
+    pub(super) fn into_table(self, end: u64) -> SeekTable {
+        SeekTable { end, ..self.table }
+    }
+}
+
+impl<const N: usize> Take<N> for Sample {
+    #[inline]
+    fn mark(&mut self, done: usize, lanes: &Lanes<N>) -> usize {
+        let (at, since) = (done / self.step, done % self.step);
+        if at >= self.room {
+            return 0;
+        }
+        if since == 0 {
+            let positions = self.positions.chunks_exact_mut(self.room);
+            for (places, &position) in positions.zip(&lanes.positions) {
+                places[at] = position;
+            }
+            let values = self.values.chunks_exact_mut(self.room);
+            for (places, &value) in values.zip(&lanes.values) {
+                places[at] = value;
+            }
+        }
+        self.step - since
+    }
+
+    #[inline]
+    fn mark_one(&mut self, lane: usize, done: usize, position: u64, value: u64) {
+        let (at, since) = (done / self.step, done % self.step);
+        if since == 0 && at < self.room {
+            self.positions[lane * self.room + at] = position;
+            self.values[lane * self.room + at] = value;
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, _lane: usize, done: usize, _value: u64) -> bool {
+        done < self.room * self.step
+    }
+}
+
+impl<const N: usize> Sink<N> for Sample {
+    fn begin(&mut self, room: usize) {
+        // One more for the place behind the last item.
+        self.room = odd_lines(room / self.step + 2);
+        self.positions.resize(N * self.room, 0);
+        self.values.resize(N * self.room, 0);
+    }
+
+    fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
+        let places = lane * self.room..lane * self.room + count.div_ceil(self.step);
+        self.table
+            .positions
+            .extend_from_slice(&self.positions[places.clone()]);
+        self.table
+            .bases
+            .extend(self.values[places].iter().map(|value| base + value));
+        self.left = 0;
+        ControlFlow::Continue(())
+    }
+
+    fn place(&mut self, position: u64, value: u64) -> usize {
+        if self.left == 0 {
+            self.table.positions.push(position);
+            self.table.bases.push(value);
+            self.left = self.step;
+        }
+        self.left
+    }
+
+    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+        self.left -= values.len();
+        ControlFlow::Continue(())
+    }
+}
+
+/// At least `numbers`, and an odd number of cache lines: stretches that are written in step, one a lane, would
+/// else all want the same few places of the cache.
+fn odd_lines(numbers: usize) -> usize {
+    (numbers.div_ceil(8) | 1) * 8
+}
+
+/// How many values of a lane a visitor is given at a time: 4 KiB.
+const SLICE: usize = 512;
+
+/// All values, in slices.
+pub(super) struct Visit<F> {
+    level: Level,
+    each: F,
+    /// The values of each lane, relative to where it began, in stretches of `room`.
+    values: Vec<u64>,
+    room: usize,
+}
+
+impl<F: FnMut(&[u64]) -> ControlFlow<()>> Visit<F> {
+    pub(super) fn new(level: Level, each: F) -> Self {
+        Self {
+            level,
+            each,
+            values: Vec::new(),
+            room: 0,
+        }
+    }
+}
+
+impl<const N: usize, F> Take<N> for Visit<F> {
+    fn mark(&mut self, done: usize, _lanes: &Lanes<N>) -> usize {
+        self.room.saturating_sub(done)
+    }
+
+    fn put(&mut self, lane: usize, done: usize, value: u64) -> bool {
+        if done >= self.room {
+            return false;
+        }
+        self.values[lane * self.room + done] = value;
+        true
+    }
+
+    fn advance(
+        &mut self,
+        kernel: impl Kernel<N>,
+        bytes: &[u8],
+        code: Code,
+        lanes: &mut Lanes<N>,
+        done: usize,
+        groups: usize,
+    ) -> Advanced {
+        let places = core::array::from_fn(|lane| lane * self.room + done);
+        kernel.advance_into(bytes, code, lanes, groups, &mut self.values, &places)
+    }
+}
+
+impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
+    fn begin(&mut self, room: usize) {
+        self.room = odd_lines(room);
+        self.values.resize(N * self.room, 0);
+    }
+
+    fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
+        for slice in self.values[lane * self.room..][..count].chunks_mut(SLICE) {
+            add(self.level, slice, base);
+            (self.each)(slice)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+        (self.each)(values)
+    }
+}
+
+/// Adds `base` to all values.
+fn add(level: Level, values: &mut [u64], base: u64) {
+    #[inline(always)]
+    fn all(values: &mut [u64], base: u64) {
+        for value in values {
+            *value = value.wrapping_add(base);
+        }
+    }
+    match level.kind() {
+        Kind::Portable => all(values, base),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => avx2.compiled(
+            #[inline(always)]
+            || all(values, base),
+        ),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(avx512) => avx512.avx2().compiled(
+            #[inline(always)]
+            || all(values, base),
+        ),
+    }
+}

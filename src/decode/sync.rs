@@ -1,0 +1,374 @@
+//! Decoding a filter in lanes without an index: lanes find the codes by themselves.
+//!
+//! A Rice stream entered at a wrong bit falls into step: after some codes the wrong reading and the right one
+//! meet at a boundary, and then agree for ever. So a chunk of the stream is cut into lanes of equal length in
+//! bits. Each lane begins to read some codes before its cut, as if a code began there, and takes the first
+//! boundary at or behind its cut for its start; it then decodes to the first boundary at or behind the next
+//! cut. The first lane starts at a boundary that is known.
+//!
+//! What makes it exact: a lane that starts at a true boundary decodes true items and ends at a true
+//! boundary, and that is where the next lane has to start. [`Driver::accept`] takes a lane only if it
+//! started where the true items before it end; any other is decoded again, serially, from that place. So
+//! by induction every item is true, whatever the bytes are, and luck decides on the time alone.
+//!
+//! Time: a stream of equal differences never falls into step. A chunk of which many lanes had to be decoded
+//! again has failed, and after [`MAX_FAILED`] of those the rest is decoded serially.
+//!
+//! Errors: lanes report none. Whatever is not as it should be ends the lanes at the last true place, and
+//! the serial scan goes on from there and finds the fault that it would have found.
+
+use core::ops::ControlFlow;
+
+use super::lanes::{Decoder, Kernel, Odd, Take};
+use super::{BLOCK, Scanner};
+use crate::arch::Level;
+use crate::arch::lanes::{Lanes, WINDOW};
+use crate::error::DecodeError;
+use crate::params::Params;
+
+/// After so many chunks that failed, no more are tried.
+const MAX_FAILED: u32 = 2;
+
+/// What is left to the serial scan at the end, in bits: the last byte has padding in it, which lanes could
+/// take for items, and kernels read some way ahead.
+const TAIL: u64 = 4096;
+
+/// A place between two items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The bit position of the next item.
+    pub(super) position: u64,
+    /// The value of the item before, 0 before the first.
+    pub(super) value: u64,
+    /// How many items come before.
+    pub(super) item: u32,
+}
+
+impl Place {
+    pub(super) const START: Self = Self {
+        position: 0,
+        value: 0,
+        item: 0,
+    };
+}
+
+/// What becomes of the items: from lanes by [`Take`], which is told which of them counted by `lane`, and from
+/// the serial scan by `place` and `values`.
+pub(super) trait Sink<const N: usize>: Take<N> {
+    /// Lanes of at most `room` items are about to be decoded.
+    fn begin(&mut self, _room: usize) {}
+
+    /// The next items in order are those of a lane, whose values count from `base`.
+    fn lane(&mut self, _lane: usize, _count: usize, _base: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// The serial scan is here. Gives how many items it may read before the next call, at least 1.
+    fn place(&mut self, _position: u64, _value: u64) -> usize {
+        BLOCK
+    }
+
+    /// The next items in order, from the serial scan.
+    fn values(&mut self, _values: &[u64]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// The bytes of a filter, and what they are said to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream<'a> {
+    pub(super) level: Level,
+    pub(super) bytes: &'a [u8],
+    pub(super) n: u32,
+    pub(super) params: Params,
+}
+
+impl<'a> Stream<'a> {
+    fn bits(&self) -> u64 {
+        self.bytes.len() as u64 * 8
+    }
+
+    /// The mean length of a code, rounded up. An admitted filter has at least a bit for each item.
+    fn mean(&self) -> u64 {
+        self.bits().div_ceil(u64::from(self.n.max(1))).max(1)
+    }
+
+    /// The mean quotient, about.
+    fn mean_run(&self) -> u64 {
+        self.mean().saturating_sub(u64::from(self.params.p()) + 2)
+    }
+
+    pub(super) fn scanner(&self, place: Place) -> Scanner<'a> {
+        Scanner::at_item(
+            self.level,
+            self.bytes,
+            (self.n, self.params),
+            (place.position, place.value, place.item),
+        )
+    }
+
+    /// How many codes before its cut a lane begins to read.
+    ///
+    /// After so many fewer than one lane in 500 is out of step, where M is the one that P fits (measured
+    /// for every P: 142 codes do at P = 19, 48 at P = 10, 24 at P = 6).
+    fn warm_up(&self) -> u64 {
+        8 * (u64::from(self.params.p()) + 1)
+    }
+}
+
+/// How many codes a kernel takes at a step: 2 or 1, or 0 where codes are too long for kernels.
+pub(super) fn codes_a_step(p: u32, mean_run: u64) -> u64 {
+    let fixed = u64::from(p) + 1;
+    // Runs are geometric where hashes are uniform: one of 8 times the mean and more is one in thousands.
+    let runs = mean_run.saturating_add(1).saturating_mul(8);
+    match u64::from(WINDOW).checked_sub(runs) {
+        Some(room) if room >= 2 * fixed => 2,
+        Some(room) if room >= fixed => 1,
+        _ => 0,
+    }
+}
+
+/// Decodes `stream` in order from `place` on into `sink`, in lanes of about `lane_items` items where that
+/// is worth it. Ends early with `Break` where the sink does; otherwise with the bit position where the
+/// items end, and then all is checked.
+///
+/// # Errors
+///
+/// Those of the serial scan.
+pub(super) fn drive<const N: usize>(
+    stream: Stream<'_>,
+    kernel: impl Kernel<N>,
+    place: Place,
+    lane_items: u64,
+    sink: &mut impl Sink<N>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let mut driver = Driver::new(stream, place);
+    let codes = codes_a_step(stream.params.p(), stream.mean_run());
+    let decoder = Decoder {
+        kernel,
+        bytes: stream.bytes,
+        code: (stream.params.p(), codes == 2),
+        mean: stream.mean(),
+    };
+    if codes > 0 {
+        let end = stream.bits().saturating_sub(TAIL);
+        if driver.lanes(&decoder, end, lane_items, sink)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    driver.rest(sink)
+}
+
+/// [`drive`] without lanes.
+pub(super) fn drive_serially(
+    stream: Stream<'_>,
+    place: Place,
+    sink: &mut impl Sink<1>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    Driver::new(stream, place).rest(sink)
+}
+
+struct Driver<'a> {
+    stream: Stream<'a>,
+    /// What comes before is decoded, and true.
+    place: Place,
+    /// The largest value that is allowed.
+    largest: u64,
+    /// How many chunks failed.
+    failed: u32,
+}
+
+/// Lanes after a run.
+struct Chunk<const N: usize> {
+    starts: [u64; N],
+    stops: [u64; N],
+    /// How many items each lane has.
+    counts: [usize; N],
+    /// Where each lane ended, and the sum of its differences.
+    lanes: Lanes<N>,
+}
+
+impl<'a> Driver<'a> {
+    fn new(stream: Stream<'a>, place: Place) -> Self {
+        Self {
+            stream,
+            place,
+            largest: stream.params.range(stream.n).saturating_sub(1),
+            failed: 0,
+        }
+    }
+
+    /// Decodes to the end serially, and checks what follows it.
+    fn rest<const N: usize>(
+        &mut self,
+        sink: &mut impl Sink<N>,
+    ) -> Result<ControlFlow<(), u64>, DecodeError> {
+        if self.serial(u64::MAX, sink)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.stream
+            .scanner(self.place)
+            .finish()
+            .map(ControlFlow::Continue)
+    }
+
+    /// Decodes chunk after chunk up to about bit `end`, or until lanes are not worth it.
+    fn lanes<const N: usize, K: Kernel<N>>(
+        &mut self,
+        decoder: &Decoder<'_, K>,
+        end: u64,
+        lane_items: u64,
+        sink: &mut impl Sink<N>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
+        let mean = decoder.mean;
+        let warm_up = self.stream.warm_up() * mean;
+        // Sums of one lane stay below 2^64: so many bits hold runs of 2^28 ones in all, 2^60 as quotients,
+        // and remainders below 2^60.
+        let longest = (lane_items * mean).min(1 << 28);
+        while self.failed < MAX_FAILED {
+            let left = end.saturating_sub(self.place.position);
+            let chunks = left.div_ceil(N as u64 * longest).max(1);
+            let lane_bits = left / (N as u64 * chunks);
+            if lane_bits < warm_up / 2 {
+                break;
+            }
+            let stops =
+                core::array::from_fn(|lane| self.place.position + (lane as u64 + 1) * lane_bits);
+            let flow = match self.chunk(decoder, stops, lane_bits, warm_up, sink) {
+                Ok(chunk) => self.join(&chunk, sink)?,
+                Err(Odd) => {
+                    self.failed += 1;
+                    self.serial(stops[N - 1], sink)?
+                }
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Decodes lanes that end at `stops`, each from the boundary that it takes for its start.
+    fn chunk<const N: usize, K: Kernel<N>>(
+        &self,
+        decoder: &Decoder<'_, K>,
+        stops: [u64; N],
+        lane_bits: u64,
+        warm_up: u64,
+        sink: &mut impl Sink<N>,
+    ) -> Result<Chunk<N>, Odd> {
+        let fixed = u64::from(self.stream.params.p()) + 1;
+        // Twice as many as usual, and never more than there can be.
+        let room = (lane_bits / fixed + 1).min(2 * lane_bits / decoder.mean + 64) as usize;
+        let mut budget = 64 * N + room * N / 16;
+
+        let mut lanes = Lanes {
+            // The first lane knows its start. It reads what the second reads, because a lane that stands
+            // still would hold up the others.
+            positions: core::array::from_fn(|lane| {
+                let cut = stops[lane.saturating_sub(1)];
+                cut.saturating_sub(warm_up).max(self.place.position)
+            }),
+            values: [0; N],
+        };
+        let cuts = core::array::from_fn(|lane: usize| stops[lane.saturating_sub(1)]);
+        decoder.run(&mut lanes, &cuts, &mut super::lanes::Totals, &mut budget)?;
+        lanes.positions[0] = self.place.position;
+        lanes.values = [0; N];
+
+        let starts = lanes.positions;
+        sink.begin(room);
+        let counts = decoder.run(&mut lanes, &stops, sink, &mut budget)?;
+        Ok(Chunk {
+            starts,
+            stops,
+            counts,
+            lanes,
+        })
+    }
+
+    /// Takes the lanes in order, and decodes those again that are not true.
+    fn join<const N: usize>(
+        &mut self,
+        chunk: &Chunk<N>,
+        sink: &mut impl Sink<N>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
+        let mut again = 0;
+        for lane in 0..N {
+            let base = self.place.value;
+            let flow = if self.accept(chunk, lane) {
+                sink.lane(lane, chunk.counts[lane], base)
+            } else {
+                again += 1;
+                self.serial(chunk.stops[lane], sink)?
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        if again > N / 4 {
+            self.failed += 1;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Moves the place behind a lane, if the lane starts there and its items are allowed; else leaves it.
+    fn accept<const N: usize>(&mut self, chunk: &Chunk<N>, lane: usize) -> bool {
+        let Place {
+            position,
+            value,
+            item,
+        } = self.place;
+        let items = u32::try_from(chunk.counts[lane])
+            .ok()
+            .and_then(|count| item.checked_add(count));
+        // No difference is negative, so the last value stands for all.
+        let last = value.checked_add(chunk.lanes.values[lane]);
+        match (items, last) {
+            (Some(item), Some(value))
+                if chunk.starts[lane] == position
+                    && item <= self.stream.n
+                    && value <= self.largest =>
+            {
+                self.place = Place {
+                    position: chunk.lanes.positions[lane],
+                    value,
+                    item,
+                };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Decodes serially from the place to the first item at or behind bit `stop`, or to the last one.
+    fn serial<const N: usize>(
+        &mut self,
+        stop: u64,
+        sink: &mut impl Sink<N>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
+        let longest = if stop == u64::MAX { 1 } else { 57 };
+        let mut scanner = self.stream.scanner(self.place);
+        let mut block = [0; BLOCK];
+        let mut flow = ControlFlow::Continue(());
+        while flow.is_continue() && scanner.remaining() > 0 && scanner.position() < stop {
+            let wanted = sink.place(scanner.position(), scanner.value()).min(BLOCK);
+            let sure = (stop - scanner.position()) / longest;
+            let wanted = wanted.min(usize::try_from(sure).unwrap_or(BLOCK)).max(1);
+            let before = scanner.clone();
+            let mut filled = scanner.fill(&mut block[..wanted])?;
+            if filled > 1 && scanner.position() > stop {
+                // A code was longer than `longest`: the first item behind the stop has to be found.
+                scanner = before;
+                filled = scanner.fill(&mut block[..1])?;
+            }
+            flow = sink.values(&block[..filled]);
+        }
+        self.place = Place {
+            position: scanner.position(),
+            value: scanner.value(),
+            item: self.stream.n - scanner.remaining(),
+        };
+        Ok(flow)
+    }
+}

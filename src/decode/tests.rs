@@ -1,0 +1,539 @@
+//! Every way to decode a whole filter against the serial scan at the portable level, whose errors and values
+//! all have to give, and that against the bit-by-bit reference.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::bits::BitWriter;
+use crate::rice;
+
+/// Numbers that look random and are the same every time.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+    }
+
+    fn sorted(&mut self, n: u32, range: u64) -> Vec<u64> {
+        let mut values: Vec<u64> = (0..n).map(|_| self.below(range)).collect();
+        values.sort_unstable();
+        values
+    }
+}
+
+fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
+    let mut writer = BitWriter::new();
+    for difference in differences {
+        rice::write(&mut writer, difference, p);
+    }
+    writer.into_bytes()
+}
+
+fn differences(values: &[u64]) -> impl Iterator<Item = u64> {
+    let before = [0].into_iter().chain(values.iter().copied());
+    values
+        .iter()
+        .zip(before)
+        .map(|(value, before)| value - before)
+}
+
+type Outcome = Result<u64, DecodeError>;
+
+/// What the serial scan says, value by value.
+fn serial(bytes: &[u8], n: u32, params: Params) -> (Vec<u64>, Outcome) {
+    let mut scanner = Scanner::new(Level::PORTABLE, bytes, n, params);
+    let mut values = Vec::new();
+    loop {
+        match scanner.next_value() {
+            Ok(Some(value)) => values.push(value),
+            Ok(None) => return (values, scanner.finish()),
+            Err(error) => return (values, Err(error)),
+        }
+    }
+}
+
+/// Everything at every level equals the serial scan; gives what that says.
+fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
+    let (values, expected) = serial(bytes, n, params);
+    for level in Level::available() {
+        let what = format!("{what}: {n} items, {params:?}, {level}");
+        assert_eq!(validate(level, bytes, n, params), expected, "{what}");
+        check_visit(&what, level, bytes, n, params, &values, expected);
+        for step in [1, 16, 100] {
+            let table = seek_table(level, bytes, n, params, step);
+            check_table(&what, &table, step, params, &values, expected);
+        }
+    }
+    expected
+}
+
+fn check_visit(
+    what: &str,
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    values: &[u64],
+    expected: Outcome,
+) {
+    let mut seen = 0;
+    let visited = visit(level, bytes, n, params, |slice| {
+        assert!(!slice.is_empty(), "{what}");
+        assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
+        seen += slice.len();
+        ControlFlow::Continue(())
+    });
+    assert_eq!(visited, expected.map(ControlFlow::Continue), "{what}");
+    if expected.is_ok() {
+        assert_eq!(seen, values.len(), "{what}");
+        // And not further than it is asked to go.
+        let mut slices = 0;
+        let stopped = visit(level, bytes, n, params, |_| {
+            slices += 1;
+            if slices == 3 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        let stops = if slices < 3 {
+            expected.map(ControlFlow::Continue)
+        } else {
+            Ok(ControlFlow::Break(()))
+        };
+        assert_eq!(stopped, stops, "{what}");
+        assert!(slices <= 3, "{what}");
+    }
+}
+
+fn check_table(
+    what: &str,
+    table: &Result<SeekTable, DecodeError>,
+    step: u32,
+    params: Params,
+    values: &[u64],
+    expected: Outcome,
+) {
+    let table = match (table, expected) {
+        (Ok(table), Ok(end)) => {
+            assert_eq!(table.end, end, "{what}");
+            table
+        }
+        _ => {
+            assert_eq!(
+                table.as_ref().map(|table| table.end),
+                expected.as_ref().copied(),
+                "{what}"
+            );
+            return;
+        }
+    };
+    let p = params.p();
+    let mut position = 0;
+    let mut base = 0;
+    let mut at = 0;
+    let mut since = 0;
+    for (item, difference) in differences(values).enumerate() {
+        if table.positions.get(at) == Some(&position) {
+            assert_eq!(table.bases[at], base, "{what}, place {at}");
+            at += 1;
+            since = 0;
+        }
+        assert!(
+            since < step,
+            "{what}: no place near item {item}, step {step}"
+        );
+        assert!(item > 0 || at == 1, "{what}: no first place");
+        since += 1;
+        position += (difference >> p) + 1 + u64::from(p);
+        base += difference;
+    }
+    assert_eq!(at, table.positions.len(), "{what}: places that are none");
+    assert_eq!(at, table.bases.len(), "{what}");
+    let most = 2 * values.len() / (step as usize) + 40 * (1 + values.len() / 2048);
+    assert!(at <= most, "{what}: {at} places, step {step}");
+}
+
+/// An M that P fits.
+fn fitting(p: u32) -> u64 {
+    (3 << p >> 1).clamp(1, u64::from(u32::MAX))
+}
+
+#[test]
+fn uniform_values_are_decoded_for_every_p() {
+    let mut random = Random(1);
+    for p in 0..=32 {
+        for m in [
+            fitting(p),
+            fitting(p) * 5 / 2 + 1,
+            fitting(p) / 8 + 1,
+            fitting(p) / 1000 + 1,
+            1,
+        ] {
+            let params = Params::new(p, m.min(u64::from(u32::MAX))).unwrap();
+            for n in [100, 9001] {
+                let values = random.sorted(n, params.range(n));
+                let bytes = coded(differences(&values), p);
+                assert!(check("uniform", &bytes, n, params).is_ok());
+                let reference = nutfilter_reference::decode(&bytes, u64::from(n), p, params.m());
+                assert_eq!(reference.as_ref(), Ok(&values));
+                assert_eq!(serial(&bytes, n, params).0, values);
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_of_items_around_every_border_are_decoded() {
+    let mut random = Random(2);
+    for (p, m) in [(19, 784_931), (6, 100), (0, 1)] {
+        let params = Params::new(p, m).unwrap();
+        let few = 0..70;
+        let some = (1..130).map(|i| i * 61);
+        let many =
+            (0..40).flat_map(|i| [32 * 2048 + 20 - i, 32 * 2048 - 97 * i, 4 * 8192 - 20 + i]);
+        for n in few.chain(some).chain(many.step_by(7)) {
+            let values = random.sorted(n, params.range(n));
+            let bytes = coded(differences(&values), p);
+            assert!(check("uniform", &bytes, n, params).is_ok());
+        }
+    }
+}
+
+/// Differences that add up to no more than they may for `n` items of these parameters.
+fn params_for(p: u32, differences: &[u64]) -> Params {
+    let total: u64 = differences.iter().sum();
+    let m = (total + 1).div_ceil(differences.len() as u64);
+    Params::new(p, m.clamp(1, u64::from(u32::MAX))).unwrap()
+}
+
+#[test]
+fn differences_that_never_fall_into_step_are_decoded() {
+    for p in [0, 1, 2, 3, 5, 8, 13, 19, 24, 28, 32] {
+        let unit = 1_u64 << p;
+        let patterns: [&[u64]; 9] = [
+            &[0],
+            &[1],
+            &[unit - 1],
+            &[unit],
+            &[3 * unit + unit / 3],
+            &[2 * unit, 0],
+            &[unit / 2, 5 * unit, unit - 1],
+            // As bits: zeros, ones, and what shifts of itself look like.
+            &[0xaaaa_aaaa_aaaa & (unit - 1)],
+            &[0x5555_5555_5555 & (unit - 1), unit],
+        ];
+        for pattern in patterns {
+            let n = 30_011;
+            if pattern.iter().sum::<u64>() / pattern.len() as u64 >= u64::from(u32::MAX) {
+                continue; // more than any M allows
+            }
+            let differences: Vec<u64> = pattern.iter().copied().cycle().take(n).collect();
+            let params = params_for(p, &differences);
+            let bytes = coded(differences, p);
+            let outcome = check(&format!("cycle of {pattern:?}"), &bytes, n as u32, params);
+            assert!(outcome.is_ok(), "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn streams_that_fall_out_of_step_halfway_are_decoded() {
+    let mut random = Random(3);
+    for p in [4, 10, 19] {
+        let m = fitting(p);
+        let n = 40_000;
+        let values = random.sorted(n, m * u64::from(n));
+        let mut steps: Vec<u64> = differences(&values).collect();
+        for (from, to) in [(10_000, 15_000), (30_000, 30_200), (38_000, 40_000)] {
+            steps[from..to].fill(m);
+        }
+        let params = params_for(p, &steps);
+        let outcome = check(
+            "stretches of equal differences",
+            &coded(steps, p),
+            n,
+            params,
+        );
+        assert!(outcome.is_ok());
+    }
+}
+
+#[test]
+fn long_runs_are_decoded_wherever_they_are() {
+    let mut random = Random(4);
+    for p in [0, 3, 12, 19, 25] {
+        for run in [10, 40, 57, 58, 64, 100, 1000, 4095, 4096, 4097, 100_000] {
+            let n = 20_000_u32;
+            let values = random.sorted(n, fitting(p) * u64::from(n));
+            let mut steps: Vec<u64> = differences(&values).collect();
+            let often = if run < 100 { 300 } else { 5 };
+            for _ in 0..often {
+                let at = random.below(u64::from(n)) as usize;
+                steps[at] += run << p;
+            }
+            steps[0] += run << p;
+            steps[n as usize - 1] += run << p;
+            let params = params_for(p, &steps);
+            let outcome = check(&format!("runs of {run}"), &coded(steps, p), n, params);
+            assert!(outcome.is_ok());
+        }
+    }
+}
+
+/// Bytes and numbers that are wrong in some way, a description of it first.
+fn damaged(
+    random: &mut Random,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+) -> Vec<(String, Vec<u8>, u32, Params)> {
+    let mut all = Vec::new();
+    let mut add = |what: String, bytes: Vec<u8>, n: u32, m: u64| {
+        let params = Params::new(params.p(), m.clamp(1, u64::from(u32::MAX))).unwrap();
+        all.push((what, bytes, n, params));
+    };
+    let m = params.m();
+    for cut in [1, 2, 7, 8, 9, 100, 600, bytes.len() / 2, bytes.len() - 1] {
+        let len = bytes.len().saturating_sub(cut);
+        add(format!("cut to {len}"), bytes[..len].to_vec(), n, m);
+    }
+    for more in [1, 8, 9, 1000] {
+        let longer = [bytes, &vec![0; more]].concat();
+        add(format!("{more} zeros added"), longer, n, m);
+        let longer = [bytes, &vec![0xff; more]].concat();
+        add(format!("{more} ones added"), longer, n, m);
+    }
+    for by in [1, 2, 7, 300] {
+        add(format!("{by} items more"), bytes.to_vec(), n + by, m);
+        add(
+            format!("{by} items fewer"),
+            bytes.to_vec(),
+            n.saturating_sub(by),
+            m,
+        );
+    }
+    for divisor in [2, 10, 1000] {
+        add(String::from("M too small"), bytes.to_vec(), n, m / divisor);
+    }
+    add(
+        String::from("M a little too small"),
+        bytes.to_vec(),
+        n,
+        m - m / 50,
+    );
+    for _ in 0..12 {
+        let mut flipped = bytes.to_vec();
+        let bit = random.below(bytes.len() as u64 * 8) as usize;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        add(format!("bit {bit} flipped"), flipped, n, m);
+    }
+    for _ in 0..4 {
+        let mut burnt = bytes.to_vec();
+        let from = random.below(bytes.len() as u64) as usize;
+        let to = (from + random.below(3000) as usize).min(bytes.len());
+        let byte = [0, 0xff, 0x55][random.below(3) as usize];
+        burnt[from..to].fill(byte);
+        add(format!("bytes {from} to {to} made {byte:#x}"), burnt, n, m);
+    }
+    all
+}
+
+#[test]
+fn damage_gets_the_error_that_the_serial_scan_gives() {
+    let mut random = Random(5);
+    let (mut right, mut wrong) = (0, 0);
+    for p in [0, 1, 4, 9, 19, 22, 25, 32] {
+        let n = 12_000;
+        let params = Params::new(p, fitting(p)).unwrap();
+        let values = random.sorted(n, params.range(n));
+        let bytes = coded(differences(&values), p);
+        for (what, bytes, n, params) in damaged(&mut random, &bytes, n, params) {
+            match check(&what, &bytes, n, params) {
+                Ok(_) => right += 1,
+                Err(_) => wrong += 1,
+            }
+        }
+    }
+    assert!(right > 10 && wrong > 150, "{right} right, {wrong} wrong");
+}
+
+#[test]
+fn any_bytes_at_all_are_safe() {
+    let mut random = Random(6);
+    for round in 0..60 {
+        let p = random.below(33) as u32;
+        let len = 20_000 + random.below(20_000) as usize;
+        let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        // Sparse or dense ones.
+        for byte in &mut bytes {
+            match round % 3 {
+                1 => *byte &= random.next() as u8 & random.next() as u8,
+                2 => *byte |= random.next() as u8 | random.next() as u8,
+                _ => (),
+            }
+        }
+        let items = len as u64 * 8 / (u64::from(p) + 1 + random.below(4));
+        let n = items as u32 - (items as u32).min(random.below(100) as u32);
+        let width = random.below(32);
+        let m = 1 + random.below(u64::from(u32::MAX) >> width);
+        let _ = check("random bytes", &bytes, n, Params::new(p, m).unwrap());
+    }
+}
+
+#[test]
+fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
+    let params = Params::new(32, u64::from(u32::MAX)).unwrap();
+    let n = u32::MAX;
+    let largest = params.range(n) - 1;
+    let items = 9000;
+    for (step, below) in [
+        (0, 0),
+        (1, 5000),
+        (1, 1000),
+        (3 << 32, 100 << 32),
+        (9 << 32, 80_000 << 32),
+    ] {
+        let steps = vec![step; items];
+        let bytes = coded(steps, 32);
+        // From here it is `below` to the largest value, which is far below what is added.
+        let place = Place {
+            position: 0,
+            value: largest - below,
+            item: n - items as u32,
+        };
+        let stream = |level| Stream {
+            level,
+            bytes: &bytes,
+            n,
+            params,
+        };
+        let expected = stream(Level::PORTABLE).scanner(place).finish();
+        assert_eq!(expected.is_ok(), step * items as u64 <= below);
+        for level in Level::available() {
+            let stream = stream(level);
+            let found = drive!(stream, place, LONG_LANE, &mut Check);
+            assert_eq!(
+                found,
+                expected.map(ControlFlow::Continue),
+                "{step}, {below}, {level}"
+            );
+        }
+    }
+}
+
+/// Entries at every `step` items of a filter, and the last item's code.
+fn entries_of(values: &[u64], p: u32, step: usize) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let (mut position, mut base) = (0, 0);
+    for (item, difference) in differences(values).enumerate() {
+        if item % step == 0 {
+            entries.push(Entry {
+                position,
+                base,
+                count: (values.len() - item).min(step) as u32,
+            });
+        }
+        position += (difference >> p) + 1 + u64::from(p);
+        base += difference;
+    }
+    entries
+}
+
+#[test]
+fn items_behind_known_places_are_decoded_for_every_p() {
+    let mut random = Random(7);
+    for p in 0..=32 {
+        for (n, step) in [
+            (1, 1),
+            (3000, 7),
+            (3000, 64),
+            (9001, 128),
+            (9001, 131),
+            (20_000, 300),
+        ] {
+            let params = Params::new(p, fitting(p)).unwrap();
+            let mut values = random.sorted(n, params.range(n));
+            let last = values.len() - 1;
+            values[last] = params.range(n) - 1;
+            let bytes = coded(differences(&values), p);
+            let entries = entries_of(&values, p, step);
+            for level in Level::available() {
+                let what = format!("{n} items, step {step}, {params:?}, {level}");
+                let mut out = vec![0; n as usize];
+                let largest = params.range(n) - 1;
+                assert!(
+                    decode_from(level, &bytes, params, largest, &entries, &mut out),
+                    "{what}"
+                );
+                assert_eq!(out, values, "{what}");
+                let refused = largest > 0
+                    && decode_from(level, &bytes, params, largest - 1, &entries, &mut out);
+                assert!(!refused, "{what}");
+                let short = &mut out[1..];
+                assert!(
+                    !decode_from(level, &bytes, params, largest, &entries, short),
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn places_that_are_none_give_what_the_serial_scan_gives() {
+    let mut random = Random(8);
+    let mut judged = [0, 0];
+    for p in [0, 5, 19, 24, 32] {
+        let params = Params::new(p, fitting(p)).unwrap();
+        let n = 9001;
+        let values = random.sorted(n, params.range(n));
+        let mut bytes = coded(differences(&values), p);
+        let from = bytes.len() / 2;
+        bytes[from..from + 600].fill(0xff);
+        for round in 0..40 {
+            let mut entries = entries_of(&values, p, 64);
+            for _ in 0..3 {
+                let at = random.below(entries.len() as u64) as usize;
+                entries[at].position = match round % 4 {
+                    0 => random.below(bytes.len() as u64 * 8),
+                    1 => bytes.len() as u64 * 8 - random.below(2000),
+                    2 => u64::MAX - random.below(2000),
+                    _ => entries[at].position,
+                };
+                if round % 8 == 3 {
+                    entries[at].base = u64::MAX - random.below(3);
+                }
+                entries[at].count = random.below(200) as u32;
+            }
+            let largest = params.range(n).saturating_mul(1 + random.below(3)) - 1;
+            let mut outs = Level::available().map(|level| {
+                let mut out = vec![0; 2 * n as usize];
+                let good = decode_from(level, &bytes, params, largest, &entries, &mut out);
+                (good, good.then_some(out))
+            });
+            let mut expected = vec![0; 2 * n as usize];
+            let all = Entries {
+                level: Level::PORTABLE,
+                bytes: &bytes,
+                params,
+                largest,
+            };
+            let good = all.serially(&entries, &mut expected);
+            judged[usize::from(good)] += 1;
+            assert!(outs.all(|out| out == (good, good.then(|| expected.clone()))));
+        }
+    }
+    assert!(judged[0] > 20 && judged[1] > 20, "{judged:?}");
+}
