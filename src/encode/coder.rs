@@ -8,6 +8,8 @@
 //! by [`Coder::push`] itself, in as many pieces as the output wants: a single code can be longer than memory.
 //! The long way is also where descending items are found, for free: their difference is a huge number.
 
+#[cfg(target_arch = "x86_64")]
+use crate::arch::x86_64::{Avx512, CodeStream};
 use crate::arch::{Kind, Level};
 use crate::bits::MAX_BITS;
 use crate::error::{BuildError, BuildFault};
@@ -46,6 +48,14 @@ pub(crate) struct Carry {
 }
 
 impl Carry {
+    /// The start of a stream after an item of the value `previous`.
+    pub(crate) fn after(previous: u64) -> Self {
+        Self {
+            previous,
+            ..Self::default()
+        }
+    }
+
     /// The bits that do not fill a byte, filled up with zero-bits.
     pub(crate) fn last_byte(&self) -> u8 {
         (self.bits << (8 - self.filled)) as u8
@@ -103,8 +113,8 @@ impl Coder {
     /// Every quotient rounds down, so their sum is at most the quotient of all differences together. It
     /// falls short of that by less than (1 - 2^-P) an item, which is at most a quarter of the P + 1 bits
     /// that an item takes anyway: nearly the truth, at any P, without a look at the items.
-    pub(crate) fn bits_bound(self, items: u64, previous: u64, last: u64) -> u128 {
-        u128::from(items) * u128::from(self.p + 1) + u128::from((last - previous) >> self.p)
+    pub(crate) fn bits_bound(self, items: usize, previous: u64, last: u64) -> u128 {
+        items as u128 * u128::from(self.p + 1) + u128::from((last - previous) >> self.p)
     }
 
     /// Appends the codes of `items`.
@@ -144,10 +154,42 @@ impl Coder {
                 || self.portable(carry, items, room),
             ),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.avx2().compiled(
-                #[inline(always)]
-                || self.portable(carry, items, room),
-            ),
+            Kind::Avx512(avx512) => self.avx512(avx512, carry, items, room),
+        }
+    }
+
+    /// Groups that are as usual by the kernel, and the plain loop for one after each stretch of those.
+    #[cfg(target_arch = "x86_64")]
+    fn avx512(self, avx512: Avx512, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
+        /// The items of one group.
+        const GROUP: usize = 16;
+        let mut plain_items = items.len();
+        let mut done = Progress { items: 0, bytes: 0 };
+        if let Map::ToRange(range) = self.map
+            && avx512.encodes_pairs(self.p)
+        {
+            let mut stream = CodeStream {
+                previous: carry.previous,
+                bits: carry.bits,
+                position: u64::from(carry.filled),
+            };
+            done.items = avx512.encode_pairs(range, self.p, items, &mut stream, room);
+            done.bytes = (stream.position / 8) as usize;
+            carry.items += done.items as u64;
+            carry.previous = stream.previous;
+            carry.filled = (stream.position % 8) as u32;
+            carry.bits = low_bits(stream.bits, carry.filled);
+            plain_items = GROUP.min(items.len() - done.items);
+        }
+        let items = &items[done.items..][..plain_items];
+        let room = &mut room[done.bytes..];
+        let plain = avx512.avx2().compiled(
+            #[inline(always)]
+            || self.portable(carry, items, room),
+        );
+        Progress {
+            items: done.items + plain.items,
+            bytes: done.bytes + plain.bytes,
         }
     }
 

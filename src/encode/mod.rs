@@ -5,9 +5,15 @@
 //! an error and not an abort.
 
 mod coder;
+#[cfg(feature = "parallel")]
+mod parallel;
 // Sets on disk (`store`) are encoded through it.
 #[allow(dead_code)]
 mod segment;
+#[cfg(any(test, feature = "parallel"))]
+mod stitch;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
@@ -76,12 +82,28 @@ fn count(len: usize) -> Result<u32, BuildError> {
 }
 
 fn encode(coder: Coder, sorted: &[u64], n: u32) -> Result<Encoded, BuildError> {
-    let last = sorted.last().map_or(0, |&item| coder.value_of(item));
-    let mut output = InMemory::for_bits(coder.bits_bound(u64::from(n), 0, last), n)?;
-    let mut carry = Carry::default();
-    coder.push(&mut carry, sorted, &mut output)?;
-    let (bytes, end) = output.finish(carry);
+    #[cfg(feature = "parallel")]
+    if let Some(segment_items) = parallel::segment_items(sorted.len()) {
+        let (bytes, end) = parallel::encode(coder, sorted, n, segment_items)?;
+        return Ok(Encoded { bytes, n, end });
+    }
+    let (bytes, end) = encode_run(coder, sorted, 0, n)?;
     Ok(Encoded { bytes, n, end })
+}
+
+/// The codes of a run of the items of a set of `n`, after an item of the value `previous`: bytes, and the
+/// number of bits.
+fn encode_run(
+    coder: Coder,
+    sorted: &[u64],
+    previous: u64,
+    n: u32,
+) -> Result<(Vec<u8>, u64), BuildError> {
+    let last = sorted.last().map_or(previous, |&item| coder.value_of(item));
+    let mut output = InMemory::for_bits(coder.bits_bound(sorted.len(), previous, last), n)?;
+    let mut carry = Carry::after(previous);
+    coder.push(&mut carry, sorted, &mut output)?;
+    Ok(output.finish(carry))
 }
 
 /// A stream in one vector, whose memory is had before the first bit.
@@ -154,37 +176,3 @@ impl Output for InMemory {
 
 /// Below this much room more is made where there is more: a few groups of the widest kernel.
 const LEAST_FREE: usize = 1024;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec;
-
-    #[test]
-    fn values_out_of_order_or_range_are_errors() {
-        let params = Params::new(3, 10).unwrap();
-        assert!(encode_values(&[3, 5, 29], params).is_ok());
-        let fault = |values: &[u64]| encode_values(values, params).unwrap_err().0;
-        assert_eq!(fault(&[5, 3]), BuildFault::Unsorted { item: 1 });
-        assert_eq!(
-            fault(&[5, 20]),
-            BuildFault::ValueOutOfRange {
-                item: 1,
-                value: 20,
-                range: 20
-            }
-        );
-    }
-
-    #[test]
-    fn a_filter_beyond_memory_is_an_error() {
-        let params = Params::new(0, u64::from(u32::MAX)).unwrap();
-        let mut hashes = vec![u64::MAX; 1 << 20];
-        hashes[0] = 0;
-        // F = 2^20 * M, so the code takes about 2^52 bits.
-        for level in Level::available() {
-            let error = encode_hashes(level, &hashes, params).unwrap_err();
-            assert!(matches!(error.0, BuildFault::OutOfMemory { .. }), "{error}");
-        }
-    }
-}

@@ -34,10 +34,7 @@ impl SegmentEncoder {
     pub(crate) fn new(level: Level, range: u64, params: Params, previous_value: u64) -> Self {
         Self {
             coder: Coder::of_hashes(level, params, range),
-            carry: Carry {
-                previous: previous_value,
-                ..Carry::default()
-            },
+            carry: Carry::after(previous_value),
             buffer: vec![0; BUFFER_BYTES],
             used: 0,
             written: 0,
@@ -120,18 +117,14 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<
 mod tests {
     use super::*;
     use crate::encode::encode_hashes;
+    use crate::encode::tests::{noise, sorted};
     use crate::error::BuildFault;
-
-    /// A sequence that looks random: the hash of the counter.
-    fn noise(seed: u64) -> impl Iterator<Item = u64> {
-        (seed..).map(|i| crate::hash::fingerprint(&i.to_le_bytes()))
-    }
 
     fn streamed(level: Level, hashes: &[u64], params: Params, seed: u64) -> (Vec<u8>, u64) {
         let mut segment = SegmentEncoder::new(level, params.range(hashes.len() as u32), params, 0);
         let mut bytes = Vec::new();
         let mut rest = hashes;
-        let mut sizes = noise(seed).map(|size| (size % 3000 >> (size >> 32) % 12) as usize);
+        let mut sizes = noise(seed).map(|size| ((size % 3000) >> ((size >> 32) % 12)) as usize);
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(sizes.next().unwrap_or(1).min(rest.len()));
             let write = |part: &[u8]| {
@@ -155,9 +148,8 @@ mod tests {
             for (round, n) in [0, 1, 2, 15, 40, 3_000, 100_000].into_iter().enumerate() {
                 for (p, m) in [(19, 784_931), (0, 1), (3, 100), (32, u64::from(u32::MAX))] {
                     let params = Params::new(p, m).unwrap();
-                    let mut hashes: Vec<u64> = noise(n as u64).take(n).collect();
-                    hashes.sort_unstable();
-                    let whole = encode_hashes(level, &hashes, params).unwrap();
+                    let hashes = sorted(noise(n as u64), n);
+                    let whole = encode_hashes(Level::PORTABLE, &hashes, params).unwrap();
                     let streamed = streamed(level, &hashes, params, round as u64);
                     assert!(
                         streamed == (whole.bytes, whole.end),
@@ -173,7 +165,7 @@ mod tests {
         let params = Params::new(0, 1 << 20).unwrap();
         let hashes = [0, u64::MAX / 2, u64::MAX];
         for level in Level::available() {
-            let whole = encode_hashes(level, &hashes, params).unwrap();
+            let whole = encode_hashes(Level::PORTABLE, &hashes, params).unwrap();
             assert!(whole.bytes.len() > 5 * BUFFER_BYTES);
             assert!(streamed(level, &hashes, params, 1) == (whole.bytes, whole.end));
         }

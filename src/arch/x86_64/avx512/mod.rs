@@ -1,1 +1,5 @@
 //! Kernels for AVX-512, a file for each subject.
+
+mod encode;
+
+pub(crate) use encode::CodeStream;
