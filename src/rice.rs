@@ -16,7 +16,9 @@
 //! S. W. Golomb, "Run-length encodings", 1966; R. F. Rice, "Some practical universal noiseless coding
 //! techniques", 1979, for the case where the divisor is a power of two.
 
-use crate::bits::{BitReader, BitWriter, MAX_BITS};
+use crate::bits::BitReader;
+#[cfg(test)]
+use crate::bits::{BitWriter, MAX_BITS};
 
 /// Why a code could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +31,27 @@ pub(crate) enum Unreadable {
     QuotientTooLarge,
 }
 
-/// Writes `d` with `p` remainder bits (0 to 32).
+/// The code of `d` as a number, and how many bits it takes, 63 at most. `quotient` is `d >> p`, which a
+/// caller has at hand because it had to look whether the code is short.
 #[inline(always)]
-pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
-    debug_assert!(p <= 32);
-    let (quotient, remainder) = (d >> p, d & ((1 << p) - 1));
-    if quotient + u64::from(p) < u64::from(MAX_BITS) {
-        // Quotient ones above a zero-bit and the remainder: at most 56 bits.
-        let ones = ((1 << quotient) - 1) << (p + 1);
-        writer.append(ones | remainder, quotient as u32 + 1 + p);
-    } else {
-        write_long(writer, quotient, remainder, p);
-    }
+pub(crate) fn short_code(d: u64, quotient: u64, p: u32) -> (u64, u32) {
+    let bits = quotient as u32 + 1 + p;
+    debug_assert!(p <= 32 && quotient == d >> p && bits < 64);
+    // Ones over all bits, less those that the zero-bit and the remainder take, and the remainder.
+    ((1 << bits) - (2 << p) + (d & ((1 << p) - 1)), bits)
 }
 
-#[cold]
-fn write_long(writer: &mut BitWriter, quotient: u64, remainder: u64, p: u32) {
-    writer.write_unary(quotient);
-    writer.append(remainder, p);
+/// Writes `d` with `p` remainder bits (0 to 32), however long its code: what tests compare with.
+#[cfg(test)]
+pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
+    let quotient = d >> p;
+    if quotient + u64::from(p) < u64::from(MAX_BITS) {
+        let (code, bits) = short_code(d, quotient, p);
+        writer.write_bits(code, bits);
+    } else {
+        writer.write_unary(quotient);
+        writer.write_bits(d & ((1 << p) - 1), p);
+    }
 }
 
 /// Reads a number with `p` remainder bits (0 to 32) whose quotient is at most `max_quotient`.

@@ -6,6 +6,8 @@
 
 pub(crate) mod avx512;
 
+pub(crate) use avx512::CodeStream;
+
 /// This CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx2(());

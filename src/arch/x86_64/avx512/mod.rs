@@ -1,4 +1,7 @@
 //! Kernels for AVX-512, a file for each subject.
 
+mod encode;
 pub(crate) mod lanes;
 mod step;
+
+pub(crate) use encode::CodeStream;
