@@ -77,6 +77,7 @@ mod params;
 mod response;
 mod rice;
 mod seek_index;
+mod sort;
 mod sorted_hashes;
 
 pub use arch::Level;

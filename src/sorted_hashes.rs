@@ -1,6 +1,5 @@
 //! [`SortedHashes`]: the set itself, before N, M and P make a filter of it.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroUsize;
 
@@ -10,6 +9,7 @@ use crate::error::{BuildError, BuildFault};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25};
 use crate::params::Params;
+use crate::sort::{Collector, Plan, sort_hashes, sort_made};
 
 /// The 64-bit hashes of a set's items, sorted; equal ones are all kept.
 ///
@@ -77,21 +77,34 @@ impl<H: ItemHash + Default> SortedHashes<H> {
 impl<H: ItemHash> SortedHashes<H> {
     /// [`SortedHashes::from_items`] with a hasher that has a key.
     pub fn from_items_with<I: IntoIterator<Item: AsRef<[u8]>>>(hasher: H, items: I) -> Self {
-        let level = Level::detect();
+        Self::from_items_at(Level::detect(), hasher, items)
+    }
+
+    /// [`SortedHashes::from_items_with`] at this level, which all that is made from the set has as well.
+    pub fn from_items_at<I: IntoIterator<Item: AsRef<[u8]>>>(
+        level: Level,
+        hasher: H,
+        items: I,
+    ) -> Self {
         let mut items = items.into_iter();
-        let mut hashes = Vec::with_capacity(items.size_hint().0);
+        let expected = items.size_hint().0;
+        let mut collector = Collector::new(level, Plan::new(expected), expected);
         let mut batch = Vec::with_capacity(BATCH);
+        let mut hashes = [0; BATCH];
         loop {
             batch.clear();
             batch.extend(items.by_ref().take(BATCH));
             if batch.is_empty() {
                 break;
             }
-            let hashed = hashes.len();
-            hashes.resize(hashed + batch.len(), 0);
-            hasher.hash_items(level, &batch, &mut hashes[hashed..]);
+            hasher.hash_items(level, &batch, &mut hashes);
+            collector.push(&hashes[..batch.len()]);
         }
-        Self::from_hashes_with(hasher, hashes)
+        Self {
+            hasher,
+            hashes: collector.into_sorted(),
+            level,
+        }
     }
 
     /// [`SortedHashes::from_records`] with a hasher that has a key.
@@ -104,26 +117,48 @@ impl<H: ItemHash> SortedHashes<H> {
         records: &[u8],
         record_bytes: usize,
     ) -> Result<Self, BuildError> {
+        Self::from_records_at(Level::detect(), hasher, records, record_bytes)
+    }
+
+    /// [`SortedHashes::from_records_with`] at this level, which all that is made from the set has as well.
+    ///
+    /// # Errors
+    ///
+    /// Where `records` is not a whole number of records.
+    pub fn from_records_at(
+        level: Level,
+        hasher: H,
+        records: &[u8],
+        record_bytes: usize,
+    ) -> Result<Self, BuildError> {
         let width = NonZeroUsize::new(record_bytes)
             .filter(|width| records.len().is_multiple_of(width.get()))
             .ok_or(BuildError(BuildFault::RecordLength {
                 len: records.len() as u64,
                 record_bytes: record_bytes as u64,
             }))?;
-        let mut hashes = vec![0; records.len() / width];
-        hasher.hash_records(Level::detect(), records, width, &mut hashes);
-        Ok(Self::from_hashes_with(hasher, hashes))
+        let n = records.len() / width;
+        let hashes = sort_made(level, n, |start, out| {
+            hasher.hash_records(level, &records[start * width.get()..], width, out);
+        });
+        Ok(Self {
+            hasher,
+            hashes,
+            level,
+        })
     }
 
     /// [`SortedHashes::from_hashes`] with a hasher that has a key.
-    pub fn from_hashes_with(hasher: H, mut hashes: Vec<u64>) -> Self {
-        // Clients choose what is hashed and can make hashes equal, so the sort has to be one that
-        // nothing makes quadratic.
-        hashes.sort_unstable();
+    pub fn from_hashes_with(hasher: H, hashes: Vec<u64>) -> Self {
+        Self::from_hashes_at(Level::detect(), hasher, hashes)
+    }
+
+    /// [`SortedHashes::from_hashes_with`] at this level, which all that is made from the set has as well.
+    pub fn from_hashes_at(level: Level, hasher: H, hashes: Vec<u64>) -> Self {
         Self {
             hasher,
-            hashes,
-            level: Level::detect(),
+            hashes: sort_hashes(level, hashes),
+            level,
         }
     }
 
@@ -243,6 +278,7 @@ fn merge_sorted(a: &[u64], b: &[u64]) -> Vec<u64> {
 mod tests {
     use super::*;
     use crate::hash::SipHash;
+    use alloc::vec;
 
     #[test]
     fn merging_equals_sorting_all_together() {
@@ -291,6 +327,51 @@ mod tests {
         assert_eq!(set(0, 33).unwrap().len(), 0);
         for (len, width) in [(98, 33), (1, 0), (0, 0)] {
             assert!(set(len, width).is_err(), "{len} bytes, records of {width}");
+        }
+    }
+
+    #[test]
+    fn items_records_and_hashes_make_the_same_set_at_every_level() {
+        for n in [0, 1, 255, 256, 257, 5000] {
+            let records: Vec<u8> = (0..n * 33)
+                .map(|i: usize| ((i * i) >> 3) as u8 ^ i as u8)
+                .collect();
+            let items: Vec<&[u8]> = records.chunks(33).collect();
+            let mut expected: Vec<u64> = items.iter().map(|item| Nut25.hash(item)).collect();
+            let unsorted = expected.clone();
+            expected.sort_unstable();
+            for level in Level::available() {
+                let sets = [
+                    SortedHashes::from_items_at(level, Nut25, &items),
+                    // A number that is not known before.
+                    SortedHashes::from_items_at(level, Nut25, items.iter().filter(|_| true)),
+                    SortedHashes::from_records_at(level, Nut25, &records, 33).unwrap(),
+                    SortedHashes::from_hashes_at(level, Nut25, unsorted.clone()),
+                ];
+                for set in sets {
+                    assert_eq!(set.as_slice(), expected, "{n} items, {level}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_of_items_in_advance_costs_no_item() {
+        struct Promise<I>(I, usize);
+        impl<I: Iterator> Iterator for Promise<I> {
+            type Item = I::Item;
+            fn next(&mut self) -> Option<I::Item> {
+                self.0.next()
+            }
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                (self.1, None)
+            }
+        }
+        let items = || (0..20_000_u32).map(u32::to_le_bytes);
+        let expected = SortedHashes::<Nut25>::from_items(items());
+        for promised in [0, 1, 2000, 19_000, 20_000, 300_000, usize::MAX] {
+            let set = SortedHashes::<Nut25>::from_items(Promise(items(), promised));
+            assert!(set == expected, "{promised} items promised");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod encode;
 pub(crate) mod lanes;
+mod sort;
 mod step;
 
 pub(crate) use encode::CodeStream;

@@ -1,0 +1,262 @@
+//! The last step of the sort: some two thousand hashes that share their leading bits, within the first
+//! cache.
+//!
+//! They are dealt to [`CELLS`] cells by their next bits, about eight to a cell, and each cell is sorted by
+//! the network of its [`PLACES`] places. A cell with more is not an error: what has no place goes to a
+//! list, one hash in a thousand, and is merged in afterwards. A list that grows beyond [`SPARE`] says that
+//! the hashes are not uniform, and then a general sort has them.
+
+use alloc::boxed::Box;
+
+use super::deal::{BATCH, compiled};
+use super::merge_tail;
+use crate::arch::{Kind, Level, network::sort_16};
+
+/// How many cells there are: the places of all of them are 32 KiB, which leaves a third of the first cache.
+const CELLS: usize = 256;
+
+/// How many hashes a cell has places for.
+const PLACES: usize = 16;
+
+/// How many hashes fill the cells to half: one cell in 270 is then too small.
+pub(super) const LEAF_ITEMS: usize = CELLS * PLACES / 2;
+
+/// How many hashes without a place are merged in. Uniform ones leave 2 in [`LEAF_ITEMS`].
+const SPARE: usize = 64;
+
+/// The cells, empty between two leaves.
+pub(super) struct Leaf {
+    /// Place by place, the same place of all cells side by side, and not cell by cell: vectors then hold
+    /// one place of neighbouring cells, and one comparison with the end of them all serves every cell.
+    /// `u64::MAX` where there is nothing.
+    places: Box<[[u64; CELLS]; PLACES]>,
+    /// For each cell where its next hash goes, counted over all places: `cell + CELLS * count`.
+    next: [u16; CELLS],
+    /// What found no place, in the first `spare_len`.
+    spare: [u64; SPARE],
+    spare_len: usize,
+}
+
+/// `next` of empty cells.
+const EMPTY: [u16; CELLS] = {
+    let mut next = [0; CELLS];
+    let mut cell = 0;
+    while cell < CELLS {
+        next[cell] = cell as u16;
+        cell += 1;
+    }
+    next
+};
+
+impl Leaf {
+    pub(super) fn new() -> Self {
+        Self {
+            places: Box::new([[u64::MAX; CELLS]; PLACES]),
+            next: EMPTY,
+            spare: [0; SPARE],
+            spare_len: 0,
+        }
+    }
+
+    /// Deals the hashes of one leaf of `leaves`, which lie in pieces, to the cells; `false`, and nothing is
+    /// kept, where they are too many for their cells.
+    pub(super) fn fill(&mut self, level: Level, leaves: u64, pieces: &[&[u64]]) -> bool {
+        let dealt = compiled(
+            level,
+            #[inline(always)]
+            || pieces.iter().all(|piece| self.deal(leaves, piece)),
+        );
+        if !dealt {
+            self.places.as_flattened_mut().fill(u64::MAX);
+            self.next = EMPTY;
+            self.spare_len = 0;
+        }
+        dealt
+    }
+
+    #[inline(always)]
+    fn deal(&mut self, leaves: u64, hashes: &[u64]) -> bool {
+        let places = self.places.as_flattened_mut();
+        let mut store = |place: u16, hash| match places.get_mut(usize::from(place)) {
+            Some(place) => {
+                *place = hash;
+                true
+            }
+            None => match self.spare.get_mut(self.spare_len) {
+                Some(spare) => {
+                    *spare = hash;
+                    self.spare_len += 1;
+                    true
+                }
+                None => false,
+            },
+        };
+        let (batches, rest) = hashes.as_chunks::<BATCH>();
+        for batch in batches {
+            let mut places = [0; BATCH];
+            for (place, &hash) in places.iter_mut().zip(batch) {
+                *place = take_place(&mut self.next, leaves, hash);
+            }
+            for (&hash, place) in batch.iter().zip(places) {
+                if !store(place, hash) {
+                    return false;
+                }
+            }
+        }
+        rest.iter()
+            .all(|&hash| store(take_place(&mut self.next, leaves, hash), hash))
+    }
+
+    /// Writes what the cells hold to the start of `out`, sorted, and returns how many that are; what follows
+    /// them in `out` may be written over. The cells are then empty. `out` has room for them all.
+    pub(super) fn drain(&mut self, level: Level, out: &mut [u64]) -> usize {
+        let (places, next) = (&mut *self.places, &self.next);
+        let written = match level.kind() {
+            Kind::Portable => drain_cells::<1>(places, next, out),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => avx2.compiled(
+                #[inline(always)]
+                || drain_cells::<4>(places, next, out),
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => avx512.drain_cells(places, next, out),
+        };
+        let spare = &mut self.spare[..self.spare_len];
+        spare.sort_unstable();
+        let len = written + spare.len();
+        merge_tail(&mut out[..len], spare);
+        self.next = EMPTY;
+        self.spare_len = 0;
+        len
+    }
+}
+
+/// Sorts each cell and writes what it holds to `out`, one cell after another, and on over what follows, up to
+/// a cell's places; returns how many hashes were written. All places are then empty.
+#[inline(always)]
+fn drain_cells<const LANES: usize>(
+    places: &mut [[u64; CELLS]; PLACES],
+    next: &[u16; CELLS],
+    out: &mut [u64],
+) -> usize {
+    let mut written = 0;
+    for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
+        let mut v = [[0; LANES]; PLACES];
+        for (v, place) in v.iter_mut().zip(&mut *places) {
+            let cells = &mut place.as_chunks_mut::<LANES>().0[group];
+            *v = *cells;
+            *cells = [u64::MAX; LANES];
+        }
+        sort_16!(v, in_order);
+        for lane in 0..LANES {
+            let count = usize::from(counts[lane] / CELLS as u16).min(PLACES);
+            let room = &mut out[written..];
+            // All places, though only some of them count: a loop of a length that nobody can predict
+            // costs more.
+            if let Some(room) = room.first_chunk_mut::<PLACES>() {
+                for (to, v) in room.iter_mut().zip(&v) {
+                    *to = v[lane];
+                }
+            } else {
+                for (to, v) in room[..count].iter_mut().zip(&v) {
+                    *to = v[lane];
+                }
+            }
+            written += count;
+        }
+    }
+    written
+}
+
+/// The lesser and the greater in each lane.
+#[inline(always)]
+fn in_order<const LANES: usize>(a: [u64; LANES], b: [u64; LANES]) -> ([u64; LANES], [u64; LANES]) {
+    let (mut least, mut most) = (a, b);
+    for lane in 0..LANES {
+        least[lane] = a[lane].min(b[lane]);
+        most[lane] = a[lane].max(b[lane]);
+    }
+    (least, most)
+}
+
+/// Where in the places `hash` goes, or a number beyond them all where its cell is full.
+#[inline(always)]
+fn take_place(next: &mut [u16; CELLS], leaves: u64, hash: u64) -> u16 {
+    // The upper half of the product is the leaf, the cell what comes next.
+    let cell = (hash.wrapping_mul(leaves) >> 56) as u8;
+    let next = &mut next[usize::from(cell)];
+    let place = *next;
+    // Goes on beyond the places, but not far: to SPARE and a batch.
+    *next = place + CELLS as u16;
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::uniform;
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Sorts `hashes` of a set of one leaf, with `beyond` places after their own, and says whether it could.
+    fn sorts(level: Level, leaf: &mut Leaf, hashes: &[u64], beyond: usize) -> bool {
+        let (left, right) = hashes.split_at(hashes.len() / 3);
+        if !leaf.fill(level, 1, &[left, right]) {
+            return false;
+        }
+        let mut expected = hashes.to_vec();
+        expected.sort_unstable();
+        let mut out = vec![7; hashes.len() + beyond];
+        assert_eq!(leaf.drain(level, &mut out), hashes.len());
+        out.truncate(hashes.len());
+        assert_eq!(
+            out,
+            expected,
+            "{level}, {} hashes and {beyond}",
+            hashes.len()
+        );
+        true
+    }
+
+    #[test]
+    fn any_number_of_hashes_fits_and_nothing_is_left_behind() {
+        for level in Level::available() {
+            let mut leaf = Leaf::new();
+            for n in (0..=4 * PLACES + 1).chain([500, 1000, 2000, LEAF_ITEMS, 2500]) {
+                for beyond in [0, 1, 7, 8, 9, 15, 16, 17, 200] {
+                    let hashes = uniform(n, n as u64);
+                    assert!(
+                        sorts(level, &mut leaf, &hashes, beyond),
+                        "{level}, {n} hashes"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cells_of_any_fill_are_sorted_until_the_spare_places_are_gone() {
+        for level in Level::available() {
+            let mut leaf = Leaf::new();
+            for cell in [0, 1, 7, 8, 127, 254, 255_u64] {
+                for n in 0..=PLACES + SPARE + 2 {
+                    let mut hashes: Vec<u64> = uniform(n, cell);
+                    for hash in &mut hashes {
+                        *hash = cell << 56 | *hash >> 8;
+                    }
+                    hashes.push(u64::MAX);
+                    let cell_len = n + usize::from(cell == 255);
+                    let fits = cell_len <= PLACES + SPARE;
+                    assert_eq!(
+                        sorts(level, &mut leaf, &hashes, 3),
+                        fits,
+                        "{level}, {n} in {cell}"
+                    );
+                }
+            }
+            // After a refusal as after all else, the cells are empty.
+            assert!(!sorts(level, &mut leaf, &[5; 4096], 0));
+            assert!(sorts(level, &mut leaf, &uniform(2000, 9), 0));
+        }
+    }
+}
