@@ -6,7 +6,6 @@
 //! errors.
 
 use alloc::borrow::Cow;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::FusedIterator;
 
@@ -15,7 +14,7 @@ use crate::decode::{self, BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, Unhashed, map_to_range};
-use crate::matching::{Target, map_items, sort_targets, visit_matches};
+use crate::matching::{Coded, Strategy, Stream, map_items};
 use crate::params::Params;
 
 /// A validated filter over borrowed or owned bytes.
@@ -248,7 +247,7 @@ impl<'a, H> Filter<'a, H> {
     /// Decodes up to the value; an index ([`Filter::with_index`]) makes it a fraction of a microsecond.
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
-        self.any_of(&[(value, 0)])
+        self.any_of(Strategy::Merge, &[value])
     }
 
     /// Whether any of the mapped values is in the set.
@@ -258,7 +257,7 @@ impl<'a, H> Filter<'a, H> {
     /// As [`Filter::matches_values`], but it ends with the first match.
     #[must_use]
     pub fn match_any_values(&self, values: &[u64]) -> bool {
-        self.any_of(&sort_targets(values))
+        self.any_of(Strategy::Cheapest, values)
     }
 
     /// For each mapped value whether it is in the set, in the order given.
@@ -268,36 +267,48 @@ impl<'a, H> Filter<'a, H> {
     /// Sorts the values, then decodes once, up to the largest.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
-        let mut found = vec![false; values.len()];
-        let targets = sort_targets(values);
-        let scanned = visit_matches(&mut self.scanner(), &targets, |position| {
-            found[position] = true;
-            true
-        });
-        scanned.expect(VALIDATED);
-        found
+        self.matches_values_by(Strategy::Cheapest, values)
+    }
+
+    /// [`Filter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
+        let found = self.admitted.coded().matches(strategy, values, false);
+        found.expect(VALIDATED)
     }
 
     pub(crate) fn scanner(&self) -> Scanner<'_> {
         self.admitted.scanner()
     }
 
-    /// The bit position where the last item ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
+    pub(crate) fn coded(&self) -> Coded<'_> {
+        self.admitted.coded()
+    }
+
+    /// The bits, for look-ups that begin in the middle.
+    pub(crate) fn stream(&self) -> Stream<'_> {
+        Stream {
+            level: self.level(),
+            bytes: self.bytes(),
+            params: self.params(),
+            range: self.range(),
+            end: self.end,
+        }
     }
 
     pub(crate) fn level(&self) -> Level {
         self.admitted.level
     }
 
-    fn any_of(&self, targets: &[Target]) -> bool {
+    fn any_of(&self, strategy: Strategy, values: &[u64]) -> bool {
         let mut any = false;
-        let scanned = visit_matches(&mut self.scanner(), targets, |_| {
+        let coded = self.admitted.coded();
+        let asked = coded.visit_matches(strategy, values, false, |_| {
             any = true;
             false
         });
-        scanned.expect(VALIDATED);
+        asked.expect(VALIDATED);
         any
     }
 }
@@ -402,15 +413,30 @@ impl<'a, H> AdmittedFilter<'a, H> {
     ///
     /// As [`AdmittedFilter::validate`].
     pub fn matches_values(&self, values: &[u64]) -> Result<Vec<bool>, DecodeError> {
-        let mut found = vec![false; values.len()];
-        let targets = sort_targets(values);
-        let mut scanner = self.scanner();
-        visit_matches(&mut scanner, &targets, |position| {
-            found[position] = true;
-            true
-        })?;
-        scanner.finish()?;
-        Ok(found)
+        self.matches_values_by(Strategy::Cheapest, values)
+    }
+
+    /// [`AdmittedFilter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    ///
+    /// # Errors
+    ///
+    /// As [`AdmittedFilter::validate`].
+    #[doc(hidden)]
+    pub fn matches_values_by(
+        &self,
+        strategy: Strategy,
+        values: &[u64],
+    ) -> Result<Vec<bool>, DecodeError> {
+        self.coded().matches(strategy, values, true)
+    }
+
+    fn coded(&self) -> Coded<'_> {
+        Coded {
+            level: self.level,
+            bytes: &self.bytes,
+            n: self.n,
+            params: self.params,
+        }
     }
 
     fn scanner(&self) -> Scanner<'_> {

@@ -87,6 +87,8 @@ pub use filter::{AdmittedFilter, Filter, Values};
 pub use hash::{
     ItemHash, Nut23, Nut25, SipHash, Unhashed, WrongDialect, map_all_to_range, map_to_range,
 };
+#[doc(hidden)]
+pub use matching::Strategy;
 pub use params::Params;
 #[cfg(feature = "serde")]
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};

@@ -13,8 +13,11 @@ pub mod response;
 pub mod seek_index;
 pub mod vectors;
 
-use nutfilter::{DecodeErrorKind, Params};
+use nutfilter::{DecodeErrorKind, Params, Strategy};
 use nutfilter_reference::Error;
+
+/// Every way in which many targets can be looked for.
+pub const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Points, Strategy::Merge];
 
 /// The class that the reference's error stands for.
 #[must_use]

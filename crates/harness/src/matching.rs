@@ -1,10 +1,12 @@
 //! Any set against any targets: every way to ask gives the reference's answers.
 
 use arbitrary::Arbitrary;
-use nutfilter::{Filter, ItemHash, Nut23, Nut25, SeekIndex, SipHash, SortedHashes, Step};
+use nutfilter::{
+    Filter, ItemHash, Level, Nut23, Nut25, SeekIndex, SipHash, SortedHashes, Step, map_to_range,
+};
 use nutfilter_reference::Profile;
 
-use crate::params_from;
+use crate::{STRATEGIES, params_from};
 
 /// A set, targets, and how to hash, code and index.
 #[derive(Arbitrary, Clone, Debug)]
@@ -59,20 +61,39 @@ impl Case {
             .collect();
         let expected = nutfilter_reference::matches(&bytes, n, p, m, profile, &targets)
             .expect("the reference reads what it wrote");
-        assert_eq!(filter.matches(&targets), expected, "{self:?}");
-
-        let admitted = Filter::admit_with(filter.hasher().clone(), &bytes, n, params)
-            .expect("a filter that was just made");
-        assert_eq!(admitted.matches(&targets), Ok(expected.clone()), "{self:?}");
-
-        for step in [Step::Items(u32::from(self.step)), Step::Entries(32)] {
-            let index = SeekIndex::build(&filter, step);
-            let indexed = filter.with_index(&index).expect("built for this filter");
-            assert_eq!(indexed.matches(&targets), expected, "{step:?}: {self:?}");
-            let any = expected.contains(&true);
-            assert_eq!(indexed.match_any(&targets), any, "{step:?}: {self:?}");
-            for (target, &answer) in targets.iter().zip(&expected) {
-                assert_eq!(indexed.contains(target), answer, "{step:?}: {self:?}");
+        let any = expected.contains(&true);
+        let values: Vec<u64> = targets
+            .iter()
+            .map(|target| map_to_range(filter.hasher().hash(target), filter.range()))
+            .collect();
+        for level in Level::available() {
+            let filter = filter.clone().with_level(level);
+            assert_eq!(filter.matches(&targets), expected, "{level}: {self:?}");
+            let admitted = Filter::admit_with(filter.hasher().clone(), &bytes, n, params)
+                .expect("a filter that was just made")
+                .with_level(level);
+            let answers = admitted.matches(&targets);
+            assert_eq!(answers.as_ref(), Ok(&expected), "{level}: {self:?}");
+            for strategy in STRATEGIES {
+                let context = (level, strategy, self);
+                let answers = filter.matches_values_by(strategy, &values);
+                assert_eq!(answers, expected, "{context:?}");
+                let answers = admitted.matches_values_by(strategy, &values);
+                assert_eq!(answers.as_ref(), Ok(&expected), "{context:?}");
+            }
+            for step in [Step::Items(u32::from(self.step)), Step::Entries(32)] {
+                let index = SeekIndex::build(&filter, step);
+                let indexed = filter.with_index(&index).expect("built for this filter");
+                let context = (level, step, self);
+                assert_eq!(indexed.matches(&targets), expected, "{context:?}");
+                assert_eq!(indexed.match_any(&targets), any, "{context:?}");
+                for strategy in STRATEGIES {
+                    let answers = indexed.matches_values_by(strategy, &values);
+                    assert_eq!(answers, expected, "{strategy:?}, {context:?}");
+                }
+                for (target, &answer) in targets.iter().zip(&expected) {
+                    assert_eq!(indexed.contains(target), answer, "{context:?}");
+                }
             }
         }
         for (at, &answer) in expected.iter().enumerate() {

@@ -1,9 +1,11 @@
 //! Any bytes as a seek index: an error, or an index that answers like the filter itself.
 
 use arbitrary::Arbitrary;
-use nutfilter::{ItemHash, Nut23, Nut25, Params, SeekIndex, SortedHashes, Step, Unhashed};
+use nutfilter::{
+    Filter, ItemHash, Level, Nut23, Nut25, Params, SeekIndex, SortedHashes, Step, Unhashed,
+};
 
-use crate::params_from;
+use crate::{STRATEGIES, params_from};
 
 /// A filter, and changes to the bytes of its index.
 #[derive(Arbitrary, Clone, Debug)]
@@ -60,12 +62,21 @@ impl Case<'_> {
             .chain([0, filter.range(), u64::MAX])
             .collect();
         let expected = filter.matches_values(&targets);
-        for bytes in [&damaged, self.junk] {
+        for bytes in [&bytes, &damaged, self.junk] {
             let Ok(index) = SeekIndex::from_bytes(bytes) else {
                 continue;
             };
-            if let Ok(indexed) = filter.with_index(&index) {
-                assert_eq!(indexed.matches_values(&targets), expected, "{self:?}");
+            for (level, filter) in at_all_levels(&filter) {
+                let Ok(indexed) = filter.with_index(&index) else {
+                    continue;
+                };
+                for strategy in STRATEGIES {
+                    let answers = indexed.matches_values_by(strategy, &targets);
+                    assert_eq!(answers, expected, "{level}, {strategy:?}: {self:?}");
+                }
+                for (&target, &answer) in targets.iter().zip(&expected) {
+                    assert_eq!(indexed.contains_value(target), answer, "{level}: {self:?}");
+                }
             }
         }
         // With a right checksum the damage gets in. Then answers may be wrong, but there has to be one for
@@ -73,16 +84,28 @@ impl Case<'_> {
         if let Some((body, checksum)) = damaged.split_last_chunk_mut::<8>() {
             *checksum = Nut23.hash(body).to_le_bytes();
             let forged = SeekIndex::from_bytes(&damaged);
-            if let Ok(indexed) = forged
-                .as_ref()
-                .map_err(drop)
-                .and_then(|index| filter.with_index(index).map_err(drop))
-            {
-                assert_eq!(indexed.matches_values(&targets).len(), targets.len());
+            for (_, filter) in at_all_levels(&filter) {
+                let Ok(index) = &forged else { continue };
+                let Ok(indexed) = filter.with_index(index) else {
+                    continue;
+                };
+                for strategy in STRATEGIES {
+                    let answers = indexed.matches_values_by(strategy, &targets);
+                    assert_eq!(answers.len(), targets.len());
+                }
                 let _ = indexed.match_any_values(&targets);
+                for &target in &targets {
+                    let _ = indexed.contains_value(target);
+                }
             }
         }
         let indexed = filter.with_index(&made).expect("its own index");
         assert_eq!(indexed.matches_values(&targets), expected, "{self:?}");
     }
+}
+
+fn at_all_levels<'f>(
+    filter: &'f Filter<'f, Unhashed>,
+) -> impl Iterator<Item = (Level, Filter<'f, Unhashed>)> {
+    Level::available().map(|level| (level, filter.clone().with_level(level)))
 }

@@ -2,7 +2,9 @@
 
 mod encode;
 pub(crate) mod lanes;
+mod lookup;
 mod sort;
 mod step;
 
 pub(crate) use encode::CodeStream;
+pub(crate) use lookup::{ABSENT, FOUND};

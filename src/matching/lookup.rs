@@ -1,0 +1,449 @@
+//! Point look-ups: each target is looked for on its own, from the [`Point`] that a table gives for it.
+//!
+//! One look-up is one chain of decoding, in which each code waits for the one before it. Many of them are
+//! independent, so four run side by side in plain code, and 32 in the vectors of AVX-512; then targets
+//! need no order, and sorting them would take longer than finding them.
+//!
+//! Nothing here trusts a point: whatever it says, reads stay within the bytes, and every step takes bits.
+//! Where a forged one leads to bits that are no code, the look-up says so ([`Astray`]).
+
+use crate::arch::{Kind, Level};
+use crate::bits::{BitReader, MAX_BITS};
+use crate::matching::table::{Point, Table};
+use crate::matching::{Coded, Strategy, merge, plan};
+use crate::params::Params;
+use crate::rice;
+
+/// The bits of a validated filter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream<'a> {
+    pub(crate) level: Level,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) params: Params,
+    /// F: values are below it.
+    pub(crate) range: u64,
+    /// The bit position where the last item ends.
+    pub(crate) end: u64,
+}
+
+/// A point that no table of this filter has led to bits that are no code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Astray;
+
+/// How many targets are looked for at a time: few enough that all that is kept of them stays in the nearest
+/// cache, many enough that the lanes that wait for the last one hardly count.
+const BATCH: usize = 256;
+
+impl Stream<'_> {
+    /// Whether `target`, which is below F, is among the items after `point` (none of which is above it before
+    /// it comes).
+    ///
+    /// # Errors
+    ///
+    /// Where the point was forged; but a forged one may give a wrong answer as well.
+    pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
+        match self.level.kind() {
+            Kind::Portable => self.find_here(point, target),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => avx2.compiled(
+                #[inline(always)]
+                || self.find_here(point, target),
+            ),
+            // One chain of codes: vectors have nothing to give.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => avx512.avx2().compiled(
+                #[inline(always)]
+                || self.find_here(point, target),
+            ),
+        }
+    }
+
+    #[inline(always)]
+    fn find_here(&self, point: Point, target: u64) -> Result<bool, Astray> {
+        let mut cursor = Cursor::new(self.bytes, point);
+        let (p, in_pairs) = (self.params.p(), in_pairs(self.params));
+        loop {
+            let step = if in_pairs {
+                cursor.pairs_to(target, p)
+            } else {
+                cursor.singles_to(target, p)
+            };
+            match step {
+                Outcome::Found => return Ok(true),
+                Outcome::Absent => return Ok(false),
+                Outcome::Careful => {}
+            }
+            if let Some(found) = self.find_with_care(&mut cursor, target)? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Takes one code that is long, or near the end of the bytes; gives the answer where that is known then.
+    #[cold]
+    #[inline(never)]
+    fn find_with_care(&self, cursor: &mut Cursor<'_>, target: u64) -> Result<Option<bool>, Astray> {
+        if cursor.value > target || cursor.reader.position() >= self.end {
+            return Ok(Some(false));
+        }
+        let p = self.params.p();
+        let largest = self.range.saturating_sub(1) >> p;
+        let delta = rice::read(&mut cursor.reader, p, largest).map_err(|_| Astray)?;
+        let room = target - cursor.value;
+        if delta >= room {
+            return Ok(Some(delta == room));
+        }
+        cursor.value += delta;
+        Ok(None)
+    }
+
+    /// Calls `visit` with the place in `targets` of each one that is in the set, in order, until it gives
+    /// false. `locate` gives the point for each target of a batch.
+    ///
+    /// # Errors
+    ///
+    /// Where the points were forged.
+    pub(crate) fn find_each(
+        &self,
+        locate: impl Fn(&[u64], &mut [Point]),
+        targets: &[u64],
+        mut visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), Astray> {
+        let mut points = [Point::default(); BATCH];
+        let mut found = [false; BATCH];
+        for (batch, targets) in (0..).step_by(BATCH).zip(targets.chunks(BATCH)) {
+            let points = &mut points[..targets.len()];
+            let found = &mut found[..targets.len()];
+            locate(targets, points);
+            self.find_batch(points, targets, found)?;
+            for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
+                if !visit(at) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Stream::find_each`], with the points of an index; or one pass over the filter, if that is cheaper.
+    ///
+    /// # Errors
+    ///
+    /// Where the index was forged.
+    pub(crate) fn visit_matches(
+        &self,
+        strategy: Strategy,
+        table: &Table,
+        n: u32,
+        targets: &[u64],
+        mut visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), Astray> {
+        let step = n.div_ceil((table.entries.len() as u32).max(1));
+        let points = match strategy {
+            Strategy::Points => true,
+            Strategy::Merge => false,
+            Strategy::Cheapest => plan::points_win_indexed(self.level, n, targets.len(), step),
+        };
+        if !points {
+            let coded = Coded {
+                level: self.level,
+                bytes: self.bytes,
+                n,
+                params: self.params,
+            };
+            return merge::visit_matches(&coded, targets, false, visit).map_err(|_| Astray);
+        }
+        let locate = |targets: &[u64], points: &mut [Point]| {
+            for (point, &target) in points.iter_mut().zip(targets) {
+                *point = table.locate(target);
+            }
+        };
+        self.find_each(locate, targets, &mut visit)
+    }
+
+    /// Whether each target is in the set, given the point for each. Targets at or above F are not.
+    fn find_batch(
+        &self,
+        points: &[Point],
+        targets: &[u64],
+        found: &mut [bool],
+    ) -> Result<(), Astray> {
+        match self.level.kind() {
+            Kind::Portable => self.find_in_fours(points, targets, found),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => avx2.compiled(
+                #[inline(always)]
+                || self.find_in_fours(points, targets, found),
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => self.find_in_lanes(avx512, points, targets, found),
+        }
+    }
+
+    /// Four chains of codes side by side: while one waits for its last code, the others go on.
+    #[inline(always)]
+    fn find_in_fours(
+        &self,
+        points: &[Point],
+        targets: &[u64],
+        found: &mut [bool],
+    ) -> Result<(), Astray> {
+        let (p, in_pairs) = (self.params.p(), in_pairs(self.params));
+        let n = targets.len();
+        let Some(last) = self
+            .bytes
+            .len()
+            .checked_sub(8)
+            .filter(|_| in_pairs && n >= LANES)
+        else {
+            for ((found, &point), &target) in found.iter_mut().zip(points).zip(targets) {
+                *found = target < self.range && self.find_here(point, target)?;
+            }
+            return Ok(());
+        };
+        let mut lanes: [Lane; LANES] = core::array::from_fn(|at| Lane::new(points, targets, at));
+        let mut next = LANES;
+        loop {
+            // Once a lane stays where it is, all are looked at.
+            let [a, b, c, d] = &mut lanes;
+            while a.step(self.bytes, last, p)
+                && b.step(self.bytes, last, p)
+                && c.step(self.bytes, last, p)
+                && d.step(self.bytes, last, p)
+            {}
+            for lane in &mut lanes {
+                let Some(answer) = lane.answer(self.bytes, last, p) else {
+                    continue;
+                };
+                self.settle(lane.place, answer, points, targets, found)?;
+                if next < n {
+                    *lane = Lane::new(points, targets, next);
+                    next += 1;
+                    continue;
+                }
+                // The others have no company any more.
+                let settled = lane.place;
+                for lane in lanes.iter().filter(|lane| lane.place != settled) {
+                    self.settle(lane.place, Answer::Careful, points, targets, found)?;
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes the answer for the target at `place`, which is looked for once more if it has to be.
+    #[inline(always)]
+    fn settle(
+        &self,
+        place: usize,
+        answer: Answer,
+        points: &[Point],
+        targets: &[u64],
+        found: &mut [bool],
+    ) -> Result<(), Astray> {
+        found[place] = targets[place] < self.range
+            && match answer {
+                Answer::Known(answer) => answer,
+                Answer::Careful => self.find_here(points[place], targets[place])?,
+            };
+        Ok(())
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn find_in_lanes(
+        &self,
+        avx512: crate::arch::x86_64::Avx512,
+        points: &[Point],
+        targets: &[u64],
+        found: &mut [bool],
+    ) -> Result<(), Astray> {
+        use crate::arch::x86_64::avx512::{ABSENT, FOUND};
+        let n = targets.len();
+        let (mut positions, mut bases, mut answers) = ([0; BATCH], [0; BATCH], [ABSENT; BATCH]);
+        for (at, point) in points.iter().enumerate() {
+            (positions[at], bases[at]) = (point.position, point.base);
+        }
+        avx512.look_up(
+            self.bytes,
+            (self.params.p(), in_pairs(self.params)),
+            (&positions[..n], &bases[..n], targets),
+            &mut answers[..n],
+        );
+        for (at, found) in found.iter_mut().enumerate() {
+            *found = targets[at] < self.range
+                && match answers[at] {
+                    ABSENT => false,
+                    FOUND => true,
+                    // A long code, or the last few items: the lanes leave those.
+                    _ => self.find(points[at], targets[at])?,
+                };
+        }
+        Ok(())
+    }
+}
+
+/// How many look-ups run side by side in plain code.
+const LANES: usize = 4;
+
+/// One of them: all of it in two registers, so that four fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    position: u64,
+    /// How much the values have still to grow to the target.
+    room: u64,
+    /// The target's place in the batch.
+    place: usize,
+}
+
+impl Lane {
+    #[inline(always)]
+    fn new(points: &[Point], targets: &[u64], place: usize) -> Self {
+        let (Point { position, base }, target) = (points[place], targets[place]);
+        Self {
+            // A base above the target is a forged one, and leads to a careful look-up.
+            position: if base <= target { position } else { u64::MAX },
+            room: target.wrapping_sub(base),
+            place,
+        }
+    }
+
+    /// The next two numbers and how many bits they take, if there are eight bytes, and if the two fit.
+    #[inline(always)]
+    fn peek(&self, bytes: &[u8], last: usize, p: u32) -> Option<(u64, u64, u32)> {
+        let at = usize::try_from(self.position / 8)
+            .ok()
+            .filter(|&at| at <= last)?;
+        let word = bytes.get(at..)?.first_chunk::<8>()?;
+        let window = !u64::from_be_bytes(*word) << (self.position % 8);
+        let (first, second, bits) = rice::read_pair(window, p);
+        (bits <= WINDOW).then_some((first, second, bits))
+    }
+
+    /// Takes two codes; false, with nothing done, where the target is reached or passed, or has to be looked
+    /// for with more care.
+    #[inline(always)]
+    fn step(&mut self, bytes: &[u8], last: usize, p: u32) -> bool {
+        match self.peek(bytes, last, p) {
+            Some((first, second, bits)) if first + second < self.room => {
+                self.position += u64::from(bits);
+                self.room -= first + second;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the lane knows, if it has to stay where it is.
+    #[inline(always)]
+    fn answer(&self, bytes: &[u8], last: usize, p: u32) -> Option<Answer> {
+        let Some((first, second, _)) = self.peek(bytes, last, p) else {
+            return Some(Answer::Careful);
+        };
+        let known = first == self.room || first + second == self.room;
+        (first + second >= self.room).then_some(Answer::Known(known))
+    }
+}
+
+enum Answer {
+    Known(bool),
+    Careful,
+}
+
+/// The bits that a load of eight bytes gives at any bit position.
+const WINDOW: u32 = 57;
+
+/// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
+fn in_pairs(params: Params) -> bool {
+    let mean_quotient = params.m() >> params.p();
+    2 * (u64::from(params.p()) + 1 + mean_quotient) + 4 <= u64::from(MAX_BITS)
+}
+
+/// Where a look-up is: all values before it are below the target, but for the 0 that the first item counts
+/// from.
+#[derive(Clone, Debug)]
+struct Cursor<'a> {
+    reader: BitReader<'a>,
+    value: u64,
+}
+
+enum Outcome {
+    Found,
+    Absent,
+    /// The next code does not fit the buffer, or the bytes are nearly used up.
+    Careful,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline(always)]
+    fn new(bytes: &'a [u8], point: Point) -> Self {
+        Self {
+            reader: BitReader::at(bytes, point.position),
+            value: point.base,
+        }
+    }
+
+    /// Decodes until the target is reached or passed. Padding is zeros, which decode as repeats of the last
+    /// value: those equal no target that the value itself did not.
+    #[inline(always)]
+    fn pairs_to(&mut self, target: u64, p: u32) -> Outcome {
+        // In registers for the loop, not behind a reference.
+        let mut reader = self.reader.clone();
+        let Some(mut room) = target.checked_sub(self.value) else {
+            return Outcome::Absent;
+        };
+        let step = loop {
+            if !reader.refill_by_word() {
+                break Outcome::Careful;
+            }
+            let (buffer, available) = reader.peek();
+            let (first, second, bits) = rice::read_pair(buffer, p);
+            if bits > available {
+                break Outcome::Careful;
+            }
+            let sum = first + second;
+            if sum >= room {
+                break if first == room || sum == room {
+                    Outcome::Found
+                } else {
+                    Outcome::Absent
+                };
+            }
+            reader.consume(bits);
+            room -= sum;
+        };
+        self.reader = reader;
+        self.value = target - room;
+        step
+    }
+
+    /// The same where two codes are too long for one refill.
+    #[inline(always)]
+    fn singles_to(&mut self, target: u64, p: u32) -> Outcome {
+        let mut reader = self.reader.clone();
+        let Some(mut room) = target.checked_sub(self.value) else {
+            return Outcome::Absent;
+        };
+        let step = loop {
+            if !reader.refill_by_word() {
+                break Outcome::Careful;
+            }
+            let (buffer, available) = reader.peek();
+            let (delta, bits) = rice::read_one(buffer, p);
+            if bits > available {
+                break Outcome::Careful;
+            }
+            if delta >= room {
+                break if delta == room {
+                    Outcome::Found
+                } else {
+                    Outcome::Absent
+                };
+            }
+            reader.consume(bits);
+            room -= delta;
+        };
+        self.reader = reader;
+        self.value = target - room;
+        step
+    }
+}

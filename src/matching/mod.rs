@@ -1,0 +1,150 @@
+//! Many targets against one filter: by point look-ups ([`lookup`]) or by one pass over both sides, sorted
+//! ([`merge`]); which of the two is a question of cost ([`plan`]), never of the answer.
+
+mod lookup;
+mod merge;
+mod plan;
+mod table;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::arch::Level;
+use crate::decode::{self, SeekTable};
+use crate::error::DecodeError;
+use crate::hash::{ItemHash, map_all_to_range};
+use crate::params::Params;
+
+pub(crate) use lookup::{Astray, Stream};
+pub use plan::Strategy;
+#[cfg(test)]
+pub(crate) use table::most_items;
+pub(crate) use table::{Entry, Point, Shape, Table};
+
+/// The mapped values of `items`, in their order.
+pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
+    level: Level,
+    hasher: &H,
+    items: &[I],
+    range: u64,
+) -> Vec<u64> {
+    let mut values = vec![0; items.len()];
+    hasher.hash_items(level, items, &mut values);
+    map_all_to_range(level, &mut values, range);
+    values
+}
+
+/// The bits of a filter, whether they were validated or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Coded<'a> {
+    pub(crate) level: Level,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) n: u32,
+    pub(crate) params: Params,
+}
+
+impl Coded<'_> {
+    pub(crate) fn range(&self) -> u64 {
+        self.params.range(self.n)
+    }
+
+    /// For each target whether it is in the set.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode::validate`].
+    pub(crate) fn matches(
+        &self,
+        strategy: Strategy,
+        targets: &[u64],
+        whole: bool,
+    ) -> Result<Vec<bool>, DecodeError> {
+        let mut found = vec![false; targets.len()];
+        self.visit_matches(strategy, targets, whole, |place| {
+            found[place] = true;
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` with the place in `targets` of each one that is in the set, in any order, until it gives
+    /// false. The filter is validated all the same where `whole` says so; otherwise no more of it is read than
+    /// has to be.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode::validate`]. Then places that were visited mean nothing.
+    pub(crate) fn visit_matches(
+        &self,
+        strategy: Strategy,
+        targets: &[u64],
+        whole: bool,
+        mut visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), DecodeError> {
+        let step = plan::seek_step(self.n, self.bytes.len());
+        let points = match strategy {
+            Strategy::Points => true,
+            Strategy::Merge => false,
+            Strategy::Cheapest => {
+                plan::points_win_unindexed(self.level, self.n, targets.len(), step)
+            }
+        };
+        if points {
+            let table = decode::seek_table(self.level, self.bytes, self.n, self.params, step)?;
+            let stream = Stream {
+                level: self.level,
+                bytes: self.bytes,
+                params: self.params,
+                range: self.range(),
+                end: table.end,
+            };
+            if stream
+                .find_each(
+                    |targets, points| locate_all(&table, targets, points),
+                    targets,
+                    &mut visit,
+                )
+                .is_ok()
+            {
+                return Ok(());
+            }
+            // No place of a table that was just made leads astray.
+            debug_assert!(false, "a seek table led astray");
+        }
+        merge::visit_matches(self, targets, whole, visit)
+    }
+}
+
+/// The point to begin at for each of `targets`: the last one of `table` whose items before are all smaller.
+///
+/// A binary search without branches, and all targets a step at a time: the loads of one do not wait for
+/// those of another.
+fn locate_all(table: &SeekTable, targets: &[u64], points: &mut [Point]) {
+    let bases = &table.bases[..];
+    debug_assert!(targets.len() <= points.len());
+    // The position of a point is where its search is until the last step is done.
+    points.fill(Point::default());
+    let mut size = bases.len();
+    while size > 1 {
+        let half = size / 2;
+        for (point, &target) in points.iter_mut().zip(targets) {
+            // Of the `size` bases from here on, the wanted one is the first, or one of those that are
+            // smaller than the target; and it stays below the length.
+            let middle = point.position as usize + half;
+            let smaller = bases.get(middle).is_some_and(|&base| base < target);
+            point.position = if smaller {
+                middle as u64
+            } else {
+                point.position
+            };
+        }
+        size -= half;
+    }
+    for point in points {
+        let at = point.position as usize;
+        *point = match (table.positions.get(at), bases.get(at)) {
+            (Some(&position), Some(&base)) => Point { position, base },
+            _ => Point::default(),
+        };
+    }
+}

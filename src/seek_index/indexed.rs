@@ -1,0 +1,169 @@
+//! [`IndexedFilter`]: a filter and its index, asked together.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use crate::filter::Filter;
+use crate::hash::{ItemHash, Nut25, map_to_range};
+use crate::matching::{Astray, Strategy, Stream, Table};
+
+/// A filter with its index; made by [`Filter::with_index`] or [`Filter::into_indexed`].
+///
+/// The answers are those of the filter alone, only sooner.
+#[derive(Clone, Debug)]
+pub struct IndexedFilter<'f, H = Nut25> {
+    filter: Held<'f, Filter<'f, H>>,
+    table: Held<'f, Table>,
+}
+
+/// What is borrowed or owned, without asking that it can be cloned.
+#[derive(Clone, Debug)]
+enum Held<'f, T> {
+    Borrowed(&'f T),
+    Owned(T),
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        match self {
+            Self::Borrowed(held) => held,
+            Self::Owned(held) => held,
+        }
+    }
+}
+
+impl<'f, H> IndexedFilter<'f, H> {
+    pub(super) fn borrowed(filter: &'f Filter<'f, H>, table: &'f Table) -> Self {
+        Self {
+            filter: Held::Borrowed(filter),
+            table: Held::Borrowed(table),
+        }
+    }
+
+    pub(super) fn owned(filter: Filter<'f, H>, table: Table) -> Self {
+        Self {
+            filter: Held::Owned(filter),
+            table: Held::Owned(table),
+        }
+    }
+
+    /// The filter without its index.
+    #[must_use]
+    pub fn filter(&self) -> &Filter<'f, H> {
+        &self.filter
+    }
+
+    /// Whether a mapped value is in the set.
+    ///
+    /// # Cost
+    ///
+    /// Decodes half of a step's items on average where hashes are uniform, and never more than twice a step's
+    /// and 64. Many at once cost a fraction of that each: [`IndexedFilter::matches_values`].
+    #[must_use]
+    pub fn contains_value(&self, value: u64) -> bool {
+        if value >= self.filter.range() {
+            return false;
+        }
+        let point = self.table.locate(value);
+        // Only an index that was forged leads to where the filter cannot be decoded. Then the filter without
+        // it has to answer.
+        let found = self.stream().find(point, value);
+        found.unwrap_or_else(|_| self.filter.contains_value(value))
+    }
+
+    /// Whether any of the mapped values is in the set.
+    ///
+    /// # Cost
+    ///
+    /// As [`IndexedFilter::matches_values`], but it ends with the first match.
+    #[must_use]
+    pub fn match_any_values(&self, values: &[u64]) -> bool {
+        let mut any = false;
+        let asked = self.visit_matches(Strategy::Cheapest, values, |_| {
+            any = true;
+            false
+        });
+        match asked {
+            Ok(()) => any,
+            Err(_) => self.filter.match_any_values(values),
+        }
+    }
+
+    /// For each mapped value whether it is in the set, in the order given.
+    ///
+    /// # Cost
+    ///
+    /// Few values are looked up each on its own, several side by side, and need no order. Where there are so
+    /// many that reading the whole filter is quicker, it is read ([`Filter::matches_values`]).
+    #[must_use]
+    pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
+        self.matches_values_by(Strategy::Cheapest, values)
+    }
+
+    /// [`IndexedFilter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
+        let mut found = vec![false; values.len()];
+        let asked = self.visit_matches(strategy, values, |position| {
+            found[position] = true;
+            true
+        });
+        match asked {
+            Ok(()) => found,
+            Err(_) => self.filter.matches_values(values),
+        }
+    }
+
+    fn visit_matches(
+        &self,
+        strategy: Strategy,
+        values: &[u64],
+        visit: impl FnMut(usize) -> bool,
+    ) -> Result<(), Astray> {
+        let n = self.filter.n();
+        self.stream()
+            .visit_matches(strategy, &self.table, n, values, visit)
+    }
+
+    fn stream(&self) -> Stream<'_> {
+        self.filter.stream()
+    }
+}
+
+impl<H: ItemHash> IndexedFilter<'_, H> {
+    /// Whether `item` may be in the set: never false for a member, true for one stranger in M.
+    ///
+    /// # Cost
+    ///
+    /// As [`IndexedFilter::contains_value`].
+    #[must_use]
+    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
+        let hash = self.filter.hasher().hash(item.as_ref());
+        self.contains_value(map_to_range(hash, self.filter.range()))
+    }
+
+    /// For each item whether it may be in the set: one answer for each position.
+    ///
+    /// # Cost
+    ///
+    /// As [`IndexedFilter::matches_values`].
+    #[must_use]
+    pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<bool> {
+        self.matches_values(&self.filter.map(items))
+    }
+
+    /// Whether any of `items` may be in the set.
+    ///
+    /// # Cost
+    ///
+    /// As [`IndexedFilter::match_any_values`].
+    #[must_use]
+    pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
+        self.match_any_values(&self.filter.map(items))
+    }
+}

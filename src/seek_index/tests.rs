@@ -1,0 +1,427 @@
+//! Tests of the index: what it costs on any set, what it accepts as bytes, and that forged ones are harmless.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::arch::Level;
+use crate::hash::{Nut25, Unhashed};
+use crate::matching::{Point, Shape, most_items};
+use crate::sorted_hashes::SortedHashes;
+
+fn filter(n: u64) -> Filter<'static, Unhashed> {
+    let hashes = (0..n)
+        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let params = Params::new(4, 20).unwrap();
+    let set = SortedHashes::<Nut25>::from_hashes(hashes);
+    set.encode(params)
+        .unwrap()
+        .with_hasher(Unhashed)
+        .into_owned()
+}
+
+/// Numbers that look random.
+fn spread(i: u64) -> u64 {
+    let i = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let i = (i ^ i >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    i ^ i >> 27
+}
+
+/// Sets that somebody made against an index of parts of equal range, with their names.
+fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Unhashed>)> {
+    let range = params.range(n as u32);
+    let m = params.m();
+    let sets: [(&str, Vec<u64>); 9] = [
+        ("uniform", (0..n).map(|i| spread(i) % range).collect()),
+        ("all zero", vec![0; n as usize]),
+        ("all the largest", vec![range - 1; n as usize]),
+        ("all equal in the middle", vec![range / 2; n as usize]),
+        (
+            "one apart",
+            (0..n).map(|i| (range / 3 + i).min(range - 1)).collect(),
+        ),
+        (
+            "three heaps",
+            (0..n).map(|i| range / 4 * (i % 3 + 1)).collect(),
+        ),
+        (
+            "a heap among uniform ones",
+            (0..n)
+                .map(|i| {
+                    if i % 2 == 0 {
+                        spread(i) % range
+                    } else {
+                        range / 7
+                    }
+                })
+                .collect(),
+        ),
+        (
+            "heaps with wide gaps",
+            (0..n).map(|i| i / 700 * 700 * m).collect(),
+        ),
+        (
+            "the first and the last value",
+            (0..n)
+                .map(|i| if i < n / 2 { 0 } else { range - 1 })
+                .collect(),
+        ),
+    ];
+    sets.into_iter()
+        .map(|(name, mut values)| {
+            values.sort_unstable();
+            (name, Filter::from_values(&values, params).unwrap())
+        })
+        .collect()
+}
+
+/// How many items are decoded from the point that the index gives, until `value` is found or passed.
+fn items_to(filter: &Filter<'_, Unhashed>, table: &Table, value: u64) -> u64 {
+    let Point { position, base } = table.locate(value);
+    let numbers = (filter.range(), filter.params());
+    let mut scanner = crate::decode::Scanner::resume(
+        filter.level(),
+        filter.bytes(),
+        numbers,
+        (position, base),
+        filter.stream().end,
+    );
+    let mut items = 0;
+    while let Some(found) = scanner.next_value().unwrap() {
+        items += 1;
+        if found >= value {
+            break;
+        }
+    }
+    items
+}
+
+const SHAPES: [(u32, u64); 5] = [
+    (19, 784_931),
+    (4, 20),
+    (0, 1),
+    (0, 700),
+    (32, u32::MAX as u64),
+];
+
+#[test]
+fn a_look_up_decodes_a_bounded_number_of_items_whatever_the_set_is() {
+    for (p, m) in SHAPES {
+        let params = Params::new(p, m).unwrap();
+        for (name, filter) in hostile_sets(2_000, params) {
+            for step in [1, 7, 64, 400, 2_000] {
+                let table = table_of(&filter, Step::Items(step));
+                let shape = Shape {
+                    n: filter.n(),
+                    params,
+                    entries: table.entries.len() as u32,
+                };
+                let most = most_items(shape);
+                let step = u64::from(filter.n().div_ceil(shape.entries));
+                assert_eq!(most, 2 * step + 64);
+                let near = filter
+                    .values()
+                    .step_by(61)
+                    .flat_map(|v| [v.saturating_sub(1), v, v + 1]);
+                let far = (0..50).map(|i| filter.range() / 50 * i);
+                for value in near.chain(far).filter(|&value| value < filter.range()) {
+                    let items = items_to(&filter, &table, value);
+                    assert!(
+                        items <= most,
+                        "{name}, {params:?}, {step}: {items} items to {value}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_look_up_among_a_million_equal_hashes_decodes_few() {
+    let params = Params::default();
+    let values = vec![123_456_789; 1_000_000];
+    let filter = Filter::from_values(&values, params).unwrap();
+    let table = table_of(&filter, Step::Items(64));
+    for value in [0, 123_456_788, 123_456_789, 123_456_790, filter.range() - 1] {
+        let items = items_to(&filter, &table, value);
+        assert!(items <= 192, "{items} items to {value}");
+    }
+    // Where the index says nothing, a look-up would decode them all.
+    let start = Table::empty(Shape {
+        n: 0,
+        params,
+        entries: 0,
+    });
+    assert_eq!(items_to(&filter, &start, 123_456_790), 1_000_000);
+}
+
+#[test]
+fn uniform_hashes_take_eight_bytes_an_entry_and_ground_ones_at_most_56() {
+    for (p, m) in SHAPES {
+        let params = Params::new(p, m).unwrap();
+        for (name, filter) in hostile_sets(2_000, params) {
+            for step in [1, 7, 64, 400, 2_000].map(Step::Items) {
+                let table = table_of(&filter, step);
+                let (size, entries) = (table.size(), table.entries.len());
+                let context = (name, params, step, size, entries);
+                assert!(size <= 56 * entries + 64, "{context:?}");
+                assert!(size <= 28 * (filter.bytes().len() + 1) + 64, "{context:?}");
+                let roomy = entries >= 64 && matches!(step, Step::Items(64..));
+                if name == "uniform" && m > 1 && roomy {
+                    assert!(size <= 9 * entries + 16, "{context:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_entries_is_what_was_asked_for() {
+    let filter = filter(1000);
+    let most = filter.bytes().len().div_ceil(2);
+    assert!(
+        most < 1000,
+        "half as many bytes as items, or the test shows less than it should"
+    );
+    for (step, entries) in [
+        (Step::Items(0), most),
+        (Step::Items(1), most),
+        (Step::Items(128), 8),
+        (Step::Items(u32::MAX), 1),
+        (Step::Entries(0), 1),
+        (Step::Entries(32), 32),
+        (Step::Entries(u32::MAX), most),
+    ] {
+        assert_eq!(SeekIndex::build(&filter, step).len(), entries, "{step:?}");
+    }
+}
+
+#[test]
+fn one_bit_an_item_is_64_items_an_entry() {
+    let index = SeekIndex::build(&filter(100_000), Step::Items(64));
+    let bits = index.bits_per_item();
+    assert!((1.0..1.05).contains(&bits), "{bits} bits an item");
+    assert_eq!(
+        index.to_bytes().len() * 8,
+        (bits * 100_000.0).round() as usize
+    );
+}
+
+#[test]
+fn seek_agrees_with_scan_for_every_value_of_the_range_at_every_level() {
+    for n in [0, 1, 2, 7, 200] {
+        let filter = filter(n);
+        let values: Vec<u64> = (0..filter.range() + 2).chain([u64::MAX]).collect();
+        let expected = filter.matches_values(&values);
+        for step in (1..=n as u32 + 1)
+            .map(Step::Items)
+            .chain([Step::Entries(3)])
+        {
+            let index = SeekIndex::build(&filter, step);
+            for level in Level::available() {
+                let filter = filter.clone().with_level(level);
+                let indexed = filter.with_index(&index).unwrap();
+                assert_eq!(
+                    indexed.matches_values(&values),
+                    expected,
+                    "{n} items, {step:?}, {level}"
+                );
+                for (&value, &found) in values.iter().zip(&expected) {
+                    assert_eq!(
+                        indexed.contains_value(value),
+                        found,
+                        "{value}, {step:?}, {level}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
+    for (p, m) in SHAPES {
+        let params = Params::new(p, m).unwrap();
+        for (name, filter) in hostile_sets(1_000, params) {
+            let mut targets: Vec<u64> = filter
+                .values()
+                .flat_map(|v| [v.saturating_sub(1), v, v + 1])
+                .chain((0..500).map(|i| spread(i) % filter.range()))
+                .chain([0, filter.range(), u64::MAX])
+                .collect();
+            targets.sort_by_key(|&value| spread(value));
+            let expected = filter.matches_values(&targets);
+            for step in [1, 64, 1_000].map(Step::Items) {
+                for level in Level::available() {
+                    let indexed = filter.clone().with_level(level).into_indexed(step);
+                    let context = (name, params, step, level);
+                    assert_eq!(indexed.matches_values(&targets), expected, "{context:?}");
+                    for (&target, &found) in targets.iter().zip(&expected).step_by(31) {
+                        assert_eq!(
+                            indexed.contains_value(target),
+                            found,
+                            "{target}, {context:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn forged_entries_never_reach_outside_the_filter() {
+    let filter = filter(200);
+    let bits = filter.bytes().len() as u64 * 8;
+    let made = SeekIndex::build(&filter, Step::Entries(4));
+    let values: Vec<u64> = (0..filter.range()).step_by(37).collect();
+    for level in Level::available() {
+        let filter = filter.clone().with_level(level);
+        let ask = |forged: &SeekIndex| {
+            // In memory it is the look-up alone that stands against it; no answer is asked for.
+            let indexed = filter.with_index(forged).unwrap();
+            assert_eq!(indexed.matches_values(&values).len(), values.len());
+            for &value in &values {
+                let _ = indexed.contains_value(value);
+            }
+        };
+        for position in (0..=bits).chain([u64::MAX - 200, u64::MAX - 8, u64::MAX]) {
+            for base in [0, 1, filter.range() - 1, u64::MAX] {
+                let mut forged = made.clone();
+                forged.table.anchors[0] = Point { position, base };
+                ask(&forged);
+                assert!(
+                    SeekIndex::from_bytes(&forged.to_bytes()).is_err()
+                        || (position, base) == (0, 0),
+                    "position {position}, base {base}"
+                );
+            }
+        }
+        for i in 0..1_000 {
+            let mut forged = made.clone();
+            // Any 64 bits, lists among them, inside and outside of what lists there are.
+            let entry = spread(i) >> (i % 64) | (i % 3) << 62;
+            forged.table.entries[i as usize % 4] = entry;
+            forged.table.points = (0..i % 5)
+                .map(|j| Point {
+                    position: spread(i + j),
+                    base: spread(j),
+                })
+                .collect();
+            ask(&forged);
+            if forged != made {
+                let read = SeekIndex::from_bytes(&forged.to_bytes());
+                // What goes nowhere else than a true entry might is let in: it cannot be told.
+                assert!(
+                    read.is_err() || forged.table.points.is_empty(),
+                    "{forged:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_that_point_outside_or_backwards_are_refused() {
+    let values = [vec![40_000; 900], (0..900).map(|i| i * 40).collect()].concat();
+    let mut values: Vec<u64> = values;
+    values.sort_unstable();
+    let filter = Filter::from_values(&values, Params::new(4, 40).unwrap()).unwrap();
+    let made = SeekIndex::build(&filter, Step::Items(32));
+    assert!(made.table.points.len() > 3, "no lists to test with");
+    assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
+    let refused = |what: &str, change: &dyn Fn(&mut Table)| {
+        let mut forged = made.clone();
+        change(&mut forged.table);
+        assert_ne!(forged, made, "{what}");
+        assert!(SeekIndex::from_bytes(&forged.to_bytes()).is_err(), "{what}");
+    };
+    let len = filter.bytes().len() as u64;
+    let range = filter.range();
+    refused("a list's point outside", &|t| {
+        t.points.last_mut().unwrap().position = len * 8 + 1
+    });
+    refused("a list's base outside", &|t| {
+        t.points.last_mut().unwrap().base = range
+    });
+    refused("a list that goes backwards", &|t| t.points.reverse());
+    refused("a list too long", &|t| {
+        t.points.push(*t.points.last().unwrap())
+    });
+    refused("a list too short", &|t| {
+        t.points.pop();
+    });
+    refused("an anchor that is not its entry", &|t| {
+        t.anchors[0].position += 1
+    });
+    let at = made
+        .table
+        .entries
+        .iter()
+        .position(|e| e >> 63 == 1)
+        .unwrap();
+    refused("a list not counted", &|t| t.entries[at] -= 1);
+    refused("a list that begins elsewhere", &|t| {
+        t.entries[at] += 1 << 31
+    });
+    refused("an entry before the one before it", &|t| {
+        t.entries.swap(2, 3)
+    });
+    refused("an entry outside", &|t| t.entries[2] = u64::MAX >> 1);
+    refused("a list without a need", &|t| {
+        let first = t.points.len();
+        let at = t.entries.len() - 1;
+        let point = t.locate(range - 1);
+        t.points.push(point);
+        t.entries[at] = 1 << 63 | (first as u64) << 31 | 1;
+    });
+}
+
+#[test]
+fn another_filters_index_is_refused() {
+    let index = SeekIndex::build(&filter(100), Step::Entries(4));
+    for other in [99, 101] {
+        let error = filter(other).with_index(&index).unwrap_err();
+        assert_eq!(error.0, SeekIndexFault::OtherFilter);
+    }
+    // The same numbers, another set.
+    let values: Vec<u64> = filter(100).values().map(|value| value / 2).collect();
+    let other = Filter::from_values(&values, filter(100).params()).unwrap();
+    assert!(other.with_index(&index).is_err());
+    assert!(filter(100).with_index(&index).is_ok());
+}
+
+#[test]
+fn bytes_that_are_damaged_anywhere_are_refused() {
+    let index = SeekIndex::build(&filter(100), Step::Entries(4));
+    let bytes = index.to_bytes();
+    assert_eq!(SeekIndex::from_bytes(&bytes), Ok(index));
+    for len in 0..bytes.len() {
+        assert!(
+            SeekIndex::from_bytes(&bytes[..len]).is_err(),
+            "cut to {len} bytes"
+        );
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(SeekIndex::from_bytes(&damaged).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn version_1_is_refused_by_its_number() {
+    // The shortest there was: a header of 48 bytes, no entry, a checksum.
+    for len in [56, 64, 1000] {
+        let mut bytes = vec![0; len];
+        bytes[..8].copy_from_slice(b"nutfseek");
+        bytes[8] = 1;
+        let error = SeekIndex::from_bytes(&bytes).unwrap_err();
+        assert_eq!(
+            error.0,
+            SeekIndexFault::Version { version: 1 },
+            "{len} bytes"
+        );
+    }
+}
