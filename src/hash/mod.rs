@@ -436,6 +436,21 @@ mod tests {
     }
 
     #[test]
+    fn records_of_more_than_a_mebibyte_equal_single_items_at_every_level() {
+        let width = (1 << 20) + 33;
+        let records = some_bytes(17 * width);
+        let expected: Vec<u64> = records
+            .chunks_exact(width)
+            .map(|item| Nut25.hash(item))
+            .collect();
+        for level in Level::available() {
+            let mut hashes = vec![0; 17];
+            Batch::Records(&records, width).hash(&Nut25, level, &mut hashes);
+            assert!(hashes == expected, "{level}");
+        }
+    }
+
+    #[test]
     fn items_of_mixed_lengths_equal_the_reference_at_every_level() {
         let bytes = some_bytes(20_000);
         // Runs of 1 to 40 items of one length, empty ones and ones longer than any buffer among them.

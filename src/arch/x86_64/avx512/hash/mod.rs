@@ -16,6 +16,7 @@ mod siphash;
 use core::arch::x86_64::*;
 
 use super::super::Avx512;
+use super::encode::map;
 use murmur3::MAX_WIDTH;
 
 impl Avx512 {
@@ -240,59 +241,17 @@ fn store_32(out: &mut [u64; 16], upper: __m512i, lower: __m512i) {
 fn map_to_range(hashes: &mut [u64], f: u64) {
     let range = _mm512_set1_epi64(f as i64);
     let (groups, rest) = hashes.as_chunks_mut::<8>();
-    if f < 1 << 52 {
-        for group in groups {
-            // SAFETY: it reads the 64 bytes of the array.
-            let hash = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
-            store_64(group, map_52(hash, range));
-        }
-    } else {
-        for group in groups {
-            // SAFETY: as above.
-            let hash = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
-            store_64(group, map_64(hash, range));
-        }
+    for group in groups {
+        // SAFETY: it reads the 64 bytes of the array.
+        let hash = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
+        let value = if f < 1 << 52 {
+            map::<52>(hash, range)
+        } else {
+            map::<64>(hash, range)
+        };
+        store_64(group, value);
     }
     for hash in rest {
         *hash = ((u128::from(*hash) * u128::from(f)) >> 64) as u64;
     }
-}
-
-/// For F < 2^52. With h = 2^12 a + b, `h F / 2^64` is `(a F + b F / 2^12) / 2^52`, and nothing is lost where
-/// the inner quotient is rounded down, because a F is whole.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn map_52(hash: __m512i, range: __m512i) -> __m512i {
-    let zero = _mm512_setzero_si512();
-    let a = _mm512_srli_epi64::<12>(hash);
-    // The instruction sees the lower 52 bits: b shifted up by 40, so that the upper half of its product is
-    // b F / 2^12.
-    let b = _mm512_slli_epi64::<40>(hash);
-    // Both summands are below 2^52.
-    let low = _mm512_madd52lo_epu64(zero, a, range);
-    let low = _mm512_madd52hi_epu64(low, b, range);
-    _mm512_madd52hi_epu64(_mm512_srli_epi64::<52>(low), a, range)
-}
-
-/// For any F: four products of 32 by 32 bits.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
-fn map_64(hash: __m512i, range: __m512i) -> __m512i {
-    let hash_high = _mm512_srli_epi64::<32>(hash);
-    let range_high = _mm512_srli_epi64::<32>(range);
-    let low = _mm512_mul_epu32(hash, range);
-    // A product of 32-bit numbers leaves room for two more: none of the sums overflows.
-    let middle = _mm512_add_epi64(
-        _mm512_mul_epu32(hash_high, range),
-        _mm512_srli_epi64::<32>(low),
-    );
-    let middle_low = _mm512_add_epi64(
-        _mm512_mul_epu32(hash, range_high),
-        _mm512_and_si512(middle, _mm512_set1_epi64(0xffff_ffff)),
-    );
-    let high = _mm512_add_epi64(
-        _mm512_mul_epu32(hash_high, range_high),
-        _mm512_srli_epi64::<32>(middle),
-    );
-    _mm512_add_epi64(high, _mm512_srli_epi64::<32>(middle_low))
 }
