@@ -189,7 +189,7 @@ fn load(group: &[u64; GROUP]) -> [__m512i; 2] {
 /// product, added to a third number.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn map<const RANGE_BITS: u32>(hash: __m512i, range: __m512i) -> __m512i {
+pub(super) fn map<const RANGE_BITS: u32>(hash: __m512i, range: __m512i) -> __m512i {
     let zero = _mm512_setzero_si512();
     if RANGE_BITS <= 40 {
         // With hash = a * 2^52 + b the value is (a * range + (b * range >> 52)) >> 12, and a * range is

@@ -1,6 +1,7 @@
 //! Kernels for AVX-512, a file for each subject.
 
 mod encode;
+mod hash;
 pub(crate) mod lanes;
 mod lookup;
 mod sort;

@@ -1,0 +1,3 @@
+//! Kernels for AVX2, a file for each subject.
+
+mod hash;
