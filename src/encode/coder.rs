@@ -320,8 +320,11 @@ fn short_codes(
 ) -> Progress {
     // A quotient of at most this much leaves room for the zero-bit and the remainder.
     let most_single = u64::from(MAX_BITS - 1 - p);
-    // Quotients of two that fit together; none do where P is above 27.
-    let most_pair = MAX_BITS.checked_sub(2 * (p + 1)).map(u64::from);
+    // Quotients of two that fit together: none do where P is above 27. With P = 0 their sum could overflow.
+    let most_pair = MAX_BITS
+        .checked_sub(2 * (p + 1))
+        .filter(|_| p > 0)
+        .map(u64::from);
     let mut pending = Pending::of(carry);
     let mut previous = carry.previous;
     let (mut done, mut next) = (0, 0);
@@ -331,15 +334,15 @@ fn short_codes(
                 let (first, second) = (value_of(first), value_of(second));
                 let differences = (first.wrapping_sub(previous), second.wrapping_sub(first));
                 let quotients = (differences.0 >> p, differences.1 >> p);
-                if quotients.0.saturating_add(quotients.1) > most {
+                // P is 1 at least, so the sum does not overflow, not even where items descend.
+                if quotients.0 + quotients.1 > most {
                     break;
                 }
                 let Some(word) = room[next..].first_chunk_mut() else {
                     break 'items;
                 };
-                let high = rice::short_code(differences.0, quotients.0, p);
-                let low = rice::short_code(differences.1, quotients.1, p);
-                next += pending.append(high.0 << low.1 | low.0, high.1 + low.1);
+                let (bits, count) = rice::short_pair(differences, quotients, p);
+                next += pending.append(bits, count);
                 *word = pending.word.to_be_bytes();
                 pending.drop_whole_bytes();
                 previous = second;
