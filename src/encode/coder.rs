@@ -9,7 +9,7 @@
 //! The long way is also where descending items are found, for free: their difference is a huge number.
 
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx512, CodeStream};
+use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
 use crate::arch::{Kind, Level};
 use crate::bits::MAX_BITS;
 use crate::error::{BuildError, BuildFault};
@@ -75,6 +75,11 @@ pub(crate) trait Output {
 
 /// The least room that an output gives: one store of the short loops.
 pub(crate) const LEAST_ROOM: usize = size_of::<u64>();
+
+/// How many items ahead the plain loop asks for hashes: 2 KiB. It costs a set in cache 0.1 ns an item and saves
+/// one that is not 0.3 and more.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 256;
 
 /// What a short loop did.
 #[derive(Clone, Copy, Debug)]
@@ -331,6 +336,8 @@ fn short_codes(
     'items: while done < items.len() {
         if let Some(most) = most_pair {
             while let Some(&[first, second]) = items[done..].first_chunk() {
+                #[cfg(target_arch = "x86_64")]
+                prefetch(&items[done..], AHEAD);
                 let (first, second) = (value_of(first), value_of(second));
                 let differences = (first.wrapping_sub(previous), second.wrapping_sub(first));
                 let quotients = (differences.0 >> p, differences.1 >> p);

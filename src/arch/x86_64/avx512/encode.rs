@@ -10,7 +10,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::x86_64::Avx512;
+use crate::arch::x86_64::{Avx512, prefetch};
 
 /// Items a group.
 const GROUP: usize = 16;
@@ -172,14 +172,10 @@ fn encode_pairs<const RANGE_BITS: u32>(
 #[target_feature(enable = "avx512f")]
 fn load(group: &[u64; GROUP]) -> [__m512i; 2] {
     [0, 8].map(|at| {
-        let eight = group[at..][..8].as_ptr();
-        // SAFETY: the address may be any (and newer compilers know).
-        #[allow(unused_unsafe)]
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(eight.wrapping_add(AHEAD).cast())
-        };
+        let eight = &group[at..][..8];
+        prefetch(eight, AHEAD);
         // SAFETY: the slice has the eight numbers.
-        unsafe { _mm512_loadu_si512(eight.cast()) }
+        unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) }
     })
 }
 
