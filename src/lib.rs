@@ -72,6 +72,7 @@ mod error;
 mod filter;
 mod hash;
 mod matching;
+mod merge;
 mod params;
 #[cfg(feature = "serde")]
 mod response;

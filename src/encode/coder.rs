@@ -9,7 +9,7 @@
 //! The long way is also where descending items are found, for free: their difference is a huge number.
 
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx512, CodeStream};
+use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
 use crate::arch::{Kind, Level};
 use crate::bits::MAX_BITS;
 use crate::error::{BuildError, BuildFault};
@@ -75,6 +75,11 @@ pub(crate) trait Output {
 
 /// The least room that an output gives: one store of the short loops.
 pub(crate) const LEAST_ROOM: usize = size_of::<u64>();
+
+/// How many items ahead the plain loop asks for hashes: 2 KiB. It costs a set in cache 0.1 ns an item and saves
+/// one that is not 0.3 and more.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 256;
 
 /// What a short loop did.
 #[derive(Clone, Copy, Debug)]
@@ -320,26 +325,31 @@ fn short_codes(
 ) -> Progress {
     // A quotient of at most this much leaves room for the zero-bit and the remainder.
     let most_single = u64::from(MAX_BITS - 1 - p);
-    // Quotients of two that fit together; none do where P is above 27.
-    let most_pair = MAX_BITS.checked_sub(2 * (p + 1)).map(u64::from);
+    // Quotients of two that fit together: none do where P is above 27. With P = 0 their sum could overflow.
+    let most_pair = MAX_BITS
+        .checked_sub(2 * (p + 1))
+        .filter(|_| p > 0)
+        .map(u64::from);
     let mut pending = Pending::of(carry);
     let mut previous = carry.previous;
     let (mut done, mut next) = (0, 0);
     'items: while done < items.len() {
         if let Some(most) = most_pair {
             while let Some(&[first, second]) = items[done..].first_chunk() {
+                #[cfg(target_arch = "x86_64")]
+                prefetch(&items[done..], AHEAD);
                 let (first, second) = (value_of(first), value_of(second));
                 let differences = (first.wrapping_sub(previous), second.wrapping_sub(first));
                 let quotients = (differences.0 >> p, differences.1 >> p);
-                if quotients.0.saturating_add(quotients.1) > most {
+                // P is 1 at least, so the sum does not overflow, not even where items descend.
+                if quotients.0 + quotients.1 > most {
                     break;
                 }
                 let Some(word) = room[next..].first_chunk_mut() else {
                     break 'items;
                 };
-                let high = rice::short_code(differences.0, quotients.0, p);
-                let low = rice::short_code(differences.1, quotients.1, p);
-                next += pending.append(high.0 << low.1 | low.0, high.1 + low.1);
+                let (bits, count) = rice::short_pair(differences, quotients, p);
+                next += pending.append(bits, count);
                 *word = pending.word.to_be_bytes();
                 pending.drop_whole_bytes();
                 previous = second;

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 use crate::arch::Level;
 use crate::error::{BuildError, BuildFault};
+use crate::merge::merge_into;
 use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
@@ -48,6 +49,43 @@ pub(crate) fn encode_hashes(
 ) -> Result<Encoded, BuildError> {
     let n = count(hashes.len())?;
     encode(Coder::of_hashes(level, params, params.range(n)), hashes, n)
+}
+
+/// Items of a merge that are coded at once. The kernel asks for hashes as far ahead as this is: while one block
+/// is coded the kept hashes come in that the next one is merged from.
+const MERGED_BLOCK: usize = 1024;
+
+/// Merges `more` into `kept`, both sorted, and gives the filter of all.
+///
+/// # Errors
+///
+/// As above, and no memory for the hashes. Then `kept` is as it was.
+pub(crate) fn merge_and_encode(
+    level: Level,
+    kept: &mut Vec<u64>,
+    more: &[u64],
+    params: Params,
+) -> Result<Encoded, BuildError> {
+    let items = kept.len().saturating_add(more.len());
+    let n = count(items)?;
+    let coder = Coder::of_hashes(level, params, params.range(n));
+    let last = kept
+        .last()
+        .max(more.last())
+        .map_or(0, |&hash| coder.value_of(hash));
+    let mut output = InMemory::for_bits(coder.bits_bound(items, 0, last), n)?;
+    let mut carry = Carry::default();
+    // The room is enough and the hashes are sorted, so that nothing goes wrong from here on; if it did, it
+    // would not be kept back.
+    let mut pushed = Ok(());
+    merge_into(kept, more, MERGED_BLOCK, |block| {
+        if pushed.is_ok() {
+            pushed = coder.push(&mut carry, block, &mut output);
+        }
+    })?;
+    pushed?;
+    let (bytes, end) = output.finish(carry);
+    Ok(Encoded { bytes, n, end })
 }
 
 /// The filter of `values`, which are sorted and below F.
