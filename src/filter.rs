@@ -8,6 +8,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::iter::FusedIterator;
+use core::ops::ControlFlow;
 
 use crate::arch::Level;
 use crate::decode::{self, BLOCK, Scanner};
@@ -233,6 +234,8 @@ impl<'a, H> Filter<'a, H> {
     #[must_use]
     pub fn values(&self) -> Values<'_> {
         Values {
+            bytes: self.bytes(),
+            params: self.params(),
             scanner: self.scanner(),
             block: [0; BLOCK],
             given: 0,
@@ -459,6 +462,8 @@ impl<H: ItemHash> AdmittedFilter<'_, H> {
 /// The values of a [`Filter`], never decreasing; made by [`Filter::values`].
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
+    bytes: &'a [u8],
+    params: Params,
     scanner: Scanner<'a>,
     /// Decoded ahead; those from `given` to `filled` are still to come.
     block: [u64; BLOCK],
@@ -491,18 +496,20 @@ impl Iterator for Values<'_> {
         (remaining.unwrap_or(usize::MAX), remaining.ok())
     }
 
-    fn fold<B, F: FnMut(B, u64) -> B>(mut self, init: B, mut f: F) -> B {
-        let mut folded = init;
-        loop {
-            folded = self.block[self.given..self.filled]
-                .iter()
-                .fold(folded, |folded, &value| f(folded, value));
-            self.given = 0;
-            self.filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
-            if self.filled == 0 {
-                return folded;
-            }
-        }
+    /// From one end to the other the values of a large filter take a third of the time: several places are
+    /// decoded at once. Buffers of at most half a megabyte are allocated for it.
+    fn fold<B, F: FnMut(B, u64) -> B>(self, init: B, mut f: F) -> B {
+        let decoded = self.block[self.given..self.filled].iter().copied();
+        // An option, because a visitor cannot be given the value and give it back.
+        let mut folded = Some(decoded.fold(init, &mut f));
+        let visited = decode::visit_rest(&self.scanner, self.bytes, self.params, |values| {
+            folded = folded
+                .take()
+                .map(|folded| values.iter().copied().fold(folded, &mut f));
+            ControlFlow::Continue(())
+        });
+        visited.expect(VALIDATED);
+        folded.expect("it is put back each time")
     }
 }
 

@@ -34,7 +34,7 @@ impl Entries<'_> {
             kernel,
             bytes: self.bytes,
             code: (p, codes == 2),
-            mean: 1,
+            group_bits: GROUP as u64,
         };
         let (batches, others) = entries.as_chunks::<N>();
         let mut rest = out;

@@ -225,8 +225,8 @@ pub(super) struct Decoder<'a, K> {
     pub(super) kernel: K,
     pub(super) bytes: &'a [u8],
     pub(super) code: Code,
-    /// The mean length of a code in bits, rounded up; at least 1. A guess is enough.
-    pub(super) mean: u64,
+    /// The mean length of a group in bits, rounded up; at least 1. A guess is enough.
+    pub(super) group_bits: u64,
 }
 
 /// What was expected to be rare was not, or there is no room: the lanes are given up.
@@ -288,7 +288,7 @@ impl<K> Decoder<'_, K> {
     /// Moves all lanes on in lock step for as long as none passes its stop.
     ///
     /// In rounds. How many groups a round has is a guess first: lanes need about as many codes as the mean
-    /// says. Where one passes its stop all the same, the round is done again, and from then on groups are
+    /// length says. Where one passes its stop all the same, the round is done again, and from then on groups are
     /// reckoned at the length that no code of a kernel exceeds.
     #[inline(always)]
     fn in_step<const N: usize>(
@@ -303,7 +303,7 @@ impl<K> Decoder<'_, K> {
     {
         let steps = if self.code.1 { GROUP / 2 } else { GROUP };
         let longest = steps as u64 * u64::from(WINDOW);
-        let guess = self.mean * GROUP as u64 * 17 / 16 + 1;
+        let guess = self.group_bits * 17 / 16 + 1;
         let mut guessing = guess < longest;
         let mut done = 0;
         loop {

@@ -47,6 +47,9 @@ const LONG_LANE: u64 = 8192;
 /// megabyte.
 const BUFFERED_LANE: u64 = 2048;
 
+/// How many lanes the widest kernel has.
+const MOST_LANES: u64 = 32;
+
 /// What all these functions are given: the kernel is chosen here, once.
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
@@ -103,24 +106,34 @@ pub(crate) fn visit(
     params: Params,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let stream = Stream {
-        level,
-        bytes,
-        n,
-        params,
-    };
-    visit_from(stream, Place::START, each)
+    visit_rest(&Scanner::new(level, bytes, n, params), bytes, params, each)
 }
 
-fn visit_from(
-    stream: Stream<'_>,
-    place: Place,
+/// [`visit`] from where `scanner`, which scans these bytes with these parameters, is.
+///
+/// # Errors
+///
+/// As [`visit`].
+pub(crate) fn visit_rest(
+    scanner: &Scanner<'_>,
+    bytes: &[u8],
+    params: Params,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let place = Place::of(scanner);
+    let stream = Stream {
+        level: scanner.level(),
+        bytes,
+        n: scanner.n(),
+        params,
+    };
+    // A small filter gets a buffer about as large as itself, whatever it says of its items.
+    let values = (bytes.len() as u64 + (48 << 10)) / 8;
+    let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
     drive!(
         stream,
         place,
-        BUFFERED_LANE,
+        lane_items,
         &mut Visit::new(stream.level, each)
     )
 }

@@ -89,6 +89,15 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The number of items, read ones and others.
+    pub(super) fn n(&self) -> u32 {
+        self.n
+    }
+
     /// The bit position of the next item.
     pub(crate) fn position(&self) -> u64 {
         self.reader.position()

@@ -192,9 +192,12 @@ impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
     }
 
     fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
-        for slice in self.values[lane * self.room..][..count].chunks_mut(SLICE) {
-            add(self.level, slice, base);
-            (self.each)(slice)?;
+        let mut block = [0; SLICE];
+        for slice in self.values[lane * self.room..][..count].chunks(SLICE) {
+            // Not in place: the buffer is in the second-level cache, which would have to take it back.
+            let block = &mut block[..slice.len()];
+            add(self.level, slice, base, block);
+            (self.each)(block)?;
         }
         ControlFlow::Continue(())
     }
@@ -204,25 +207,25 @@ impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
     }
 }
 
-/// Adds `base` to all values.
-fn add(level: Level, values: &mut [u64], base: u64) {
+/// `values`, each with `base` added, in `out`.
+fn add(level: Level, values: &[u64], base: u64, out: &mut [u64]) {
     #[inline(always)]
-    fn all(values: &mut [u64], base: u64) {
-        for value in values {
-            *value = value.wrapping_add(base);
+    fn all(values: &[u64], base: u64, out: &mut [u64]) {
+        for (out, value) in out.iter_mut().zip(values) {
+            *out = value.wrapping_add(base);
         }
     }
     match level.kind() {
-        Kind::Portable => all(values, base),
+        Kind::Portable => all(values, base, out),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(avx2) => avx2.compiled(
             #[inline(always)]
-            || all(values, base),
+            || all(values, base, out),
         ),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512(avx512) => avx512.avx2().compiled(
             #[inline(always)]
-            || all(values, base),
+            || all(values, base, out),
         ),
     }
 }

@@ -22,7 +22,7 @@ use core::ops::ControlFlow;
 use super::lanes::{Decoder, Kernel, Odd, Take};
 use super::{BLOCK, Scanner};
 use crate::arch::Level;
-use crate::arch::lanes::{Lanes, WINDOW};
+use crate::arch::lanes::{GROUP, Lanes, WINDOW};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -32,6 +32,13 @@ const MAX_FAILED: u32 = 2;
 /// What is left to the serial scan at the end, in bits: the last byte has padding in it, which lanes could
 /// take for items, and kernels read some way ahead.
 const TAIL: u64 = 4096;
+
+/// Sums of one lane stay below 2^64: so many bits hold runs of 2^28 ones in all, 2^60 as quotients, and
+/// remainders below 2^60; one code that goes on behind them is below 2^45.
+const MAX_LANE_BITS: u64 = 1 << 28;
+
+/// Shorter lanes are no lanes.
+const MIN_LANE_BITS: u64 = 256;
 
 /// A place between two items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +57,15 @@ impl Place {
         value: 0,
         item: 0,
     };
+
+    /// Where a scanner that counts items is.
+    pub(super) fn of(scanner: &Scanner<'_>) -> Self {
+        Self {
+            position: scanner.position(),
+            value: scanner.value(),
+            item: scanner.n() - scanner.remaining(),
+        }
+    }
 }
 
 /// What becomes of the items: from lanes by [`Take`], which is told which of them counted by `lane`, and from
@@ -88,14 +104,23 @@ impl<'a> Stream<'a> {
         self.bytes.len() as u64 * 8
     }
 
-    /// The mean length of a code, rounded up. An admitted filter has at least a bit for each item.
-    fn mean(&self) -> u64 {
-        self.bits().div_ceil(u64::from(self.n.max(1))).max(1)
+    /// How many bits `items` items take on average, rounded up.
+    fn bits_of(&self, items: u64) -> u64 {
+        let bits = u128::from(self.bits()) * u128::from(items);
+        // Too many for 64 bits are as good as the most.
+        u64::try_from(bits.div_ceil(u128::from(self.n.max(1)))).unwrap_or(u64::MAX)
+    }
+
+    /// How many items are in `bits` bits on average.
+    fn items_in(&self, bits: u64) -> u64 {
+        let items = u128::from(bits) * u128::from(self.n) / u128::from(self.bits().max(1));
+        u64::try_from(items).unwrap_or(u64::MAX)
     }
 
     /// The mean quotient, about.
     fn mean_run(&self) -> u64 {
-        self.mean().saturating_sub(u64::from(self.params.p()) + 2)
+        let fixed = u64::from(self.params.p()) + 1;
+        self.bits_of(1).saturating_sub(fixed + 1)
     }
 
     pub(super) fn scanner(&self, place: Place) -> Scanner<'a> {
@@ -148,7 +173,7 @@ pub(super) fn drive<const N: usize>(
         kernel,
         bytes: stream.bytes,
         code: (stream.params.p(), codes == 2),
-        mean: stream.mean(),
+        group_bits: stream.bits_of(GROUP as u64).max(1),
     };
     if codes > 0 {
         let end = stream.bits().saturating_sub(TAIL);
@@ -220,16 +245,16 @@ impl<'a> Driver<'a> {
         lane_items: u64,
         sink: &mut impl Sink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
-        let mean = decoder.mean;
-        let warm_up = self.stream.warm_up() * mean;
-        // Sums of one lane stay below 2^64: so many bits hold runs of 2^28 ones in all, 2^60 as quotients,
-        // and remainders below 2^60.
-        let longest = (lane_items * mean).min(1 << 28);
+        let warm_up = self
+            .stream
+            .bits_of(self.stream.warm_up())
+            .min(MAX_LANE_BITS);
+        let longest = self.stream.bits_of(lane_items).clamp(1, MAX_LANE_BITS);
         while self.failed < MAX_FAILED {
             let left = end.saturating_sub(self.place.position);
             let chunks = left.div_ceil(N as u64 * longest).max(1);
             let lane_bits = left / (N as u64 * chunks);
-            if lane_bits < warm_up / 2 {
+            if lane_bits < MIN_LANE_BITS.max(warm_up / 2) {
                 break;
             }
             let stops =
@@ -258,8 +283,9 @@ impl<'a> Driver<'a> {
         sink: &mut impl Sink<N>,
     ) -> Result<Chunk<N>, Odd> {
         let fixed = u64::from(self.stream.params.p()) + 1;
-        // Twice as many as usual, and never more than there can be.
-        let room = (lane_bits / fixed + 1).min(2 * lane_bits / decoder.mean + 64) as usize;
+        // More than usual, and never more than there can be.
+        let usual = self.stream.items_in(lane_bits);
+        let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
         let mut budget = 64 * N + room * N / 16;
 
         let mut lanes = Lanes {
@@ -364,11 +390,7 @@ impl<'a> Driver<'a> {
             }
             flow = sink.values(&block[..filled]);
         }
-        self.place = Place {
-            position: scanner.position(),
-            value: scanner.value(),
-            item: self.stream.n - scanner.remaining(),
-        };
+        self.place = Place::of(&scanner);
         Ok(flow)
     }
 }

@@ -85,8 +85,9 @@ impl Code {
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn one(&self, window: __m512i) -> (__m512i, __m512i, __m512i) {
         let run = _mm512_lzcnt_epi64(window);
-        // Shifts by 64 give zero here, unlike in Rust.
-        let end_of_run = _mm512_sllv_epi64(window, run);
+        // The bits that a rotation brings in are those of the run, zeros. A shift would be the same to the
+        // processor; but Rust defines it for counts of 64 and more too, and the compiler then tests for them.
+        let end_of_run = _mm512_rolv_epi64(window, run);
         let top = _mm512_srlv_epi64(end_of_run, self.down);
         (run, top, _mm512_sllv_epi64(end_of_run, self.width))
     }
