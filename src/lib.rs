@@ -50,6 +50,7 @@
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
 //! | `serde` | | `FilterResponse`, the NUT-25 JSON |
+//! | `store` | | sets larger than memory: [`store`](mod@store), sorted runs on disk |
 //! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
 //!
 //! Without `std` the crate needs `alloc` alone. Features never change bytes or answers.
@@ -78,6 +79,8 @@ mod response;
 mod rice;
 mod seek_index;
 mod sorted_hashes;
+#[cfg(feature = "store")]
+pub mod store;
 
 pub use arch::Level;
 pub use endpoint::{KeysetId, KeysetIdError, Kind, endpoint_path};
