@@ -76,6 +76,8 @@ mod matching;
 mod params;
 #[cfg(feature = "serde")]
 mod response;
+#[cfg(all(feature = "serde", feature = "std"))]
+mod response_writer;
 mod rice;
 mod seek_index;
 mod sorted_hashes;
@@ -92,6 +94,8 @@ pub use hash::{
 pub use params::Params;
 #[cfg(feature = "serde")]
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
+#[cfg(all(feature = "serde", feature = "std"))]
+pub use response_writer::ResponseWriter;
 pub use seek_index::{IndexedFilter, SeekIndex, Step};
 pub use sorted_hashes::SortedHashes;
 

@@ -48,7 +48,14 @@ fn encoded(store: &Store<impl ItemHash>, params: Params) -> Result<Vec<u8>, Stor
 
 /// The parameters that are worth a look: the usual ones, both ends of P, and M far from 2^P.
 fn some_params() -> Vec<Params> {
-    let pairs = [(19, 784_931), (0, 1), (0, 50), (6, 64), (20, 784_931), (32, u64::from(u32::MAX))];
+    let pairs = [
+        (19, 784_931),
+        (0, 1),
+        (0, 50),
+        (6, 64),
+        (20, 784_931),
+        (32, u64::from(u32::MAX)),
+    ];
     let params = pairs.map(|(p, m)| Params::new(p, m).expect("within the limits"));
     params.to_vec()
 }
@@ -62,7 +69,11 @@ fn check_equal(store: &Store, hashes: &[u64], what: &str) {
         let mut bytes = Vec::new();
         let written = store.encode_to(params, &mut bytes).expect("a filter");
         assert!(bytes == expected.bytes(), "{what}, {params:?}: other bytes");
-        assert_eq!((written.n, written.repeated), (expected.n(), repeated), "{what}");
+        assert_eq!(
+            (written.n, written.repeated),
+            (expected.n(), repeated),
+            "{what}"
+        );
     }
 }
 
@@ -77,10 +88,22 @@ fn shapes(len: usize) -> Vec<(&'static str, Vec<u64>)> {
         ("equal", make(&mut |_, _| 0x1234_5678_9abc_def0)),
         ("all zero", make(&mut |_, _| 0)),
         ("all ones", make(&mut |_, _| u64::MAX)),
-        ("ascending", make(&mut |_, i| i as u64 * (u64::MAX / len as u64))),
-        ("descending", make(&mut |_, i| (len - i) as u64 * (u64::MAX / len as u64))),
-        ("in one place", make(&mut |random, _| (77 << 56) | u64::from(random.next_u32()))),
-        ("few values", make(&mut |random, _| random.random_range(0..5_u64) << 62)),
+        (
+            "ascending",
+            make(&mut |_, i| i as u64 * (u64::MAX / len as u64)),
+        ),
+        (
+            "descending",
+            make(&mut |_, i| (len - i) as u64 * (u64::MAX / len as u64)),
+        ),
+        (
+            "in one place",
+            make(&mut |random, _| (77 << 56) | u64::from(random.next_u32())),
+        ),
+        (
+            "few values",
+            make(&mut |random, _| random.random_range(0..5_u64) << 62),
+        ),
         (
             "half in one place",
             make(&mut |random, i| match i % 2 {
@@ -114,7 +137,11 @@ fn a_set_of_many_runs_has_the_bytes_that_it_has_in_memory() {
         assert_eq!(store.runs(), 1);
         check_equal(&store, &hashes, what);
     }
-    assert_eq!(names(directory.path()), [""; 0], "a scratch store left files");
+    assert_eq!(
+        names(directory.path()),
+        [""; 0],
+        "a scratch store left files"
+    );
 }
 
 #[test]
@@ -141,7 +168,9 @@ fn runs_of_all_lengths_and_in_dozens_merge_into_the_same_bytes() {
 fn short_sets_and_the_edges_of_blocks_are_no_different() {
     let directory = place();
     let mut random = StdRng::seed_from_u64(5);
-    for len in [0, 1, 2, 510, 511, 512, 1021, 1022, 1023, 5_110, 14_335, 14_336, 14_337] {
+    for len in [
+        0, 1, 2, 510, 511, 512, 1021, 1022, 1023, 5_110, 14_335, 14_336, 14_337,
+    ] {
         let hashes: Vec<u64> = (0..len).map(|_| random.next_u64()).collect();
         let mut store = Store::scratch_in(&directory, options()).expect("a store");
         let mut batch = store.batch();
@@ -218,7 +247,9 @@ fn what_is_not_a_whole_number_of_records_is_refused_and_the_batch_goes_on() {
     let mut batch = store.batch();
     batch.push_records(&[1; 66], 33).expect("two records");
     for (len, width) in [(65, 33), (1, 0), (0, 0)] {
-        let error = batch.push_records(&vec![1; len], width).expect_err("no records");
+        let error = batch
+            .push_records(&vec![1; len], width)
+            .expect_err("no records");
         assert_eq!(error.kind(), StoreErrorKind::RecordLength, "{error}");
     }
     batch.push_records(&[2; 33], 33).expect("a record");
@@ -270,7 +301,8 @@ fn a_kept_store_opens_again_and_takes_more() {
 fn a_store_of_another_hasher_key_or_label_does_not_open() {
     let directory = place();
     let kept = directory.path().join("kept");
-    let sip = |key, label: &str| Options::with_hasher(SipHash::new(key, 0), MIN_MEMORY).with_label(label);
+    let sip =
+        |key, label: &str| Options::with_hasher(SipHash::new(key, 0), MIN_MEMORY).with_label(label);
     drop(Store::create(&kept, sip(1, "spent")).expect("a store"));
     assert!(Store::open(&kept, sip(1, "spent")).is_ok());
     let kinds = [
@@ -355,7 +387,10 @@ fn a_run_cut_at_any_byte_is_refused_by_name() {
     let file = &run_files(&kept)[1];
     let whole = fs::read(file).expect("a run");
     assert_eq!(whole.len(), 64 + 702 * 8);
-    for len in (0..200).chain((200..whole.len()).step_by(37)).chain([whole.len() - 1]) {
+    for len in (0..200)
+        .chain((200..whole.len()).step_by(37))
+        .chain([whole.len() - 1])
+    {
         fs::write(file, &whole[..len]).expect("a cut run");
         let error = read_all(&kept).expect_err("a cut run");
         assert_eq!(error.kind(), StoreErrorKind::Damaged, "{len}: {error}");
@@ -381,7 +416,10 @@ fn a_run_with_any_bit_flipped_is_refused_by_name() {
         fs::write(file, &bytes).expect("a damaged run");
         let error = read_all(&kept).expect_err("a damaged run");
         let other = error.kind() == StoreErrorKind::OtherSet;
-        assert!(other || error.kind() == StoreErrorKind::Damaged, "{at}: {error}");
+        assert!(
+            other || error.kind() == StoreErrorKind::Damaged,
+            "{at}: {error}"
+        );
         assert_eq!(error.path(), Some(file.as_path()));
     }
 }
@@ -389,11 +427,17 @@ fn a_run_with_any_bit_flipped_is_refused_by_name() {
 #[test]
 fn runs_in_each_others_place_or_of_another_store_are_refused() {
     let directory = place();
-    let (kept, other) = (directory.path().join("kept"), directory.path().join("other"));
+    let (kept, other) = (
+        directory.path().join("kept"),
+        directory.path().join("other"),
+    );
     three_runs(&kept, [600, 600, 3]);
     three_runs(&other, [3, 600, 600]);
     let files = run_files(&kept);
-    let runs: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).expect("a run")).collect();
+    let runs: Vec<Vec<u8>> = files
+        .iter()
+        .map(|file| fs::read(file).expect("a run"))
+        .collect();
     fs::write(&files[0], &runs[1]).expect("a swap");
     fs::write(&files[1], &runs[0]).expect("a swap");
     let error = read_all(&kept).expect_err("swapped runs");
@@ -434,7 +478,12 @@ fn a_missing_run_and_a_damaged_list_are_errors_and_what_a_crash_left_goes() {
 
     let list = kept.join("nutfilter-store");
     let text = fs::read(&list).expect("a list");
-    for damaged in [&b""[..], b"\xff\xfe", &text[..text.len() - 1], b"nutfilter store 2\n"] {
+    for damaged in [
+        &b""[..],
+        b"\xff\xfe",
+        &text[..text.len() - 1],
+        b"nutfilter store 2\n",
+    ] {
         fs::write(&list, damaged).expect("another list");
         let error = read_all(&kept).expect_err("a damaged list");
         assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
@@ -461,7 +510,10 @@ fn directories_that_are_not_there_are_errors_by_name() {
     batch.push_hashes(&[1]).expect("memory");
     let error = batch.commit().expect_err("no directory");
     assert_eq!(error.kind(), StoreErrorKind::Io);
-    assert!(error.path().expect("a path").starts_with(&missing), "{error}");
+    assert!(
+        error.path().expect("a path").starts_with(&missing),
+        "{error}"
+    );
     for error in [
         Store::create(&missing, options()).expect_err("no directory above"),
         Store::open(&missing, options()).expect_err("no store"),

@@ -122,6 +122,15 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         self.len() == 0
     }
 
+    /// Forgets what was added so far, and an error if there was one: what reads the items begins anew.
+    pub fn clear(&mut self) {
+        self.n = 0;
+        self.runs.clear();
+        self.hashes.clear();
+        self.held.clear();
+        self.failed = false;
+    }
+
     /// Puts all items into the store. In a store that is kept they are on the disk from then on.
     ///
     /// # Errors
@@ -204,7 +213,11 @@ impl<'s, H: ItemHash> Batch<'s, H> {
             // All of it, as growing would hold the old and the new at once; the system gives memory when it
             // is written to.
             let reserved = self.hashes.try_reserve_exact(run_items);
-            reserved.map_err(|_| StoreError(Fault::OutOfMemory { bytes: run_items * 8 }))?;
+            reserved.map_err(|_| {
+                StoreError(Fault::OutOfMemory {
+                    bytes: run_items * 8,
+                })
+            })?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::run::{BLOCK_BYTES, BLOCK_ITEMS};
 const MAX_FAN_IN: usize = 128;
 
 /// A read shorter than this costs more to begin than to do.
-const WORTH_READING: usize = 64 << 10;
+const WORTH_READING: usize = 32 << 10;
 
 /// A read longer than this gains nothing, and would evict what is being merged.
 const MAX_CHUNK: usize = 256 << 10;
@@ -70,10 +70,7 @@ mod tests {
         // Sums of square roots are largest where all are equal.
         let reaches = budget.window + runs * (3 * each.isqrt() + 17);
         let coder = 64 << 10;
-        budget.read_ahead_items(runs) * runs * 8
-            + 2 * reaches * 8
-            + 2 * budget.chunk
-            + coder
+        budget.read_ahead_items(runs) * runs * 8 + 2 * reaches * 8 + 2 * budget.chunk + coder
     }
 
     #[test]
@@ -81,7 +78,10 @@ mod tests {
         for shift in 0..20 {
             let memory = MIN_MEMORY << shift;
             let budget = Budget::of(memory);
-            assert!(budget.run_items * 16 + 2 * budget.chunk <= memory, "{memory}");
+            assert!(
+                budget.run_items * 16 + 2 * budget.chunk <= memory,
+                "{memory}"
+            );
             assert!(merge_bytes(memory) <= memory, "{memory}: {budget:?}");
             assert!(budget.read_ahead_items(budget.fan_in) > 2 * BLOCK_ITEMS - 1);
         }

@@ -104,15 +104,41 @@ pub(super) enum Doing {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Damage {
     NoMagic,
-    Version { version: u32 },
-    Header { stored: u64, computed: u64 },
-    OtherRun { id: u64, wanted: u64 },
-    Length { len: u64, hashes: u64, needed: u64 },
-    Items { hashes: u64, listed: u64 },
-    Cut { at: u64, needed: u64 },
-    Block { block: u64, stored: u64, computed: u64 },
-    Unsorted { block: u64 },
-    Manifest { line: u64 },
+    Version {
+        version: u32,
+    },
+    Header {
+        stored: u64,
+        computed: u64,
+    },
+    OtherRun {
+        id: u64,
+        wanted: u64,
+    },
+    Length {
+        len: u64,
+        hashes: u64,
+        needed: u64,
+    },
+    Items {
+        hashes: u64,
+        listed: u64,
+    },
+    Cut {
+        at: u64,
+        needed: u64,
+    },
+    Block {
+        block: u64,
+        stored: u64,
+        computed: u64,
+    },
+    Unsorted {
+        block: u64,
+    },
+    Manifest {
+        line: u64,
+    },
     ManifestChecksum,
 }
 
@@ -289,9 +315,9 @@ impl fmt::Display for Damage {
                 )
             }
             Damage::Manifest { line } => write!(f, "line {line} is not what a store writes there"),
-            Damage::ManifestChecksum => {
-                f.write_str("the list of runs is damaged or cut: its checksum is not that of its lines")
-            }
+            Damage::ManifestChecksum => f.write_str(
+                "the list of runs is damaged or cut: its checksum is not that of its lines",
+            ),
         }
     }
 }

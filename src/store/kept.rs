@@ -235,7 +235,9 @@ fn parse(text: &str) -> Result<(Mark, Vec<Header>), Damage> {
     });
     let mark = mark.ok_or(Damage::Manifest { line: 2 })?;
     let run = |(line, text): (u64, &str)| {
-        let words = text.strip_prefix("run ").and_then(|run| run.split_once(' '));
+        let words = text
+            .strip_prefix("run ")
+            .and_then(|run| run.split_once(' '));
         let header = words.and_then(|(id, items)| {
             Some(Header {
                 id: number(id, 16)?,

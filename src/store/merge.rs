@@ -137,12 +137,7 @@ impl Tree {
     }
 
     /// Its slices merged, in `out` unless there is nothing to merge.
-    fn merged<'a>(
-        &self,
-        slices: &[&'a [u64]],
-        out: &'a mut [u64],
-        spare: &mut [u64],
-    ) -> &'a [u64] {
+    fn merged<'a>(&self, slices: &[&'a [u64]], out: &'a mut [u64], spare: &mut [u64]) -> &'a [u64] {
         if let Tree::Leaf(run) = self {
             return slices[*run];
         }
@@ -181,7 +176,10 @@ fn merge_two(a: &[u64], b: &[u64], out: &mut [u64]) {
         Lane { a, b, out }
     });
     loop {
-        let steps = lanes.iter().map(|lane| lane.a.len().min(lane.b.len())).min();
+        let steps = lanes
+            .iter()
+            .map(|lane| lane.a.len().min(lane.b.len()))
+            .min();
         match steps {
             Some(steps @ 8..) => Lane::advance_all(&mut lanes, steps),
             _ => break,

@@ -183,7 +183,10 @@ impl<H: ItemHash> Store<H> {
     ///
     /// A limit below [`MIN_MEMORY`]. Whether `directory` is there and may be written to shows with the first
     /// run.
-    pub fn scratch_in(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
+    pub fn scratch_in(
+        directory: impl AsRef<Path>,
+        options: Options<H>,
+    ) -> Result<Self, StoreError> {
         options.check()?;
         Ok(Self::empty(directory.as_ref(), options, None))
     }
@@ -271,8 +274,7 @@ impl<H: ItemHash> Store<H> {
     ) -> Result<Written, StoreError> {
         // `admit` has seen to it that this is no more.
         let n = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let mut encoder =
-            SegmentEncoder::new(self.options.level, params.range(n), params, 0);
+        let mut encoder = SegmentEncoder::new(self.options.level, params.range(n), params, 0);
         let mut bytes = 0;
         let mut write = |piece: &[u8]| match output.write_all(piece) {
             Ok(()) => {
