@@ -13,7 +13,7 @@ use dsi_bitstream::prelude::{
 };
 use nutfilter::Params;
 use nutfilter_benchmarks::record::PUT_TOGETHER;
-use nutfilter_benchmarks::rows::{Stream, new_hashes, stream, targets};
+use nutfilter_benchmarks::rows::{NEW, Stream, new_hashes, stream, targets};
 use nutfilter_benchmarks::{Fixture, Group, Who};
 use nutfilter_reference as reference;
 
@@ -181,7 +181,7 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         (new, Vec::new()),
         |(_, set)| {
             set.clear();
-            set.reserve(fixture.hashes.len() + new_hashes_len());
+            set.reserve(fixture.hashes.len() + NEW as usize);
             set.extend_from_slice(&fixture.hashes);
         },
         move |(new, set)| {
@@ -194,10 +194,6 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         },
         |_, (set, words)| *set == all && hold(words, &expected),
     );
-}
-
-fn new_hashes_len() -> usize {
-    nutfilter_benchmarks::rows::NEW as usize
 }
 
 /// Targets hashed, sorted and met with the values as they are decoded, up to the largest; the hash is the

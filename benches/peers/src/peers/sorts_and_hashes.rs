@@ -74,18 +74,9 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let profile = reference::Profile::Nut25;
     let hash = |item: &[u8; 33]| ground(profile.hash(item));
     let hashes: Vec<u64> = fixture.items.iter().map(hash).collect();
-    let sorts: [(&str, fn(&mut [u64])); 2] = [
-        ("std", <[u64]>::sort_unstable),
-        ("rdst", |hashes| {
-            hashes
-                .radix_sort_builder()
-                .with_single_threaded_tuner()
-                .sort();
-        }),
-    ];
     let mut expected = hashes.clone();
     expected.sort();
-    for (name, sort) in sorts {
+    let mut row = |name, sort: fn(&mut [u64])| {
         group.add_with(
             Who::peer(name),
             (hashes.clone(), Vec::new()),
@@ -97,5 +88,10 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             },
             |_, sorted| *sorted == expected,
         );
-    }
+    };
+    row("std", <[u64]>::sort_unstable);
+    row("rdst", |hashes| {
+        let radix = hashes.radix_sort_builder();
+        radix.with_single_threaded_tuner().sort();
+    });
 }

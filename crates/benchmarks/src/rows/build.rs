@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use nutfilter::{ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
+use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference as reference;
 
@@ -40,14 +40,15 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u
     let hashes: Vec<u64> = fixture.items.iter().map(hash).collect();
     let mut sorted = hashes.clone();
     sorted.sort();
-    let level = Level::detect();
-    group.add_with(
-        Who::Ours(level),
-        (hashes, Vec::new()),
-        |(hashes, copy)| copy.clone_from(hashes),
-        |(_, copy)| SortedHashes::<Nut25>::from_hashes(mem::take(copy)),
-        |_, set| set.as_slice() == sorted,
-    );
+    for level in Level::available() {
+        group.add_with(
+            Who::Ours(level),
+            (hashes.clone(), Vec::new()),
+            |(hashes, copy)| copy.clone_from(hashes),
+            move |(_, copy)| SortedHashes::from_hashes_at(level, Nut25, mem::take(copy)),
+            |_, set| set.as_slice() == sorted,
+        );
+    }
 }
 
 pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
@@ -77,53 +78,62 @@ fn whole<'a, H: ItemHash + 'a>(
     if fixture.n() <= LARGEST_FOR_SLOW {
         group.add(Who::Naive, build, |bytes| *bytes == expected);
     }
-    let build = move || {
+    for level in Level::available() {
         let hasher = hasher.clone();
-        let set = SortedHashes::from_records_with(hasher, fixture.records(), POINT.get());
-        set.and_then(|set| set.encode(params))
-    };
-    let right = |built: &Result<nutfilter::Filter<'_, H>, _>| {
-        built
-            .as_ref()
-            .is_ok_and(|filter| filter.bytes() == expected)
-    };
-    group.add(Who::Ours(Level::detect()), build, right);
+        let build = move || {
+            let (hasher, records) = (hasher.clone(), fixture.records());
+            let set = SortedHashes::from_records_at(level, hasher, records, POINT.get());
+            set.and_then(|set| set.encode(params))
+        };
+        let right = |built: &Result<Filter<'_, H>, _>| {
+            let built = built.as_ref();
+            built.is_ok_and(|filter| filter.bytes() == expected)
+        };
+        group.add(Who::Ours(level), build, right);
+    }
     let bits = expected.len() as f64 * 8.0 / fixture.n() as f64;
     for row in &mut group.rows {
         row.structure(bits, params.false_positive_rate());
     }
 }
 
-/// Ten thousand new hashes, sorted and merged into a set that is kept, and the filter of both.
+/// Ten thousand new hashes, sorted and merged into a set that is kept and has room, and the filter of both.
 pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let params = Params::default();
     let new = new_hashes();
     let mut all = [fixture.hashes.as_slice(), &new].concat();
     all.sort();
     let range = all.len() as u64 * params.m();
-    let values: Vec<u64> = all
-        .iter()
-        .map(|&hash| reference::map(hash, range))
-        .collect();
+    let map = |&hash| reference::map(hash, range);
+    let values: Vec<u64> = all.iter().map(map).collect();
     let expected = reference::encode_values(&values, params.p());
     for level in Level::available() {
-        let set = SortedHashes::from_sorted_hashes(Nut25, fixture.hashes.clone());
-        let set = set.expect("sorted").with_level(level);
         group.add_with(
             Who::Ours(level),
-            (set, new.clone(), None),
-            |(set, new, prepared)| *prepared = Some((set.clone(), new.clone())),
-            move |(_, _, prepared)| {
+            (new.clone(), None),
+            move |(new, prepared)| *prepared = Some((set_with_room(fixture, level), new.clone())),
+            move |(_, prepared)| {
                 let (set, new) = prepared.take()?;
-                let set = set.merge(SortedHashes::from_hashes(new)).ok()?;
+                let new = SortedHashes::from_hashes_at(level, Nut25, new);
+                let set = set.merge(new).ok()?;
                 let filter = set.encode(params).ok()?;
                 Some((set, filter))
             },
             |_, made| {
-                made.as_ref().is_some_and(|(set, filter)| {
+                let made = made.as_ref();
+                made.is_some_and(|(set, filter)| {
                     set.as_slice() == all && filter.bytes() == expected
                 })
             },
         );
     }
+}
+
+/// The fixture's set, in memory that has room for an eighth more: so it is after most increments.
+fn set_with_room(fixture: &Fixture, level: Level) -> SortedHashes<Nut25> {
+    let n = fixture.hashes.len();
+    let mut hashes = Vec::with_capacity(n + n / 8 + NEW as usize);
+    hashes.extend_from_slice(&fixture.hashes);
+    let set = SortedHashes::from_sorted_hashes(Nut25, hashes);
+    set.expect("sorted").with_level(level)
 }
