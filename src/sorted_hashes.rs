@@ -9,7 +9,7 @@ use crate::error::{BuildError, BuildFault};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25};
 use crate::params::Params;
-use crate::sort::{Collector, Plan, sort_hashes, sort_made};
+use crate::sort::{Collector, sort_hashes, sort_made};
 
 /// The 64-bit hashes of a set's items, sorted; equal ones are all kept.
 ///
@@ -88,7 +88,7 @@ impl<H: ItemHash> SortedHashes<H> {
     ) -> Self {
         let mut items = items.into_iter();
         let expected = items.size_hint().0;
-        let mut collector = Collector::new(level, Plan::new(expected), expected);
+        let mut collector = Collector::new(level, expected);
         let mut batch = Vec::with_capacity(BATCH);
         let mut hashes = [0; BATCH];
         loop {
