@@ -10,7 +10,7 @@ use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25};
 use crate::merge::{LARGE_BLOCK, merge_into};
 use crate::params::Params;
-use crate::sort::{Collector, Plan, sort_hashes, sort_made};
+use crate::sort::{Collector, sort_hashes, sort_made};
 
 /// The 64-bit hashes of a set's items, sorted; equal ones are all kept.
 ///
@@ -89,7 +89,7 @@ impl<H: ItemHash> SortedHashes<H> {
     ) -> Self {
         let mut items = items.into_iter();
         let expected = items.size_hint().0;
-        let mut collector = Collector::new(level, Plan::new(expected), expected);
+        let mut collector = Collector::new(level, expected);
         let mut batch = Vec::with_capacity(BATCH);
         let mut hashes = [0; BATCH];
         loop {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::deal::{Run, Split, compiled, deal, room, runs};
 use super::stage::Stage;
-use super::{FEW, Plan, Work, merge_tail};
+use super::{Plan, Work, few, merge_tail};
 use crate::arch::Level;
 use crate::arch::memory::zeroed;
 
@@ -12,9 +12,9 @@ use crate::arch::memory::zeroed;
 pub(crate) const BLOCK: usize = 512;
 
 /// Hashes in the buckets of the first pass.
-pub(crate) struct Buckets {
-    level: Level,
-    plan: Plan,
+pub(super) struct Buckets {
+    pub(super) level: Level,
+    pub(super) plan: Plan,
     slots: Vec<u64>,
     /// The buckets, each of `room` slots.
     runs: Vec<Run>,
@@ -28,8 +28,8 @@ pub(crate) struct Buckets {
 impl Buckets {
     /// Buckets for about `n` hashes of a set that is cut up by `plan`; `None` where they are few, or where
     /// there is no memory.
-    pub(crate) fn new(level: Level, plan: Plan, n: usize) -> Option<Self> {
-        if n < FEW {
+    pub(super) fn new(level: Level, plan: Plan, n: usize) -> Option<Self> {
+        if n < few(level) {
             return None;
         }
         let count = plan.parts[0];
@@ -49,7 +49,7 @@ impl Buckets {
     /// Takes `block`; `false` where these hashes are so far from uniform that a general sort should have
     /// them.
     #[must_use]
-    pub(crate) fn deal(&mut self, block: &[u64]) -> bool {
+    pub(super) fn deal(&mut self, block: &[u64]) -> bool {
         let (slots, runs, surplus) = (&mut self.slots[..], &mut self.runs[..], &mut self.surplus);
         let split = Split {
             factor: self.plan.parts[0],
@@ -69,7 +69,7 @@ impl Buckets {
     }
 
     /// How many hashes there are.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let len = |run: &Run| run.next + self.room - run.end;
         self.runs.iter().map(len).sum::<usize>() + self.surplus.len()
     }
@@ -88,7 +88,7 @@ impl Buckets {
     }
 
     /// All hashes in no order, in the memory of the buckets.
-    pub(crate) fn into_unsorted(mut self) -> Vec<u64> {
+    pub(super) fn into_unsorted(mut self) -> Vec<u64> {
         let mut len = 0;
         for run in &self.runs {
             let hashes = run.end - self.room..run.next;
@@ -102,7 +102,7 @@ impl Buckets {
     }
 
     /// All hashes, sorted, in the memory of the buckets.
-    pub(crate) fn into_sorted(mut self) -> (Vec<u64>, Work) {
+    pub(super) fn into_sorted(mut self) -> (Vec<u64>, Work) {
         let mut work = Work {
             dealt: self.len(),
             general: self.surplus.len(),

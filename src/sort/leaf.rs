@@ -24,17 +24,37 @@ pub(super) const LEAF_ITEMS: usize = CELLS * PLACES / 2;
 /// How many hashes without a place are merged in. Uniform ones leave 2 in [`LEAF_ITEMS`].
 const SPARE: usize = 64;
 
+/// From this many leaves on, a leaf's hashes are compared as floating-point numbers.
+const FLOAT_LEAVES: u64 = 8;
+
+/// What a leaf's first hash becomes then: the bits of 2.0. The numbers above it, up to infinity, are in the order
+/// of their bits, and there are enough of them for an eighth of all hashes. Every CPU has the lesser and the
+/// greater of two such numbers as one instruction, which for integers of 64 bits not even AVX2 has.
+const FIRST: u64 = 1 << 62;
+
 /// The cells, empty between two leaves.
 pub(super) struct Leaf {
+    /// How many leaves there are over all.
+    leaves: u64,
     /// Place by place, the same place of all cells side by side, and not cell by cell: vectors then hold
     /// one place of neighbouring cells, and one comparison with the end of them all serves every cell.
-    /// `u64::MAX` where there is nothing.
     places: Box<[[u64; CELLS]; PLACES]>,
     /// For each cell where its next hash goes, counted over all places: `cell + CELLS * count`.
     next: [u16; CELLS],
+    /// How hashes stand in the places.
+    form: Form,
     /// What found no place, in the first `spare_len`.
     spare: [u64; SPARE],
     spare_len: usize,
+}
+
+/// How hashes stand in the places.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// What was added to each.
+    bias: u64,
+    /// What stands where there is none: nothing is greater.
+    empty: u64,
 }
 
 /// `next` of empty cells.
@@ -49,25 +69,36 @@ const EMPTY: [u16; CELLS] = {
 };
 
 impl Leaf {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(leaves: u64) -> Self {
+        let empty = if leaves < FLOAT_LEAVES {
+            u64::MAX
+        } else {
+            f64::INFINITY.to_bits()
+        };
         Self {
-            places: Box::new([[u64::MAX; CELLS]; PLACES]),
+            leaves,
+            places: Box::new([[empty; CELLS]; PLACES]),
             next: EMPTY,
+            form: Form { bias: 0, empty },
             spare: [0; SPARE],
             spare_len: 0,
         }
     }
 
-    /// Deals the hashes of one leaf of `leaves`, which lie in pieces, to the cells; `false`, and nothing is
-    /// kept, where they are too many for their cells.
-    pub(super) fn fill(&mut self, level: Level, leaves: u64, pieces: &[&[u64]]) -> bool {
+    /// Deals the hashes of this leaf, which lie in pieces, to the cells; `false`, and nothing is kept, where
+    /// they are too many for their cells.
+    pub(super) fn fill(&mut self, level: Level, leaf: u64, pieces: &[&[u64]]) -> bool {
+        if self.leaves >= FLOAT_LEAVES {
+            let start = (u128::from(leaf) << 64).div_ceil(u128::from(self.leaves));
+            self.form.bias = FIRST.wrapping_sub(start as u64);
+        }
         let dealt = compiled(
             level,
             #[inline(always)]
-            || pieces.iter().all(|piece| self.deal(leaves, piece)),
+            || pieces.iter().all(|piece| self.deal(piece)),
         );
         if !dealt {
-            self.places.as_flattened_mut().fill(u64::MAX);
+            self.places.as_flattened_mut().fill(self.form.empty);
             self.next = EMPTY;
             self.spare_len = 0;
         }
@@ -75,11 +106,12 @@ impl Leaf {
     }
 
     #[inline(always)]
-    fn deal(&mut self, leaves: u64, hashes: &[u64]) -> bool {
+    fn deal(&mut self, hashes: &[u64]) -> bool {
+        let (leaves, bias) = (self.leaves, self.form.bias);
         let places = self.places.as_flattened_mut();
-        let mut store = |place: u16, hash| match places.get_mut(usize::from(place)) {
+        let mut store = |place: u16, hash: u64| match places.get_mut(usize::from(place)) {
             Some(place) => {
-                *place = hash;
+                *place = hash.wrapping_add(bias);
                 true
             }
             None => match self.spare.get_mut(self.spare_len) {
@@ -110,14 +142,26 @@ impl Leaf {
     /// Writes what the cells hold to the start of `out`, sorted, and returns how many that are; what follows
     /// them in `out` may be written over. The cells are then empty. `out` has room for them all.
     pub(super) fn drain(&mut self, level: Level, out: &mut [u64]) -> usize {
-        let (places, next) = (&mut *self.places, &self.next);
+        let (places, next, form) = (&mut *self.places, &self.next, self.form);
+        let floats = self.leaves >= FLOAT_LEAVES;
         let written = match level.kind() {
-            Kind::Portable => drain_cells::<1>(places, next, out),
+            Kind::Portable if floats => drain_cells(places, next, form, out, floats_in_order::<2>),
+            Kind::Portable => drain_cells(places, next, form, out, in_order::<1>),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(
                 #[inline(always)]
-                || drain_cells::<4>(places, next, out),
+                || {
+                    if floats {
+                        drain_cells(places, next, form, out, floats_in_order::<4>)
+                    } else {
+                        drain_cells(places, next, form, out, in_order::<4>)
+                    }
+                },
             ),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) if floats => {
+                avx512.drain_float_cells(places, next, form.bias, out)
+            }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(avx512) => avx512.drain_cells(places, next, out),
         };
@@ -137,7 +181,9 @@ impl Leaf {
 fn drain_cells<const LANES: usize>(
     places: &mut [[u64; CELLS]; PLACES],
     next: &[u16; CELLS],
+    form: Form,
     out: &mut [u64],
+    in_order: impl Fn([u64; LANES], [u64; LANES]) -> ([u64; LANES], [u64; LANES]),
 ) -> usize {
     let mut written = 0;
     for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
@@ -145,7 +191,7 @@ fn drain_cells<const LANES: usize>(
         for (v, place) in v.iter_mut().zip(&mut *places) {
             let cells = &mut place.as_chunks_mut::<LANES>().0[group];
             *v = *cells;
-            *cells = [u64::MAX; LANES];
+            *cells = [form.empty; LANES];
         }
         sort_16!(v, in_order);
         for lane in 0..LANES {
@@ -155,11 +201,11 @@ fn drain_cells<const LANES: usize>(
             // costs more.
             if let Some(room) = room.first_chunk_mut::<PLACES>() {
                 for (to, v) in room.iter_mut().zip(&v) {
-                    *to = v[lane];
+                    *to = v[lane].wrapping_sub(form.bias);
                 }
             } else {
                 for (to, v) in room[..count].iter_mut().zip(&v) {
-                    *to = v[lane];
+                    *to = v[lane].wrapping_sub(form.bias);
                 }
             }
             written += count;
@@ -177,6 +223,23 @@ fn in_order<const LANES: usize>(a: [u64; LANES], b: [u64; LANES]) -> ([u64; LANE
         most[lane] = a[lane].max(b[lane]);
     }
     (least, most)
+}
+
+/// [`in_order`] of the bits of numbers above 0.
+#[inline(always)]
+fn floats_in_order<const LANES: usize>(
+    a: [u64; LANES],
+    b: [u64; LANES],
+) -> ([u64; LANES], [u64; LANES]) {
+    // Converted as a whole: number by number, the compiler no longer sees vectors.
+    let (a, b) = (a.map(f64::from_bits), b.map(f64::from_bits));
+    let (mut least, mut most) = (a, b);
+    for lane in 0..LANES {
+        // What the instructions do, and not f64::min, which asks for more where there may be a NaN.
+        least[lane] = if a[lane] < b[lane] { a[lane] } else { b[lane] };
+        most[lane] = if a[lane] > b[lane] { a[lane] } else { b[lane] };
+    }
+    (least.map(f64::to_bits), most.map(f64::to_bits))
 }
 
 /// Where in the places `hash` goes, or a number beyond them all where its cell is full.
@@ -201,7 +264,7 @@ mod tests {
     /// Sorts `hashes` of a set of one leaf, with `beyond` places after their own, and says whether it could.
     fn sorts(level: Level, leaf: &mut Leaf, hashes: &[u64], beyond: usize) -> bool {
         let (left, right) = hashes.split_at(hashes.len() / 3);
-        if !leaf.fill(level, 1, &[left, right]) {
+        if !leaf.fill(level, 0, &[left, right]) {
             return false;
         }
         let mut expected = hashes.to_vec();
@@ -221,7 +284,7 @@ mod tests {
     #[test]
     fn any_number_of_hashes_fits_and_nothing_is_left_behind() {
         for level in Level::available() {
-            let mut leaf = Leaf::new();
+            let mut leaf = Leaf::new(1);
             for n in (0..=4 * PLACES + 1).chain([500, 1000, 2000, LEAF_ITEMS, 2500]) {
                 for beyond in [0, 1, 7, 8, 9, 15, 16, 17, 200] {
                     let hashes = uniform(n, n as u64);
@@ -237,7 +300,7 @@ mod tests {
     #[test]
     fn cells_of_any_fill_are_sorted_until_the_spare_places_are_gone() {
         for level in Level::available() {
-            let mut leaf = Leaf::new();
+            let mut leaf = Leaf::new(1);
             for cell in [0, 1, 7, 8, 127, 254, 255_u64] {
                 for n in 0..=PLACES + SPARE + 2 {
                     let mut hashes: Vec<u64> = uniform(n, cell);

@@ -24,13 +24,20 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::arch::Level;
+use crate::arch::{Kind, Level};
 pub(crate) use buckets::BLOCK;
 use buckets::Buckets;
 use leaf::LEAF_ITEMS;
 
 /// Below this the general sort is as fast.
-const FEW: usize = 1024;
+fn few(level: Level) -> usize {
+    match level.kind() {
+        // Few leaves, so integers (see `leaf`), and no vectors for these.
+        Kind::Portable => 8192,
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(_) | Kind::Avx512(_) => 1024,
+    }
+}
 
 /// Into how many buckets a pass deals at most where they are in memory, beyond the caches. 64 streams of
 /// stores are as fast as one here, 70 take twice the time.
@@ -77,7 +84,7 @@ pub(crate) fn sort_made(
     if parallel::threads(n) > 1 {
         return parallel::sort_made(level, n, hash);
     }
-    let mut collector = Collector::new(level, Plan::new(n), n);
+    let mut collector = Collector::new(level, n);
     collector.make(0..n, hash);
     collector.into_sorted()
 }
@@ -113,8 +120,13 @@ enum State {
 }
 
 impl Collector {
+    /// A collector of about `n` hashes.
+    pub(crate) fn new(level: Level, n: usize) -> Self {
+        Self::of_part(level, Plan::new(n), n)
+    }
+
     /// A collector of about `n` hashes of a set that is cut up by `plan`.
-    pub(crate) fn new(level: Level, plan: Plan, n: usize) -> Self {
+    fn of_part(level: Level, plan: Plan, n: usize) -> Self {
         let state = match Buckets::new(level, plan, n) {
             Some(buckets) => State::Dealt(buckets),
             None => State::Plain(Vec::new()),
@@ -150,6 +162,10 @@ impl Collector {
     /// All of them, sorted.
     pub(crate) fn into_sorted(self) -> Vec<u64> {
         match self.state {
+            #[cfg(feature = "parallel")]
+            State::Dealt(buckets) if parallel::threads(buckets.len()) > 1 => {
+                parallel::sort_dealt(buckets)
+            }
             State::Dealt(buckets) => buckets.into_sorted().0,
             State::Plain(hashes) => sort_hashes(self.level, hashes),
         }
@@ -159,13 +175,13 @@ impl Collector {
 /// How a set is cut up, by its size alone: into how many parts each pass deals what the one before it made.
 /// Passes that are not needed have one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+struct Plan {
     parts: [u64; 3],
 }
 
 impl Plan {
     /// The plan for a set of about `n` hashes.
-    pub(crate) fn new(n: usize) -> Self {
+    fn new(n: usize) -> Self {
         let leaves = (n as u64).div_ceil(LEAF_ITEMS as u64).max(1);
         let parts = if leaves <= WAYS {
             [leaves, 1, 1]

@@ -74,6 +74,14 @@ pub(super) fn sort_made(
     general(all)
 }
 
+/// Sorts what one thread has dealt.
+pub(super) fn sort_dealt(buckets: Buckets) -> Vec<u64> {
+    match zeroed(buckets.len()) {
+        Some(out) => sort_parts(buckets.level, buckets.plan, &[buckets], out).0,
+        None => buckets.into_sorted().0,
+    }
+}
+
 fn general(mut hashes: Vec<u64>) -> Vec<u64> {
     hashes.par_sort_unstable();
     hashes
@@ -93,7 +101,7 @@ fn deal(
         .into_par_iter()
         .map(|start| {
             let range = start..n.min(start + part);
-            let mut collector = Collector::new(level, plan, range.len());
+            let mut collector = Collector::of_part(level, plan, range.len());
             fill(range, &mut collector);
             collector.state
         })

@@ -12,12 +12,7 @@ use crate::arch::Level;
 /// A pass and those below it, with their memory, which every bucket uses anew.
 pub(super) enum Stage {
     Pass(Box<Pass>),
-    Leaf {
-        level: Level,
-        /// How many leaves there are over all.
-        leaves: u64,
-        leaf: Box<Leaf>,
-    },
+    Leaf { level: Level, leaf: Box<Leaf> },
 }
 
 pub(super) struct Pass {
@@ -43,8 +38,7 @@ impl Stage {
         let Some((&parts, rest)) = parts.split_first().filter(|(parts, _)| **parts > 1) else {
             return Self::Leaf {
                 level,
-                leaves: buckets,
-                leaf: Box::new(Leaf::new()),
+                leaf: Box::new(Leaf::new(buckets)),
             };
         };
         let room = room(len, parts);
@@ -90,11 +84,7 @@ impl Stage {
         work.dealt += pieces.iter().map(|piece| piece.len()).sum::<usize>();
         match self {
             Self::Pass(pass) => pass.take(bucket, pieces),
-            Self::Leaf {
-                level,
-                leaves,
-                leaf,
-            } => leaf.fill(*level, *leaves, pieces),
+            Self::Leaf { level, leaf } => leaf.fill(*level, bucket, pieces),
         }
     }
 

@@ -7,9 +7,10 @@
 //! took twice the time.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_loadu_si512, _mm512_mask_storeu_epi64, _mm512_max_epu64, _mm512_min_epu64,
-    _mm512_set1_epi64, _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi64,
+    __m512i, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_loadu_si512,
+    _mm512_mask_storeu_epi64, _mm512_max_epu64, _mm512_max_pd, _mm512_min_epu64, _mm512_min_pd,
+    _mm512_set1_epi64, _mm512_set1_pd, _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_sub_epi64,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
 use crate::arch::network::sort_16;
@@ -21,7 +22,7 @@ const LANES: usize = 8;
 
 impl Avx512 {
     /// Sorts each cell and writes the first `next[cell] / 256` of its places to `out`, one cell after
-    /// another, and on over what follows, up to 128 words; returns how many places were written. What has no
+    /// another, and on over what follows, up to a cell's places; returns how many places were written. What has no
     /// place in `out` is not written. All places become `u64::MAX` again.
     pub(crate) fn drain_cells(
         self,
@@ -30,14 +31,45 @@ impl Avx512 {
         out: &mut [u64],
     ) -> usize {
         // SAFETY: the token says that the CPU has the features.
-        unsafe { drain(places, next, out) }
+        unsafe { drain::<false>(places, next, 0, out) }
+    }
+
+    /// The same where places hold the bits of numbers above 0: their bits less `bias` are written, and all become
+    /// infinity again. Of these, two comparisons run at a time.
+    pub(crate) fn drain_float_cells(
+        self,
+        places: &mut [[u64; CELLS]; PLACES],
+        next: &[u16; CELLS],
+        bias: u64,
+        out: &mut [u64],
+    ) -> usize {
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { drain::<true>(places, next, bias, out) }
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn drain(places: &mut [[u64; CELLS]; PLACES], next: &[u16; CELLS], out: &mut [u64]) -> usize {
-    let empty = _mm512_set1_epi64(-1);
-    let exchange = |a: __m512i, b: __m512i| (_mm512_min_epu64(a, b), _mm512_max_epu64(a, b));
+fn drain<const FLOATS: bool>(
+    places: &mut [[u64; CELLS]; PLACES],
+    next: &[u16; CELLS],
+    bias: u64,
+    out: &mut [u64],
+) -> usize {
+    let empty = if FLOATS {
+        _mm512_castpd_si512(_mm512_set1_pd(f64::INFINITY))
+    } else {
+        _mm512_set1_epi64(-1)
+    };
+    let bias = _mm512_set1_epi64(bias as i64);
+    let exchange = |a: __m512i, b: __m512i| {
+        if FLOATS {
+            let (a, b) = (_mm512_castsi512_pd(a), _mm512_castsi512_pd(b));
+            let (least, most) = (_mm512_min_pd(a, b), _mm512_max_pd(a, b));
+            (_mm512_castpd_si512(least), _mm512_castpd_si512(most))
+        } else {
+            (_mm512_min_epu64(a, b), _mm512_max_epu64(a, b))
+        }
+    };
     let mut written = 0;
     for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
         let mut v = [empty; PLACES];
@@ -49,6 +81,11 @@ fn drain(places: &mut [[u64; CELLS]; PLACES], next: &[u16; CELLS], out: &mut [u6
             unsafe { _mm512_storeu_si512(eight.as_mut_ptr().cast(), empty) };
         }
         sort_16!(v, exchange);
+        if FLOATS {
+            for v in &mut v {
+                *v = _mm512_sub_epi64(*v, bias);
+            }
+        }
         let low = transposed([v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]);
         let high = transposed([v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]]);
         for lane in 0..LANES {
