@@ -80,8 +80,9 @@ fn whole<'r, 'o>(
     (&records[..count * record_bytes.get()], &mut out[..count])
 }
 
-/// How many bytes of items are brought together: 128 points, as many as fill the widest kernel.
-const BUFFER: usize = 128 * POINT_BYTES;
+/// How many items are brought together, as many as fill the widest kernel, and how many bytes at most.
+const LONGEST_RUN: usize = 128;
+const BUFFER: usize = LONGEST_RUN * 64;
 
 /// So many items of one length are worth the kernels; fewer are hashed one by one.
 const RUN: usize = 8;
@@ -126,6 +127,7 @@ fn copy_run<const WIDTH: usize, const HALF: usize, I: AsRef<[u8]>>(
 ) -> usize {
     let width = if WIDTH == 0 { width.max(1) } else { WIDTH };
     let mut run = 0;
+    let items = &items[..items.len().min(LONGEST_RUN)];
     for (place, item) in buffer.chunks_exact_mut(width).zip(items) {
         let item = item.as_ref();
         if item.len() != width {
