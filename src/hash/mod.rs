@@ -88,7 +88,7 @@ const BUFFER: usize = LONGEST_RUN * 64;
 const RUN: usize = 8;
 
 /// The hash of each item by [`ItemHash::hash_records`]: items of one length that follow each other are
-/// copied together first. A copy of a point takes half a nanosecond, a kernel saves four and more.
+/// copied together first. That takes 1 to 2 ns an item, and a kernel saves at least 3 for points.
 fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, level: Level, items: &[I], out: &mut [u64]) {
     let count = items.len().min(out.len());
     let (mut items, mut out) = (&items[..count], &mut out[..count]);

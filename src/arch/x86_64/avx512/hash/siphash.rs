@@ -23,7 +23,7 @@ pub(super) fn siphash(key: [u64; 4], records: &[u8], width: usize, out: &mut [u6
 /// one group, all that are left. Gives the number of records done.
 ///
 /// A round is 14 operations, a point 14 rounds, and wide vectors have two ports: that alone is 12.3 cycles a
-/// point. One group took 14 % longer than two, and two 4 % longer than four.
+/// point. One group at a time took 14 % longer.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn siphash_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
