@@ -26,7 +26,8 @@ const WORDS: usize = 16;
 
 /// NUT-25 of each of `out.len()` records of `width` bytes.
 ///
-/// Eight side by side wait less for the chain of folds; 12.3 instead of 16.8 ns a point.
+/// Eight side by side wait less for the chain of folds, and share the scrambling: 15.8 instead of 18.3 ns a
+/// point.
 pub(super) fn nut25_records(records: &[u8], width: usize, out: &mut [u64]) {
     if width == 33 {
         nut25_lanes::<33>(records, width, out);
