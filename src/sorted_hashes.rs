@@ -254,8 +254,8 @@ impl<H: ItemHash> SortedHashes<H> {
     /// # Cost
     ///
     /// One linear pass. Memory is had once, for at most a quarter of (P + 1) / 8 bytes an item too much.
-    /// With the feature `parallel` the pass over a large set is made by all threads of the current rayon
-    /// pool, with the filter in memory twice.
+    /// With the feature `parallel` all threads of the current rayon pool encode a large set, if they are four
+    /// or more; they read it twice.
     pub fn encode(&self, params: Params) -> Result<Filter<'static, H>, BuildError> {
         let encoded = encode::encode_hashes(self.level, &self.hashes, params)?;
         let filter = Filter::encoded(encoded, params, self.hasher.clone());

@@ -8,6 +8,8 @@
 //! by [`Coder::push`] itself, in as many pieces as the output wants: a single code can be longer than memory.
 //! The long way is also where descending items are found, for free: their difference is a huge number.
 
+#[cfg(all(feature = "parallel", target_arch = "x86_64"))]
+use crate::arch::x86_64::Avx2;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
 use crate::arch::{Kind, Level};
@@ -120,6 +122,38 @@ impl Coder {
     /// that an item takes anyway: nearly the truth, at any P, without a look at the items.
     pub(crate) fn bits_bound(self, items: usize, previous: u64, last: u64) -> u128 {
         items as u128 * u128::from(self.p + 1) + u128::from((last - previous) >> self.p)
+    }
+
+    /// How many bits the codes of `items` take, which come after the value `previous`.
+    #[cfg(feature = "parallel")]
+    pub(crate) fn bits(self, items: &[u64], previous: u64) -> u128 {
+        let quotients = match self.level.kind() {
+            Kind::Portable => self.quotients(items, previous),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => self.quotients_compiled(avx2, items, previous),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => self.quotients_compiled(avx512.avx2(), items, previous),
+        };
+        items.len() as u128 * u128::from(self.p + 1) + u128::from(quotients)
+    }
+
+    #[cfg(all(feature = "parallel", target_arch = "x86_64"))]
+    fn quotients_compiled(self, avx2: Avx2, items: &[u64], previous: u64) -> u64 {
+        avx2.compiled(
+            #[inline(always)]
+            || self.quotients(items, previous),
+        )
+    }
+
+    #[cfg(feature = "parallel")]
+    #[inline(always)]
+    fn quotients(self, items: &[u64], previous: u64) -> u64 {
+        match self.map {
+            Map::ToRange(range) => {
+                quotients(self.p, items, previous, |hash| map_to_range(hash, range))
+            }
+            Map::Identity => quotients(self.p, items, previous, |value| value),
+        }
     }
 
     /// Appends the codes of `items`.
@@ -311,6 +345,23 @@ impl Pending {
         self.word <<= self.filled & 0x38;
         self.filled &= 7;
     }
+}
+
+/// The sum of the quotients of sorted items: at most that of the last value, so it does not overflow.
+#[cfg(feature = "parallel")]
+#[inline(always)]
+fn quotients(p: u32, items: &[u64], mut previous: u64, value_of: impl Fn(u64) -> u64) -> u64 {
+    let mut sum = 0_u64;
+    for (at, &item) in items.iter().enumerate() {
+        #[cfg(target_arch = "x86_64")]
+        if at % 8 == 0 {
+            prefetch(&items[at..], AHEAD);
+        }
+        let value = value_of(item);
+        sum = sum.wrapping_add(value.wrapping_sub(previous) >> p);
+        previous = value;
+    }
+    sum
 }
 
 /// The plain loop: two codes a store where both fit in [`MAX_BITS`] bits, which at the best P for M and P up

@@ -10,8 +10,6 @@ mod parallel;
 // Sets on disk (`store`) are encoded through it.
 #[allow(dead_code)]
 mod segment;
-#[cfg(any(test, feature = "parallel"))]
-mod stitch;
 #[cfg(test)]
 mod tests;
 
@@ -144,6 +142,15 @@ fn encode_run(
     Ok(output.finish(carry))
 }
 
+/// How many bytes `bits` bits of a filter of `n` items take, where a vector can hold them.
+fn bytes_for(bits: u128, n: u32) -> Result<usize, BuildError> {
+    let most = isize::MAX as usize - LEAST_ROOM;
+    usize::try_from(bits.div_ceil(8))
+        .ok()
+        .filter(|&bytes| bytes <= most)
+        .ok_or(BuildError(BuildFault::TooManyBits { n, bits }))
+}
+
 /// A stream in one vector, whose memory is had before the first bit.
 struct InMemory {
     /// The stream up to `used`; what follows is room.
@@ -154,17 +161,11 @@ struct InMemory {
 impl InMemory {
     /// Room for `bits` bits of a filter of `n` items.
     fn for_bits(bits: u128, n: u32) -> Result<Self, BuildError> {
-        // A vector holds at most isize::MAX bytes.
-        let bytes = u64::try_from(bits.div_ceil(8))
-            .ok()
-            .filter(|&bytes| bytes <= isize::MAX as u64 - LEAST_ROOM as u64)
-            .ok_or(BuildError(BuildFault::TooManyBits { n, bits }))?;
+        let room = bytes_for(bits, n)?;
         let mut output = Self {
             bytes: Vec::new(),
             used: 0,
         };
-        // A number that no machine addresses becomes one that every allocator refuses.
-        let room = usize::try_from(bytes).unwrap_or(usize::MAX);
         output.reserve(room.saturating_add(LEAST_ROOM))?;
         Ok(output)
     }

@@ -1,8 +1,7 @@
 //! [`SegmentEncoder`]: codes of a run of sorted hashes, streamed through a buffer of fixed size.
 //!
-//! A segment is a run of the sorted hashes of a set. It is coded apart from the others, given the F of the
-//! whole set and the value before its first; joined in order, the bits of all segments are the filter (see
-//! `stitch`). A set that lies on disk is one segment that is pushed piece by piece.
+//! A segment is a run of the sorted hashes of a set, coded apart from the others given the F of the whole set and
+//! the value before its first. A set that lies on disk is one segment that is pushed piece by piece.
 
 use alloc::vec;
 use alloc::vec::Vec;
