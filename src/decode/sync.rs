@@ -254,7 +254,7 @@ impl<'a> Driver<'a> {
             let left = end.saturating_sub(self.place.position);
             let chunks = left.div_ceil(N as u64 * longest).max(1);
             let lane_bits = left / (N as u64 * chunks);
-            if lane_bits < MIN_LANE_BITS.max(warm_up / 2) {
+            if lane_bits < MIN_LANE_BITS.max(warm_up) {
                 break;
             }
             let stops =
@@ -286,7 +286,8 @@ impl<'a> Driver<'a> {
         // More than usual, and never more than there can be.
         let usual = self.stream.items_in(lane_bits);
         let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
-        let mut budget = 64 * N + room * N / 16;
+        // Lanes end within some tens of codes of each other, and one pair in 16,000 does not fit a step.
+        let mut budget = 64 * N + room * N / 64;
 
         let mut lanes = Lanes {
             // The first lane knows its start. It reads what the second reads, because a lane that stands
