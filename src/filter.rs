@@ -508,7 +508,7 @@ impl Iterator for Values<'_> {
                 .map(|folded| values.iter().copied().fold(folded, &mut f));
             ControlFlow::Continue(())
         });
-        visited.expect(VALIDATED);
+        let _end = visited.expect(VALIDATED);
         folded.expect("it is put back each time")
     }
 }

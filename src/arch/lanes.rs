@@ -30,12 +30,18 @@ pub(crate) struct Advanced {
 /// bytes, with `steps` steps in a group.
 ///
 /// A step of one or two codes that fit a window moves a lane by at most [`WINDOW`] bits. One that does not
-/// moves it by at most 64 + 33 bits a code, and its group is the last: so 8 codes that go wrong and the 71 bits
-/// that the last load needs stay below `SPARE`.
-pub(crate) fn groups_within(len: usize, positions: &[u64], groups: usize, steps: usize) -> usize {
-    const SPARE: u64 = 1024;
+/// moves it by at most `worst_run` + 33 bits a code, and its group is the last: room is kept for a group of
+/// those and for the 71 bits of the last load.
+pub(crate) fn groups_within(
+    len: usize,
+    positions: &[u64],
+    groups: usize,
+    steps: usize,
+    worst_run: u64,
+) -> usize {
+    let spare = GROUP as u64 * (worst_run + 33) + 71;
     let bits = len as u64 * 8;
     let foremost = positions.iter().max().copied().unwrap_or(u64::MAX);
-    let room = bits.saturating_sub(SPARE).saturating_sub(foremost);
+    let room = bits.saturating_sub(spare).saturating_sub(foremost);
     groups.min((room / (steps as u64 * u64::from(WINDOW))) as usize)
 }

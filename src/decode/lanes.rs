@@ -7,7 +7,7 @@
 
 use crate::arch::lanes::{Advanced, GROUP, Lanes, WINDOW, groups_within};
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx2, Avx512, avx512};
+use crate::arch::x86_64::{Avx2, Avx512, avx2, avx512};
 use crate::bits::BitReader;
 use crate::rice;
 
@@ -28,30 +28,40 @@ pub(crate) trait Kernel<const N: usize>: Copy {
     ) -> Advanced;
 }
 
+/// The kernels of an instruction set are methods of its token.
 #[cfg(target_arch = "x86_64")]
-impl Kernel<{ avx512::lanes::LANES }> for Avx512 {
-    fn advance(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<{ avx512::lanes::LANES }>,
-        groups: usize,
-    ) -> Advanced {
-        self.advance_lanes(bytes, code, lanes, groups)
-    }
+macro_rules! kernel_of {
+    ($token:ty, $lanes:expr) => {
+        impl Kernel<{ $lanes }> for $token {
+            fn advance(
+                self,
+                bytes: &[u8],
+                code: Code,
+                lanes: &mut Lanes<{ $lanes }>,
+                groups: usize,
+            ) -> Advanced {
+                self.advance_lanes(bytes, code, lanes, groups)
+            }
 
-    fn advance_into(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<{ avx512::lanes::LANES }>,
-        groups: usize,
-        out: &mut [u64],
-        places: &[usize; avx512::lanes::LANES],
-    ) -> Advanced {
-        self.advance_lanes_into(bytes, code, lanes, groups, out, places)
-    }
+            fn advance_into(
+                self,
+                bytes: &[u8],
+                code: Code,
+                lanes: &mut Lanes<{ $lanes }>,
+                groups: usize,
+                out: &mut [u64],
+                places: &[usize; $lanes],
+            ) -> Advanced {
+                self.advance_lanes_into(bytes, code, lanes, groups, out, places)
+            }
+        }
+    };
 }
+
+#[cfg(target_arch = "x86_64")]
+kernel_of!(Avx2, avx2::lanes::LANES);
+#[cfg(target_arch = "x86_64")]
+kernel_of!(Avx512, avx512::lanes::LANES);
 
 /// Four lanes in plain Rust: a processor overlaps four chains of which each waits for itself.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +69,7 @@ pub(super) struct Plain;
 
 impl Kernel<4> for Plain {
     fn advance(self, bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
-        plain(bytes, code, lanes, groups, |_, _, _, _| ())
+        plain_totals(bytes, code, lanes, groups)
     }
 
     fn advance_into(
@@ -71,110 +81,127 @@ impl Kernel<4> for Plain {
         out: &mut [u64],
         places: &[usize; 4],
     ) -> Advanced {
-        plain(bytes, code, lanes, groups, |lane, at, first, second| {
-            let place = places[lane] + at;
-            out[place] = first;
-            if let Some(second) = second {
-                out[place + 1] = second;
-            }
-        })
+        plain_into(bytes, code, lanes, groups, out, places)
     }
 }
 
-/// [`Plain`] with the instructions that came with AVX2.
-#[cfg(target_arch = "x86_64")]
-impl Kernel<4> for Avx2 {
-    fn advance(self, bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
-        self.compiled(
-            #[inline(always)]
-            || Plain.advance(bytes, code, lanes, groups),
-        )
-    }
-
-    fn advance_into(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<4>,
-        groups: usize,
-        out: &mut [u64],
-        places: &[usize; 4],
-    ) -> Advanced {
-        self.compiled(
-            #[inline(always)]
-            || Plain.advance_into(bytes, code, lanes, groups, out, places),
-        )
-    }
-}
-
+/// The 8 bytes at a bit position, inverted, the first bit at the top; an empty window, which is odd, where
+/// there are none.
 #[inline(always)]
-fn plain(
+fn window(bytes: &[u8], position: u64) -> u64 {
+    bytes
+        .get((position / 8) as usize..)
+        .and_then(|rest| rest.first_chunk::<8>())
+        .map_or(0, |word| !u64::from_be_bytes(*word) << (position % 8))
+}
+
+/// Sums only. As in the vector kernels, a code adds `(run << P) + ones - top`; the runs are taken from how
+/// far the position went, and so a code takes two shifts, a count and an addition.
+#[inline(always)]
+fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
+    let (p, in_pairs) = code;
+    let codes = if in_pairs { 2 } else { 1 };
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes, 64);
+    let (width, down) = (p + 1, 63 - p);
+    let start = lanes.positions;
+    let mut positions = start;
+    let mut tops = [0_u64; 4];
+    let mut done = 0;
+    let mut odd = 0;
+    while done < groups && odd == 0 {
+        let before = (positions, tops);
+        let mut most = 0;
+        for _ in 0..GROUP / codes {
+            for (position, tops) in positions.iter_mut().zip(&mut tops) {
+                let window = window(bytes, *position);
+                // Below 64, for the sake of processors that cannot count the zeros of zero: odd anyway.
+                let run = (window | 1).leading_zeros();
+                let end_of_run = window << run;
+                *tops = tops.wrapping_add(end_of_run >> down);
+                let mut bits = run + width;
+                if in_pairs {
+                    let window = end_of_run << width;
+                    let run = (window | 1).leading_zeros();
+                    *tops = tops.wrapping_add(window << run >> down);
+                    bits += run + width;
+                }
+                *position += u64::from(bits);
+                // Above the width of a window where one of them is: bits are below 256.
+                most |= WINDOW.wrapping_sub(bits);
+            }
+        }
+        done += 1;
+        odd = most >> 31;
+        if odd != 0 {
+            (positions, tops) = before;
+        }
+    }
+    // All four wait for the one that is odd: it is rare, and they are few.
+    let behind = if odd == 0 { 0 } else { 0b1111 };
+    let codes = ((done - odd as usize) * GROUP) as u64;
+    for lane in 0..4 {
+        let runs = positions[lane] - start[lane] - codes * u64::from(width);
+        let ones = codes * ((2 << p) - 1);
+        let total = (runs << p).wrapping_add(ones.wrapping_sub(tops[lane]));
+        lanes.values[lane] = lanes.values[lane].wrapping_add(total);
+    }
+    lanes.positions = positions;
+    Advanced {
+        groups: done,
+        behind,
+    }
+}
+
+/// Every value, where it belongs.
+#[inline(always)]
+fn plain_into(
     bytes: &[u8],
     code: Code,
     lanes: &mut Lanes<4>,
     groups: usize,
-    put: impl FnMut(usize, usize, u64, Option<u64>),
+    out: &mut [u64],
+    places: &[usize; 4],
 ) -> Advanced {
     let (p, in_pairs) = code;
-    if in_pairs {
-        plain_steps::<true>(bytes, p, lanes, groups, put)
-    } else {
-        plain_steps::<false>(bytes, p, lanes, groups, put)
-    }
-}
-
-#[inline(always)]
-fn plain_steps<const PAIRS: bool>(
-    bytes: &[u8],
-    p: u32,
-    lanes: &mut Lanes<4>,
-    groups: usize,
-    mut put: impl FnMut(usize, usize, u64, Option<u64>),
-) -> Advanced {
-    let codes = if PAIRS { 2 } else { 1 };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes);
+    let codes = if in_pairs { 2 } else { 1 };
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes, 64);
     let mut now = *lanes;
     let mut done = 0;
-    let mut behind = 0;
-    while done < groups && behind == 0 {
+    let mut odd = 0;
+    while done < groups && odd == 0 {
         let before = now;
-        let mut most = [0; 4];
+        let mut most = 0;
+        let at = places.map(|place| place + done * GROUP);
         for step in 0..GROUP / codes {
-            for (lane, most) in most.iter_mut().enumerate() {
+            for (lane, &at) in at.iter().enumerate() {
                 let position = now.positions[lane];
-                // An empty window, where there were no 8 bytes, would be odd.
-                let window = bytes
-                    .get((position / 8) as usize..)
-                    .and_then(|rest| rest.first_chunk::<8>())
-                    .map_or(0, |word| !u64::from_be_bytes(*word) << (position % 8));
-                let at = done * GROUP + step * codes;
+                let window = window(bytes, position);
                 let value = now.values[lane];
-                let bits = if PAIRS {
+                let bits = if in_pairs {
                     let (first, second, bits) = rice::read_pair(window, p);
-                    let first = value.wrapping_add(first);
-                    now.values[lane] = first.wrapping_add(second);
-                    put(lane, at, first, Some(now.values[lane]));
+                    let pair = &mut out[at + 2 * step..][..2];
+                    pair[0] = value.wrapping_add(first);
+                    pair[1] = pair[0].wrapping_add(second);
+                    now.values[lane] = pair[1];
                     bits
                 } else {
                     let (number, bits) = rice::read_one(window, p);
                     now.values[lane] = value.wrapping_add(number);
-                    put(lane, at, now.values[lane], None);
+                    out[at + step] = now.values[lane];
                     bits
                 };
-                *most = bits.max(*most);
                 now.positions[lane] = position + u64::from(bits);
+                most |= WINDOW.wrapping_sub(bits);
             }
         }
         done += 1;
-        for (lane, &most) in most.iter().enumerate() {
-            if most > WINDOW {
-                behind |= 1 << lane;
-                now.positions[lane] = before.positions[lane];
-                now.values[lane] = before.values[lane];
-            }
+        odd = most >> 31;
+        if odd != 0 {
+            now = before;
         }
     }
     *lanes = now;
+    let behind = if odd == 0 { 0 } else { 0b1111 };
     Advanced {
         groups: done,
         behind,
@@ -364,6 +391,8 @@ impl<K> Decoder<'_, K> {
             moved += advanced.groups;
             *done += advanced.groups * GROUP;
             if advanced.behind != 0 {
+                // To be interrupted takes a kernel about as long as so many codes.
+                *budget = budget.checked_sub(N).ok_or(Odd)?;
                 let mut each = [*done; N];
                 for lane in (0..N).filter(|lane| advanced.behind >> lane & 1 == 1) {
                     each[lane] -= GROUP;

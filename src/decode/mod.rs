@@ -47,6 +47,9 @@ const LONG_LANE: u64 = 8192;
 /// megabyte.
 const BUFFERED_LANE: u64 = 2048;
 
+/// From so many items on four lanes and their buffer take less time than one lane that needs no buffer.
+const PORTABLE_VISIT: u32 = 1 << 16;
+
 /// How many lanes the widest kernel has.
 const MOST_LANES: u64 = 32;
 
@@ -130,12 +133,11 @@ pub(crate) fn visit_rest(
     // A small filter gets a buffer about as large as itself, whatever it says of its items.
     let values = (bytes.len() as u64 + (48 << 10)) / 8;
     let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
-    drive!(
-        stream,
-        place,
-        lane_items,
-        &mut Visit::new(stream.level, each)
-    )
+    let mut visit = Visit::new(stream.level, each);
+    if stream.level == Level::PORTABLE && stream.n < PORTABLE_VISIT {
+        return sync::drive_serially(stream, place, &mut visit);
+    }
+    drive!(stream, place, lane_items, &mut visit)
 }
 
 /// Places in a filter where decoding can begin; made by [`seek_table`].

@@ -31,7 +31,7 @@ const MAX_FAILED: u32 = 2;
 
 /// What is left to the serial scan at the end, in bits: the last byte has padding in it, which lanes could
 /// take for items, and kernels read some way ahead.
-const TAIL: u64 = 4096;
+const TAIL: u64 = 10_240;
 
 /// Sums of one lane stay below 2^64: so many bits hold runs of 2^28 ones in all, 2^60 as quotients, and
 /// remainders below 2^60; one code that goes on behind them is below 2^45.
@@ -254,7 +254,7 @@ impl<'a> Driver<'a> {
             let left = end.saturating_sub(self.place.position);
             let chunks = left.div_ceil(N as u64 * longest).max(1);
             let lane_bits = left / (N as u64 * chunks);
-            if lane_bits < MIN_LANE_BITS.max(warm_up / 2) {
+            if lane_bits < MIN_LANE_BITS.max(warm_up) {
                 break;
             }
             let stops =
@@ -286,7 +286,8 @@ impl<'a> Driver<'a> {
         // More than usual, and never more than there can be.
         let usual = self.stream.items_in(lane_bits);
         let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
-        let mut budget = 64 * N + room * N / 16;
+        // Lanes end within some tens of codes of each other, and one pair in 16,000 does not fit a step.
+        let mut budget = 64 * N + room * N / 64;
 
         let mut lanes = Lanes {
             // The first lane knows its start. It reads what the second reads, because a lane that stands

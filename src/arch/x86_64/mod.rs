@@ -4,7 +4,7 @@
 //! the features its kernels are compiled for. Each kernel is a `#[target_feature]` function, private to its
 //! file, over slices and arrays; a method of the token is the one gate to it.
 
-mod avx2;
+pub(crate) mod avx2;
 pub(crate) mod avx512;
 
 pub(crate) use avx512::CodeStream;

@@ -115,7 +115,7 @@ fn advance<const PAIRS: bool>(
     groups: usize,
 ) -> Advanced {
     let steps = if PAIRS { GROUP / 2 } else { GROUP };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps);
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps, 64);
     let code = Code::new(p);
     let start = load(&lanes.positions);
     let mut position = start;
@@ -181,7 +181,7 @@ unsafe fn advance_into<const PAIRS: bool>(
     places: &[usize; LANES],
 ) -> Advanced {
     let steps = if PAIRS { GROUP / 2 } else { GROUP };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps);
+    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps, 64);
     let code = Code::new(p);
     let mut position = load(&lanes.positions);
     let mut value = load(&lanes.values);
