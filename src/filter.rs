@@ -304,6 +304,13 @@ impl<'a, H> Filter<'a, H> {
         self.admitted.level
     }
 
+    /// The way that [`Filter::matches_values`] takes for so many values: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn planned(&self, values: usize) -> Strategy {
+        self.coded().planned(values, false)
+    }
+
     fn any_of(&self, strategy: Strategy, values: &[u64]) -> bool {
         let mut any = false;
         let coded = self.admitted.coded();

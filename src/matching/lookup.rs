@@ -10,7 +10,7 @@
 use crate::arch::{Kind, Level};
 use crate::bits::{BitReader, MAX_BITS};
 use crate::matching::table::{Point, Table};
-use crate::matching::{Coded, Strategy, merge, plan};
+use crate::matching::{Coded, Strategy, merge};
 use crate::params::Params;
 use crate::rice;
 
@@ -33,6 +33,9 @@ pub(crate) struct Astray;
 /// How many targets are looked for at a time: few enough that all that is kept of them stays in the nearest
 /// cache, many enough that the lanes that wait for the last one hardly count.
 const BATCH: usize = 256;
+
+/// Below so many, one after the other is quicker than side by side.
+const FEW: usize = 5;
 
 impl Stream<'_> {
     /// Whether `target`, which is below F, is among the items after `point` (none of which is above it before
@@ -109,6 +112,17 @@ impl Stream<'_> {
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
+        if targets.len() < FEW {
+            for (at, target) in targets.iter().enumerate() {
+                let mut point = [Point::default()];
+                locate(core::slice::from_ref(target), &mut point);
+                let found = *target < self.range && self.find(point[0], *target)?;
+                if found && !visit(at) {
+                    break;
+                }
+            }
+            return Ok(());
+        }
         let mut points = [Point::default(); BATCH];
         let mut found = [false; BATCH];
         for (batch, targets) in (0..).step_by(BATCH).zip(targets.chunks(BATCH)) {
@@ -138,13 +152,8 @@ impl Stream<'_> {
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
-        let step = n.div_ceil((table.entries.len() as u32).max(1));
-        let points = match strategy {
-            Strategy::Points => true,
-            Strategy::Merge => false,
-            Strategy::Cheapest => plan::points_win_indexed(self.level, n, targets.len(), step),
-        };
-        if !points {
+        let planned = || table.planned(self.level, n, targets.len());
+        if strategy.unless_open(planned) == Strategy::Merge {
             let coded = Coded {
                 level: self.level,
                 bytes: self.bytes,

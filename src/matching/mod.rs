@@ -8,6 +8,7 @@ mod table;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use crate::arch::Level;
 use crate::decode::{self, SeekTable};
@@ -54,6 +55,12 @@ impl Coded<'_> {
         self.params.range(self.n)
     }
 
+    /// The way that the cost model takes for so many targets, where the `whole` filter has to be read or not.
+    pub(crate) fn planned(&self, targets: usize, whole: bool) -> Strategy {
+        let step = plan::seek_step(self.n, self.bytes.len());
+        plan::unindexed(self.level, self.n, targets, step, whole)
+    }
+
     /// For each target whether it is in the set.
     ///
     /// # Errors
@@ -87,15 +94,8 @@ impl Coded<'_> {
         whole: bool,
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), DecodeError> {
-        let step = plan::seek_step(self.n, self.bytes.len());
-        let points = match strategy {
-            Strategy::Points => true,
-            Strategy::Merge => false,
-            Strategy::Cheapest => {
-                plan::points_win_unindexed(self.level, self.n, targets.len(), step)
-            }
-        };
-        if points {
+        if strategy.unless_open(|| self.planned(targets.len(), whole)) == Strategy::Points {
+            let step = plan::seek_step(self.n, self.bytes.len());
             let table = decode::seek_table(self.level, self.bytes, self.n, self.params, step)?;
             let stream = Stream {
                 level: self.level,
@@ -137,12 +137,10 @@ fn locate_all(table: &SeekTable, targets: &[u64], points: &mut [Point]) {
             // Of the `size` bases from here on, the wanted one is the first, or one of those that are
             // smaller than the target; and it stays below the length.
             let middle = point.position as usize + half;
-            let smaller = bases.get(middle).is_some_and(|&base| base < target);
-            point.position = if smaller {
-                middle as u64
-            } else {
-                point.position
-            };
+            let base = bases.get(middle).copied().unwrap_or(u64::MAX);
+            // None of these can be foreseen: with branches it takes four times as long.
+            let next = select_unpredictable(base < target, half as u64, 0);
+            point.position += next;
         }
         size -= half;
     }

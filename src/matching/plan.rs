@@ -22,91 +22,148 @@ pub enum Strategy {
 /// What the steps of the two ways cost, in picoseconds.
 struct Costs {
     /// Decoding an item and handing it on: `decode::visit`.
-    visit: u64,
+    visit: Pass,
     /// Finding places to begin at, an item: `decode::seek_table`.
-    seek: u64,
+    seek: Pass,
     /// A target's own share of a look-up, but for the items.
     look_up: u64,
     /// An item in a look-up.
     scan: u64,
 }
 
+/// A pass over all items, in lanes or, where that is cheaper, serially.
+struct Pass {
+    serial: u64,
+    /// An item where there are enough of them to fill the lanes.
+    lanes: u64,
+    /// What filling the lanes takes.
+    start: u64,
+}
+
+impl Pass {
+    const fn serial(serial: u64) -> Self {
+        Self {
+            serial,
+            lanes: serial,
+            start: 0,
+        }
+    }
+
+    fn over(&self, n: u32) -> u64 {
+        let n = u64::from(n);
+        (self.serial * n).min(self.lanes * n + self.start)
+    }
+}
+
 impl Costs {
     fn of(level: Level) -> Self {
         match level.kind() {
             Kind::Portable => Self {
-                visit: 3_400,
-                seek: 3_400,
+                visit: Pass::serial(3_400),
+                seek: Pass::serial(3_400),
                 look_up: 15_000,
                 scan: 3_000,
             },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => Self {
-                visit: 2_600,
-                seek: 2_600,
+                visit: Pass::serial(2_800),
+                seek: Pass::serial(2_800),
                 look_up: 15_000,
                 scan: 2_200,
             },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(_) => Self {
-                visit: 1_000,
-                seek: 500,
-                look_up: 10_000,
-                scan: 600,
+                visit: Pass {
+                    serial: 2_800,
+                    lanes: 950,
+                    start: 4_000_000,
+                },
+                seek: Pass {
+                    serial: 3_400,
+                    lanes: 450,
+                    start: 6_000_000,
+                },
+                look_up: 8_000,
+                scan: 500,
             },
         }
     }
 }
 
 /// Sorting a target, for each doubling of their number.
-const SORT: u64 = 900;
-/// Finding a target among the values that are decoded.
+const SORT: u64 = 1_000;
+/// A target's own share of the pass over both.
 const MERGE: u64 = 8_000;
-/// A target whose bits, and whose place in the index, come from beyond the second cache.
-const MISS: u64 = 15_000;
-/// What of a filter lies in the second cache when it is asked.
-const SECOND_CACHE: u64 = 2 << 20;
+/// Skipping to the next target, for each doubling of how many items lie between two of them.
+const SKIP: u64 = 2_500;
+/// What a look-up takes more in a filter that is too large to be near, however early its bits are asked for.
+const FAR: u64 = 15_000;
+/// How many bytes are too many.
+const NEAR_BYTES: u64 = 4 << 20;
 /// Finding the place for a target in a table by search, for each doubling of their number.
 const SEARCH: u64 = 1_500;
 /// How many items a look-up decodes beside half a step: those before its part, those before a lane is looked
 /// at again.
 const BESIDE: u64 = 8;
 
-/// Whether point look-ups are cheaper than a pass over a filter that has an index of `step` items an entry.
-pub(super) fn points_win_indexed(level: Level, n: u32, targets: usize, step: u32) -> bool {
-    let look_up = look_up(level, n, step);
-    (targets as u64).saturating_mul(look_up) <= merge(level, n, targets)
+impl Strategy {
+    /// This way, or the planned one where none was chosen.
+    pub(super) fn unless_open(self, planned: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Cheapest => planned(),
+            chosen => chosen,
+        }
+    }
 }
 
-/// The same without an index: places every `step` items have to be found first.
-pub(super) fn points_win_unindexed(level: Level, n: u32, targets: usize, step: u32) -> bool {
+/// The cheaper way for a filter that has an index of `step` items an entry.
+pub(super) fn indexed(level: Level, n: u32, targets: usize, step: u32) -> Strategy {
+    let points = (targets as u64).saturating_mul(look_up(level, n, step));
+    cheaper(points, merge(level, n, targets, false))
+}
+
+/// The same without an index: places every `step` items have to be found first. Where the `whole` filter has
+/// to be read, a pass does not end at the largest target.
+pub(super) fn unindexed(level: Level, n: u32, targets: usize, step: u32, whole: bool) -> Strategy {
+    if targets < 2 && !whole {
+        // It is found half-way on average, and then a pass costs no more, and no memory.
+        return Strategy::Merge;
+    }
     let places = u64::from(n / step.max(1)) + 1;
-    let look_up = look_up(level, n, step) + SEARCH * u64::from(places.ilog2());
-    let seek = Costs::of(level).seek * u64::from(n);
-    (targets as u64)
-        .saturating_mul(look_up)
-        .saturating_add(seek)
-        <= merge(level, n, targets)
+    let each = look_up(level, n, step) + SEARCH * u64::from(places.ilog2());
+    let seek = Costs::of(level).seek.over(n);
+    let points = (targets as u64).saturating_mul(each).saturating_add(seek);
+    cheaper(points, merge(level, n, targets, whole))
+}
+
+fn cheaper(points: u64, merge: u64) -> Strategy {
+    if points <= merge {
+        Strategy::Points
+    } else {
+        Strategy::Merge
+    }
 }
 
 fn look_up(level: Level, n: u32, step: u32) -> u64 {
     let costs = Costs::of(level);
     // The usual parameters take two bytes and a half an item.
-    let miss = if u64::from(n) * 5 / 2 > SECOND_CACHE {
-        MISS
-    } else {
-        0
-    };
-    costs.look_up + miss + costs.scan * (u64::from(step) / 2 + BESIDE)
+    let far = u64::from(n) * 5 / 2 > NEAR_BYTES;
+    let items = u64::from(step) / 2 + BESIDE;
+    costs.look_up + costs.scan * items + if far { FAR } else { 0 }
 }
 
-fn merge(level: Level, n: u32, targets: usize) -> u64 {
+fn merge(level: Level, n: u32, targets: usize, whole: bool) -> u64 {
     let targets = targets as u64;
-    let doublings = u64::from((targets + 1).ilog2());
-    let each = SORT * doublings + MERGE;
-    targets
-        .saturating_mul(each)
-        .saturating_add(Costs::of(level).visit * u64::from(n))
+    let between = u64::from(n) / (targets + 1) + 1;
+    let each = SORT * u64::from((targets + 1).ilog2()) + MERGE + SKIP * u64::from(between.ilog2());
+    let visit = Costs::of(level).visit.over(n);
+    // A pass ends at the largest target.
+    let visit = if whole {
+        visit
+    } else {
+        visit / (targets + 1) * targets
+    };
+    targets.saturating_mul(each).saturating_add(visit)
 }
 
 /// How many items lie between places that are found for one batch of targets.
@@ -116,4 +173,122 @@ fn merge(level: Level, n: u32, targets: usize) -> u64 {
 pub(super) fn seek_step(n: u32, len: usize) -> u32 {
     let most = u64::from(n) * 64 / (len as u64).max(1);
     u32::try_from(most).unwrap_or(u32::MAX).max(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDEXED: u32 = 64;
+
+    #[test]
+    fn few_targets_are_looked_up_and_many_are_merged() {
+        for level in Level::available() {
+            for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
+                assert_eq!(
+                    indexed(level, n, 10, INDEXED),
+                    Strategy::Points,
+                    "{level}, {n}"
+                );
+                // An index of few entries gives little, and one entry nothing.
+                assert_eq!(indexed(level, n, 1000, n), Strategy::Merge, "{level}, {n}");
+                let many = n as usize * 64;
+                for whole in [false, true] {
+                    let planned = unindexed(level, n, many, 64, whole);
+                    assert_eq!(planned, Strategy::Merge, "{level}, {n}");
+                    assert_eq!(unindexed(level, n, 0, 64, false), Strategy::Merge);
+                }
+            }
+            assert_eq!(
+                indexed(level, 100, 1000, INDEXED),
+                Strategy::Merge,
+                "{level}"
+            );
+            assert_eq!(
+                unindexed(level, 1000, 1, 64, false),
+                Strategy::Merge,
+                "{level}"
+            );
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn places_are_worth_finding_where_lanes_find_them() {
+        for level in Level::available() {
+            let lanes = matches!(level.kind(), Kind::Avx512(_));
+            let expected = if lanes {
+                Strategy::Points
+            } else {
+                Strategy::Merge
+            };
+            for n in [1_000_000, 10_000_000] {
+                for whole in [false, true] {
+                    assert_eq!(
+                        unindexed(level, n, 1000, 64, whole),
+                        expected,
+                        "{level}, {n}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn with_more_targets_a_merge_never_becomes_worse() {
+        let counts: [usize; 12] = core::array::from_fn(|i| 2 * 10_usize.pow(i as u32));
+        for level in Level::available() {
+            for n in [1, 10, 1000, 30_000, 1_000_000, 50_000_000, u32::MAX] {
+                let ways: [&dyn Fn(usize) -> Strategy; 3] = [
+                    &|targets| indexed(level, n, targets, INDEXED),
+                    &|targets| unindexed(level, n, targets, 64, false),
+                    &|targets| unindexed(level, n, targets, 64, true),
+                ];
+                for (what, way) in ways.iter().enumerate() {
+                    let merged = counts.map(|targets| way(targets) == Strategy::Merge);
+                    // Where all targets lie close, sorting grows by their logarithm and a look-up does not: a
+                    // merge may lose again, with a hundred times as many targets as items.
+                    let counts = counts
+                        .iter()
+                        .filter(|&&targets| targets as u64 <= u64::from(n));
+                    let merged = &merged[..counts.count()];
+                    assert!(
+                        merged.is_sorted(),
+                        "{level}, {n} items, way {what}: {merged:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn costs_of_the_largest_numbers_do_not_overflow() {
+        for level in Level::available() {
+            for n in [0, 1, u32::MAX] {
+                for targets in [0, 1, usize::MAX / 2, usize::MAX - 1] {
+                    for step in [1, u32::MAX] {
+                        let _ = indexed(level, n, targets, step);
+                        let _ = unindexed(level, n, targets, step, true);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn places_never_take_more_than_a_quarter_of_the_filter() {
+        for (n, len) in [
+            (1_000_000, 2_631_549),
+            (8_000_000, 1_000_000),
+            (u32::MAX, 1),
+            (0, 0),
+        ] {
+            let step = seek_step(n, len);
+            let places = u64::from(n) / u64::from(step);
+            assert!(
+                step >= 64 && (places * 16 <= len as u64 / 4 || step == u32::MAX),
+                "{n}, {len}"
+            );
+        }
+    }
 }

@@ -15,9 +15,10 @@
 
 use alloc::vec::Vec;
 
+use crate::arch::Level;
 use crate::decode;
 use crate::hash::map_to_range;
-use crate::matching::Coded;
+use crate::matching::{Coded, Strategy, plan};
 use crate::params::Params;
 
 /// A place in the bits from which items can be decoded.
@@ -236,6 +237,12 @@ impl Table {
             Some(near) => entry == near,
             None => entry & LIST != 0,
         }
+    }
+
+    /// The way that the cost model takes for so many targets in a filter of `n` items.
+    pub(crate) fn planned(&self, level: Level, n: u32, targets: usize) -> Strategy {
+        let entries = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        plan::indexed(level, n, targets, n.div_ceil(entries.max(1)))
     }
 
     /// The size in bytes of what the entries take.

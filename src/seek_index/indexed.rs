@@ -119,6 +119,14 @@ impl<'f, H> IndexedFilter<'f, H> {
         }
     }
 
+    /// The way that [`IndexedFilter::matches_values`] takes for so many values: for tests and benchmarks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn planned(&self, values: usize) -> Strategy {
+        let filter = self.filter();
+        self.table.planned(filter.level(), filter.n(), values)
+    }
+
     fn visit_matches(
         &self,
         strategy: Strategy,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::arch::Level;
 use crate::hash::{Nut25, Unhashed};
-use crate::matching::{Point, Shape, most_items};
+use crate::matching::{Point, Shape, Strategy, most_items};
 use crate::sorted_hashes::SortedHashes;
 
 fn filter(n: u64) -> Filter<'static, Unhashed> {
@@ -101,7 +101,7 @@ const SHAPES: [(u32, u64); 5] = [
     (19, 784_931),
     (4, 20),
     (0, 1),
-    (0, 700),
+    (0, 40),
     (32, u32::MAX as u64),
 ];
 
@@ -243,7 +243,7 @@ fn seek_agrees_with_scan_for_every_value_of_the_range_at_every_level() {
 fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
-        for (name, filter) in hostile_sets(1_000, params) {
+        for (name, filter) in hostile_sets(600, params) {
             let mut targets: Vec<u64> = filter
                 .values()
                 .flat_map(|v| [v.saturating_sub(1), v, v + 1])
@@ -251,19 +251,71 @@ fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
                 .chain([0, filter.range(), u64::MAX])
                 .collect();
             targets.sort_by_key(|&value| spread(value));
-            let expected = filter.matches_values(&targets);
-            for step in [1, 64, 1_000].map(Step::Items) {
-                for level in Level::available() {
-                    let indexed = filter.clone().with_level(level).into_indexed(step);
+            // By the plainest of means.
+            let values: Vec<u64> = filter.values().collect();
+            let expected: Vec<bool> = targets
+                .iter()
+                .map(|target| values.binary_search(target).is_ok())
+                .collect();
+            for level in Level::available() {
+                let filter = filter.clone().with_level(level);
+                let (bytes, n) = (filter.bytes(), u64::from(filter.n()));
+                let admitted = Filter::<Unhashed>::admit(bytes, n, params).unwrap();
+                let admitted = admitted.with_level(level);
+                for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                    let context = (name, params, strategy, level);
+                    let answers = filter.matches_values_by(strategy, &targets);
+                    assert_eq!(answers, expected, "{context:?}");
+                    let answers = admitted.matches_values_by(strategy, &targets);
+                    assert_eq!(answers.as_ref(), Ok(&expected), "{context:?}");
+                }
+                for step in [1, 64, 1_000].map(Step::Items) {
+                    let indexed = filter.clone().into_indexed(step);
                     let context = (name, params, step, level);
-                    assert_eq!(indexed.matches_values(&targets), expected, "{context:?}");
-                    for (&target, &found) in targets.iter().zip(&expected).step_by(31) {
-                        assert_eq!(
-                            indexed.contains_value(target),
-                            found,
-                            "{target}, {context:?}"
-                        );
+                    for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                        let answers = indexed.matches_values_by(strategy, &targets);
+                        assert_eq!(answers, expected, "{strategy:?}, {context:?}");
                     }
+                    for (&target, &found) in targets.iter().zip(&expected).step_by(31) {
+                        let answer = indexed.contains_value(target);
+                        assert_eq!(answer, found, "{target}, {context:?}");
+                    }
+                    // As few at a time as go one by one, and as many as fill some lanes.
+                    for count in [0, 1, 4, 5, 9, 33] {
+                        let answers =
+                            indexed.matches_values_by(Strategy::Points, &targets[..count]);
+                        assert_eq!(answers, expected[..count], "{count}, {context:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_anywhere_is_an_error_whichever_way_a_stranger_is_asked() {
+    let params = Params::default();
+    let values: Vec<u64> = (0..40_000).map(|i| i * 784_000).collect();
+    let good = Filter::from_values(&values, params).unwrap();
+    let n = values.len() as u64;
+    let targets: Vec<u64> = (0..500).map(|i| i * 999_983).collect();
+    let admit = |bytes: Vec<u8>| Filter::<Unhashed>::admit(bytes, n, params).unwrap();
+    for level in Level::available() {
+        for at in [
+            0,
+            1,
+            good.bytes().len() / 2,
+            good.bytes().len() - 9,
+            good.bytes().len() - 1,
+        ] {
+            let mut bytes = good.bytes().to_vec();
+            bytes[at..].fill(0xff);
+            let admitted = admit(bytes).with_level(level);
+            let fault = admitted.clone().validate().unwrap_err();
+            for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                for targets in [&targets[..], &targets[..1], &[]] {
+                    let answers = admitted.matches_values_by(strategy, targets);
+                    assert_eq!(answers, Err(fault), "{strategy:?}, {level}, from byte {at}");
                 }
             }
         }
