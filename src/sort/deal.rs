@@ -68,8 +68,13 @@ pub(super) fn deal(
             }
         }
     }
-    rest.iter()
-        .all(|&hash| store(take_place(runs, split, hash), hash))
+    // A loop, not Iterator::all: that one is not always inlined, and then not compiled for the level.
+    for &hash in rest {
+        if !store(take_place(runs, split, hash), hash) {
+            return false;
+        }
+    }
+    true
 }
 
 /// The place of `hash`, or one beyond all slots where its run is full.

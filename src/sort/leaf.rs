@@ -95,7 +95,7 @@ impl Leaf {
         let dealt = compiled(
             level,
             #[inline(always)]
-            || pieces.iter().all(|piece| self.deal(piece)),
+            || self.deal_all(pieces),
         );
         if !dealt {
             self.places.as_flattened_mut().fill(self.form.empty);
@@ -103,6 +103,18 @@ impl Leaf {
             self.spare_len = 0;
         }
         dealt
+    }
+
+    // Loops here and below, not Iterator::all: that one is not always inlined, and then not compiled for the
+    // level.
+    #[inline(always)]
+    fn deal_all(&mut self, pieces: &[&[u64]]) -> bool {
+        for piece in pieces {
+            if !self.deal(piece) {
+                return false;
+            }
+        }
+        true
     }
 
     #[inline(always)]
@@ -135,8 +147,12 @@ impl Leaf {
                 }
             }
         }
-        rest.iter()
-            .all(|&hash| store(take_place(&mut self.next, leaves, hash), hash))
+        for &hash in rest {
+            if !store(take_place(&mut self.next, leaves, hash), hash) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Writes what the cells hold to the start of `out`, sorted, and returns how many that are; what follows

@@ -65,7 +65,7 @@ pub(crate) struct Work {
 /// `sort_unstable`. With the feature `parallel`, large sets are sorted by the threads of the current pool.
 pub(crate) fn sort_hashes(level: Level, hashes: Vec<u64>) -> Vec<u64> {
     #[cfg(feature = "parallel")]
-    if parallel::threads(hashes.len()) > 1 && !hashes.is_sorted() {
+    if parallel::threads(hashes.len()) > 1 {
         return parallel::sort(level, hashes);
     }
     sort_counting(level, hashes).0
@@ -91,8 +91,7 @@ pub(crate) fn sort_made(
 
 fn sort_counting(level: Level, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     let mut work = Work::default();
-    // Ends at the first descent: at once, unless somebody sorted them.
-    if hashes.is_sorted() {
+    if is_ordered(&mut hashes) {
         return (hashes, work);
     }
     if let Some(mut buckets) = Buckets::new(level, Plan::new(hashes.len()), hashes.len()) {
@@ -105,6 +104,20 @@ fn sort_counting(level: Level, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     hashes.sort_unstable();
     work.general += hashes.len();
     (hashes, work)
+}
+
+/// Whether somebody has sorted `hashes` already, which are turned where they go down.
+///
+/// Both looks end at the first step the other way: at once, where nobody has.
+fn is_ordered(hashes: &mut [u64]) -> bool {
+    if hashes.is_sorted() {
+        return true;
+    }
+    let descends = hashes.is_sorted_by(|a, b| a >= b);
+    if descends {
+        hashes.reverse();
+    }
+    descends
 }
 
 /// Hashes that come in blocks and are dealt at once, for as long as they look uniform.

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::buckets::Buckets;
 use super::stage::Stage;
-use super::{Collector, Plan, State, Work, merge_tail};
+use super::{Collector, Plan, State, Work, is_ordered, merge_tail};
 use crate::arch::Level;
 use crate::arch::memory::zeroed;
 
@@ -32,7 +32,10 @@ pub(super) fn threads(n: usize) -> usize {
 }
 
 /// [`super::sort_hashes`].
-pub(super) fn sort(level: Level, hashes: Vec<u64>) -> Vec<u64> {
+pub(super) fn sort(level: Level, mut hashes: Vec<u64>) -> Vec<u64> {
+    if is_ordered(&mut hashes) {
+        return hashes;
+    }
     let dealt = deal(level, hashes.len(), |range, collector| {
         for block in hashes[range].chunks(super::BLOCK) {
             collector.push(block);

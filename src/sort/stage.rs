@@ -112,9 +112,12 @@ impl Pass {
             self.level,
             #[inline(always)]
             || {
-                pieces
-                    .iter()
-                    .all(|piece| deal(slots, runs, split, piece, |_| false))
+                for piece in pieces {
+                    if !deal(slots, runs, split, piece, |_| false) {
+                        return false;
+                    }
+                }
+                true
             },
         )
     }
