@@ -625,3 +625,33 @@ fn run_files_are_for_their_owner_alone() {
         assert_eq!(mode & 0o777, 0o600);
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_may_not_be_written_to_is_named_and_can_be_mended() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let all = three_runs(&kept, [600, 700, 3]);
+    let mut store = Store::open(&kept, options()).expect("a store");
+    let mode = |mode| fs::set_permissions(&kept, fs::Permissions::from_mode(mode)).expect("a mode");
+    mode(0o555);
+    if fs::write(kept.join("probe"), "").is_ok() {
+        eprintln!("skipped: whoever runs this may write anywhere");
+        mode(0o755);
+        return;
+    }
+    let mut batch = store.batch();
+    batch.push_hashes(&[7; 100]).expect("memory");
+    let error = batch.commit().expect_err("no new file");
+    assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
+    assert!(error.path().expect("a path").starts_with(&kept), "{error}");
+    // What is there can be read all the same.
+    check_equal(&store, &all, "read only");
+    mode(0o755);
+    let mut batch = store.batch();
+    batch.push_hashes(&[7; 100]).expect("memory");
+    batch.commit().expect("a commit");
+    assert_eq!(store.len(), all.len() as u64 + 100);
+}

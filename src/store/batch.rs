@@ -50,7 +50,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
     /// # Errors
     ///
     /// Those of a run that is full and cannot be written, more than 2^32 - 1 items, and no memory for what
-    /// the limit allows. After an error the batch takes nothing more and does not commit.
+    /// the limit allows. After such an error the batch does not commit any more.
     pub fn push_item(&mut self, item: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let item = item.as_ref();
         let full = self.held.len() + item.len() > HELD_BYTES;

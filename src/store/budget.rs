@@ -37,7 +37,7 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn of(memory: usize) -> Self {
         let chunk = (memory / 16).clamp(BLOCK_BYTES, MAX_CHUNK) / BLOCK_BYTES * BLOCK_BYTES;
-        let read_ahead = memory / 2;
+        let read_ahead = memory / 8 * 3;
         Self {
             // Sorting may take as much again as the hashes themselves.
             run_items: (memory / 8 * 7 / 16).max(BLOCK_ITEMS),
@@ -66,8 +66,8 @@ mod tests {
     fn merge_bytes(memory: usize) -> usize {
         let budget = Budget::of(memory);
         let runs = budget.fan_in;
-        let each = budget.window * 8 / runs.min(budget.window * 8);
         // Sums of square roots are largest where all are equal.
+        let each = budget.window / runs;
         let reaches = budget.window + runs * (3 * each.isqrt() + 17);
         let coder = 64 << 10;
         budget.read_ahead_items(runs) * runs * 8 + 2 * reaches * 8 + 2 * budget.chunk + coder

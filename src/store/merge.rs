@@ -11,8 +11,9 @@
 //! the lengths of the runs: a long run next to many short ones (a store after some refreshes) is copied once
 //! and not once for each halving.
 //!
-//! A loser tree would hold one hash of each run and nothing else, and took 9 ns a hash at 4 runs and 22 at
-//! 37, each step waiting for a branch that is a coin toss.
+//! A loser tree, which has no windows, waits for a branch that is a coin toss at every step, and took 4.7
+//! times as long at 4 runs and 2.5 times at 30; sorting each window took 7.8 and 2.4 times as long
+//! (`docs/decisions/0013`).
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
