@@ -7,7 +7,7 @@ use core::num::NonZeroUsize;
 use super::error::{Fault, StoreError};
 use super::run::Run;
 use super::{ItemHash, Nut25, Store};
-use crate::sorted_hashes::SortedHashes;
+use crate::sort::sort_alone;
 
 /// Items that are hashed at once, and bytes of them that are held for it.
 const HASHED_AT_ONCE: usize = 256;
@@ -227,18 +227,17 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         if self.hashes.is_empty() {
             return Ok(());
         }
-        let hasher = self.store.options.hasher.clone();
         let gathered = core::mem::take(&mut self.hashes);
-        let sorted = SortedHashes::from_hashes_with(hasher, gathered).into_hashes();
+        // What comes out is another vector, and may have more room than the limit has for one that is
+        // gathered in: it goes, and the next hashes get one of their own.
+        let sorted = sort_alone(self.store.options.level, gathered);
         let mut writer = self.store.new_run(sorted.len() as u64)?;
         writer.push(&sorted)?;
         let run = writer.finish(self.store.kept.is_some())?;
+        drop(sorted);
         self.runs.push(Arc::new(run));
-        self.hashes = sorted;
-        self.hashes.clear();
         let most = self.store.budget.fan_in;
         if self.runs.len() + self.store.runs.len() >= most && self.runs.len() > most / 2 {
-            self.hashes = Vec::new();
             let runs = core::mem::take(&mut self.runs);
             self.runs = self.store.reduced(runs, most / 2)?;
         }

@@ -7,7 +7,7 @@
 use super::run::{BLOCK_BYTES, BLOCK_ITEMS};
 
 /// Runs that are open at once, at most: below what any system allows by default (macOS: 256 files), and
-/// enough for 2^32 - 1 items in one pass from 640 MiB on.
+/// enough for 2^32 - 1 items in one pass from 768 MiB on.
 const MAX_FAN_IN: usize = 128;
 
 /// A read shorter than this costs more to begin than to do.
@@ -18,6 +18,9 @@ const MAX_CHUNK: usize = 256 << 10;
 
 /// Hashes in a window, at most: with its twin, half of a second-level cache of 1 MiB.
 const MAX_WINDOW: usize = 32 << 10;
+
+/// A hash that is being sorted: its place, and up to 10 bytes of the sort's.
+const SORT_BYTES: usize = 18;
 
 /// How a limit is spent.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +42,7 @@ impl Budget {
         let chunk = (memory / 16).clamp(BLOCK_BYTES, MAX_CHUNK) / BLOCK_BYTES * BLOCK_BYTES;
         let read_ahead = memory / 8 * 3;
         Self {
-            // Sorting may take as much again as the hashes themselves.
-            run_items: (memory / 8 * 7 / 16).max(BLOCK_ITEMS),
+            run_items: (memory / 8 * 7 / SORT_BYTES).max(BLOCK_ITEMS),
             chunk,
             fan_in: (read_ahead / WORTH_READING).clamp(4, MAX_FAN_IN),
             // Two lists of 8 bytes a hash, and half as much again where runs are many and short.
@@ -79,14 +81,14 @@ mod tests {
             let memory = MIN_MEMORY << shift;
             let budget = Budget::of(memory);
             assert!(
-                budget.run_items * 16 + 2 * budget.chunk <= memory,
+                budget.run_items * SORT_BYTES + 2 * budget.chunk <= memory,
                 "{memory}"
             );
             assert!(merge_bytes(memory) <= memory, "{memory}: {budget:?}");
             assert!(budget.read_ahead_items(budget.fan_in) > 2 * BLOCK_ITEMS - 1);
         }
         let runs = |memory| (u32::MAX as usize).div_ceil(Budget::of(memory).run_items);
-        assert!(runs(2 << 30) <= 37);
-        assert!(runs(640 << 20) <= MAX_FAN_IN);
+        assert!(runs(2 << 30) <= 42);
+        assert!(runs(768 << 20) <= MAX_FAN_IN);
     }
 }

@@ -47,7 +47,7 @@
 //!
 //! Memory: the limit given, of which gathering and merging take turns at seven eighths. Disk: 8 bytes a hash
 //! (8.02 with checksums), and as much again for the runs that are being merged into one. Each hash is written
-//! once and read once, where the limit allows 128 runs (2^32 - 1 items: from 640 MiB on); with less, some
+//! once and read once, where the limit allows 128 runs (2^32 - 1 items: from 768 MiB on); with less, some
 //! are merged to longer runs before, as few as will do, and those are written and read once more. At most 200
 //! files are open.
 
@@ -92,7 +92,7 @@ pub struct Options<H = Nut25> {
 impl<H: ItemHash + Default> Options<H> {
     /// A store that takes at most `memory` bytes of memory while it gathers, merges and encodes.
     ///
-    /// The more, the fewer runs; a gibibyte makes 74 of the largest set. What the program takes beside the
+    /// The more, the fewer runs; a gibibyte makes 83 of the largest set. What the program takes beside the
     /// store, and the pages of files that the system keeps while nobody else wants the memory, are not in it.
     #[must_use]
     pub fn new(memory: usize) -> Self {

@@ -90,7 +90,7 @@ pub(crate) struct BuildArgs {
     kind: Option<Kind>,
 
     /// Build within so much memory, whatever the number of items: their hashes are sorted piece by piece
-    /// and merged from --scratch. In bytes, or as in 512M or 2G; the program takes some 16M beside it.
+    /// and merged from --scratch. In bytes, or as in 512M or 2G; the program takes up to 8M beside it.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = names::bytes)]
     memory: Option<usize>,
 
