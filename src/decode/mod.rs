@@ -21,6 +21,8 @@ mod lanes;
 mod scan;
 mod sinks;
 mod sync;
+#[cfg(feature = "parallel")]
+mod threads;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -66,6 +68,27 @@ macro_rules! drive {
     };
 }
 
+/// The same from the first item on, on all threads where that is worth it.
+macro_rules! drive_all {
+    ($stream:expr, $lane_items:expr, $sink:expr, $new:expr) => {{
+        #[cfg(feature = "parallel")]
+        let driven = if $stream.n >= threads::MIN_ITEMS {
+            match $stream.level.kind() {
+                Kind::Portable => threads::drive($stream, lanes::Plain, $lane_items, $sink, $new),
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx2(avx2) => threads::drive($stream, avx2, $lane_items, $sink, $new),
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx512(avx512) => threads::drive($stream, avx512, $lane_items, $sink, $new),
+            }
+        } else {
+            drive!($stream, Place::START, $lane_items, $sink)
+        };
+        #[cfg(not(feature = "parallel"))]
+        let driven = drive!($stream, Place::START, $lane_items, $sink);
+        driven
+    }};
+}
+
 /// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
 /// the items end.
 ///
@@ -89,7 +112,7 @@ pub(crate) fn validate(
         params,
     };
     // Nothing stops this one.
-    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
+    match drive_all!(stream, LONG_LANE, &mut Check, |_| Check)? {
         ControlFlow::Continue(end) => Ok(end),
         ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
     }
@@ -179,7 +202,9 @@ pub(crate) fn seek_table(
         // Lanes sample at whole groups.
         sync::drive_serially(stream, Place::START, &mut sample)
     } else {
-        drive!(stream, Place::START, sample.lane_items(), &mut sample)
+        drive_all!(stream, sample.lane_items(), &mut sample, |items| {
+            Sample::new(items, step.max(1) as usize)
+        })
     };
     match driven? {
         ControlFlow::Continue(end) => Ok(sample.into_table(end)),
