@@ -67,6 +67,7 @@ impl<'a> Scanner<'a> {
     /// end at bit `end`.
     ///
     /// Which item comes next is not known there, so this scan ends by position and not by count.
+    #[cfg_attr(not(test), allow(dead_code))]
     pub(crate) fn resume(
         level: Level,
         bytes: &'a [u8],
