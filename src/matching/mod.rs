@@ -10,7 +10,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-use crate::arch::Level;
+use crate::arch::{Kind, Level};
 use crate::decode::{self, SeekTable};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_to_range};
@@ -106,7 +106,7 @@ impl Coded<'_> {
             };
             if stream
                 .find_each(
-                    |targets, points| locate_all(&table, targets, points),
+                    |targets, points| locate_all(self.level, &table, targets, points),
                     targets,
                     &mut visit,
                 )
@@ -121,34 +121,87 @@ impl Coded<'_> {
     }
 }
 
+/// How many targets are searched for side by side.
+const SEARCHES: usize = 256;
+
 /// The point to begin at for each of `targets`: the last one of `table` whose items before are all smaller.
+fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Point]) {
+    let mut places = [0_u32; SEARCHES];
+    let batches = targets.chunks(SEARCHES);
+    for (targets, points) in batches.zip(points.chunks_mut(SEARCHES)) {
+        let places = &mut places[..targets.len()];
+        places.fill(0);
+        match level.kind() {
+            Kind::Portable => search(&table.bases, targets, places),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => avx2.compiled(
+                #[inline(always)]
+                || search(&table.bases, targets, places),
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => avx512.avx2().compiled(
+                #[inline(always)]
+                || search(&table.bases, targets, places),
+            ),
+        }
+        for (point, &place) in points.iter_mut().zip(&*places) {
+            let place = place as usize;
+            *point = match (table.positions.get(place), table.bases.get(place)) {
+                (Some(&position), Some(&base)) => Point { position, base },
+                _ => Point::default(),
+            };
+        }
+    }
+}
+
+/// Moves each of `places`, all 0, to the last of the sorted `bases` that is smaller than its target, if there
+/// is one.
 ///
-/// A binary search without branches, and all targets a step at a time: the loads of one do not wait for
-/// those of another.
-fn locate_all(table: &SeekTable, targets: &[u64], points: &mut [Point]) {
-    let bases = &table.bases[..];
-    debug_assert!(targets.len() <= points.len());
-    // The position of a point is where its search is until the last step is done.
-    points.fill(Point::default());
+/// Binary searches without branches, all of them a step at a time: the loads of one do not wait for those of
+/// another.
+#[inline(always)]
+fn search(bases: &[u64], targets: &[u64], places: &mut [u32]) {
+    let Some(last) = bases.len().checked_sub(1) else {
+        return;
+    };
     let mut size = bases.len();
     while size > 1 {
         let half = size / 2;
-        for (point, &target) in points.iter_mut().zip(targets) {
-            // Of the `size` bases from here on, the wanted one is the first, or one of those that are
-            // smaller than the target; and it stays below the length.
-            let middle = point.position as usize + half;
-            let base = bases.get(middle).copied().unwrap_or(u64::MAX);
-            // None of these can be foreseen: with branches it takes four times as long.
-            let next = select_unpredictable(base < target, half as u64, 0);
-            point.position += next;
+        for (place, &target) in places.iter_mut().zip(targets) {
+            // Of the `size` bases from here on, the wanted one is the first, or the last that is smaller. The
+            // minimum only spares a check: none of these is beyond the last.
+            let middle = (*place as usize + half).min(last);
+            *place += select_unpredictable(bases[middle] < target, half as u32, 0);
         }
         size -= half;
     }
-    for point in points {
-        let at = point.position as usize;
-        *point = match (table.positions.get(at), bases.get(at)) {
-            (Some(&position), Some(&base)) => Point { position, base },
-            _ => Point::default(),
-        };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_searches_at_once_equal_one_at_a_time() {
+        for len in (0..40).chain([1000]) {
+            for equal in 1..4 {
+                let bases: Vec<u64> = (0..len).map(|i| i / equal * 2).collect();
+                let targets: Vec<u64> = (0..2 * len + 4).collect();
+                let table = SeekTable {
+                    positions: (0..len).collect(),
+                    bases: bases.clone(),
+                    end: len,
+                };
+                for level in Level::available() {
+                    let mut points = vec![Point::default(); targets.len()];
+                    locate_all(level, &table, &targets, &mut points);
+                    for (&target, point) in targets.iter().zip(&points) {
+                        let before = bases.partition_point(|&base| base < target);
+                        let expected = before.saturating_sub(1) as u64;
+                        assert_eq!(point.position, expected, "{target} in {bases:?}, {level}");
+                    }
+                }
+            }
+        }
     }
 }
