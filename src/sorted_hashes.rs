@@ -31,7 +31,12 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 ///
 /// # Cost
 ///
-/// 8 bytes an item.
+/// 8 bytes an item, and up to 2 beside them: items are hashed into the memory that they are sorted in, where their
+/// number is known in advance. [`from_hashes`](Self::from_hashes) takes as much again while it sorts. With the
+/// feature `parallel`, the threads of the current rayon pool share the hashing of large sets of records (which
+/// then takes twice the memory) and the sorting of all large sets.
+///
+/// Hashes that somebody chose so that they crowd take up to about 1.2 times as long as `sort_unstable` does.
 #[derive(Clone, Debug)]
 pub struct SortedHashes<H = Nut25> {
     hasher: H,
