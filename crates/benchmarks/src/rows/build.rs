@@ -113,10 +113,9 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             (new.clone(), None),
             move |(new, prepared)| *prepared = Some((set_with_room(fixture, level), new.clone())),
             move |(_, prepared)| {
-                let (set, new) = prepared.take()?;
+                let (mut set, new) = prepared.take()?;
                 let new = SortedHashes::from_hashes_at(level, Nut25, new);
-                let set = set.merge(new).ok()?;
-                let filter = set.encode(params).ok()?;
+                let filter = set.merge_and_encode(&new, params).ok()?;
                 Some((set, filter))
             },
             |_, made| {

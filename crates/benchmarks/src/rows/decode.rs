@@ -116,13 +116,14 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
         let build = || SeekIndex::build(filter, Step::Items(128));
+        // Every member is found through it; `lookup` holds the strangers' answers. (Levels may note
+        // different places, so the indexes themselves are not compared.)
         group.add(Who::Ours(*level), build, |index| {
-            // Every member is found through it; `lookup` holds the strangers' answers.
-            *index == fixture.index
-                && filter.with_index(index).is_ok_and(|indexed| {
-                    let mut members = fixture.values.iter();
-                    members.all(|&value| indexed.contains_value(value))
-                })
+            let indexed = filter.with_index(index);
+            indexed.is_ok_and(|indexed| {
+                let mut members = fixture.values.iter();
+                members.all(|&value| indexed.contains_value(value))
+            })
         });
     }
 }
