@@ -172,6 +172,9 @@ pub(crate) enum BuildFault {
     OutOfMemory {
         bytes: u64,
     },
+    NoRoomForHashes {
+        items: u64,
+    },
     HasherDiffers,
     RecordLength {
         len: u64,
@@ -204,6 +207,9 @@ impl fmt::Display for BuildError {
             ),
             BuildFault::OutOfMemory { bytes } => {
                 write!(f, "no memory for a filter of {bytes} bytes")
+            }
+            BuildFault::NoRoomForHashes { items } => {
+                write!(f, "no memory for the hashes of {items} items")
             }
             BuildFault::HasherDiffers => {
                 write!(

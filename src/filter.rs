@@ -407,7 +407,8 @@ impl<'a, H> AdmittedFilter<'a, H> {
     ///
     /// # Cost
     ///
-    /// One decoding pass; nothing is allocated.
+    /// One decoding pass, in many places at once; nothing is allocated but what threads need (feature
+    /// `parallel`, from a million items on).
     pub fn validate(self) -> Result<Filter<'a, H>, DecodeError> {
         let end = decode::validate(self.level, &self.bytes, self.n, self.params)?;
         Ok(Filter {

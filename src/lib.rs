@@ -50,6 +50,7 @@
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
 //! | `serde` | | `FilterResponse`, the NUT-25 JSON |
+//! | `store` | | sets larger than memory: [`store`](mod@store), sorted runs on disk |
 //! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
 //!
 //! Without `std` the crate needs `alloc` alone. Features never change bytes or answers.
@@ -72,12 +73,18 @@ mod error;
 mod filter;
 mod hash;
 mod matching;
+mod merge;
 mod params;
 #[cfg(feature = "serde")]
 mod response;
+#[cfg(all(feature = "serde", feature = "std"))]
+mod response_writer;
 mod rice;
 mod seek_index;
+mod sort;
 mod sorted_hashes;
+#[cfg(feature = "store")]
+pub mod store;
 
 pub use arch::Level;
 pub use endpoint::{KeysetId, KeysetIdError, Kind, endpoint_path};
@@ -91,6 +98,8 @@ pub use matching::Strategy;
 pub use params::Params;
 #[cfg(feature = "serde")]
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
+#[cfg(all(feature = "serde", feature = "std"))]
+pub use response_writer::ResponseWriter;
 pub use seek_index::{IndexedFilter, SeekIndex, Step};
 pub use sorted_hashes::SortedHashes;
 

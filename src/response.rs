@@ -102,13 +102,7 @@ impl FilterResponse {
     pub fn to_json(&self) -> String {
         // No member needs escaping, so there is nothing for a serialiser to do; and a server keeps this
         // text as it is, so it is made in one allocation.
-        let head = alloc::format!(
-            r#"{{"n":{},"p":{},"m":{},"content":""#,
-            self.n,
-            self.params.p(),
-            self.params.m(),
-        );
-        let tail = alloc::format!(r#"","timestamp":{}}}"#, self.timestamp);
+        let (head, tail) = (head(self.n, self.params), tail(self.timestamp));
         let mut json = String::with_capacity(
             head.len() + STANDARD.encoded_length(self.content.len()) + tail.len(),
         );
@@ -135,6 +129,17 @@ impl FilterResponse {
     pub fn into_filter_with<H>(self, hasher: H) -> Result<Filter<'static, H>, DecodeError> {
         Filter::parse_with(hasher, self.content, u64::from(self.n), self.params)
     }
+}
+
+/// What stands before the content.
+pub(crate) fn head(n: u32, params: Params) -> String {
+    let (p, m) = (params.p(), params.m());
+    alloc::format!(r#"{{"n":{n},"p":{p},"m":{m},"content":""#)
+}
+
+/// What stands behind it.
+pub(crate) fn tail(timestamp: u64) -> String {
+    alloc::format!(r#"","timestamp":{timestamp}}}"#)
 }
 
 /// A response that is not one.

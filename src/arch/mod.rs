@@ -8,7 +8,9 @@
 //! the kernels: the token is the proof, so the methods are safe to call.
 
 pub(crate) mod lanes;
-
+#[allow(unsafe_code)]
+pub(crate) mod memory;
+pub(crate) mod network;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod x86_64;

@@ -391,6 +391,8 @@ impl<K> Decoder<'_, K> {
             moved += advanced.groups;
             *done += advanced.groups * GROUP;
             if advanced.behind != 0 {
+                // To be interrupted takes a kernel about as long as so many codes.
+                *budget = budget.checked_sub(N).ok_or(Odd)?;
                 let mut each = [*done; N];
                 for lane in (0..N).filter(|lane| advanced.behind >> lane & 1 == 1) {
                     each[lane] -= GROUP;

@@ -1,8 +1,9 @@
 //! From the bytes of a filter to its values.
 //!
-//! [`scan`] reads them one after another, which is what a stream of differences asks for. Every way of
-//! decoding gives the same values and the same error as that scan, and the same class of error as the
-//! bit-by-bit reference.
+//! [`scan`] reads them one after another, which is what a stream of differences asks for. [`lanes`] reads at
+//! many places at once, by the kernels of the level; [`sync`] finds the places in a filter without an index, and
+//! `threads` does the same on all threads; [`entries`] is told them. Every way of decoding gives the same
+//! values and the same error as the scan, and the same class of error as the bit-by-bit reference.
 //!
 //! Whole filters go through one of these:
 //!
@@ -13,14 +14,15 @@
 //! | [`seek_table`] | places to begin at | everything |
 //! | [`decode_from`] | the values behind known places | that values are in range |
 
-// What nobody calls yet belongs to the look-ups that follow.
-#![allow(dead_code)]
-
+// Look-ups decode a few items behind a place and stop by value; who wants all of them by count is to come.
+#[cfg_attr(not(test), allow(dead_code))]
 mod entries;
 mod lanes;
 mod scan;
 mod sinks;
 mod sync;
+#[cfg(feature = "parallel")]
+mod threads;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -47,6 +49,9 @@ const LONG_LANE: u64 = 8192;
 /// megabyte.
 const BUFFERED_LANE: u64 = 2048;
 
+/// From so many items on four lanes and their buffer take less time than one lane that needs no buffer.
+const PORTABLE_VISIT: u32 = 1 << 16;
+
 /// How many lanes the widest kernel has.
 const MOST_LANES: u64 = 32;
 
@@ -61,6 +66,27 @@ macro_rules! drive {
             Kind::Avx512(avx512) => sync::drive($stream, avx512, $place, $lane_items, $sink),
         }
     };
+}
+
+/// The same from the first item on, on all threads where that is worth it.
+macro_rules! drive_all {
+    ($stream:expr, $lane_items:expr, $sink:expr, $new:expr) => {{
+        #[cfg(feature = "parallel")]
+        let driven = if $stream.n >= threads::MIN_ITEMS {
+            match $stream.level.kind() {
+                Kind::Portable => threads::drive($stream, lanes::Plain, $lane_items, $sink, $new),
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx2(avx2) => threads::drive($stream, avx2, $lane_items, $sink, $new),
+                #[cfg(target_arch = "x86_64")]
+                Kind::Avx512(avx512) => threads::drive($stream, avx512, $lane_items, $sink, $new),
+            }
+        } else {
+            drive!($stream, Place::START, $lane_items, $sink)
+        };
+        #[cfg(not(feature = "parallel"))]
+        let driven = drive!($stream, Place::START, $lane_items, $sink);
+        driven
+    }};
 }
 
 /// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
@@ -86,7 +112,7 @@ pub(crate) fn validate(
         params,
     };
     // Nothing stops this one.
-    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
+    match drive_all!(stream, LONG_LANE, &mut Check, |_| Check)? {
         ControlFlow::Continue(end) => Ok(end),
         ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
     }
@@ -130,12 +156,11 @@ pub(crate) fn visit_rest(
     // A small filter gets a buffer about as large as itself, whatever it says of its items.
     let values = (bytes.len() as u64 + (48 << 10)) / 8;
     let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
-    drive!(
-        stream,
-        place,
-        lane_items,
-        &mut Visit::new(stream.level, each)
-    )
+    let mut visit = Visit::new(stream.level, each);
+    if stream.level == Level::PORTABLE && stream.n < PORTABLE_VISIT {
+        return sync::drive_serially(stream, place, &mut visit);
+    }
+    drive!(stream, place, lane_items, &mut visit)
 }
 
 /// Places in a filter where decoding can begin; made by [`seek_table`].
@@ -177,7 +202,9 @@ pub(crate) fn seek_table(
         // Lanes sample at whole groups.
         sync::drive_serially(stream, Place::START, &mut sample)
     } else {
-        drive!(stream, Place::START, sample.lane_items(), &mut sample)
+        drive_all!(stream, sample.lane_items(), &mut sample, |items| {
+            Sample::new(items, step.max(1) as usize)
+        })
     };
     match driven? {
         ControlFlow::Continue(end) => Ok(sample.into_table(end)),
@@ -187,6 +214,7 @@ pub(crate) fn seek_table(
 }
 
 /// Where a known number of items can be decoded: see [`decode_from`].
+#[cfg_attr(not(test), allow(dead_code))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// The bit position of the first code.
@@ -205,6 +233,7 @@ pub(crate) struct Entry {
 ///
 /// Entries are taken in order, 32 at a time, so those next to each other had better have about equal
 /// counts, of 64 or more.
+#[cfg_attr(not(test), allow(dead_code))]
 pub(crate) fn decode_from(
     level: Level,
     bytes: &[u8],

@@ -135,6 +135,22 @@ fn odd_lines(numbers: usize) -> usize {
     (numbers.div_ceil(8) | 1) * 8
 }
 
+#[cfg(feature = "parallel")]
+impl super::threads::Part for Check {}
+
+#[cfg(feature = "parallel")]
+impl super::threads::Part for Sample {
+    fn append(&mut self, other: Self, base: u64) {
+        self.table
+            .positions
+            .extend_from_slice(&other.table.positions);
+        self.table
+            .bases
+            .extend(other.table.bases.iter().map(|value| base + value));
+        self.left = 0;
+    }
+}
+
 /// How many values of a lane a visitor is given at a time: 4 KiB.
 const SLICE: usize = 512;
 

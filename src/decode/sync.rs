@@ -105,7 +105,7 @@ impl<'a> Stream<'a> {
     }
 
     /// How many bits `items` items take on average, rounded up.
-    fn bits_of(&self, items: u64) -> u64 {
+    pub(super) fn bits_of(&self, items: u64) -> u64 {
         let bits = u128::from(self.bits()) * u128::from(items);
         // Too many for 64 bits are as good as the most.
         u64::try_from(bits.div_ceil(u128::from(self.n.max(1)))).unwrap_or(u64::MAX)
@@ -123,6 +123,25 @@ impl<'a> Stream<'a> {
         self.bits_of(1).saturating_sub(fixed + 1)
     }
 
+    /// The lane decoder of these bytes, where their codes are short enough for one.
+    pub(super) fn decoder<const N: usize, K: Kernel<N>>(
+        &self,
+        kernel: K,
+    ) -> Option<Decoder<'a, K>> {
+        let codes = codes_a_step(self.params.p(), self.mean_run());
+        (codes > 0).then(|| Decoder {
+            kernel,
+            bytes: self.bytes,
+            code: (self.params.p(), codes == 2),
+            group_bits: self.bits_of(GROUP as u64).max(1),
+        })
+    }
+
+    /// Where the last lane ends at the latest, about.
+    pub(super) fn lanes_end(&self) -> u64 {
+        self.bits().saturating_sub(TAIL)
+    }
+
     pub(super) fn scanner(&self, place: Place) -> Scanner<'a> {
         Scanner::at_item(
             self.level,
@@ -136,7 +155,7 @@ impl<'a> Stream<'a> {
     ///
     /// After so many fewer than one lane in 500 is out of step, where M is the one that P fits (measured
     /// for every P: 142 codes do at P = 19, 48 at P = 10, 24 at P = 6).
-    fn warm_up(&self) -> u64 {
+    pub(super) fn warm_up(&self) -> u64 {
         8 * (u64::from(self.params.p()) + 1)
     }
 }
@@ -168,15 +187,8 @@ pub(super) fn drive<const N: usize>(
     sink: &mut impl Sink<N>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let mut driver = Driver::new(stream, place);
-    let codes = codes_a_step(stream.params.p(), stream.mean_run());
-    let decoder = Decoder {
-        kernel,
-        bytes: stream.bytes,
-        code: (stream.params.p(), codes == 2),
-        group_bits: stream.bits_of(GROUP as u64).max(1),
-    };
-    if codes > 0 {
-        let end = stream.bits().saturating_sub(TAIL);
+    if let Some(decoder) = stream.decoder(kernel) {
+        let end = stream.lanes_end();
         if driver.lanes(&decoder, end, lane_items, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -193,10 +205,10 @@ pub(super) fn drive_serially(
     Driver::new(stream, place).rest(sink)
 }
 
-struct Driver<'a> {
+pub(super) struct Driver<'a> {
     stream: Stream<'a>,
     /// What comes before is decoded, and true.
-    place: Place,
+    pub(super) place: Place,
     /// The largest value that is allowed.
     largest: u64,
     /// How many chunks failed.
@@ -214,7 +226,7 @@ struct Chunk<const N: usize> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(stream: Stream<'a>, place: Place) -> Self {
+    pub(super) fn new(stream: Stream<'a>, place: Place) -> Self {
         Self {
             stream,
             place,
@@ -224,7 +236,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Decodes to the end serially, and checks what follows it.
-    fn rest<const N: usize>(
+    pub(super) fn rest<const N: usize>(
         &mut self,
         sink: &mut impl Sink<N>,
     ) -> Result<ControlFlow<(), u64>, DecodeError> {
@@ -235,6 +247,21 @@ impl<'a> Driver<'a> {
             .scanner(self.place)
             .finish()
             .map(ControlFlow::Continue)
+    }
+
+    /// Decodes to the first item at or behind bit `stop`, in lanes as far as they go.
+    #[cfg(feature = "parallel")]
+    pub(super) fn to<const N: usize, K: Kernel<N>>(
+        &mut self,
+        decoder: &Decoder<'_, K>,
+        stop: u64,
+        lane_items: u64,
+        sink: &mut impl Sink<N>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
+        if self.lanes(decoder, stop, lane_items, sink)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.serial(stop, sink)
     }
 
     /// Decodes chunk after chunk up to about bit `end`, or until lanes are not worth it.
@@ -254,7 +281,7 @@ impl<'a> Driver<'a> {
             let left = end.saturating_sub(self.place.position);
             let chunks = left.div_ceil(N as u64 * longest).max(1);
             let lane_bits = left / (N as u64 * chunks);
-            if lane_bits < MIN_LANE_BITS.max(warm_up / 2) {
+            if lane_bits < MIN_LANE_BITS.max(warm_up) {
                 break;
             }
             let stops =
@@ -286,7 +313,8 @@ impl<'a> Driver<'a> {
         // More than usual, and never more than there can be.
         let usual = self.stream.items_in(lane_bits);
         let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
-        let mut budget = 64 * N + room * N / 16;
+        // Lanes end within some tens of codes of each other, and one pair in 16,000 does not fit a step.
+        let mut budget = 64 * N + room * N / 64;
 
         let mut lanes = Lanes {
             // The first lane knows its start. It reads what the second reads, because a lane that stands
@@ -322,7 +350,13 @@ impl<'a> Driver<'a> {
         let mut again = 0;
         for lane in 0..N {
             let base = self.place.value;
-            let flow = if self.accept(chunk, lane) {
+            let end = Place {
+                position: chunk.lanes.positions[lane],
+                value: chunk.lanes.values[lane],
+                // More than 32 bits are more than any filter has.
+                item: u32::try_from(chunk.counts[lane]).unwrap_or(u32::MAX),
+            };
+            let flow = if self.accept(chunk.starts[lane], end) {
                 sink.lane(lane, chunk.counts[lane], base)
             } else {
                 again += 1;
@@ -338,26 +372,20 @@ impl<'a> Driver<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Moves the place behind a lane, if the lane starts there and its items are allowed; else leaves it.
-    fn accept<const N: usize>(&mut self, chunk: &Chunk<N>, lane: usize) -> bool {
-        let Place {
-            position,
-            value,
-            item,
-        } = self.place;
-        let items = u32::try_from(chunk.counts[lane])
-            .ok()
-            .and_then(|count| item.checked_add(count));
+    /// Moves the place behind a lane or a range, if that starts there and its items are allowed; else leaves
+    /// it. The value and the number of items at `end` count from the start.
+    pub(super) fn accept(&mut self, start: u64, end: Place) -> bool {
+        let item = self.place.item.checked_add(end.item);
         // No difference is negative, so the last value stands for all.
-        let last = value.checked_add(chunk.lanes.values[lane]);
-        match (items, last) {
+        let value = self.place.value.checked_add(end.value);
+        match (item, value) {
             (Some(item), Some(value))
-                if chunk.starts[lane] == position
+                if start == self.place.position
                     && item <= self.stream.n
                     && value <= self.largest =>
             {
                 self.place = Place {
-                    position: chunk.lanes.positions[lane],
+                    position: end.position,
                     value,
                     item,
                 };

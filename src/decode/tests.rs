@@ -22,7 +22,7 @@ impl Random {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
     fn sorted(&mut self, n: u32, range: u64) -> Vec<u64> {
@@ -536,4 +536,67 @@ fn places_that_are_none_give_what_the_serial_scan_gives() {
         }
     }
     assert!(judged[0] > 20 && judged[1] > 20, "{judged:?}");
+}
+
+/// Validation and a table on three threads equal the serial scan.
+#[cfg(feature = "parallel")]
+fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
+    let (values, expected) = serial(bytes, n, params);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(3)
+        .build()
+        .unwrap();
+    for level in Level::available() {
+        let what = format!("{what}: {n} items, {params:?}, {level}");
+        let stream = Stream {
+            level,
+            bytes,
+            n,
+            params,
+        };
+        macro_rules! on_threads {
+            ($sink:expr, $new:expr) => {
+                pool.install(|| match level.kind() {
+                    Kind::Portable => threads::drive(stream, lanes::Plain, 500, $sink, $new),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Avx2(avx2) => threads::drive(stream, avx2, 500, $sink, $new),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Avx512(avx512) => threads::drive(stream, avx512, 500, $sink, $new),
+                })
+            };
+        }
+        let checked = on_threads!(&mut Check, |_| Check);
+        assert_eq!(checked, expected.map(ControlFlow::Continue), "{what}");
+        let mut sample = Sample::new(n, 16);
+        let sampled = on_threads!(&mut sample, |n| Sample::new(n, 16));
+        assert_eq!(sampled, checked, "{what}");
+        let table = expected.map(|end| sample.into_table(end));
+        check_table(&what, &table, 16, params, &values, expected);
+    }
+    expected
+}
+
+#[cfg(feature = "parallel")]
+#[test]
+fn threads_give_what_the_serial_scan_gives() {
+    let mut random = Random(9);
+    let mut wrong = 0;
+    for p in [0, 2, 10, 19, 30] {
+        let n = 60_000;
+        let params = Params::new(p, fitting(p)).unwrap();
+        let values = random.sorted(n, params.range(n));
+        let mut steps: Vec<u64> = differences(&values).collect();
+        let bytes = coded(steps.iter().copied(), p);
+        assert!(check_threads("uniform", &bytes, n, params).is_ok());
+        for (what, bytes, n, params) in damaged(&mut random, &bytes, n, params) {
+            wrong += u32::from(check_threads(&what, &bytes, n, params).is_err());
+        }
+        // No thread but the first finds its start.
+        steps.fill(fitting(p));
+        let params = params_for(p, &steps);
+        assert!(check_threads("equal", &coded(steps, p), n, params).is_ok());
+        assert!(check_threads("few", &[0; 40], 5, params).is_err());
+        assert_eq!(check_threads("none", &[], 0, params), Ok(0));
+    }
+    assert!(wrong > 100, "{wrong} wrong");
 }

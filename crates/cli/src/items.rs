@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
 
+use nutfilter::store::Batch;
 use nutfilter::{ItemHash, Level, SortedHashes};
 
 use crate::error::CliError;
@@ -68,7 +69,7 @@ impl Input {
     pub(crate) fn hex_lines(
         self,
         globals: &Globals,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
         let mut reader = BufReader::with_capacity(CHUNK, self.reader);
@@ -88,7 +89,7 @@ impl Input {
             item.clear();
             hex::decode_into(text, &mut item)
                 .map_err(|error| bad_line(&self.name, number, error))?;
-            sink(&item);
+            sink(&item)?;
         }
         Ok(())
     }
@@ -98,7 +99,7 @@ impl Input {
         mut self,
         record_bytes: NonZeroUsize,
         globals: &Globals,
-        sink: &mut dyn FnMut(&[u8]),
+        sink: &mut dyn FnMut(&[u8]) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
         let width = record_bytes.get();
@@ -130,7 +131,7 @@ impl Input {
             }
             before += read as u64;
             progress.advance(read as u64);
-            sink(&buffer);
+            sink(&buffer)?;
         }
     }
 }
@@ -142,6 +143,50 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 
 fn bad_line(name: &str, number: u64, error: hex::HexError) -> CliError {
     CliError::at(format_args!("{name}, line {number}"), error)
+}
+
+/// Where items go.
+pub(crate) trait ItemSink {
+    /// Forgets all items: whatever reads them begins anew.
+    fn restart(&mut self);
+
+    /// Takes one item.
+    fn push(&mut self, item: &[u8]) -> Result<(), CliError>;
+
+    /// Takes many items of one length, one after another.
+    fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
+}
+
+/// The items themselves.
+impl ItemSink for Vec<Vec<u8>> {
+    fn restart(&mut self) {
+        self.clear();
+    }
+
+    fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
+        self.push(item.to_vec());
+        Ok(())
+    }
+
+    fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
+        self.extend(records.chunks_exact(record_bytes.get()).map(<[u8]>::to_vec));
+        Ok(())
+    }
+}
+
+/// Hashes on disk.
+impl ItemSink for Batch<'_, AnyHash> {
+    fn restart(&mut self) {
+        self.clear();
+    }
+
+    fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
+        Ok(self.push_item(item)?)
+    }
+
+    fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
+        Ok(Batch::push_records(self, records, record_bytes.get())?)
+    }
 }
 
 /// Hashes items as they come, 8 bytes each from then on.
@@ -165,23 +210,6 @@ impl HashSink {
         }
     }
 
-    pub(crate) fn push(&mut self, item: &[u8]) {
-        if item.len() != self.item_bytes || self.batch.len() >= CHUNK {
-            self.flush();
-            self.item_bytes = item.len();
-        }
-        if item.is_empty() {
-            self.hashes.push(self.hasher.hash(item));
-        }
-        self.batch.extend_from_slice(item);
-    }
-
-    /// Many items of one length, one after another.
-    pub(crate) fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) {
-        self.flush();
-        self.hash_records(records, record_bytes);
-    }
-
     pub(crate) fn finish(mut self) -> SortedHashes<AnyHash> {
         self.flush();
         SortedHashes::from_hashes_with(self.hasher, self.hashes)
@@ -202,6 +230,31 @@ impl HashSink {
         let places = &mut self.hashes[hashed..];
         self.hasher
             .hash_records(self.level, records, record_bytes, places);
+    }
+}
+
+impl ItemSink for HashSink {
+    fn restart(&mut self) {
+        self.batch.clear();
+        self.hashes.clear();
+    }
+
+    fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
+        if item.len() != self.item_bytes || self.batch.len() >= CHUNK {
+            self.flush();
+            self.item_bytes = item.len();
+        }
+        if item.is_empty() {
+            self.hashes.push(self.hasher.hash(item));
+        }
+        self.batch.extend_from_slice(item);
+        Ok(())
+    }
+
+    fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
+        self.flush();
+        self.hash_records(records, record_bytes);
+        Ok(())
     }
 }
 
@@ -272,7 +325,7 @@ mod tests {
         for length in lengths {
             let item = &bytes[from..from + length];
             from += length;
-            sink.push(item);
+            sink.push(item).expect("memory takes everything");
             wanted.push(Nut25.hash(item));
         }
         wanted.sort_unstable();

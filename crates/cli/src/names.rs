@@ -45,6 +45,25 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
     })
 }
 
+/// Bytes: a whole number, with K, M, G or T for powers of 1,024 behind it.
+pub(crate) fn bytes(text: &str) -> Result<usize, &'static str> {
+    const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let short = text.strip_suffix("iB").unwrap_or(text);
+    let unit = UNITS
+        .iter()
+        .find(|(unit, _)| short.ends_with(|last: char| last.eq_ignore_ascii_case(unit)));
+    match unit {
+        None => whole(text).map_err(|error| match error {
+            "is not a whole number" => "is not a number of bytes, as 512M or 2G would be",
+            other => other,
+        }),
+        Some(&(_, shift)) => {
+            let number: usize = whole(&short[..short.len() - 1])?;
+            number.checked_mul(1 << shift).ok_or("is too large")
+        }
+    }
+}
+
 fn words<T: Copy + Send + Sync + 'static, const N: usize>(
     words: [(&'static str, &'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {
@@ -73,6 +92,34 @@ mod tests {
         assert_eq!(whole::<NonZeroUsize>("0"), Err("must not be zero"));
         for text in ["", "-", "1.5", "1e6", "0x10", " 1"] {
             assert_eq!(whole::<u64>(text), Err("is not a whole number"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        for (text, wanted) in [
+            ("0", 0),
+            ("1048576", 1 << 20),
+            ("64K", 64 << 10),
+            ("512M", 512 << 20),
+            ("2g", 2 << 30),
+            ("2GiB", 2 << 30),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(bytes(text), Ok(wanted), "{text}");
+        }
+        for text in [
+            "",
+            "M",
+            "1.5G",
+            "-1M",
+            "12X",
+            "1 G",
+            "1MB",
+            "GiB",
+            "99999999999T",
+        ] {
+            assert!(bytes(text).is_err(), "{text}");
         }
     }
 }

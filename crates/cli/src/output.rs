@@ -1,6 +1,6 @@
 //! Where results go: stdout, or a file that appears whole or not at all.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -35,18 +35,48 @@ pub(crate) fn stdout_is_terminal() -> bool {
 /// is not a regular file (`/dev/null`, a named pipe) is written to directly; a symbolic link stays one, and
 /// the file it points to is replaced, or made.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    write_file_with(path, |file| {
+        file.write_all(bytes)
+            .map_err(|error| CliError::at(path.display(), error))
+    })
+}
+
+/// [`write_file`] for contents that come piece by piece; `contents` names the file in its own errors.
+pub(crate) fn write_file_with(
+    path: &Path,
+    contents: impl FnOnce(&mut File) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let at = |error: io::Error| CliError::at(path.display(), error);
     let target = end_of_links(path).map_err(at)?;
     let permissions = match fs::metadata(&target) {
         Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
         Ok(_) => {
             let mut file = OpenOptions::new().write(true).open(&target).map_err(at)?;
-            return file.write_all(bytes).map_err(at);
+            return contents(&mut file);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(at(error)),
     };
-    replace(&target, permissions, bytes).map_err(at)
+    // In the same directory, as a rename does not cross file systems. Dropped, the file is removed.
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".nutfilter-")
+        .suffix(".tmp")
+        .make_in(directory_of(&target), |path| {
+            create_new(path, permissions.is_some())
+        })
+        .map_err(at)?;
+    if let Some(permissions) = permissions {
+        temporary
+            .as_file()
+            .set_permissions(permissions)
+            .map_err(at)?;
+    }
+    contents(temporary.as_file_mut())?;
+    temporary.as_file().sync_all().map_err(at)?;
+    temporary
+        .persist(&target)
+        .map_err(|error| at(error.error))?;
+    Ok(())
 }
 
 /// Where the last of the links points, whether or not something is there.
@@ -71,28 +101,11 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
 const MAX_LINKS: usize = 40;
 
 /// The directory that a file is in, or will be.
-fn directory_of(path: &Path) -> &Path {
+pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-fn replace(target: &Path, permissions: Option<Permissions>, bytes: &[u8]) -> io::Result<()> {
-    // In the same directory, as a rename does not cross file systems. Dropped, the file is removed.
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".nutfilter-")
-        .suffix(".tmp")
-        .make_in(directory_of(target), |path| {
-            create_new(path, permissions.is_some())
-        })?;
-    if let Some(permissions) = permissions {
-        temporary.as_file().set_permissions(permissions)?;
-    }
-    temporary.as_file_mut().write_all(bytes)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(target).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// Never follows a link, and never opens what somebody else has put there. Private: nobody else can open it

@@ -1,7 +1,7 @@
 //! Any bytes as a filter of any size: values, or the class of the error.
 
 use arbitrary::Arbitrary;
-use nutfilter::{DecodeErrorKind, Filter, Params, Unhashed};
+use nutfilter::{DecodeError, DecodeErrorKind, Filter, Level, Params, Unhashed};
 
 use crate::class_of;
 
@@ -55,14 +55,22 @@ impl Case<'_> {
         };
         let (expected, filter) = (expected.unwrap_or_default(), parsed.expect("seen above"));
 
-        let by_step: Vec<u64> = filter.values().collect();
-        assert_eq!(by_step, expected, "stepwise: {self:?}");
-        let by_fold = filter.values().fold(Vec::new(), |mut values, value| {
-            values.push(value);
-            values
-        });
-        assert_eq!(by_fold, expected, "folded: {self:?}");
-        assert_eq!(filter.values().len(), expected.len(), "{self:?}");
+        for level in Level::available() {
+            let filter = filter.clone().with_level(level);
+            let by_step: Vec<u64> = filter.values().collect();
+            assert_eq!(by_step, expected, "stepwise, {level}: {self:?}");
+            // Folding takes over from stepping anywhere.
+            for stepped in [0, 1, expected.len() / 2, expected.len()] {
+                let mut values = filter.values();
+                let first: Vec<u64> = values.by_ref().take(stepped).collect();
+                assert_eq!(values.len(), expected.len() - first.len(), "{self:?}");
+                let all = values.fold(first, |mut values, value| {
+                    values.push(value);
+                    values
+                });
+                assert_eq!(all, expected, "folded from {stepped}, {level}: {self:?}");
+            }
+        }
 
         // What is accepted has one form only.
         let again = Filter::from_values(&expected, params).expect("values of a filter");
@@ -70,22 +78,37 @@ impl Case<'_> {
         assert_eq!(again, filter, "{self:?}");
     }
 
-    /// Both ways to validate, which have to agree on what is wrong.
+    /// Both ways to validate at every level, which have to agree on what is wrong.
     fn parse(&self) -> Result<Filter<'_, Unhashed>, DecodeErrorKind> {
         let params =
             Params::new(u32::from(self.p), self.m).map_err(|_| DecodeErrorKind::BadParameter)?;
         let admitted =
             Filter::<Unhashed>::admit(self.bytes, self.n, params).map_err(|error| error.kind())?;
         let targets = [0, u64::MAX, params.range(admitted.n()) / 2];
-        let matched = admitted
-            .matches_values(&targets)
-            .map_err(|error| error.kind());
-        let parsed = admitted.validate().map_err(|error| error.kind());
-        match (&matched, &parsed) {
-            (Ok(matched), Ok(filter)) => assert_eq!(*matched, filter.matches_values(&targets)),
-            (Err(matching), Err(parsing)) => assert_eq!(matching, parsing, "{self:?}"),
-            _ => panic!("matching {matched:?}, parsing {parsed:?}: {self:?}"),
+        let mut first: Option<Result<Filter<'_, Unhashed>, DecodeError>> = None;
+        for level in Level::available() {
+            let admitted = admitted.clone().with_level(level);
+            let matched = admitted.matches_values(&targets);
+            let parsed = admitted.validate();
+            match (&matched, &parsed) {
+                (Ok(matched), Ok(filter)) => {
+                    assert_eq!(
+                        *matched,
+                        filter.matches_values(&targets),
+                        "{level}: {self:?}"
+                    );
+                }
+                (Err(matching), Err(parsing)) => assert_eq!(matching, parsing, "{self:?}"),
+                _ => panic!("matching {matched:?}, parsing {parsed:?}, {level}: {self:?}"),
+            }
+            // Not the class alone: the numbers in the error too.
+            assert_eq!(
+                *first.get_or_insert_with(|| parsed.clone()),
+                parsed,
+                "{level}: {self:?}"
+            );
         }
-        parsed
+        let parsed = first.expect("there is always a level");
+        parsed.map_err(|error| error.kind())
     }
 }

@@ -1,7 +1,7 @@
 //! Any set of hashes with any parameters: the reference's bytes, and back.
 
 use arbitrary::Arbitrary;
-use nutfilter::{Filter, Nut25, Params, SortedHashes, Unhashed, map_to_range};
+use nutfilter::{Filter, Level, Nut25, Params, SortedHashes, Unhashed, map_to_range};
 
 use crate::params_from;
 
@@ -42,8 +42,18 @@ impl Case {
         }
         let expected = nutfilter_reference::encode_values(&values, params.p());
 
-        let filter = self.sorted().encode(params).expect("8 KiB at most");
+        let set = self.sorted();
+        let filter = set.encode(params).expect("8 KiB at most");
         assert_eq!(filter.bytes(), expected, "{self:?}");
+        for level in Level::available() {
+            let at_level = set.clone().with_level(level).encode(params);
+            assert_eq!(at_level.as_ref(), Ok(&filter), "{level}: {self:?}");
+            let (left, right) = self.parts();
+            let mut grown = left.with_level(level);
+            let at_once = grown.merge_and_encode(&right, params);
+            assert_eq!(at_once.as_ref(), Ok(&filter), "{level}: {self:?}");
+            assert_eq!(grown, set, "{level}: {self:?}");
+        }
         assert_eq!(filter.n() as usize, values.len());
         assert!(filter.bytes().len() as u64 >= params.min_bytes(filter.n()));
         assert!(filter.bytes().len() as u64 <= params.max_bytes(filter.n()));
@@ -58,12 +68,16 @@ impl Case {
     /// The set in two ways, which have to agree: at once, and merged from two.
     fn sorted(&self) -> SortedHashes<Nut25> {
         let at_once = SortedHashes::from_hashes(self.hashes.clone());
-        let (left, right) = self.hashes.split_at(self.cut % (self.hashes.len() + 1));
-        let merged = SortedHashes::<Nut25>::from_hashes(left.to_vec())
-            .merge(SortedHashes::from_hashes(right.to_vec()))
-            .expect("the same hasher");
-        assert_eq!(merged, at_once, "{self:?}");
+        let (left, right) = self.parts();
+        assert_eq!(left.merge(right).as_ref(), Ok(&at_once), "{self:?}");
         at_once
+    }
+
+    /// The set in two parts.
+    fn parts(&self) -> (SortedHashes<Nut25>, SortedHashes<Nut25>) {
+        let (left, right) = self.hashes.split_at(self.cut % (self.hashes.len() + 1));
+        let set = |part: &[u64]| SortedHashes::from_hashes(part.to_vec());
+        (set(left), set(right))
     }
 }
 

@@ -7,6 +7,8 @@
 pub(crate) mod avx2;
 pub(crate) mod avx512;
 
+pub(crate) use avx512::CodeStream;
+
 /// This CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx2(());
@@ -14,6 +16,19 @@ pub(crate) struct Avx2(());
 /// This CPU has what [`Avx2`] has, and AVX-512 with F, BW, CD, DQ, VL, IFMA, VBMI and VBMI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx512(());
+
+/// Asks for the cache line of the item `ahead` items after the first, if there is one: nothing is read, and
+/// nothing waits. Encoding of sets that no cache holds: encode in docs/benchmarking.md.
+#[inline(always)]
+pub(crate) fn prefetch(items: &[u64], ahead: usize) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    let address = items.as_ptr().wrapping_add(ahead).cast();
+    // SAFETY: every x86-64 has the instruction, and the address may be any (as newer compilers know).
+    #[allow(unused_unsafe)]
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(address)
+    };
+}
 
 /// Whether each of the features is there: asked of the CPU with `std`, of the compiler without.
 macro_rules! all_detected {

@@ -1,7 +1,11 @@
 //! Kernels for AVX-512, a file for each subject.
 
+mod encode;
+mod hash;
 pub(crate) mod lanes;
 mod lookup;
+mod sort;
 mod step;
 
+pub(crate) use encode::CodeStream;
 pub(crate) use lookup::{ABSENT, FOUND};

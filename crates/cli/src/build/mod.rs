@@ -15,12 +15,14 @@ use serde_json::json;
 use crate::error::CliError;
 use crate::filter_file;
 use crate::globals::Globals;
-use crate::items::{HashSink, Input};
+use crate::items::{HashSink, Input, ItemSink};
 use crate::log;
 use crate::names;
 use crate::output;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
+
+mod within;
 
 #[derive(Debug, Args)]
 #[command(
@@ -87,6 +89,16 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_parser = names::kind(), requires = "mint_database")]
     kind: Option<Kind>,
 
+    /// Build within so much memory, whatever the number of items: their hashes are sorted piece by piece
+    /// and merged from --scratch. In bytes, or as in 512M or 2G; the program takes up to 8M beside it.
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = names::bytes)]
+    memory: Option<usize>,
+
+    /// Directory for the hashes that --memory has no room for: 8 bytes an item, gone at the end in any case
+    /// [default: where --output is, or the system's directory for temporary files].
+    #[arg(long, value_name = "DIR", requires = "memory")]
+    scratch: Option<PathBuf>,
+
     /// Print the summary as a JSON object on standard output. Needs --output.
     #[arg(long, requires = "output")]
     json: bool,
@@ -104,6 +116,7 @@ Examples:
   sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
   nutfilter build --mint-database mint.sqlite3 --keyset 009a1f293253e41e --kind spent -o spent.json
   nutfilter build points.bin --record-bytes 33 --format raw -o points.gcs
+  nutfilter build huge.bin --record-bytes 33 --memory 512M --scratch /var/tmp -o huge.json
   nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -114,7 +127,7 @@ enum Format {
     Raw,
 }
 
-/// A filter that is ready to be written, and what there is to say about it.
+/// A filter that is ready to be written.
 struct Built {
     response: FilterResponse,
     /// As the profile serialises it.
@@ -122,6 +135,18 @@ struct Built {
     /// Items whose hash another item has as well; with bip158, items that were dropped because the same one
     /// is there already.
     repeated: u64,
+}
+
+/// What there is to say about a filter that was written.
+struct Summary {
+    n: u32,
+    params: Params,
+    timestamp: u64,
+    /// The length of the filter.
+    bytes: u64,
+    repeated: u64,
+    /// The length of all that was written.
+    written: u64,
 }
 
 pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
@@ -133,6 +158,10 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     let params = filter_file::params(args.p, args.m)?;
     // Before the items are read: what is spent while reading may be missing from the filter.
     let timestamp = args.timestamp.unwrap_or_else(now);
+    if let Some(memory) = args.memory {
+        let summary = within::run(args, params, timestamp, memory, globals)?;
+        return summarise(args, &summary, globals);
+    }
     let built = match args.profile.profile {
         Profile::Bip158 => build_bip158(args, params, timestamp, globals)?,
         Profile::Nut25 | Profile::Nut23 => build_nut(args, params, timestamp, globals)?,
@@ -147,7 +176,15 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         Some(path) => output::write_file(path, bytes)?,
         None => output::print(bytes)?,
     }
-    summarise(args, &built, bytes.len(), globals)
+    let summary = Summary {
+        n: built.response.n,
+        params,
+        timestamp,
+        bytes: built.response.content.len() as u64,
+        repeated: built.repeated,
+        written: bytes.len() as u64,
+    };
+    summarise(args, &summary, globals)
 }
 
 fn build_nut(
@@ -157,18 +194,8 @@ fn build_nut(
     globals: &Globals,
 ) -> Result<Built, CliError> {
     let hasher = args.profile.hasher()?;
-    let empty = || HashSink::new(hasher.clone());
-    let sink = match args.record_bytes {
-        Some(width) => {
-            let mut sink = empty();
-            let input = input(args)?;
-            input.records(width, globals, &mut |records| {
-                sink.push_records(records, width)
-            })?;
-            sink
-        }
-        None => gather(args, globals, empty, HashSink::push)?,
-    };
+    let mut sink = HashSink::new(hasher);
+    gather(args, globals, &mut sink)?;
     let progress = Progress::spinner(globals, "sorting and coding");
     let hashes: SortedHashes<AnyHash> = sink.finish();
     let filter = hashes.encode(params)?;
@@ -196,18 +223,8 @@ fn build_bip158(
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),
     };
     // Whole items have to be kept, as it is them, and not hashes, of which repetitions are dropped.
-    let items: Vec<Vec<u8>> = match args.record_bytes {
-        Some(width) => {
-            let mut items = Vec::new();
-            input(args)?.records(width, globals, &mut |records| {
-                items.extend(records.chunks_exact(width.get()).map(<[u8]>::to_vec));
-            })?;
-            items
-        }
-        None => gather(args, globals, Vec::new, |items, item| {
-            items.push(item.to_vec());
-        })?,
-    };
+    let mut items: Vec<Vec<u8>> = Vec::new();
+    gather(args, globals, &mut items)?;
     let given = items.len() as u64;
     let filter: Filter<'_, SipHash> = bip158::build_with(key, items, params)?;
     Ok(Built {
@@ -225,30 +242,37 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
     Input::open(path)
 }
 
-/// All items, from hex lines or from a database, pushed into what is `empty` one at a time.
-fn gather<T>(
-    args: &BuildArgs,
-    globals: &Globals,
-    empty: impl Fn() -> T,
-    push: impl Fn(&mut T, &[u8]),
-) -> Result<T, CliError> {
+/// All items, from records, hex lines or a database, into `sink`.
+fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
     else {
-        let mut gathered = empty();
-        input(args)?.hex_lines(globals, &mut |item| push(&mut gathered, item))?;
-        return Ok(gathered);
+        let input = input(args)?;
+        return match args.record_bytes {
+            Some(width) => input.records(width, globals, &mut |records| {
+                sink.push_records(records, width)
+            }),
+            None => input.hex_lines(globals, &mut |item| sink.push(item)),
+        };
     };
     let (source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
-    Ok(twice_if_passing(|| {
+    twice_if_passing(|| {
         let progress = Progress::items(globals, format!("reading {}", source.mint()));
-        let mut gathered = empty();
-        source.stream(&keyset, kind, &mut |batch| {
-            batch.items().for_each(|item| push(&mut gathered, item));
+        sink.restart();
+        let mut pushed = Ok(());
+        let streamed = source.stream(&keyset, kind, &mut |batch| {
+            pushed = batch.items().try_for_each(|item| sink.push(item));
+            if pushed.is_err() {
+                return ControlFlow::Break(());
+            }
             progress.advance(batch.len() as u64);
             ControlFlow::Continue(())
-        })?;
-        Ok::<_, SourceError>(gathered)
-    })?)
+        });
+        match streamed {
+            // What the sink has to say is why it broke off.
+            Err(SourceError::Stopped) if pushed.is_err() => Ok(pushed),
+            other => other.map(|_| Ok(())),
+        }
+    })?
 }
 
 /// The database, and the keyset in the database's own spelling: SQL compares texts.
@@ -283,19 +307,15 @@ fn open_database(
     }
 }
 
-fn summarise(
-    args: &BuildArgs,
-    built: &Built,
-    written: usize,
-    globals: &Globals,
-) -> Result<(), CliError> {
-    let FilterResponse {
+fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(), CliError> {
+    let &Summary {
         n,
         params,
         timestamp,
-        ..
-    } = built.response;
-    let bytes = built.response.content.len();
+        bytes,
+        repeated,
+        written,
+    } = summary;
     let bits_per_item = bytes as f64 * 8.0 / f64::from(n.max(1));
     if args.json {
         return output::print_json(&json!({
@@ -305,11 +325,11 @@ fn summarise(
             "bytes": bytes,
             "bits_per_item": bits_per_item,
             "written": written,
-            "repeated": built.repeated,
+            "repeated": repeated,
             "timestamp": timestamp,
         }));
     }
-    let repeated = match built.repeated {
+    let repeated = match repeated {
         0 => String::new(),
         dropped if args.profile.profile == Profile::Bip158 => {
             format!(", {dropped} repeated ones dropped")

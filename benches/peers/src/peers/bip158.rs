@@ -1,0 +1,144 @@
+//! rust-bitcoin's `bip158`, and golomb-coded-set, which began as a copy of it: what Rust programs use for
+//! Golomb-coded sets today. Both read and write bit by bit through a `Read` or `Write`.
+
+use bitcoin::bip158::{BitStreamReader, GcsFilterReader, GcsFilterWriter};
+use golomb_coded_set::{GCSFilterReader, GCSFilterWriter, SipHasher24Builder};
+use nutfilter::Params;
+use nutfilter_benchmarks::rows::{BIP158_KEY, targets};
+use nutfilter_benchmarks::{Fixture, Group, Who};
+use nutfilter_reference as reference;
+
+use super::is_small;
+
+const RUST_BITCOIN: Who = Who::peer("rust-bitcoin");
+const GOLOMB_CODED_SET: Who = Who::peer("golomb-coded-set");
+const P: u8 = 19;
+
+fn key() -> (u64, u64, reference::Profile) {
+    let (k0, k1) = BIP158_KEY;
+    (k0, k1, reference::Profile::Bip158 { k0, k1 })
+}
+
+/// Reads a code as both libraries do; theirs are private, the bit readers are not.
+#[inline(always)]
+fn rice<E>(mut bits: impl FnMut(u8) -> Result<u64, E>) -> Result<u64, E> {
+    let mut quotient = 0;
+    while bits(1)? == 1 {
+        quotient += 1;
+    }
+    Ok((quotient << P) + bits(P)?)
+}
+
+/// The values, one after another.
+pub(super) fn decode<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    if group.task != "sum" || !is_small(fixture) {
+        return;
+    }
+    let expected = fixture.sum();
+    let sum = || {
+        let mut bytes = fixture.bytes.as_slice();
+        let mut reader = BitStreamReader::new(&mut bytes);
+        sum(fixture.n(), || {
+            rice(|count| reader.read(count)).expect("in memory")
+        })
+    };
+    group.add(RUST_BITCOIN, sum, |&sum| sum == expected);
+    let sum = || {
+        let mut bytes = fixture.bytes.as_slice();
+        let mut reader = golomb_coded_set::BitStreamReader::new(&mut bytes);
+        self::sum(fixture.n(), || {
+            rice(|count| reader.read(count)).expect("in memory")
+        })
+    };
+    group.add(GOLOMB_CODED_SET, sum, |&sum| sum == expected);
+}
+
+fn sum(n: u64, mut next: impl FnMut() -> u64) -> u64 {
+    let (mut value, mut sum) = (0_u64, 0_u64);
+    for _ in 0..n {
+        value += next();
+        sum = sum.wrapping_add(value);
+    }
+    sum
+}
+
+/// Both make a set of copies of the items first, which is most of their time.
+pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    if !is_small(fixture) {
+        return;
+    }
+    let (k0, k1, profile) = key();
+    let expected = reference::build(profile, &fixture.items, u32::from(P), Params::default().m());
+    let build = move || {
+        let mut bytes = Vec::new();
+        let mut writer = GcsFilterWriter::new(&mut bytes, k0, k1, Params::default().m(), P);
+        fixture
+            .items
+            .iter()
+            .for_each(|item| writer.add_element(item));
+        writer.finish().expect("a vector grows");
+        bytes
+    };
+    // The count stands in front.
+    let counted = reference::serialize_bip158(fixture.n(), &expected);
+    group.add(RUST_BITCOIN, build, |bytes| *bytes == counted);
+    let build = move || {
+        let mut bytes = Vec::new();
+        let hasher = SipHasher24Builder::new(k0, k1);
+        let mut writer = GCSFilterWriter::new(&mut bytes, hasher, Params::default().m(), P);
+        fixture
+            .items
+            .iter()
+            .for_each(|item| writer.add_element(item));
+        writer.finish().expect("a vector grows");
+        bytes
+    };
+    group.add(GOLOMB_CODED_SET, build, |bytes| bytes[8..] == expected);
+}
+
+/// Whether any target is there: less than which ones, and neither library tells that.
+pub(super) fn match_any<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    if !is_small(fixture) {
+        return;
+    }
+    let (k0, k1, profile) = key();
+    let items = targets(fixture, &group.task).items;
+    let (n, m) = (fixture.n(), Params::default().m());
+    let bytes = reference::build(profile, &fixture.items, u32::from(P), m);
+    let any = |items: &[[u8; 33]]| {
+        reference::match_any(&bytes, n, u32::from(P), m, profile, items).expect("a valid filter")
+    };
+    let expected = any(items);
+    let member = &fixture.items[fixture.items.len() / 2..][..1];
+    assert!(any(member));
+
+    let counted = reference::serialize_bip158(n, &bytes);
+    let ask = move |items: &[[u8; 33]]| {
+        let reader = GcsFilterReader::new(k0, k1, m, P);
+        let items = items.iter().map(<[u8; 33]>::as_slice);
+        reader
+            .match_any(&mut counted.as_slice(), items)
+            .expect("a valid filter")
+    };
+    let finds = ask(member);
+    group.add(
+        RUST_BITCOIN,
+        move || ask(items),
+        |&found| found == expected && finds,
+    );
+
+    let counted = [n.to_le_bytes().as_slice(), &bytes].concat();
+    let ask = move |items: &[[u8; 33]]| {
+        let reader = GCSFilterReader::new(SipHasher24Builder::new(k0, k1), m, P);
+        let mut items = items.iter().map(<[u8; 33]>::as_slice);
+        reader
+            .match_any(&mut counted.as_slice(), &mut items)
+            .expect("a valid filter")
+    };
+    let finds = ask(member);
+    group.add(
+        GOLOMB_CODED_SET,
+        move || ask(items),
+        |&found| found == expected && finds,
+    );
+}

@@ -1,0 +1,285 @@
+//! Structures that answer the same questions in formats of their own: Elias-Fano (sux), binary fuse (xorf)
+//! and Bloom (fastbloom). None of them can be sent to a wallet in place of a filter; they show what a
+//! look-up, a build or a bit could cost.
+//!
+//! Items are hashed with fastmurmur3 for all of them. Elias-Fano holds the mapped values, so its rate is the
+//! filter's; the others have rates of their own, as the record says.
+
+use std::sync::atomic::{Ordering, fence};
+
+use fastbloom::BloomFilter;
+use mem_dbg::{MemSize, SizeFlags};
+use nutfilter::Params;
+use nutfilter_benchmarks::rows::{WINDOW, next_window, targets};
+use nutfilter_benchmarks::{Fixture, Group, Who};
+use nutfilter_reference as reference;
+use sux::dict::elias_fano::{EfDict, EliasFanoBuilder};
+use sux::traits::indexed_dict::IndexedDict;
+use xorf::{BinaryFuse16, BinaryFuse32};
+
+use super::sorts_and_hashes::fastmurmur3;
+
+/// One structure.
+trait Structure: Send + Sized {
+    const NAME: &'static str;
+
+    /// From the hashes of distinct items, in no order.
+    fn make(hashes: Vec<u64>) -> Self;
+
+    fn contains(&self, item: &[u8; 33]) -> bool;
+
+    fn bits(&self) -> usize;
+
+    fn rate(&self) -> f64;
+}
+
+/// Elias-Fano over the mapped values, with what it needs for look-ups.
+struct EliasFano {
+    dict: EfDict<u64>,
+    range: u64,
+}
+
+impl EliasFano {
+    fn of(values: &[u64], range: u64) -> Self {
+        let mut builder = EliasFanoBuilder::new(values.len(), range);
+        for &value in values {
+            builder.push(value);
+        }
+        let dict = builder.build_with_dict();
+        Self { dict, range }
+    }
+}
+
+impl Structure for EliasFano {
+    const NAME: &'static str = "sux-elias-fano";
+
+    fn make(mut hashes: Vec<u64>) -> Self {
+        let range = hashes.len() as u64 * Params::default().m();
+        for hash in &mut hashes {
+            *hash = reference::map(*hash, range);
+        }
+        hashes.sort_unstable();
+        Self::of(&hashes, range)
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        let value = reference::map(fastmurmur3(item), self.range);
+        self.dict.contains(value)
+    }
+
+    fn bits(&self) -> usize {
+        self.dict.mem_size(SizeFlags::default()) * 8
+    }
+
+    fn rate(&self) -> f64 {
+        Params::default().false_positive_rate()
+    }
+}
+
+impl Structure for BinaryFuse16 {
+    const NAME: &'static str = "xorf-binary-fuse-16";
+
+    fn make(hashes: Vec<u64>) -> Self {
+        Self::try_from(hashes).expect("no two items collide")
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        xorf::Filter::contains(self, &fastmurmur3(item))
+    }
+
+    fn bits(&self) -> usize {
+        self.fingerprints.len() * 16
+    }
+
+    fn rate(&self) -> f64 {
+        0.5_f64.powi(16)
+    }
+}
+
+impl Structure for BinaryFuse32 {
+    const NAME: &'static str = "xorf-binary-fuse-32";
+
+    fn make(hashes: Vec<u64>) -> Self {
+        Self::try_from(hashes).expect("no two items collide")
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        xorf::Filter::contains(self, &fastmurmur3(item))
+    }
+
+    fn bits(&self) -> usize {
+        self.fingerprints.len() * 32
+    }
+
+    fn rate(&self) -> f64 {
+        0.5_f64.powi(32)
+    }
+}
+
+/// A Bloom filter of our rate, or (`SAME_BITS`) of our size.
+struct Bloom<const SAME_BITS: bool> {
+    filter: BloomFilter,
+    n: usize,
+}
+
+impl<const SAME_BITS: bool> Structure for Bloom<SAME_BITS> {
+    const NAME: &'static str = match SAME_BITS {
+        true => "fastbloom-same-bits",
+        false => "fastbloom-same-rate",
+    };
+
+    fn make(hashes: Vec<u64>) -> Self {
+        let (n, params) = (hashes.len(), Params::default());
+        let mut filter = if SAME_BITS {
+            let bits = params.bits_per_item() * n as f64;
+            let filter = BloomFilter::with_num_bits(bits as usize);
+            filter.seed(&1).expected_items(n)
+        } else {
+            let filter = BloomFilter::with_false_pos(params.false_positive_rate());
+            filter.seed(&1).expected_items(n)
+        };
+        for hash in hashes {
+            filter.insert_hash(hash);
+        }
+        Self { filter, n }
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        self.filter.contains_hash(fastmurmur3(item))
+    }
+
+    fn bits(&self) -> usize {
+        self.filter.num_bits()
+    }
+
+    fn rate(&self) -> f64 {
+        self.filter.expected_false_pos(self.n)
+    }
+}
+
+/// Does the same with each structure.
+macro_rules! each_structure {
+    ($work:ident, $group:expr, $fixture:expr) => {
+        $work::<EliasFano>($group, $fixture);
+        $work::<BinaryFuse16>($group, $fixture);
+        $work::<BinaryFuse32>($group, $fixture);
+        $work::<Bloom<false>>($group, $fixture);
+        $work::<Bloom<true>>($group, $fixture);
+    };
+}
+
+fn hashes(fixture: &Fixture) -> Vec<u64> {
+    fixture.items.iter().map(fastmurmur3).collect()
+}
+
+/// Whether members are found, and strangers about as often as the rate says.
+fn is_right<S: Structure>(set: &S, fixture: &Fixture) -> bool {
+    let members = &fixture.items[..fixture.items.len().min(WINDOW)];
+    let strangers = fixture.strangers.iter();
+    let found = strangers.filter(|item| set.contains(item)).count() as f64;
+    let expected = set.rate() * fixture.strangers.len() as f64;
+    members.iter().all(|item| set.contains(item)) && found < expected + 6.0 * expected.sqrt() + 3.0
+}
+
+fn bits_per_item<S: Structure>(set: &S, fixture: &Fixture) -> f64 {
+    set.bits() as f64 / fixture.n() as f64
+}
+
+/// Items in memory to the structure.
+pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    each_structure!(build_one, group, fixture);
+}
+
+fn build_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let mut measured = None;
+    let right = |set: &S| {
+        measured = Some((bits_per_item(set, fixture), set.rate()));
+        is_right(set, fixture)
+    };
+    let row = group.add(
+        Who::other_format(S::NAME),
+        || S::make(hashes(fixture)),
+        right,
+    );
+    if let (Some(row), Some((bits, rate))) = (row, measured) {
+        row.structure(bits, rate);
+    }
+}
+
+/// As many answers as there are targets, one by one.
+pub(super) fn ask<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    each_structure!(ask_one, group, fixture);
+}
+
+fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let asked = targets(fixture, &group.task);
+    let set = S::make(hashes(fixture));
+    let (bits, rate) = (bits_per_item(&set, fixture), set.rate());
+    assert!(is_right(&set, fixture), "{}", S::NAME);
+    let ask = move || {
+        let found = asked.items.iter().map(|item| set.contains(item));
+        found.collect::<Vec<bool>>()
+    };
+    // The filter's strangers are not this structure's, and either may find a few.
+    let right = |found: &Vec<bool>| {
+        let members = asked.expected.iter().zip(found);
+        members
+            .filter(|(expected, found)| found != expected)
+            .count()
+            <= 5
+    };
+    if let Some(row) = group.add(Who::other_format(S::NAME), ask, right) {
+        row.structure(bits, rate);
+    }
+}
+
+/// Look-ups as in our rows: independent, with a fence after each, or (there is no batch) independent.
+pub(super) fn look_up<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    each_structure!(look_up_one, group, fixture);
+}
+
+fn look_up_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let set = S::make(hashes(fixture));
+    let (bits, rate) = (bits_per_item(&set, fixture), set.rate());
+    assert!(is_right(&set, fixture), "{}", S::NAME);
+    let is_latency = group.task == "latency";
+    let look_up = move |at: &mut usize| {
+        let window = next_window(fixture, at).iter();
+        if is_latency {
+            let found = window.filter(|item| {
+                let found = set.contains(item);
+                fence(Ordering::SeqCst);
+                found
+            });
+            found.count()
+        } else {
+            window.filter(|item| set.contains(item)).count()
+        }
+    };
+    let right = |_: &usize, &found: &usize| found <= 5;
+    let who = Who::other_format(S::NAME);
+    if let Some(row) = group.add_with(who, 0, |_| (), look_up, right) {
+        row.structure(bits, rate);
+    }
+}
+
+/// All values in order, out of Elias-Fano.
+pub(super) fn iterate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let set = EliasFano::of(&fixture.values, fixture.n() * Params::default().m());
+    let (bits, rate) = (bits_per_item(&set, fixture), set.rate());
+    let who = Who::other_format(EliasFano::NAME);
+    let row = if group.task == "sum" {
+        let sum = move || set.dict.iter().fold(0, u64::wrapping_add);
+        group.add(who, sum, |&sum| sum == fixture.sum())
+    } else {
+        let collect = move |values: &mut Vec<u64>| {
+            values.clear();
+            values.extend(set.dict.iter());
+        };
+        let right = |values: &Vec<u64>, (): &()| *values == fixture.values;
+        group.add_with(who, Vec::new(), |_| (), collect, right)
+    };
+    if let Some(row) = row {
+        row.structure(bits, rate);
+    }
+}

@@ -1,0 +1,265 @@
+//! What the benchmarks measure, how they measure it, and the records they write.
+//!
+//! A [`Row`] is one measurement: a call whose answer was found right before anything is timed. Rows that
+//! answer the same question lie in one [`Group`]. The same rows serve three drivers: criterion
+//! (`benches/codec.rs`), the count of instructions that CI holds against a baseline (`benches/gate.rs`),
+//! and the run that writes records, which takes rows of other libraries into the groups (`benches/peers`).
+//! docs/benchmarking.md has the method.
+//!
+//! A name is a path of four parts: stage, task, size, who; as in `decode/plain/1m/avx512`.
+
+#![forbid(unsafe_code)]
+
+pub mod baseline;
+pub mod fixture;
+pub mod machine;
+pub mod record;
+pub mod rows;
+pub mod schedule;
+pub mod schema;
+
+use std::hint::black_box;
+
+use nutfilter::Level;
+
+pub use fixture::Fixture;
+
+/// Rows that answer the same question of the same data.
+pub struct Group<'a> {
+    /// What is done: `decode`, `hash`, ...
+    pub stage: &'static str,
+    /// To what, or how: `plain`, `nut25`, ...
+    pub task: String,
+    /// How much of it, as it stands in the name: `1m`.
+    pub size: String,
+    /// How many units one call makes.
+    pub n: u64,
+    /// The unit that a time is given for: `item`, `target` or `call`.
+    pub per: &'static str,
+    /// Whether it is worth running on several threads.
+    pub parallel: bool,
+    /// In the order they were added, ours first.
+    pub rows: Vec<Row<'a>>,
+    selection: &'a Selection,
+}
+
+/// Whose code a row runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// `nutfilter-reference`: bit by bit.
+    Naive,
+    /// This library at one level.
+    Ours(Level),
+    /// Another library, or several put together.
+    Peer {
+        /// As it stands in the name.
+        name: &'static str,
+        /// Whether it reads or makes the same bits: rows of other formats are there to compare designs.
+        same_format: bool,
+    },
+}
+
+impl Who {
+    /// A peer that reads or makes the same bits.
+    #[must_use]
+    pub const fn peer(name: &'static str) -> Self {
+        let same_format = true;
+        Self::Peer { name, same_format }
+    }
+
+    /// A peer with a format of its own.
+    #[must_use]
+    pub const fn other_format(name: &'static str) -> Self {
+        let same_format = false;
+        Self::Peer { name, same_format }
+    }
+
+    /// The last part of a row's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Naive => "naive",
+            Self::Ours(level) => level.name(),
+            Self::Peer { name, .. } => name,
+        }
+    }
+}
+
+/// Measures the call that it is given: it runs it exactly once.
+pub type Meter<'m> = dyn FnMut(&mut dyn FnMut()) + 'm;
+
+/// One measurement.
+pub struct Row<'a> {
+    /// Whose code it is.
+    pub who: Who,
+    /// What the structure it makes or reads takes, where it is one.
+    pub bits_per_item: Option<f64>,
+    /// How often it says "maybe" of a stranger, by design.
+    pub false_positive_rate: Option<f64>,
+    call: Box<dyn FnMut(&mut Meter<'_>) + Send + 'a>,
+}
+
+impl Row<'_> {
+    /// Prepares one call and has it measured; preparing and cleaning up stay outside.
+    pub fn measure(&mut self, meter: &mut Meter<'_>) {
+        (self.call)(meter);
+    }
+
+    /// Notes what the row's structure takes and how often it is wrong.
+    pub fn structure(&mut self, bits_per_item: f64, false_positive_rate: f64) -> &mut Self {
+        self.bits_per_item = Some(bits_per_item);
+        self.false_positive_rate = Some(false_positive_rate);
+        self
+    }
+}
+
+impl<'a> Group<'a> {
+    /// A group without rows.
+    #[must_use]
+    pub fn new(
+        selection: &'a Selection,
+        (stage, task, size): (&'static str, &str, &str),
+        (n, per): (u64, &'static str),
+    ) -> Self {
+        Self {
+            stage,
+            task: task.to_owned(),
+            size: size.to_owned(),
+            n,
+            per,
+            parallel: false,
+            rows: Vec::new(),
+            selection,
+        }
+    }
+
+    /// The first three parts of its rows' names.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}/{}/{}", self.stage, self.task, self.size)
+    }
+
+    /// Adds a row whose call needs nothing prepared, if it is selected. The call is made once, and its
+    /// answer must be `right`.
+    ///
+    /// # Panics
+    ///
+    /// Where the answer is wrong.
+    pub fn add<T>(
+        &mut self,
+        who: Who,
+        mut call: impl FnMut() -> T + Send + 'a,
+        right: impl FnOnce(&T) -> bool,
+    ) -> Option<&mut Row<'a>> {
+        self.add_with(
+            who,
+            (),
+            |()| (),
+            move |()| call(),
+            |(), answer| right(answer),
+        )
+    }
+
+    /// Adds a row whose call works on a `state` that is prepared before each call, outside what is
+    /// measured. What the call returns is dropped outside, too.
+    ///
+    /// # Panics
+    ///
+    /// Where the answer is wrong.
+    pub fn add_with<S: Send + 'a, T>(
+        &mut self,
+        who: Who,
+        mut state: S,
+        mut prepare: impl FnMut(&mut S) + Send + 'a,
+        mut call: impl FnMut(&mut S) -> T + Send + 'a,
+        right: impl FnOnce(&S, &T) -> bool,
+    ) -> Option<&mut Row<'a>> {
+        let name = format!("{}/{}", self.path(), who.name());
+        if !self.selection.row(&name) {
+            return None;
+        }
+        prepare(&mut state);
+        let answer = call(&mut state);
+        assert!(right(&state, &answer), "{name}: a wrong answer");
+        drop(answer);
+        let call = move |meter: &mut Meter<'_>| {
+            prepare(&mut state);
+            let mut answer = None;
+            meter(&mut || answer = Some(black_box(call(black_box(&mut state)))));
+        };
+        self.rows.push(Row {
+            who,
+            bits_per_item: None,
+            false_positive_rate: None,
+            call: Box::new(call),
+        });
+        self.rows.last_mut()
+    }
+}
+
+/// Which rows are wanted: those whose name begins with one of the prefixes, or all.
+#[derive(Clone, Debug, Default)]
+pub struct Selection(Vec<String>);
+
+impl Selection {
+    /// Rows whose names begin with one of these; all where there is none.
+    #[must_use]
+    pub fn new(prefixes: Vec<String>) -> Self {
+        Self(prefixes)
+    }
+
+    /// Whether a group with this path can hold a row that is wanted.
+    #[must_use]
+    pub fn group(&self, path: &str) -> bool {
+        let names = format!("{path}/");
+        let may = |prefix: &String| names.starts_with(prefix) || prefix.starts_with(&names);
+        self.0.is_empty() || self.0.iter().any(may)
+    }
+
+    fn row(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_selects_the_rows_below_it_and_the_groups_that_hold_them() {
+        let selection = Selection::new(vec!["decode/plain/1m".into(), "hash/nut25/1m/avx2".into()]);
+        assert!(selection.group("decode/plain/1m") && selection.row("decode/plain/1m/avx2"));
+        assert!(!selection.group("decode/plain/10m") && !selection.row("decode/plain/10m/avx2"));
+        assert!(selection.group("hash/nut25/1m") && !selection.group("hash/nut23/1m"));
+        assert!(selection.row("hash/nut25/1m/avx2") && !selection.row("hash/nut25/1m/naive"));
+        assert!(Selection::default().group("any/thing/1") && Selection::default().row("any"));
+    }
+
+    #[test]
+    #[should_panic(expected = "decode/plain/1/naive: a wrong answer")]
+    fn a_wrong_answer_stops_the_benchmark_before_it_times_anything() {
+        let selection = Selection::default();
+        let mut group = Group::new(&selection, ("decode", "plain", "1"), (1, "item"));
+        group.add(Who::Naive, || 1, |&answer| answer == 2);
+    }
+
+    #[test]
+    fn each_measurement_prepares_once_and_calls_once() {
+        let selection = Selection::default();
+        let mut group = Group::new(&selection, ("sort", "equal", "1"), (1, "item"));
+        let prepare = |state: &mut (u32, u32)| state.0 += 1;
+        let call = |state: &mut (u32, u32)| {
+            state.1 += 1;
+            assert_eq!(state.0, state.1);
+        };
+        group.add_with(Who::Naive, (0, 0), prepare, call, |_, ()| true);
+        let mut calls = 0;
+        for _ in 0..3 {
+            group.rows[0].measure(&mut |call| {
+                call();
+                calls += 1;
+            });
+        }
+        assert_eq!(calls, 3);
+    }
+}

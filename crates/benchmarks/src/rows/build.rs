@@ -1,0 +1,138 @@
+//! Making a filter: the sort, the whole way from items, and the increment of a set that is kept.
+
+use std::mem;
+
+use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
+use nutfilter_harness::vectors::generate_items;
+use nutfilter_reference as reference;
+
+use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT};
+use crate::fixture::{Fixture, SEED};
+use crate::{Group, Who};
+
+/// How many items an increment adds.
+pub const NEW: u64 = 10_000;
+
+/// From a hash of an item to a hash of the distribution with this name: `uniform` leaves it alone,
+/// `hostile-equal` makes all equal, and `hostile-one-bucket` puts all into one 2^32nd of the range, as
+/// a client that grinds hashes would.
+#[must_use]
+pub fn hostile_hashes(name: &str) -> fn(u64) -> u64 {
+    match name {
+        "hostile-equal" => |_| 0x0123_4567_89ab_cdef,
+        "hostile-one-bucket" => |hash| 0x89ab_cdef << 32 | hash >> 32,
+        _ => |hash| hash,
+    }
+}
+
+/// The hashes of the items that an increment adds, in no order.
+#[must_use]
+pub fn new_hashes() -> Vec<u64> {
+    let profile = reference::Profile::Nut25;
+    let items = generate_items(NEW, SEED + 1);
+    items.iter().map(|item| profile.hash(item)).collect()
+}
+
+/// Hashes in no order into a set.
+pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u64) -> u64) {
+    let profile = reference::Profile::Nut25;
+    let hash = |item: &[u8; 33]| ground(profile.hash(item));
+    let hashes: Vec<u64> = fixture.items.iter().map(hash).collect();
+    let mut sorted = hashes.clone();
+    sorted.sort();
+    for level in Level::available() {
+        group.add_with(
+            Who::Ours(level),
+            (hashes.clone(), Vec::new()),
+            |(hashes, copy)| copy.clone_from(hashes),
+            move |(_, copy)| SortedHashes::from_hashes_at(level, Nut25, mem::take(copy)),
+            |_, set| set.as_slice() == sorted,
+        );
+    }
+}
+
+pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    whole(group, fixture, Nut25, reference::Profile::Nut25);
+}
+
+pub(super) fn nut23<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    whole(group, fixture, Nut23, reference::Profile::Nut23);
+}
+
+pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let (k0, k1) = BIP158_KEY;
+    let profile = reference::Profile::Bip158 { k0, k1 };
+    whole(group, fixture, SipHash::new(k0, k1), profile);
+}
+
+/// Items in memory to the bytes of their filter: hash, sort, map, difference, code.
+fn whole<'a, H: ItemHash + 'a>(
+    group: &mut Group<'a>,
+    fixture: &'a Fixture,
+    hasher: H,
+    profile: reference::Profile,
+) {
+    let params = Params::default();
+    let build = move || reference::build(profile, &fixture.items, params.p(), params.m());
+    let expected = build();
+    if fixture.n() <= LARGEST_FOR_SLOW {
+        group.add(Who::Naive, build, |bytes| *bytes == expected);
+    }
+    for level in Level::available() {
+        let hasher = hasher.clone();
+        let build = move || {
+            let (hasher, records) = (hasher.clone(), fixture.records());
+            let set = SortedHashes::from_records_at(level, hasher, records, POINT.get());
+            set.and_then(|set| set.encode(params))
+        };
+        let right = |built: &Result<Filter<'_, H>, _>| {
+            let built = built.as_ref();
+            built.is_ok_and(|filter| filter.bytes() == expected)
+        };
+        group.add(Who::Ours(level), build, right);
+    }
+    let bits = expected.len() as f64 * 8.0 / fixture.n() as f64;
+    for row in &mut group.rows {
+        row.structure(bits, params.false_positive_rate());
+    }
+}
+
+/// Ten thousand new hashes, sorted and merged into a set that is kept and has room, and the filter of both.
+pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let params = Params::default();
+    let new = new_hashes();
+    let mut all = [fixture.hashes.as_slice(), &new].concat();
+    all.sort();
+    let range = all.len() as u64 * params.m();
+    let map = |&hash| reference::map(hash, range);
+    let values: Vec<u64> = all.iter().map(map).collect();
+    let expected = reference::encode_values(&values, params.p());
+    for level in Level::available() {
+        group.add_with(
+            Who::Ours(level),
+            (new.clone(), None),
+            move |(new, prepared)| *prepared = Some((set_with_room(fixture, level), new.clone())),
+            move |(_, prepared)| {
+                let (mut set, new) = prepared.take()?;
+                let new = SortedHashes::from_hashes_at(level, Nut25, new);
+                let filter = set.merge_and_encode(&new, params).ok()?;
+                Some((set, filter))
+            },
+            |_, made| {
+                let made = made.as_ref();
+                made.is_some_and(|(set, filter)| {
+                    set.as_slice() == all && filter.bytes() == expected
+                })
+            },
+        );
+    }
+}
+
+/// The fixture's set, in memory that has room for an eighth more: so it is after most increments.
+fn set_with_room(fixture: &Fixture, level: Level) -> SortedHashes<Nut25> {
+    let n = fixture.hashes.len();
+    let mut hashes = Vec::with_capacity(n + n / 8 + NEW as usize);
+    hashes.extend_from_slice(&fixture.hashes);
+    let set = SortedHashes::from_sorted_hashes(Nut25, hashes);
+    set.expect("sorted").with_level(level)
+}

@@ -1,0 +1,32 @@
+//! From sorted hashes to bytes.
+
+use nutfilter::{Level, Nut25, Params, SortedHashes};
+use nutfilter_reference as reference;
+
+use super::LARGEST_FOR_SLOW;
+use crate::fixture::Fixture;
+use crate::{Group, Who};
+
+/// Map, difference and code.
+pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let params = Params::default();
+    if fixture.n() <= LARGEST_FOR_SLOW {
+        let range = fixture.n() * params.m();
+        let map = move |&hash| reference::map(hash, range);
+        let encode = move || {
+            let values: Vec<u64> = fixture.hashes.iter().map(map).collect();
+            reference::encode_values(&values, params.p())
+        };
+        group.add(Who::Naive, encode, |bytes| *bytes == fixture.bytes);
+    }
+    for level in Level::available() {
+        let set = SortedHashes::from_sorted_hashes(Nut25, fixture.hashes.clone());
+        let set = set.expect("sorted").with_level(level);
+        let encode = move || set.encode(params);
+        group.add(Who::Ours(level), encode, |filter| {
+            filter
+                .as_ref()
+                .is_ok_and(|filter| filter.bytes() == fixture.bytes)
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! The rows of this library and of the naive reference, stage by stage.
+
+mod build;
+mod decode;
+mod encode;
+mod hash;
+mod matching;
+
+use crate::fixture::{Fixture, LARGEST_FOR_ALL};
+use crate::{Group, Selection};
+
+pub use build::{NEW, hostile_hashes, new_hashes};
+pub use decode::{Stream, stream};
+pub use hash::{BIP158_KEY, POINT, expected_values};
+pub use matching::{Targets, WINDOW, next_window, targets};
+
+/// The largest set that what is naive, or as slow, is measured on.
+pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
+
+/// One group, still without its data.
+struct Task {
+    stage: &'static str,
+    task: &'static str,
+    /// What a time is given for, and how many of them a call makes; 0 stands for the number of items.
+    unit: (u64, &'static str),
+    /// Whether the library can use several threads for it.
+    parallel: bool,
+    fill: for<'a> fn(&mut Group<'a>, &'a Fixture),
+}
+
+const ITEMS: (u64, &str) = (0, "item");
+const CALL: (u64, &str) = (1, "call");
+const TARGETS: (u64, &str) = (WINDOW as u64, "target");
+
+/// One line a task.
+#[rustfmt::skip]
+const TASKS: &[Task] = &[
+    Task { stage: "decode", task: "plain", unit: ITEMS, parallel: false, fill: decode::validate },
+    Task { stage: "decode", task: "sum", unit: ITEMS, parallel: false, fill: decode::sum },
+    Task { stage: "decode", task: "to-vec", unit: ITEMS, parallel: false, fill: decode::to_vec },
+    Task { stage: "decode", task: "p6", unit: ITEMS, parallel: false, fill: decode::validate },
+    Task { stage: "decode", task: "p10", unit: ITEMS, parallel: false, fill: decode::validate },
+    Task { stage: "decode", task: "hostile-equal-deltas", unit: ITEMS, parallel: false, fill: decode::validate },
+    Task { stage: "index", task: "128", unit: ITEMS, parallel: false, fill: decode::index },
+    Task { stage: "hash", task: "nut25", unit: ITEMS, parallel: false, fill: hash::nut25 },
+    Task { stage: "hash", task: "nut23", unit: ITEMS, parallel: false, fill: hash::nut23 },
+    Task { stage: "hash", task: "bip158", unit: ITEMS, parallel: false, fill: hash::bip158 },
+    Task { stage: "sort", task: "uniform", unit: ITEMS, parallel: true, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("uniform")) },
+    Task { stage: "sort", task: "hostile-equal", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-equal")) },
+    Task { stage: "sort", task: "hostile-one-bucket", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-one-bucket")) },
+    Task { stage: "encode", task: "plain", unit: ITEMS, parallel: true, fill: encode::plain },
+    Task { stage: "build", task: "nut25", unit: ITEMS, parallel: true, fill: build::nut25 },
+    Task { stage: "build", task: "nut23", unit: ITEMS, parallel: true, fill: build::nut23 },
+    Task { stage: "build", task: "bip158", unit: ITEMS, parallel: true, fill: build::bip158 },
+    Task { stage: "increment", task: "10k-new", unit: ITEMS, parallel: false, fill: build::increment },
+    Task { stage: "match", task: "1k-absent", unit: CALL, parallel: false, fill: matching::plain },
+    Task { stage: "match", task: "10k-absent", unit: CALL, parallel: false, fill: matching::plain },
+    Task { stage: "match", task: "100k-absent", unit: CALL, parallel: false, fill: matching::plain },
+    Task { stage: "match", task: "1k-present", unit: CALL, parallel: false, fill: matching::plain },
+    Task { stage: "match", task: "1k-absent-indexed", unit: CALL, parallel: false, fill: matching::indexed },
+    Task { stage: "match", task: "1k-present-indexed", unit: CALL, parallel: false, fill: matching::indexed },
+    Task { stage: "lookup", task: "throughput", unit: TARGETS, parallel: false, fill: matching::one_by_one },
+    Task { stage: "lookup", task: "latency", unit: TARGETS, parallel: false, fill: matching::one_after_another },
+    Task { stage: "lookup", task: "batched", unit: TARGETS, parallel: false, fill: matching::batched },
+];
+
+/// Visits each group that is selected with its rows in it, one after another, so that no two sets of
+/// copies take memory at a time. Above [`LARGEST_FOR_ALL`] items that is `sort` and `build`.
+pub fn each<'a>(fixture: &'a Fixture, selection: &'a Selection, visit: &mut dyn FnMut(Group<'a>)) {
+    for task in TASKS {
+        let large = fixture.n() > LARGEST_FOR_ALL;
+        if large && !["sort", "build"].contains(&task.stage) {
+            continue;
+        }
+        let (n, per) = task.unit;
+        let n = if n == 0 { fixture.n() } else { n };
+        let path = (task.stage, task.task, fixture.size.name.as_str());
+        let mut group = Group::new(selection, path, (n, per));
+        if !selection.group(&group.path()) {
+            continue;
+        }
+        group.parallel = task.parallel;
+        (task.fill)(&mut group, fixture);
+        visit(group);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_gives_the_right_answer_and_has_a_name_of_its_own() {
+        let fixture = Fixture::new("3k".parse().unwrap());
+        let selection = Selection::default();
+        let mut names = BTreeSet::new();
+        // Adding a row asserts its answer.
+        each(&fixture, &selection, &mut |mut group| {
+            assert!(!group.rows.is_empty(), "{}", group.path());
+            for at in 0..group.rows.len() {
+                let name = format!("{}/{}", group.path(), group.rows[at].who.name());
+                assert_eq!(name.split('/').count(), 4, "{name}");
+                assert!(names.insert(name.clone()), "{name} is there twice");
+                group.rows[at].measure(&mut |call| call());
+            }
+        });
+        assert!(names.contains("decode/plain/3k/portable"));
+        assert!(names.contains("build/nut25/3k/naive"));
+    }
+}

@@ -1,0 +1,193 @@
+//! When each row of a group is measured: in turns.
+//!
+//! Machines that others share are faster in one minute than in the next. Rows that are compared are
+//! therefore measured in rounds, each row once a round and each round beginning with another row, so
+//! that all of them see the same minutes. (Criterion measures one row after another.)
+
+use std::time::{Duration, Instant};
+
+use crate::{Group, Row};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// The time for a group; shared equally by its rows.
+    pub per_group: Duration,
+    /// No row gets more samples.
+    pub most_samples: u32,
+    /// No row gets fewer, however long that takes.
+    pub least_samples: u32,
+}
+
+/// A sample of a quick call is the mean of so many calls that it takes about this long.
+const SAMPLE: Duration = Duration::from_micros(500);
+
+/// The samples of one row.
+pub struct Series {
+    /// Which of the group's rows.
+    pub row: usize,
+    /// On how many threads.
+    pub threads: usize,
+    /// Nanoseconds a call, in the order they were taken.
+    pub nanoseconds: Vec<f64>,
+}
+
+/// Runs what it is given on so many threads.
+pub type On<'o> = dyn Fn(usize, &mut (dyn FnMut() + Send)) + 'o;
+
+/// Measures every row of `group`, each on each number of threads that `threads` gives for it.
+pub fn interleave(
+    group: &mut Group<'_>,
+    effort: Effort,
+    threads: impl Fn(&Row<'_>) -> Vec<usize>,
+    on: &On<'_>,
+) -> Vec<Series> {
+    let mut turns = Vec::new();
+    for (at, row) in group.rows.iter().enumerate() {
+        turns.extend(threads(row).into_iter().map(|threads| (at, threads)));
+    }
+    let share = effort.per_group / turns.len().max(1) as u32;
+    let mut planned = Vec::new();
+    for (at, threads) in turns {
+        let once = sample(&mut group.rows[at], 1, threads, on);
+        let calls = (SAMPLE.as_nanos() as f64 / once).clamp(1.0, 10_000.0) as u32;
+        let fit = share.as_nanos() as f64 / (once * f64::from(calls));
+        let samples = (fit as u32).clamp(effort.least_samples, effort.most_samples);
+        let nanoseconds = Vec::with_capacity(samples as usize);
+        planned.push((
+            Series {
+                row: at,
+                threads,
+                nanoseconds,
+            },
+            calls,
+            samples,
+        ));
+    }
+    let rounds = planned.iter().map(|plan| plan.2).max().unwrap_or(0);
+    for round in 0..rounds {
+        for turn in 0..planned.len() {
+            let at = (turn + round as usize) % planned.len();
+            let (series, calls, samples) = &mut planned[at];
+            // A slow row skips rounds, and spreads the ones it takes part in.
+            if is_due(round, *samples, rounds) {
+                let row = &mut group.rows[series.row];
+                let taken = sample(row, *calls, series.threads, on);
+                series.nanoseconds.push(taken);
+            }
+        }
+    }
+    planned.into_iter().map(|(series, ..)| series).collect()
+}
+
+/// Whether a row that takes part in `samples` of `rounds` rounds takes part in this one.
+fn is_due(round: u32, samples: u32, rounds: u32) -> bool {
+    let upto = |round: u32| u64::from(round) * u64::from(samples) / u64::from(rounds);
+    upto(round + 1) > upto(round)
+}
+
+/// Nanoseconds a call: the mean of `calls`.
+fn sample(row: &mut Row<'_>, calls: u32, threads: usize, on: &On<'_>) -> f64 {
+    let mut taken = Duration::ZERO;
+    on(threads, &mut || {
+        for _ in 0..calls {
+            row.measure(&mut |call| {
+                let start = Instant::now();
+                call();
+                taken += start.elapsed();
+            });
+        }
+    });
+    (taken.as_nanos() as f64).max(1.0) / f64::from(calls)
+}
+
+/// The least of `values`; what the code takes where nothing disturbs it.
+#[must_use]
+pub fn minimum(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// The middle one of `values`, or the mean of the two in the middle.
+///
+/// # Panics
+///
+/// Where there is none.
+#[must_use]
+pub fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => f64::midpoint(values[middle - 1], values[middle]),
+        _ => values[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Selection, Who};
+
+    #[test]
+    fn a_row_takes_part_in_as_many_rounds_as_it_has_samples() {
+        for rounds in 1..40 {
+            for samples in 0..=rounds {
+                let due = (0..rounds).filter(|&round| is_due(round, samples, rounds));
+                assert_eq!(due.count() as u32, samples, "{samples} of {rounds}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_is_sampled_on_each_number_of_threads_and_in_turns() {
+        let selection = Selection::default();
+        let order = std::sync::Mutex::new(Vec::new());
+        let mut group = Group::new(&selection, ("sort", "equal", "1"), (1, "item"));
+        for who in [Who::peer("a"), Who::peer("b")] {
+            let (name, order) = (who.name(), &order);
+            let call = move || {
+                order.lock().unwrap().push(name);
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            group.add(who, call, |()| true);
+        }
+        let effort = Effort {
+            per_group: Duration::ZERO,
+            most_samples: 9,
+            least_samples: 3,
+        };
+        let threads = |row: &Row<'_>| {
+            if row.who.name() == "a" {
+                vec![1, 2]
+            } else {
+                vec![1]
+            }
+        };
+        let series = interleave(&mut group, effort, threads, &|_, run| run());
+        let rows: Vec<_> = series
+            .iter()
+            .map(|series| (series.row, series.threads))
+            .collect();
+        assert_eq!(rows, [(0, 1), (0, 2), (1, 1)]);
+        assert!(series.iter().all(|series| series.nanoseconds.len() == 3));
+        assert!(
+            series
+                .iter()
+                .all(|series| minimum(&series.nanoseconds) >= 1e6)
+        );
+        drop(group);
+        // Two answers, then one estimate of each turn, then three rounds, each beginning one later.
+        let order = order.into_inner().unwrap();
+        assert_eq!(
+            order[2..],
+            ["a", "a", "b", "a", "a", "b", "a", "b", "a", "b", "a", "a"]
+        );
+    }
+
+    #[test]
+    fn medians_of_odd_and_even_numbers() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(minimum(&[4.0, 1.0, 2.0]), 1.0);
+    }
+}

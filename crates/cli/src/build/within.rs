@@ -1,0 +1,147 @@
+//! `nutfilter build --memory`: hashes in sorted runs on disk, merged into a filter that is never held whole.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use nutfilter::store::{Options, Store, StoreErrorKind};
+use nutfilter::{Params, ResponseWriter};
+
+use super::{BuildArgs, Format, Summary, gather};
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::output;
+use crate::profile::{AnyHash, Profile};
+use crate::progress::Progress;
+
+pub(super) fn run(
+    args: &BuildArgs,
+    params: Params,
+    timestamp: u64,
+    memory: usize,
+    globals: &Globals,
+) -> Result<Summary, CliError> {
+    if args.profile.profile == Profile::Bip158 {
+        return Err(CliError::usage(
+            "--memory does not go with --profile bip158, which drops repeated items and so has to hold all \
+             of them",
+        ));
+    }
+    let options = Options::with_hasher(args.profile.hasher()?, memory);
+    let mut store = Store::scratch_in(scratch(args), options)?;
+    let mut batch = store.batch();
+    gather(args, globals, &mut batch)?;
+    let progress = Progress::spinner(globals, "sorting");
+    batch.commit()?;
+    drop(progress);
+
+    let write = |output: &mut dyn Write| write(args, &store, params, timestamp, output, globals);
+    match &args.output {
+        None => write(&mut io::stdout().lock()),
+        Some(path) => {
+            let mut summary = None;
+            output::write_file_with(path, |file| {
+                summary = Some(write(file)?);
+                Ok(())
+            })?;
+            summary.ok_or_else(|| CliError::failed("nothing was written"))
+        }
+    }
+}
+
+/// Where the runs go. Not always into the system's directory for temporary files, which is in memory on
+/// some machines.
+fn scratch(args: &BuildArgs) -> PathBuf {
+    match (&args.scratch, &args.output) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(output)) => output::directory_of(output).to_owned(),
+        (None, None) => std::env::temp_dir(),
+    }
+}
+
+/// The filter, in the format that was asked for.
+fn write(
+    args: &BuildArgs,
+    store: &Store<AnyHash>,
+    params: Params,
+    timestamp: u64,
+    output: &mut dyn Write,
+    globals: &Globals,
+) -> Result<Summary, CliError> {
+    let n = u32::try_from(store.len()).map_err(CliError::failed)?;
+    let progress = Progress::bytes(
+        globals,
+        "merging and coding",
+        Some(params.expected_bytes(n)),
+    );
+    let failed = |error| output_failed(args, error);
+    let mut output = Counted { output, written: 0 };
+    let filter = match args.format {
+        Format::Raw => store.encode_to(params, Watched(&mut output, &progress)),
+        Format::Json => {
+            let mut response =
+                ResponseWriter::new(&mut output, n, params, timestamp).map_err(failed)?;
+            let filter = store.encode_to(params, Watched(&mut response, &progress));
+            if filter.is_ok() {
+                response.finish().map_err(failed)?;
+                output.write_all(b"\n").map_err(failed)?;
+            }
+            filter
+        }
+    };
+    let filter = filter.map_err(|error| match (error.kind(), error.io_error()) {
+        (StoreErrorKind::Output, Some(reason)) => output_failed(args, reason),
+        _ => error.into(),
+    })?;
+    output.flush().map_err(failed)?;
+    Ok(Summary {
+        n,
+        params,
+        timestamp,
+        bytes: filter.bytes,
+        repeated: filter.repeated,
+        written: output.written,
+    })
+}
+
+/// An output that takes no more: by name where it has one, in silence where its reader has gone.
+fn output_failed(args: &BuildArgs, error: impl std::borrow::Borrow<io::Error>) -> CliError {
+    let error = error.borrow();
+    match &args.output {
+        Some(path) => CliError::at(path.display(), error),
+        None if error.kind() == io::ErrorKind::BrokenPipe => CliError::OutputClosed,
+        None => CliError::failed(error),
+    }
+}
+
+/// Counts what is written.
+struct Counted<'a> {
+    output: &'a mut dyn Write,
+    written: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+/// Moves the bar as the filter passes.
+struct Watched<'a, W>(&'a mut W, &'a Progress);
+
+impl<W: Write> Write for Watched<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.write(bytes)?;
+        self.1.advance(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

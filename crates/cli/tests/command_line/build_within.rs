@@ -1,0 +1,223 @@
+//! `build --memory`: the same bytes with less memory, and no file left behind.
+
+use nutfilter_mint::Kind;
+use nutfilter_mint::sample::Sample;
+use serde_json::Value;
+
+use crate::nutfilter::{Place, hex, item, lines};
+
+/// The lowest limit that there is: some 28,000 items make two runs.
+const LEAST: &str = "256K";
+
+#[test]
+fn a_limit_changes_no_byte_of_any_format_from_any_input() {
+    let place = Place::new();
+    // Enough for several runs, some items repeated.
+    let text = lines(0..40_000) + &lines(100..200);
+    place.write("lines", &text);
+    let records: Vec<u8> = (0..40_000).chain(100..200).flat_map(item).collect();
+    place.write("records", &records);
+    let time = ["--timestamp", "5"];
+    for format in ["raw", "json"] {
+        for extra in [&[][..], &["--p", "6", "--m", "64"], &["--profile", "nut23"]] {
+            let with = [&["--format", format], &time[..], extra].concat();
+            let wanted = place.run(&[&["build", "lines"], &with[..]].concat()).ok();
+            for input in [
+                &["build", "lines"][..],
+                &["build", "records", "--record-bytes", "33"],
+            ] {
+                let limited = [input, &["--memory", LEAST, "--scratch", "."], &with].concat();
+                let ran = place.run(&limited);
+                assert!(
+                    ran.stderr.contains("40100 items, 100 of them repeated; "),
+                    "{}",
+                    ran.stderr
+                );
+                assert!(ran.ok() == wanted, "{limited:?}: other bytes");
+                let to_file = [&limited[..], &["--output", "out"]].concat();
+                assert_eq!(place.run(&to_file).ok(), b"");
+                assert!(place.read("out") == wanted, "{to_file:?}: other bytes");
+            }
+            let limited = [&["build", "-", "--memory", "1MiB"], &with[..]].concat();
+            let ran = place.run_with(&limited, text.as_bytes());
+            assert!(ran.ok() == wanted, "{limited:?}: other bytes");
+        }
+    }
+    assert_eq!(place.names(), ["lines", "out", "records"]);
+}
+
+#[test]
+fn the_summary_says_the_same_with_a_limit() {
+    let place = Place::new();
+    place.write("items", lines(0..500) + &lines(0..3));
+    let summary = |args: &[&str]| -> Value {
+        let with = ["build", "items", "-o", "out", "--json", "--timestamp", "7"];
+        place.run(&[&with[..], args].concat()).json()
+    };
+    for format in ["raw", "json"] {
+        let limited = summary(&["--format", format, "--memory", LEAST]);
+        assert_eq!(limited, summary(&["--format", format]));
+        assert_eq!(limited["written"], place.read("out").len());
+    }
+}
+
+#[test]
+fn no_items_are_an_empty_filter_with_a_limit_too() {
+    let place = Place::new();
+    let args = ["build", "-", "--timestamp", "7", "--memory", LEAST];
+    let response = place.run_with(&args, b"\n\r\n").text();
+    assert_eq!(
+        response,
+        "{\"n\":0,\"p\":19,\"m\":784931,\"content\":\"\",\"timestamp\":7}\n"
+    );
+}
+
+#[test]
+fn a_mint_database_is_read_within_a_limit() {
+    let place = Place::new();
+    let sample = Sample::new(500, 300);
+    let written = sample.write(&place.path("mint.sqlite"), &mut |_| {});
+    written.expect("a sample");
+    let from = [
+        "build",
+        "--mint-database",
+        "mint.sqlite",
+        "--keyset",
+        sample.keyset.as_str(),
+        "--kind",
+        Kind::Spent.as_str(),
+        "--format",
+        "raw",
+    ];
+    let wanted = place.run(&from).ok();
+    let limited = place.run(&[&from[..], &["--memory", LEAST]].concat()).ok();
+    assert!(!wanted.is_empty());
+    assert_eq!(hex(&limited), hex(&wanted));
+}
+
+#[test]
+fn limits_that_cannot_be_meant_are_errors_and_leave_nothing() {
+    let place = Place::new();
+    place.write("items", lines(0..20_000));
+    let key = "07".repeat(16);
+    let long = lines(0..20_000) + "0g\n";
+    place.write("bad", &long);
+    for (args, wanted) in [
+        (
+            &["build", "items", "--memory", "255K"][..],
+            "limit of 261120 bytes",
+        ),
+        (&["build", "items", "--memory", "0"], "at least 262144"),
+        (
+            &["build", "items", "--memory", "many"],
+            "as 512M or 2G would be",
+        ),
+        (&["build", "items", "--memory", "-1"], "is below zero"),
+        (&["build", "items", "--memory", "99999999T"], "is too large"),
+        (&["build", "items", "--scratch", "."], "--memory"),
+        (
+            &["build", "items", "--memory", LEAST, "--scratch", "no/such"],
+            "no/such/.nutfilter-",
+        ),
+        (
+            &["build", "items", "--memory", LEAST, "-o", "no/such/out"],
+            "no/such",
+        ),
+        (
+            &[
+                "build",
+                "items",
+                "--memory",
+                LEAST,
+                "--profile",
+                "bip158",
+                "--key",
+                &key,
+            ],
+            "--memory does not go with --profile bip158",
+        ),
+        (
+            &["build", "bad", "--memory", LEAST, "-o", "out"],
+            "bad, line 20001: 'g' in column 2",
+        ),
+        (
+            &["build", "items", "--memory", LEAST, "--record-bytes", "7"],
+            "are not a whole number of records",
+        ),
+    ] {
+        let error = place.run(args).error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
+    assert_eq!(place.names(), ["bad", "items"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_named_and_an_older_output_stays() {
+    let place = Place::new();
+    place.write("items", lines(0..20_000));
+    for format in ["raw", "json"] {
+        let args = [
+            "build",
+            "items",
+            "--memory",
+            LEAST,
+            "--scratch",
+            ".",
+            "--format",
+            format,
+        ];
+        let error = place
+            .run(&[&args[..], &["-o", "/dev/full"]].concat())
+            .error();
+        assert!(
+            error.starts_with("nutfilter: /dev/full: No space left"),
+            "{error}"
+        );
+    }
+    // The error comes while the output is being made: the old one is not touched before it is whole.
+    place.write("out", "old");
+    place.write("bad", lines(0..20_000) + "0g\n");
+    place
+        .run(&["build", "bad", "--memory", LEAST, "-o", "out"])
+        .error();
+    assert_eq!(place.read("out"), b"old");
+    assert_eq!(place.names(), ["bad", "items", "out"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_process_that_is_killed_leaves_no_scratch_behind() {
+    use std::io::Write;
+    use std::process::Stdio;
+    use std::thread;
+    use std::time::Duration;
+
+    let place = Place::new();
+    std::fs::create_dir(place.path("scratch")).expect("a directory");
+    let args = [
+        "build",
+        "-",
+        "--memory",
+        LEAST,
+        "--scratch",
+        "scratch",
+        "--format",
+        "raw",
+    ];
+    let mut child = place
+        .command(&args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    pipe.write_all(lines(0..60_000).as_bytes())
+        .expect("a reader");
+    // All but the last pieces are read by now, and four runs are written.
+    thread::sleep(Duration::from_millis(50));
+    child.kill().expect("a process");
+    child.wait().expect("an end");
+    let left = std::fs::read_dir(place.path("scratch")).expect("the directory");
+    assert_eq!(left.count(), 0);
+}

@@ -1,0 +1,91 @@
+//! Large zeroed arrays, as the sort wants them: no memory is an answer, and huge pages where there are any.
+//!
+//! A page fault for each 4 KiB costs as much as a pass of the sort (build/nut25 in docs/benchmarking.md),
+//! and the library allocates what the system gives as zeros already, so no pass is needed to fill it: both
+//! are beyond `Vec`, whose fallible form allocates first and writes the zeros itself.
+
+use alloc::alloc::alloc_zeroed;
+use alloc::vec::Vec;
+use core::alloc::Layout;
+
+/// The bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Below this many bytes huge pages are not worth asking for.
+const LARGE: usize = 2 * HUGE_PAGE;
+
+/// `len` zeros, or `None` where there is no memory for them.
+pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
+    let layout = Layout::array::<u64>(len).ok()?;
+    if layout.size() == 0 {
+        return Some(Vec::new());
+    }
+    let size = if layout.size() < LARGE {
+        layout.size()
+    } else {
+        // Linux puts what is a whole number of huge pages at the start of one. The C library adds a header,
+        // which is why it is a cache line less.
+        let line = 64;
+        (layout.size() + line).checked_next_multiple_of(HUGE_PAGE)? - line
+    };
+    let capacity = size / size_of::<u64>();
+    let layout = Layout::array::<u64>(capacity).ok()?;
+    // SAFETY: its size is not 0: it is at least that of the layout above, whose size is not.
+    let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
+    if start.is_null() {
+        return None;
+    }
+    if size >= LARGE {
+        advise_huge_pages(start, size);
+    }
+    // SAFETY: `start` was allocated by the global allocator with the layout of `capacity` words, which is how
+    // a `Vec` frees it; and all these words, of which `len` are a part, are initialised: they are zero.
+    Some(unsafe { Vec::from_raw_parts(start, len, capacity) })
+}
+
+/// Asks for huge pages under `bytes` bytes. Only a wish: it changes no content, and may fail.
+#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+fn advise_huge_pages(start: *mut u64, bytes: usize) {
+    use core::ffi::{c_int, c_void};
+
+    const PAGE: usize = 4096;
+    /// `MADV_HUGEPAGE` of `<sys/mman.h>`.
+    const ADVICE: c_int = 14;
+    // The C library that `std` is linked with.
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int;
+    }
+
+    // With the page of the header: without it, the first huge page is lost.
+    let header = start.addr() % PAGE;
+    // SAFETY: whatever the pages are and whosever they are, this advice does not change what they hold.
+    unsafe {
+        madvise(
+            start.wrapping_byte_sub(header).cast(),
+            (header + bytes).next_multiple_of(PAGE),
+            ADVICE,
+        );
+    }
+}
+
+#[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
+fn advise_huge_pages(_start: *mut u64, _bytes: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_zero_and_what_cannot_be_is_none() {
+        for len in [0, 1, 511, 512, 513, (4 << 20) / 8 + 1, 3_000_001] {
+            let mut zeros = zeroed(len).unwrap();
+            assert_eq!(zeros.len(), len);
+            assert!(zeros.iter().all(|&word| word == 0), "{len} words");
+            zeros.fill(1);
+            zeros.push(1);
+        }
+        assert!(zeroed(usize::MAX).is_none());
+        assert!(zeroed(isize::MAX as usize / 8 + 1).is_none());
+        assert!(zeroed(isize::MAX as usize / 8).is_none());
+    }
+}

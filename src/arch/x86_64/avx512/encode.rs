@@ -1,0 +1,228 @@
+//! Golomb-Rice codes of sorted items, 16 items a group, two codes a lane.
+//!
+//! A lane holds the codes of two items, at most [`LANE_BITS`] bits, and becomes one store of eight bytes: the
+//! byte in which its first bit lies, with the last bits of the lane before funnelled in above, and zeros
+//! below. Stores of one scatter happen in the order of the lanes, so each lane may overwrite the zeros that
+//! the one before it stored, and no lane has to know how its neighbours share a byte.
+//!
+//! Where the two codes of a lane are too long the kernel stops in front of the group; it stops in front of
+//! anything that it cannot do, so that the caller has one place for what is rare.
+
+use core::arch::x86_64::*;
+
+use crate::arch::x86_64::{Avx512, prefetch};
+
+/// Items a group.
+const GROUP: usize = 16;
+
+/// The longest pair of codes: with up to 7 bits before it in its first byte it fits in a word.
+const LANE_BITS: u32 = 57;
+
+/// The most bytes that a group adds to the stream: eight lanes of 57 bits. Its last store begins in the byte
+/// of bit 7 + 7 * 57 at most, and so ends one byte further.
+const GROUP_BYTES: usize = 57;
+
+/// How many items ahead the hashes are asked for: 6 KiB. A core that only follows the stream waits for it;
+/// asked for so early, hashes from DRAM cost 0.2 ns an item and not 1.2.
+const AHEAD: usize = 1024;
+
+/// Of the eight bytes of lane i the first i.
+const LANES_BEFORE: u64 = 0x7f3f_1f0f_0703_0100;
+
+/// Where a stream of codes stands, in front of a group and after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodeStream {
+    /// The value of the item before.
+    pub(crate) previous: u64,
+    /// The last bits of the stream, at least those that fill no byte yet, at the low end.
+    pub(crate) bits: u64,
+    /// The bit position in the room.
+    pub(crate) position: u64,
+}
+
+impl Avx512 {
+    /// Whether [`Avx512::encode_pairs`] codes with `p` remainder bits: 3 to 24. Two codes have to be a byte
+    /// long, or bits of the lane before the last would be lost, and have to leave some room for quotients.
+    pub(crate) fn encodes_pairs(self, p: u32) -> bool {
+        (3..=24).contains(&p)
+    }
+
+    /// Appends codes of hashes in groups of 16, mapped to `[0, range)`, with `p` remainder bits; gives the
+    /// number of items coded. It ends in front of a group that may not fit in the room, that has an item
+    /// smaller than the one before it, or two codes in one lane of more than 57 bits together.
+    pub(crate) fn encode_pairs(
+        self,
+        range: u64,
+        p: u32,
+        hashes: &[u64],
+        stream: &mut CodeStream,
+        room: &mut [u8],
+    ) -> usize {
+        if !self.encodes_pairs(p) {
+            return 0;
+        }
+        let (groups, _) = hashes.as_chunks();
+        // SAFETY: the token says that the CPU has the features. Against the plain loop: encode in
+        // docs/benchmarking.md.
+        unsafe {
+            match u64::BITS - range.leading_zeros() {
+                ..=40 => encode_pairs::<40>(range, p, groups, stream, room),
+                41..=52 => encode_pairs::<52>(range, p, groups, stream, room),
+                _ => encode_pairs::<64>(range, p, groups, stream, room),
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx512vbmi,avx512vbmi2")]
+fn encode_pairs<const RANGE_BITS: u32>(
+    range: u64,
+    p: u32,
+    groups: &[[u64; GROUP]],
+    stream: &mut CodeStream,
+    room: &mut [u8],
+) -> usize {
+    let evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    let odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    // The first byte of each lane, in every lane.
+    let lanes = _mm512_set1_epi64(0x3830_2820_1810_0800);
+    let reversed = _mm512_broadcast_i32x4(_mm_setr_epi8(
+        7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8,
+    ));
+    let all = |number: u64| _mm512_set1_epi64(number as i64);
+    let (zero, seven) = (all(0), all(7));
+    let (shift, range) = (all(u64::from(p)), all(range));
+    // The bits of a zero-bit and a remainder, and of two.
+    let (fixed, fixed_pair) = (all(u64::from(p + 1)), all(u64::from(2 * (p + 1))));
+    let most = all(u64::from(LANE_BITS - 2 * (p + 1)));
+    let (above, minus_above) = (all(2 << p), all((2_u64 << p).wrapping_neg()));
+    let (top, remainder) = (all(1 << p), all((1 << p) - 1));
+
+    let mut previous = all(stream.previous);
+    let mut code_before = all(stream.bits);
+    let mut position = all(stream.position);
+    let mut rest = groups;
+    'groups: loop {
+        stream.position = first_lane(position);
+        let free = room.len() - ((stream.position / 8) as usize).min(room.len());
+        let (safe, after) = rest.split_at((free.saturating_sub(1) / GROUP_BYTES).min(rest.len()));
+        if safe.is_empty() {
+            break;
+        }
+        rest = after;
+        for (at, group) in safe.iter().enumerate() {
+            let [low, high] = load(group);
+            let low = map::<RANGE_BITS>(low, range);
+            let high = map::<RANGE_BITS>(high, range);
+            let first = _mm512_permutex2var_epi64(low, evens, high);
+            let second = _mm512_permutex2var_epi64(low, odds, high);
+            let before = _mm512_alignr_epi64::<7>(second, previous);
+            let first_difference = _mm512_sub_epi64(first, before);
+            let second_difference = _mm512_sub_epi64(second, first);
+            let first_quotient = _mm512_srlv_epi64(first_difference, shift);
+            let second_quotient = _mm512_srlv_epi64(second_difference, shift);
+            // P is 3 at least, so the sum does not overflow, not even where items descend.
+            let quotients = _mm512_add_epi64(first_quotient, second_quotient);
+            if _mm512_cmpgt_epu64_mask(quotients, most) != 0 {
+                rest = &groups[groups.len() - rest.len() - safe.len() + at..];
+                break 'groups;
+            }
+
+            // As a number the code of quotient q and remainder r is 2^(q+P+1) - 2^(P+1) + r; two of them,
+            // the second b bits long, are (2^(q+P+1) - (2^(P+1) - 1 - r)) * 2^b - 2^(P+1) + r'.
+            let bits = _mm512_add_epi64(quotients, fixed_pair);
+            let second_bits = _mm512_add_epi64(second_quotient, fixed);
+            // top | (!difference & remainder), the inverted remainder with a one above it, and
+            // minus_above | (difference & remainder).
+            let first_low = _mm512_ternarylogic_epi64::<0xf2>(top, first_difference, remainder);
+            let second_low =
+                _mm512_ternarylogic_epi64::<0xf8>(minus_above, second_difference, remainder);
+            let first_code = _mm512_sub_epi64(_mm512_sllv_epi64(above, first_quotient), first_low);
+            // Zeros come round in the rotation; it is a shift that the compiler leaves as it is.
+            let code = _mm512_add_epi64(_mm512_rolv_epi64(first_code, second_bits), second_low);
+
+            // Each lane gets the lengths of all lanes before it, a byte each, and adds them up.
+            let bits_before = _mm512_maskz_permutexvar_epi8(LANES_BEFORE, lanes, bits);
+            let starts = _mm512_add_epi64(position, _mm512_sad_epu8(bits_before, zero));
+            // Rotated by its length the code is at the top of its lane; from there it moves down to make
+            // room for the bits that share its first byte.
+            let at_top = _mm512_rorv_epi64(code, bits);
+            let codes_before = _mm512_alignr_epi64::<7>(code, code_before);
+            let word = _mm512_shrdv_epi64(at_top, codes_before, _mm512_and_si512(starts, seven));
+            let word = _mm512_shuffle_epi8(word, reversed);
+            let bytes = _mm512_srli_epi64::<3>(starts);
+            // SAFETY: before this group `at` groups of at most GROUP_BYTES bytes were added to what was
+            // there when `safe` was cut, and GROUP_BYTES + 1 bytes are left for it; see GROUP_BYTES.
+            unsafe { _mm512_i64scatter_epi64::<1>(room.as_mut_ptr().cast(), bytes, word) };
+
+            let ends = _mm512_add_epi64(starts, bits);
+            position = _mm512_permutexvar_epi64(seven, ends);
+            previous = second;
+            code_before = code;
+        }
+    }
+    stream.position = first_lane(position);
+    stream.previous = last_lane(previous);
+    stream.bits = last_lane(code_before);
+    (groups.len() - rest.len()) * GROUP
+}
+
+/// The hashes of a group, in order.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(group: &[u64; GROUP]) -> [__m512i; 2] {
+    [0, 8].map(|at| {
+        let eight = &group[at..][..8];
+        prefetch(eight, AHEAD);
+        // SAFETY: the slice has the eight numbers.
+        unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) }
+    })
+}
+
+/// `(hash * range) >> 64` in each lane, exactly, for a range below 2^`RANGE_BITS` (40, 52 or 64).
+///
+/// The multiplier takes the low 52 bits of both factors and gives the low or the high 52 bits of their
+/// product, added to a third number.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(super) fn map<const RANGE_BITS: u32>(hash: __m512i, range: __m512i) -> __m512i {
+    let zero = _mm512_setzero_si512();
+    if RANGE_BITS <= 40 {
+        // With hash = a * 2^52 + b the value is (a * range + (b * range >> 52)) >> 12, and a * range is
+        // below 2^52.
+        let a = _mm512_srli_epi64::<52>(hash);
+        let sum = _mm512_madd52hi_epu64(zero, hash, range);
+        return _mm512_srli_epi64::<12>(_mm512_madd52lo_epu64(sum, a, range));
+    }
+    // With hash = a * 2^12 + b the value is (a * range + (b * range >> 12)) >> 52: the high half of the first
+    // product and what the sum of its low half and the second product carries. b stands at bit 40, so that
+    // its product's high half is what is wanted.
+    let a = _mm512_srli_epi64::<12>(hash);
+    let b = _mm512_slli_epi64::<40>(hash);
+    let low = _mm512_madd52lo_epu64(zero, a, range);
+    let low = _mm512_madd52hi_epu64(low, b, range);
+    if RANGE_BITS <= 52 {
+        return _mm512_madd52hi_epu64(_mm512_srli_epi64::<52>(low), a, range);
+    }
+    // With range = c * 2^52 + d all that is for d, and c adds a * c + (b * c >> 12) to the value, whose
+    // fraction adds to the sum.
+    let c = _mm512_srli_epi64::<52>(range);
+    let low = _mm512_madd52lo_epu64(low, b, c);
+    let value = _mm512_madd52hi_epu64(_mm512_srli_epi64::<52>(low), a, range);
+    let value = _mm512_madd52hi_epu64(value, b, c);
+    let value = _mm512_madd52lo_epu64(value, a, c);
+    let high = _mm512_madd52hi_epu64(zero, a, c);
+    _mm512_add_epi64(value, _mm512_slli_epi64::<52>(high))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn first_lane(vector: __m512i) -> u64 {
+    _mm_cvtsi128_si64(_mm512_castsi512_si128(vector)) as u64
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn last_lane(vector: __m512i) -> u64 {
+    first_lane(_mm512_alignr_epi64::<7>(vector, vector))
+}

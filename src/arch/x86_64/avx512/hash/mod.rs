@@ -1,0 +1,257 @@
+//! Hashes of records of one length, eight or sixteen at a time, and the map to the range of a filter.
+//!
+//! A lane is a record. Each record is loaded as it lies, 32 bytes at a time, and shuffles transpose a group of
+//! records into vectors that hold one word of each. The shuffles leave the lanes in the order that stores
+//! want, because the records were loaded in a suitable order.
+//!
+//! Nothing is read past a record: a load of less than 32 bytes is masked, and a rest that fits in one word
+//! is gathered as the last word of the record and shifted down. The last group ends with the last record and
+//! overlaps the group before, so that no rest of records is left; what is then hashed twice is equal.
+//!
+//! The rows `hash/*/100k` at avx512 in docs/benchmarking.md are why this is here.
+
+mod murmur3;
+mod siphash;
+
+use core::arch::x86_64::*;
+
+use super::super::Avx512;
+use super::encode::map;
+use murmur3::MAX_WIDTH;
+
+impl Avx512 {
+    /// NUT-25 of each of `out.len()` records of `width` bytes; false where nothing was done, because there
+    /// are too few or they are too long.
+    ///
+    /// # Panics
+    ///
+    /// Where `records` is not `out.len()` records.
+    pub(crate) fn nut25_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
+        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { murmur3::nut25(records, width, out) }
+    }
+
+    /// NUT-23: as [`Self::nut25_records`].
+    ///
+    /// # Panics
+    ///
+    /// Where `records` is not `out.len()` records.
+    pub(crate) fn nut23_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
+        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { murmur3::nut23(records, width, out) }
+    }
+
+    /// SipHash-2-4 from the state that the key gives: as [`Self::nut25_records`].
+    ///
+    /// # Panics
+    ///
+    /// Where `records` is not `out.len()` records.
+    pub(crate) fn siphash_records(
+        self,
+        state: [u64; 4],
+        records: &[u8],
+        width: usize,
+        out: &mut [u64],
+    ) -> bool {
+        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { siphash::siphash(state, records, width, out) }
+    }
+
+    /// `hash * f >> 64` for each, in place.
+    pub(crate) fn map_to_range(self, hashes: &mut [u64], f: u64) {
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { map_to_range(hashes, f) }
+    }
+}
+
+/// Where to hash two groups of `LANES` of `count` records, the next ones from `start` on: one after the other,
+/// and at the end where they end with the last record. None where all are hashed, or where there is no group.
+#[inline(always)]
+fn two_groups<const LANES: usize>(start: usize, count: usize) -> Option<[usize; 2]> {
+    if start >= count || count < LANES {
+        return None;
+    }
+    let first = start.min(count.saturating_sub(2 * LANES));
+    Some([first, (first + LANES).min(count - LANES)])
+}
+
+/// The bytes of a group of `LANES` records from byte `at` of each on, up to 32.
+struct Columns<'a, const LANES: usize> {
+    group: &'a [u8],
+    width: usize,
+    at: usize,
+    /// A bit for each byte that there is.
+    mask: __mmask32,
+}
+
+impl<'a, const LANES: usize> Columns<'a, LANES> {
+    #[inline(always)]
+    fn new(group: &'a [u8], width: usize, at: usize) -> Self {
+        assert!(group.len() == LANES * width && at < width);
+        let mask = u32::MAX >> (32 - (width - at).min(32));
+        Self {
+            group,
+            width,
+            at,
+            mask,
+        }
+    }
+
+    /// Those of record `low` in the lower half, of record `high` in the upper, zeros where there are none.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    fn two(&self, low: usize, high: usize) -> __m512i {
+        assert!(low < LANES && high < LANES);
+        let start = self.group.as_ptr();
+        // SAFETY: record `low` is within the group and byte `at` within the record, as asserted; the mask
+        // ends with the record, and what is masked out is not touched.
+        let low = unsafe {
+            _mm256_maskz_loadu_epi8(self.mask, start.add(low * self.width + self.at).cast())
+        };
+        // SAFETY: the same for record `high`.
+        let high = unsafe {
+            _mm256_maskz_loadu_epi8(self.mask, start.add(high * self.width + self.at).cast())
+        };
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+    }
+}
+
+/// The even 128-bit quarters of both, or the odd ones.
+const EVEN: i32 = 0b10_00_10_00;
+const ODD: i32 = 0b11_01_11_01;
+
+/// The four 64-bit words from byte `at` on of eight records: lane i has the words of record i.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn words_64<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
+    let width = if WIDTH == 0 { width } else { WIDTH };
+    let columns = Columns::<8>::new(group, width, at);
+    let (a, b) = (columns.two(0, 2), columns.two(1, 3));
+    let (c, d) = (columns.two(4, 6), columns.two(5, 7));
+    // Each quarter of a vector is now two words of one record; then it is one word of two.
+    let (even_ab, odd_ab) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    let (even_cd, odd_cd) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
+    [
+        _mm512_shuffle_i64x2::<EVEN>(even_ab, even_cd),
+        _mm512_shuffle_i64x2::<EVEN>(odd_ab, odd_cd),
+        _mm512_shuffle_i64x2::<ODD>(even_ab, even_cd),
+        _mm512_shuffle_i64x2::<ODD>(odd_ab, odd_cd),
+    ]
+}
+
+/// The last `len` bytes (1 to 8) of eight records of at least 8 bytes, each as a word.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
+    assert!(width >= 8 && group.len() == 8 * width);
+    let width = width as i64;
+    let offsets = _mm512_set_epi64(
+        8 * width - 8,
+        7 * width - 8,
+        6 * width - 8,
+        5 * width - 8,
+        4 * width - 8,
+        3 * width - 8,
+        2 * width - 8,
+        width - 8,
+    );
+    // SAFETY: eight bytes are read at each offset; the first is not negative because of the width, and the
+    // last one ends with the group, as asserted.
+    let last = unsafe { _mm512_i64gather_epi64::<1>(offsets, group.as_ptr().cast()) };
+    _mm512_srl_epi64(last, _mm_cvtsi64_si128(64 - 8 * len as i64))
+}
+
+/// The order of sixteen records in the lanes of [`words_32`]: the one in which
+/// [`store_32`] finds the first eight in the lower halves of its four quarters.
+const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
+
+/// The eight 32-bit words from byte `at` on of sixteen records, in the order of [`ORDER_32`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 8] {
+    let width = if WIDTH == 0 { width } else { WIDTH };
+    let columns = Columns::<16>::new(group, width, at);
+    let mut halves = [[_mm512_setzero_si512(); 4]; 2];
+    for (half, first) in halves.iter_mut().zip([0, 4]) {
+        let a = columns.two(first, first + 2);
+        let b = columns.two(first + 1, first + 3);
+        let c = columns.two(first + 8, first + 10);
+        let d = columns.two(first + 9, first + 11);
+        let (ab_01, ab_23) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let (cd_01, cd_23) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        // Each quarter is now one word of four records: words 0 to 3 in the even quarters, 4 to 7 in
+        // the odd ones.
+        *half = [
+            _mm512_unpacklo_epi64(ab_01, cd_01),
+            _mm512_unpackhi_epi64(ab_01, cd_01),
+            _mm512_unpacklo_epi64(ab_23, cd_23),
+            _mm512_unpackhi_epi64(ab_23, cd_23),
+        ];
+    }
+    let [front, back] = halves;
+    [
+        _mm512_shuffle_i64x2::<EVEN>(front[0], back[0]),
+        _mm512_shuffle_i64x2::<EVEN>(front[1], back[1]),
+        _mm512_shuffle_i64x2::<EVEN>(front[2], back[2]),
+        _mm512_shuffle_i64x2::<EVEN>(front[3], back[3]),
+        _mm512_shuffle_i64x2::<ODD>(front[0], back[0]),
+        _mm512_shuffle_i64x2::<ODD>(front[1], back[1]),
+        _mm512_shuffle_i64x2::<ODD>(front[2], back[2]),
+        _mm512_shuffle_i64x2::<ODD>(front[3], back[3]),
+    ]
+}
+
+/// The last `len` bytes (1 to 4) of sixteen records of at least 4 bytes, in the order of [`ORDER_32`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn tail_32(group: &[u8], width: usize, len: usize) -> __m512i {
+    assert!((4..=MAX_WIDTH).contains(&width) && group.len() == 16 * width);
+    // SAFETY: the array is 64 bytes long.
+    let order = unsafe { _mm512_loadu_si512(ORDER_32.as_ptr().cast()) };
+    let starts = _mm512_mullo_epi32(order, _mm512_set1_epi32(width as i32));
+    let offsets = _mm512_add_epi32(starts, _mm512_set1_epi32(width as i32 - 4));
+    // SAFETY: four bytes are read at each offset; the first is not negative because of the width, the last
+    // one ends with the group, as asserted, and with such a width no offset overflows.
+    let last = unsafe { _mm512_i32gather_epi32::<1>(offsets, group.as_ptr().cast()) };
+    _mm512_srl_epi32(last, _mm_cvtsi32_si128(32 - 8 * len as i32))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn store_64(out: &mut [u64; 8], hashes: __m512i) {
+    // SAFETY: it writes the 64 bytes of the array.
+    unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), hashes) }
+}
+
+/// Hashes from their halves, which are in the order of [`ORDER_32`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn store_32(out: &mut [u64; 16], upper: __m512i, lower: __m512i) {
+    let (first, second) = out.split_at_mut(8);
+    if let (Some(first), Some(second)) = (first.first_chunk_mut(), second.first_chunk_mut()) {
+        store_64(first, _mm512_unpacklo_epi32(lower, upper));
+        store_64(second, _mm512_unpackhi_epi32(lower, upper));
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn map_to_range(hashes: &mut [u64], f: u64) {
+    let range = _mm512_set1_epi64(f as i64);
+    let (groups, rest) = hashes.as_chunks_mut::<8>();
+    for group in groups {
+        // SAFETY: it reads the 64 bytes of the array.
+        let hash = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
+        let value = if f < 1 << 52 {
+            map::<52>(hash, range)
+        } else {
+            map::<64>(hash, range)
+        };
+        store_64(group, value);
+    }
+    for hash in rest {
+        *hash = ((u128::from(*hash) * u128::from(f)) >> 64) as u64;
+    }
+}

@@ -1,0 +1,161 @@
+//! SipHash-2-4: eight records at a time.
+
+use core::arch::x86_64::*;
+
+use super::{store_64, tail_64, words_64};
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+pub(super) fn siphash(key: [u64; 4], records: &[u8], width: usize, out: &mut [u64]) -> bool {
+    if out.len() < 8 {
+        return false;
+    }
+    if width == 33 {
+        let done = siphash_groups::<33, 8, 4>(key, records, width, out, 0);
+        siphash_groups::<33, 8, 1>(key, records, width, out, done);
+    } else {
+        let done = siphash_groups::<0, 16, 4>(key, records, width, out, 0);
+        siphash_groups::<0, 16, 1>(key, records, width, out, done);
+    }
+    true
+}
+
+/// The hashes from record `done` on, as many as fill `GROUPS` groups of eight that are hashed side by side; with
+/// one group, all that are left. Gives the number of records done.
+///
+/// A round is 14 operations, a point 14 rounds, and wide vectors have two ports: that alone is 12.3 cycles a
+/// point. One group at a time took 14 % longer.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn siphash_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
+    key: [u64; 4],
+    records: &[u8],
+    width: usize,
+    out: &mut [u64],
+    mut done: usize,
+) -> usize {
+    let width = if WIDTH == 0 { width } else { WIDTH };
+    let count = 8 * GROUPS;
+    let enough = if GROUPS == 1 { 1 } else { count };
+    let zero = _mm512_setzero_si512();
+    let mut words = [[zero; GROUPS]; WORDS];
+    while out.len() - done >= enough {
+        let start = done.min(out.len() - count);
+        done = start + count;
+        let records = &records[start * width..][..count * width];
+        let mut states = [State::new(key); GROUPS];
+        let mut last = [zero; GROUPS];
+        for at in (0..width).step_by(8 * WORDS) {
+            load_words::<WIDTH, WORDS, GROUPS>(records, width, at, &mut words);
+            let len = (8 * WORDS).min(width - at);
+            absorb_words(&words[..len / 8], &mut states);
+            if !len.is_multiple_of(8) {
+                last = words[len / 8];
+            }
+        }
+        let length = _mm512_set1_epi64(((width & 0xff) << 56) as i64);
+        for last in &mut last {
+            *last = _mm512_or_si512(*last, length);
+        }
+        absorb_words(&[last], &mut states);
+        for state in &mut states {
+            state.c = _mm512_xor_si512(state.c, _mm512_set1_epi64(0xff));
+        }
+        // Absorbing zero is two rounds.
+        absorb_words(&[[zero; GROUPS]; 2], &mut states);
+        let (out, _) = out[start..].as_chunks_mut();
+        for (out, State { a, b, c, d }) in out.iter_mut().zip(states) {
+            store_64(
+                out,
+                _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)),
+            );
+        }
+    }
+    done
+}
+
+/// The words from byte `at` on, as many as have room, the last one filled up with zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
+    records: &[u8],
+    width: usize,
+    at: usize,
+    words: &mut [[__m512i; GROUPS]; WORDS],
+) {
+    let width = if WIDTH == 0 { width } else { WIDTH };
+    for (number, group) in records.chunks_exact(8 * width).take(GROUPS).enumerate() {
+        for (at, words) in (at..width).step_by(32).zip(words.chunks_exact_mut(4)) {
+            let left = width - at;
+            if left < 8 && width >= 8 {
+                words[0][number] = tail_64(group, width, left);
+                continue;
+            }
+            let loaded = words_64::<WIDTH>(group, width, at);
+            for (word, loaded) in words.iter_mut().zip(loaded) {
+                word[number] = loaded;
+            }
+        }
+    }
+}
+
+/// Never inlined, because a number of words that is known would unroll the loop, and then the compiler puts
+/// one group after the other.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn absorb_words<const GROUPS: usize>(words: &[[__m512i; GROUPS]], states: &mut [State; GROUPS]) {
+    let mut absorbed = *states;
+    for words in words {
+        for (state, &word) in absorbed.iter_mut().zip(words) {
+            *state = state.absorb(word);
+        }
+    }
+    *states = absorbed;
+}
+
+/// The four words of state of eight records.
+#[derive(Clone, Copy)]
+struct State {
+    a: __m512i,
+    b: __m512i,
+    c: __m512i,
+    d: __m512i,
+}
+
+impl State {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    fn new([a, b, c, d]: [u64; 4]) -> Self {
+        Self {
+            a: _mm512_set1_epi64(a as i64),
+            b: _mm512_set1_epi64(b as i64),
+            c: _mm512_set1_epi64(c as i64),
+            d: _mm512_set1_epi64(d as i64),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    fn absorb(mut self, word: __m512i) -> Self {
+        self.d = _mm512_xor_si512(self.d, word);
+        self = self.round().round();
+        self.a = _mm512_xor_si512(self.a, word);
+        self
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    fn round(self) -> Self {
+        let Self { a, b, c, d } = self;
+        let a = _mm512_add_epi64(a, b);
+        let b = _mm512_xor_si512(_mm512_rol_epi64::<13>(b), a);
+        let a = _mm512_shuffle_epi32::<0b10_11_00_01>(a);
+        let c = _mm512_add_epi64(c, d);
+        let d = _mm512_xor_si512(_mm512_rol_epi64::<16>(d), c);
+        let a = _mm512_add_epi64(a, d);
+        let d = _mm512_xor_si512(_mm512_rol_epi64::<21>(d), a);
+        let c = _mm512_add_epi64(c, b);
+        let b = _mm512_xor_si512(_mm512_rol_epi64::<17>(b), c);
+        let c = _mm512_shuffle_epi32::<0b10_11_00_01>(c);
+        Self { a, b, c, d }
+    }
+}

@@ -1,0 +1,158 @@
+//! The cells of the sort's last step, eight at a time (sort/uniform and build/nut25 in
+//! docs/benchmarking.md).
+//!
+//! The places of a cell lie 256 words apart and those of its neighbours side by side, so a vector holds
+//! one place of eight cells, and a network over 16 vectors sorts eight cells with no shuffle in it. Only the
+//! way out is transposed. A network within vectors, the usual way, shuffles at each of its ten stages and
+//! took twice the time.
+
+use core::arch::x86_64::{
+    __m512i, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_loadu_si512,
+    _mm512_mask_storeu_epi64, _mm512_max_epu64, _mm512_max_pd, _mm512_min_epu64, _mm512_min_pd,
+    _mm512_set1_epi64, _mm512_set1_pd, _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_sub_epi64,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+};
+
+use crate::arch::network::sort_16;
+use crate::arch::x86_64::Avx512;
+
+const CELLS: usize = 256;
+const PLACES: usize = 16;
+const LANES: usize = 8;
+
+impl Avx512 {
+    /// Sorts each cell and writes the first `next[cell] / 256` of its places to `out`, one cell after
+    /// another, and on over what follows, up to a cell's places; returns how many places were written. What has no
+    /// place in `out` is not written. All places become `u64::MAX` again.
+    pub(crate) fn drain_cells(
+        self,
+        places: &mut [[u64; CELLS]; PLACES],
+        next: &[u16; CELLS],
+        out: &mut [u64],
+    ) -> usize {
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { drain::<false>(places, next, 0, out) }
+    }
+
+    /// The same where places hold the bits of numbers above 0: their bits less `bias` are written, and all become
+    /// infinity again. Of these, two comparisons run at a time.
+    pub(crate) fn drain_float_cells(
+        self,
+        places: &mut [[u64; CELLS]; PLACES],
+        next: &[u16; CELLS],
+        bias: u64,
+        out: &mut [u64],
+    ) -> usize {
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { drain::<true>(places, next, bias, out) }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn drain<const FLOATS: bool>(
+    places: &mut [[u64; CELLS]; PLACES],
+    next: &[u16; CELLS],
+    bias: u64,
+    out: &mut [u64],
+) -> usize {
+    let empty = if FLOATS {
+        _mm512_castpd_si512(_mm512_set1_pd(f64::INFINITY))
+    } else {
+        _mm512_set1_epi64(-1)
+    };
+    let bias = _mm512_set1_epi64(bias as i64);
+    let exchange = |a: __m512i, b: __m512i| {
+        if FLOATS {
+            let (a, b) = (_mm512_castsi512_pd(a), _mm512_castsi512_pd(b));
+            let (least, most) = (_mm512_min_pd(a, b), _mm512_max_pd(a, b));
+            (_mm512_castpd_si512(least), _mm512_castpd_si512(most))
+        } else {
+            (_mm512_min_epu64(a, b), _mm512_max_epu64(a, b))
+        }
+    };
+    let mut written = 0;
+    for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
+        let mut v = [empty; PLACES];
+        for (v, place) in v.iter_mut().zip(&mut *places) {
+            let eight = &mut place.as_chunks_mut::<LANES>().0[group];
+            // SAFETY: `eight` is 64 bytes; no alignment is asked for.
+            *v = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(eight.as_mut_ptr().cast(), empty) };
+        }
+        sort_16!(v, exchange);
+        if FLOATS {
+            for v in &mut v {
+                *v = _mm512_sub_epi64(*v, bias);
+            }
+        }
+        let low = transposed([v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]]);
+        let high = transposed([v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]]);
+        for lane in 0..LANES {
+            let count = usize::from(counts[lane] / CELLS as u16).min(PLACES);
+            let Some(room) = out.get_mut(written..) else {
+                return written;
+            };
+            if let Some(sixteen) = room.first_chunk_mut::<PLACES>() {
+                let to = sixteen.as_mut_ptr();
+                // SAFETY: `to` has room for sixteen words; this takes the first eight.
+                unsafe { _mm512_storeu_si512(to.cast(), low[lane]) };
+                // SAFETY: and this the other eight.
+                unsafe { _mm512_storeu_si512(to.add(LANES).cast(), high[lane]) };
+            } else {
+                let kept = (1_u32 << count.min(room.len())) - 1;
+                let to = room.as_mut_ptr().cast::<i64>();
+                // SAFETY: the mask has only bits of words that `room` has.
+                unsafe { _mm512_mask_storeu_epi64(to, kept as u8, low[lane]) };
+                if room.len() > LANES {
+                    // SAFETY: as above, and `room` has a ninth word.
+                    unsafe {
+                        _mm512_mask_storeu_epi64(to.add(LANES), (kept >> LANES) as u8, high[lane]);
+                    }
+                }
+            }
+            written += count;
+        }
+    }
+    written
+}
+
+/// The columns of eight rows.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transposed(v: [__m512i; LANES]) -> [__m512i; LANES] {
+    let even = quarters([
+        _mm512_unpacklo_epi64(v[0], v[1]),
+        _mm512_unpacklo_epi64(v[2], v[3]),
+        _mm512_unpacklo_epi64(v[4], v[5]),
+        _mm512_unpacklo_epi64(v[6], v[7]),
+    ]);
+    let odd = quarters([
+        _mm512_unpackhi_epi64(v[0], v[1]),
+        _mm512_unpackhi_epi64(v[2], v[3]),
+        _mm512_unpackhi_epi64(v[4], v[5]),
+        _mm512_unpackhi_epi64(v[6], v[7]),
+    ]);
+    [
+        even[0], odd[0], even[1], odd[1], even[2], odd[2], even[3], odd[3],
+    ]
+}
+
+/// The columns of four rows of four quarters.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn quarters(v: [__m512i; 4]) -> [__m512i; 4] {
+    // Quarters 0 and 2, and quarters 1 and 3, of both.
+    const EVEN: i32 = 0b10_00_10_00;
+    const ODD: i32 = 0b11_01_11_01;
+    let a = _mm512_shuffle_i64x2::<EVEN>(v[0], v[1]);
+    let b = _mm512_shuffle_i64x2::<ODD>(v[0], v[1]);
+    let c = _mm512_shuffle_i64x2::<EVEN>(v[2], v[3]);
+    let d = _mm512_shuffle_i64x2::<ODD>(v[2], v[3]);
+    [
+        _mm512_shuffle_i64x2::<EVEN>(a, c),
+        _mm512_shuffle_i64x2::<EVEN>(b, d),
+        _mm512_shuffle_i64x2::<ODD>(a, c),
+        _mm512_shuffle_i64x2::<ODD>(b, d),
+    ]
+}

@@ -1,0 +1,106 @@
+//! One filter on all threads: each finds its own start.
+//!
+//! What lanes do in a chunk, threads do in the filter. It is cut into as many ranges as there are threads; each
+//! begins to read before its cut and decodes, in lanes of its own, from the first boundary at or behind its
+//! cut to the first at or behind the next one. A range counts if it starts where the true items before it end;
+//! one that does not is decoded again from there.
+
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
+
+use rayon::prelude::*;
+
+use super::lanes::{Decoder, Kernel, Odd};
+use super::sync::{Driver, Place, Sink, Stream};
+use crate::error::DecodeError;
+
+/// From so many items on threads are worth it: a range then takes a hundred microseconds and more.
+pub(super) const MIN_ITEMS: u32 = 1 << 20;
+
+/// A sink of which each thread has one.
+pub(super) trait Part: Send {
+    /// Takes over what another sink was given, whose values count from `base`.
+    fn append(&mut self, _other: Self, _base: u64)
+    where
+        Self: Sized,
+    {
+    }
+}
+
+/// A range that was decoded: where it starts and ends. The place at its end counts from its start.
+struct Range<S> {
+    start: u64,
+    end: Place,
+    sink: S,
+}
+
+/// [`drive`](super::sync::drive) from the first item to the last; `new` makes an empty sink for so many items.
+///
+/// # Errors
+///
+/// Those of the serial scan.
+pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
+    stream: Stream<'_>,
+    kernel: impl Kernel<N> + Sync,
+    lane_items: u64,
+    sink: &mut S,
+    new: impl Fn(u32) -> S + Sync,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let threads = rayon::current_num_threads().max(1) as u64;
+    let Some(decoder) = stream.decoder(kernel).filter(|_| threads > 1) else {
+        return super::sync::drive(stream, kernel, Place::START, lane_items, sink);
+    };
+    let bits = stream.lanes_end();
+    let cut = |range: u64| bits / threads * range;
+    let items = stream.n / threads as u32;
+    let decode = |range: u64| -> Option<Range<S>> {
+        let start = find_start(&stream, &decoder, cut(range))?;
+        let place = Place {
+            position: start,
+            ..Place::START
+        };
+        let mut driver = Driver::new(stream, place);
+        let mut sink = new(items);
+        // An error here can come from a wrong start: whoever decodes the range again will tell.
+        let flow = driver
+            .to(&decoder, cut(range + 1), lane_items, &mut sink)
+            .ok()?;
+        flow.is_continue().then_some(Range {
+            start,
+            end: driver.place,
+            sink,
+        })
+    };
+    let ranges: Vec<Option<Range<S>>> = (0..threads).into_par_iter().map(decode).collect();
+
+    let mut driver = Driver::new(stream, Place::START);
+    for (number, range) in (0..).zip(ranges) {
+        if let Some(range) = range {
+            let base = driver.place.value;
+            if driver.accept(range.start, range.end) {
+                sink.append(range.sink, base);
+                continue;
+            }
+        }
+        if driver
+            .to(&decoder, cut(number + 1), lane_items, sink)?
+            .is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    driver.rest(sink)
+}
+
+/// The first boundary at or behind `cut`, as it seems from so far before it that a wrong guess is rare.
+fn find_start<K>(stream: &Stream<'_>, decoder: &Decoder<'_, K>, cut: u64) -> Option<u64> {
+    let before = stream.bits_of(8 * stream.warm_up());
+    let mut position = cut.saturating_sub(before);
+    while position < cut {
+        position = match decoder.one(position) {
+            Ok((_, next)) => next,
+            Err(Odd) => return None,
+        };
+    }
+    Some(position)
+}

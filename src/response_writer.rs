@@ -1,0 +1,147 @@
+//! [`ResponseWriter`]: the response of a filter that is never held whole.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use std::io::{self, Write};
+
+use base64_simd::{Out, STANDARD};
+
+use crate::params::Params;
+use crate::response;
+
+/// Bytes of content that become text at once: a whole number of threes, which text of 64 KiB takes.
+const PIECE: usize = 48 << 10;
+
+/// Writes the text of [`FilterResponse::to_json`](crate::FilterResponse::to_json) around bytes that come
+/// piece by piece, as from a filter that is larger than memory. [`finish`](Self::finish) ends it; without
+/// that it is no JSON.
+///
+/// ```
+/// use std::io::Write;
+/// use nutfilter::{FilterResponse, Nut25, Params, ResponseWriter, SortedHashes};
+///
+/// let filter = SortedHashes::<Nut25>::from_items(["one", "two"]).encode(Params::default())?;
+/// let mut writer = ResponseWriter::new(Vec::new(), filter.n(), filter.params(), 1767225600)?;
+/// writer.write_all(filter.bytes())?;
+/// let json = writer.finish()?;
+/// assert_eq!(json, FilterResponse::new(&filter, 1767225600).to_json().into_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cost
+///
+/// 112 KiB of memory.
+#[derive(Debug)]
+pub struct ResponseWriter<W> {
+    output: W,
+    timestamp: u64,
+    /// Fewer bytes than a piece.
+    pending: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl<W: Write> ResponseWriter<W> {
+    /// Begins the response of a filter of `n` items, whose bytes are to be written to it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `output`.
+    pub fn new(mut output: W, n: u32, params: Params, timestamp: u64) -> io::Result<Self> {
+        output.write_all(response::head(n, params).as_bytes())?;
+        Ok(Self {
+            output,
+            timestamp,
+            pending: Vec::with_capacity(PIECE),
+            text: vec![0; PIECE / 3 * 4],
+        })
+    }
+
+    /// Ends the response, flushes the output and gives it back.
+    ///
+    /// # Errors
+    ///
+    /// Those of the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        let len = self.pending.len();
+        self.write_text(len)?;
+        let tail = response::tail(self.timestamp);
+        self.output.write_all(tail.as_bytes())?;
+        self.output.flush()?;
+        Ok(self.output)
+    }
+
+    /// The first `len` pending bytes as text: threes, or all that is left.
+    fn write_text(&mut self, len: usize) -> io::Result<()> {
+        // There is room: the text of a piece is as long.
+        let text = STANDARD.encode(&self.pending[..len], Out::from_slice(&mut self.text));
+        self.output.write_all(text)?;
+        self.pending.drain(..len);
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for ResponseWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pending.len() == PIECE {
+            self.write_text(PIECE)?;
+        }
+        let taken = bytes.len().min(PIECE - self.pending.len());
+        self.pending.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    /// Up to two bytes stay: their text depends on what follows.
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_text(self.pending.len() / 3 * 3)?;
+        self.output.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Filter, FilterResponse, Unhashed};
+
+    #[test]
+    fn pieces_of_any_length_make_the_text_of_the_whole() {
+        let content: Vec<u8> = (0..3 * PIECE + 2).map(|i| (i % 251) as u8).collect();
+        for len in [0, 1, 2, 3, 4, 5, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 2] {
+            let content = &content[..len];
+            let expected = FilterResponse {
+                n: 77,
+                params: Params::default(),
+                content: content.to_vec(),
+                timestamp: 5,
+            };
+            for piece in [1, 2, 3, 1000, PIECE, PIECE + 1] {
+                if piece < 1000 && len > PIECE {
+                    continue;
+                }
+                for flushed in [false, true] {
+                    let writer = ResponseWriter::new(Vec::new(), 77, Params::default(), 5);
+                    let mut writer = writer.expect("memory takes everything");
+                    for piece in content.chunks(piece) {
+                        writer.write_all(piece).expect("memory takes everything");
+                        if flushed {
+                            writer.flush().expect("memory takes everything");
+                        }
+                    }
+                    let json = writer.finish().expect("memory takes everything");
+                    assert!(
+                        json == expected.to_json().into_bytes(),
+                        "{len} bytes in pieces of {piece}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_filter_has_an_empty_content() {
+        let writer = ResponseWriter::new(Vec::new(), 0, Params::default(), 7).expect("memory");
+        let json = writer.finish().expect("memory");
+        let response = FilterResponse::from_json(&json).expect("a response");
+        let filter: Filter<'_, Unhashed> = response.into_filter().expect("a filter");
+        assert_eq!(filter.n(), 0);
+    }
+}

@@ -1,0 +1,131 @@
+//! [`Buckets`]: hashes on their way to be sorted, dealt as they come.
+
+use alloc::vec::Vec;
+
+use super::deal::{Run, Split, compiled, deal, room, runs};
+use super::stage::Stage;
+use super::{Plan, Work, few, merge_tail};
+use crate::arch::Level;
+use crate::arch::memory::zeroed;
+
+/// How many hashes to deal at a time: they stay in the first cache from the hasher to here.
+pub(crate) const BLOCK: usize = 512;
+
+/// Hashes in the buckets of the first pass.
+pub(super) struct Buckets {
+    pub(super) level: Level,
+    pub(super) plan: Plan,
+    slots: Vec<u64>,
+    /// The buckets, each of `room` slots.
+    runs: Vec<Run>,
+    room: usize,
+    /// What found no room in its bucket.
+    surplus: Vec<u64>,
+    /// How much surplus is still uniform enough.
+    limit: usize,
+}
+
+impl Buckets {
+    /// Buckets for about `n` hashes of a set that is cut up by `plan`; `None` where they are few, or where
+    /// there is no memory.
+    pub(super) fn new(level: Level, plan: Plan, n: usize) -> Option<Self> {
+        if n < few(level) {
+            return None;
+        }
+        let count = plan.parts[0];
+        let room = room(n, count);
+        let slots = zeroed(room.checked_mul(count as usize)?)?;
+        Some(Self {
+            level,
+            plan,
+            slots,
+            runs: runs(count, room).collect(),
+            room,
+            surplus: Vec::new(),
+            limit: n / 8,
+        })
+    }
+
+    /// Takes `block`; `false` where these hashes are so far from uniform that a general sort should have
+    /// them.
+    #[must_use]
+    pub(super) fn deal(&mut self, block: &[u64]) -> bool {
+        let (slots, runs, surplus) = (&mut self.slots[..], &mut self.runs[..], &mut self.surplus);
+        let split = Split {
+            factor: self.plan.parts[0],
+            base: 0,
+        };
+        compiled(
+            self.level,
+            #[inline(always)]
+            || {
+                deal(slots, runs, split, block, |hash| {
+                    surplus.push(hash);
+                    true
+                })
+            },
+        );
+        self.surplus.len() <= self.limit
+    }
+
+    /// How many hashes there are.
+    pub(super) fn len(&self) -> usize {
+        let len = |run: &Run| run.next + self.room - run.end;
+        self.runs.iter().map(len).sum::<usize>() + self.surplus.len()
+    }
+
+    /// The hashes of a bucket.
+    #[cfg(feature = "parallel")]
+    pub(super) fn bucket(&self, bucket: usize) -> &[u64] {
+        let run = self.runs[bucket];
+        &self.slots[run.end - self.room..run.next]
+    }
+
+    /// The hashes that are in no bucket.
+    #[cfg(feature = "parallel")]
+    pub(super) fn surplus(&self) -> &[u64] {
+        &self.surplus
+    }
+
+    /// All hashes in no order, in the memory of the buckets.
+    pub(super) fn into_unsorted(mut self) -> Vec<u64> {
+        let mut len = 0;
+        for run in &self.runs {
+            let hashes = run.end - self.room..run.next;
+            let end = len + hashes.len();
+            self.slots.copy_within(hashes, len);
+            len = end;
+        }
+        self.slots.truncate(len);
+        self.slots.append(&mut self.surplus);
+        self.slots
+    }
+
+    /// All hashes, sorted, in the memory of the buckets.
+    pub(super) fn into_sorted(mut self) -> (Vec<u64>, Work) {
+        let mut work = Work {
+            dealt: self.len(),
+            general: self.surplus.len(),
+        };
+        let mut stage = Stage::new(self.level, self.plan, self.room);
+        let mut sorted = 0;
+        for (bucket, run) in (0..).zip(&self.runs) {
+            let hashes = run.end - self.room..run.next;
+            let len = hashes.len();
+            // What is sorted has no gaps, so it has not come to this bucket yet, and will not come beyond its
+            // room.
+            if stage.take(bucket, &[&self.slots[hashes.clone()]], &mut work) {
+                stage.put(&mut self.slots[sorted..run.end], &mut work);
+            } else {
+                self.slots.copy_within(hashes, sorted);
+                self.slots[sorted..sorted + len].sort_unstable();
+                work.general += len;
+            }
+            sorted += len;
+        }
+        self.surplus.sort_unstable();
+        self.slots.resize(sorted + self.surplus.len(), 0);
+        merge_tail(&mut self.slots, &self.surplus);
+        (self.slots, work)
+    }
+}

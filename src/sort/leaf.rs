@@ -1,0 +1,341 @@
+//! The last step of the sort: some two thousand hashes that share their leading bits, within the first
+//! cache.
+//!
+//! They are dealt to [`CELLS`] cells by their next bits, about eight to a cell, and each cell is sorted by
+//! the network of its [`PLACES`] places. A cell with more is not an error: what has no place goes to a
+//! list, one hash in a thousand, and is merged in afterwards. A list that grows beyond [`SPARE`] says that
+//! the hashes are not uniform, and then a general sort has them.
+
+use alloc::boxed::Box;
+
+use super::deal::{BATCH, compiled};
+use super::merge_tail;
+use crate::arch::{Kind, Level, network::sort_16};
+
+/// How many cells there are: the places of all of them are 32 KiB, which leaves a third of the first cache.
+const CELLS: usize = 256;
+
+/// How many hashes a cell has places for.
+const PLACES: usize = 16;
+
+/// How many hashes fill the cells to half: one cell in 270 is then too small.
+pub(super) const LEAF_ITEMS: usize = CELLS * PLACES / 2;
+
+/// How many hashes without a place are merged in. Uniform ones leave 2 in [`LEAF_ITEMS`].
+const SPARE: usize = 64;
+
+/// From this many leaves on, a leaf's hashes are compared as floating-point numbers.
+const FLOAT_LEAVES: u64 = 8;
+
+/// What a leaf's first hash becomes then: the bits of 2.0. The numbers above it, up to infinity, are in the order
+/// of their bits, and there are enough of them for an eighth of all hashes. Every CPU has the lesser and the
+/// greater of two such numbers as one instruction, which for integers of 64 bits not even AVX2 has.
+const FIRST: u64 = 1 << 62;
+
+/// The cells, empty between two leaves.
+pub(super) struct Leaf {
+    /// How many leaves there are over all.
+    leaves: u64,
+    /// Place by place, the same place of all cells side by side, and not cell by cell: vectors then hold
+    /// one place of neighbouring cells, and one comparison with the end of them all serves every cell.
+    places: Box<[[u64; CELLS]; PLACES]>,
+    /// For each cell where its next hash goes, counted over all places: `cell + CELLS * count`.
+    next: [u16; CELLS],
+    /// How hashes stand in the places.
+    form: Form,
+    /// What found no place, in the first `spare_len`.
+    spare: [u64; SPARE],
+    spare_len: usize,
+}
+
+/// How hashes stand in the places.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// What was added to each.
+    bias: u64,
+    /// What stands where there is none: nothing is greater.
+    empty: u64,
+}
+
+/// `next` of empty cells.
+const EMPTY: [u16; CELLS] = {
+    let mut next = [0; CELLS];
+    let mut cell = 0;
+    while cell < CELLS {
+        next[cell] = cell as u16;
+        cell += 1;
+    }
+    next
+};
+
+impl Leaf {
+    pub(super) fn new(leaves: u64) -> Self {
+        let empty = if leaves < FLOAT_LEAVES {
+            u64::MAX
+        } else {
+            f64::INFINITY.to_bits()
+        };
+        Self {
+            leaves,
+            places: Box::new([[empty; CELLS]; PLACES]),
+            next: EMPTY,
+            form: Form { bias: 0, empty },
+            spare: [0; SPARE],
+            spare_len: 0,
+        }
+    }
+
+    /// Deals the hashes of this leaf, which lie in pieces, to the cells; `false`, and nothing is kept, where
+    /// they are too many for their cells.
+    pub(super) fn fill(&mut self, level: Level, leaf: u64, pieces: &[&[u64]]) -> bool {
+        if self.leaves >= FLOAT_LEAVES {
+            let start = (u128::from(leaf) << 64).div_ceil(u128::from(self.leaves));
+            self.form.bias = FIRST.wrapping_sub(start as u64);
+        }
+        let dealt = compiled(
+            level,
+            #[inline(always)]
+            || self.deal_all(pieces),
+        );
+        if !dealt {
+            self.places.as_flattened_mut().fill(self.form.empty);
+            self.next = EMPTY;
+            self.spare_len = 0;
+        }
+        dealt
+    }
+
+    // Loops here and below, not Iterator::all: that one is not always inlined, and then not compiled for the
+    // level.
+    #[inline(always)]
+    fn deal_all(&mut self, pieces: &[&[u64]]) -> bool {
+        for piece in pieces {
+            if !self.deal(piece) {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn deal(&mut self, hashes: &[u64]) -> bool {
+        let (leaves, bias) = (self.leaves, self.form.bias);
+        let places = self.places.as_flattened_mut();
+        let mut store = |place: u16, hash: u64| match places.get_mut(usize::from(place)) {
+            Some(place) => {
+                *place = hash.wrapping_add(bias);
+                true
+            }
+            None => match self.spare.get_mut(self.spare_len) {
+                Some(spare) => {
+                    *spare = hash;
+                    self.spare_len += 1;
+                    true
+                }
+                None => false,
+            },
+        };
+        let (batches, rest) = hashes.as_chunks::<BATCH>();
+        for batch in batches {
+            let mut places = [0; BATCH];
+            for (place, &hash) in places.iter_mut().zip(batch) {
+                *place = take_place(&mut self.next, leaves, hash);
+            }
+            for (&hash, place) in batch.iter().zip(places) {
+                if !store(place, hash) {
+                    return false;
+                }
+            }
+        }
+        for &hash in rest {
+            if !store(take_place(&mut self.next, leaves, hash), hash) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Writes what the cells hold to the start of `out`, sorted, and returns how many that are; what follows
+    /// them in `out` may be written over. The cells are then empty. `out` has room for them all.
+    pub(super) fn drain(&mut self, level: Level, out: &mut [u64]) -> usize {
+        let (places, next, form) = (&mut *self.places, &self.next, self.form);
+        let floats = self.leaves >= FLOAT_LEAVES;
+        let written = match level.kind() {
+            Kind::Portable if floats => drain_cells(places, next, form, out, floats_in_order::<2>),
+            Kind::Portable => drain_cells(places, next, form, out, in_order::<1>),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => avx2.compiled(
+                #[inline(always)]
+                || {
+                    if floats {
+                        drain_cells(places, next, form, out, floats_in_order::<4>)
+                    } else {
+                        drain_cells(places, next, form, out, in_order::<4>)
+                    }
+                },
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) if floats => {
+                avx512.drain_float_cells(places, next, form.bias, out)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => avx512.drain_cells(places, next, out),
+        };
+        let spare = &mut self.spare[..self.spare_len];
+        spare.sort_unstable();
+        let len = written + spare.len();
+        merge_tail(&mut out[..len], spare);
+        self.next = EMPTY;
+        self.spare_len = 0;
+        len
+    }
+}
+
+/// Sorts each cell and writes what it holds to `out`, one cell after another, and on over what follows, up to
+/// a cell's places; returns how many hashes were written. All places are then empty.
+#[inline(always)]
+fn drain_cells<const LANES: usize>(
+    places: &mut [[u64; CELLS]; PLACES],
+    next: &[u16; CELLS],
+    form: Form,
+    out: &mut [u64],
+    in_order: impl Fn([u64; LANES], [u64; LANES]) -> ([u64; LANES], [u64; LANES]),
+) -> usize {
+    let mut written = 0;
+    for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
+        let mut v = [[0; LANES]; PLACES];
+        for (v, place) in v.iter_mut().zip(&mut *places) {
+            let cells = &mut place.as_chunks_mut::<LANES>().0[group];
+            *v = *cells;
+            *cells = [form.empty; LANES];
+        }
+        sort_16!(v, in_order);
+        for lane in 0..LANES {
+            let count = usize::from(counts[lane] / CELLS as u16).min(PLACES);
+            let room = &mut out[written..];
+            // All places, though only some of them count: a loop of a length that nobody can predict
+            // costs more.
+            if let Some(room) = room.first_chunk_mut::<PLACES>() {
+                for (to, v) in room.iter_mut().zip(&v) {
+                    *to = v[lane].wrapping_sub(form.bias);
+                }
+            } else {
+                for (to, v) in room[..count].iter_mut().zip(&v) {
+                    *to = v[lane].wrapping_sub(form.bias);
+                }
+            }
+            written += count;
+        }
+    }
+    written
+}
+
+/// The lesser and the greater in each lane.
+#[inline(always)]
+fn in_order<const LANES: usize>(a: [u64; LANES], b: [u64; LANES]) -> ([u64; LANES], [u64; LANES]) {
+    let (mut least, mut most) = (a, b);
+    for lane in 0..LANES {
+        least[lane] = a[lane].min(b[lane]);
+        most[lane] = a[lane].max(b[lane]);
+    }
+    (least, most)
+}
+
+/// [`in_order`] of the bits of numbers above 0.
+#[inline(always)]
+fn floats_in_order<const LANES: usize>(
+    a: [u64; LANES],
+    b: [u64; LANES],
+) -> ([u64; LANES], [u64; LANES]) {
+    // Converted as a whole: number by number, the compiler no longer sees vectors.
+    let (a, b) = (a.map(f64::from_bits), b.map(f64::from_bits));
+    let (mut least, mut most) = (a, b);
+    for lane in 0..LANES {
+        // What the instructions do, and not f64::min, which asks for more where there may be a NaN.
+        least[lane] = if a[lane] < b[lane] { a[lane] } else { b[lane] };
+        most[lane] = if a[lane] > b[lane] { a[lane] } else { b[lane] };
+    }
+    (least.map(f64::to_bits), most.map(f64::to_bits))
+}
+
+/// Where in the places `hash` goes, or a number beyond them all where its cell is full.
+#[inline(always)]
+fn take_place(next: &mut [u16; CELLS], leaves: u64, hash: u64) -> u16 {
+    // The upper half of the product is the leaf, the cell what comes next.
+    let cell = (hash.wrapping_mul(leaves) >> 56) as u8;
+    let next = &mut next[usize::from(cell)];
+    let place = *next;
+    // Goes on beyond the places, but not far: to SPARE and a batch.
+    *next = place + CELLS as u16;
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::uniform;
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Sorts `hashes` of a set of one leaf, with `beyond` places after their own, and says whether it could.
+    fn sorts(level: Level, leaf: &mut Leaf, hashes: &[u64], beyond: usize) -> bool {
+        let (left, right) = hashes.split_at(hashes.len() / 3);
+        if !leaf.fill(level, 0, &[left, right]) {
+            return false;
+        }
+        let mut expected = hashes.to_vec();
+        expected.sort_unstable();
+        let mut out = vec![7; hashes.len() + beyond];
+        assert_eq!(leaf.drain(level, &mut out), hashes.len());
+        out.truncate(hashes.len());
+        assert_eq!(
+            out,
+            expected,
+            "{level}, {} hashes and {beyond}",
+            hashes.len()
+        );
+        true
+    }
+
+    #[test]
+    fn any_number_of_hashes_fits_and_nothing_is_left_behind() {
+        for level in Level::available() {
+            let mut leaf = Leaf::new(1);
+            for n in (0..=4 * PLACES + 1).chain([500, 1000, 2000, LEAF_ITEMS, 2500]) {
+                for beyond in [0, 1, 7, 8, 9, 15, 16, 17, 200] {
+                    let hashes = uniform(n, n as u64);
+                    assert!(
+                        sorts(level, &mut leaf, &hashes, beyond),
+                        "{level}, {n} hashes"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cells_of_any_fill_are_sorted_until_the_spare_places_are_gone() {
+        for level in Level::available() {
+            let mut leaf = Leaf::new(1);
+            for cell in [0, 1, 7, 8, 127, 254, 255_u64] {
+                for n in 0..=PLACES + SPARE + 2 {
+                    let mut hashes: Vec<u64> = uniform(n, cell);
+                    for hash in &mut hashes {
+                        *hash = cell << 56 | *hash >> 8;
+                    }
+                    hashes.push(u64::MAX);
+                    let cell_len = n + usize::from(cell == 255);
+                    let fits = cell_len <= PLACES + SPARE;
+                    assert_eq!(
+                        sorts(level, &mut leaf, &hashes, 3),
+                        fits,
+                        "{level}, {n} in {cell}"
+                    );
+                }
+            }
+            // After a refusal as after all else, the cells are empty.
+            assert!(!sorts(level, &mut leaf, &[5; 4096], 0));
+            assert!(sorts(level, &mut leaf, &uniform(2000, 9), 0));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The sort by the threads of the current rayon pool (feature `parallel`).
+//!
+//! Each thread deals a part of the set to buckets of its own. A bucket of the set is then a piece from each
+//! thread, and a stretch of what comes out whose place the lengths of the buckets before it tell: so threads
+//! sort buckets, whoever is free the next one, and what comes out is the same whoever did what.
+
+use alloc::vec::Vec;
+use core::mem;
+use core::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use super::buckets::Buckets;
+use super::stage::Stage;
+use super::{Collector, Plan, State, Work, is_ordered, merge_tail};
+use crate::arch::Level;
+use crate::arch::memory::zeroed;
+
+/// Sets below this are sorted before a second thread has got going.
+const LARGE: usize = 1 << 17;
+
+/// More than these cut the set into parts too small for their buckets.
+const MOST_THREADS: usize = 64;
+
+/// How many threads sort a set of `n`.
+pub(super) fn threads(n: usize) -> usize {
+    if n < LARGE {
+        return 1;
+    }
+    rayon::current_num_threads().min(MOST_THREADS)
+}
+
+/// [`super::sort_hashes`].
+pub(super) fn sort(level: Level, mut hashes: Vec<u64>) -> Vec<u64> {
+    if is_ordered(&mut hashes) {
+        return hashes;
+    }
+    let dealt = deal(level, hashes.len(), |range, collector| {
+        for block in hashes[range].chunks(super::BLOCK) {
+            collector.push(block);
+        }
+    });
+    match dealt {
+        // The hashes are all in the buckets, so what comes out has their place.
+        Ok((plan, parts)) => sort_parts(level, plan, &parts, hashes).0,
+        Err(_) => general(hashes),
+    }
+}
+
+/// [`super::sort_made`].
+pub(super) fn sort_made(
+    level: Level,
+    n: usize,
+    hash: impl Fn(usize, &mut [u64]) + Sync,
+) -> Vec<u64> {
+    let dealt = deal(level, n, |range, collector| collector.make(range, &hash));
+    let states = match dealt {
+        Ok((plan, parts)) => match zeroed(n) {
+            Some(out) => return sort_parts(level, plan, &parts, out).0,
+            None => parts.into_iter().map(State::Dealt).collect(),
+        },
+        Err(states) => states,
+    };
+    let mut all = Vec::new();
+    for state in states {
+        let mut hashes = match state {
+            State::Dealt(buckets) => buckets.into_unsorted(),
+            State::Plain(hashes) => hashes,
+        };
+        if all.is_empty() {
+            all = hashes;
+        } else {
+            all.append(&mut hashes);
+        }
+    }
+    general(all)
+}
+
+/// Sorts what one thread has dealt.
+pub(super) fn sort_dealt(buckets: Buckets) -> Vec<u64> {
+    match zeroed(buckets.len()) {
+        Some(out) => sort_parts(buckets.level, buckets.plan, &[buckets], out).0,
+        None => buckets.into_sorted().0,
+    }
+}
+
+fn general(mut hashes: Vec<u64>) -> Vec<u64> {
+    hashes.par_sort_unstable();
+    hashes
+}
+
+/// Deals a set of `n` in parts, or says what became of these where one of them was not to be dealt.
+fn deal(
+    level: Level,
+    n: usize,
+    fill: impl Fn(Range<usize>, &mut Collector) + Sync,
+) -> Result<(Plan, Vec<Buckets>), Vec<State>> {
+    let plan = Plan::new(n);
+    let part = n.div_ceil(threads(n));
+    let states: Vec<State> = (0..n)
+        .step_by(part)
+        .collect::<Vec<usize>>()
+        .into_par_iter()
+        .map(|start| {
+            let range = start..n.min(start + part);
+            let mut collector = Collector::of_part(level, plan, range.len());
+            fill(range, &mut collector);
+            collector.state
+        })
+        .collect();
+    if states.iter().any(|state| matches!(state, State::Plain(_))) {
+        return Err(states);
+    }
+    let dealt = |state| match state {
+        State::Dealt(buckets) => Some(buckets),
+        State::Plain(_) => None,
+    };
+    Ok((plan, states.into_iter().filter_map(dealt).collect()))
+}
+
+/// Sorts what was dealt in parts into `out`, which is as long as they are together.
+fn sort_parts(level: Level, plan: Plan, parts: &[Buckets], mut out: Vec<u64>) -> (Vec<u64>, Work) {
+    let buckets = plan.parts[0] as usize;
+    let pieces = |bucket| -> Vec<&[u64]> { parts.iter().map(|part| part.bucket(bucket)).collect() };
+    let len = |pieces: &[&[u64]]| pieces.iter().map(|piece| piece.len()).sum::<usize>();
+    let most = (0..buckets).map(|bucket| len(&pieces(bucket))).max();
+    let most = most.unwrap_or(0);
+
+    let mut surplus = Vec::new();
+    for part in parts {
+        surplus.extend_from_slice(part.surplus());
+    }
+    surplus.par_sort_unstable();
+    let total = Mutex::new(Work {
+        dealt: out.len(),
+        general: surplus.len(),
+    });
+
+    let in_buckets = out.len() - surplus.len();
+    let mut rest = &mut out[..in_buckets];
+    let mut next = 0;
+    let queue = Mutex::new(move || {
+        let pieces = pieces((next < buckets).then_some(next)?);
+        let (bucket, out) = (next as u64, rest.split_off_mut(..len(&pieces))?);
+        next += 1;
+        Some((bucket, pieces, out))
+    });
+    (0..threads(in_buckets)).into_par_iter().for_each(|_| {
+        let mut stage = None;
+        let mut work = Work::default();
+        loop {
+            let taken = (*queue.lock().unwrap_or_else(PoisonError::into_inner))();
+            let Some((bucket, pieces, out)) = taken else {
+                break;
+            };
+            stage
+                .get_or_insert_with(|| Stage::new(level, plan, most))
+                .sort(bucket, &pieces, out, &mut work);
+        }
+        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+        total.dealt += work.dealt;
+        total.general += work.general;
+    });
+    merge_tail(&mut out, &surplus);
+    let total = mem::take(&mut *total.lock().unwrap_or_else(PoisonError::into_inner));
+    (out, total)
+}

@@ -1,0 +1,133 @@
+//! [`Stage`]: what sorts a bucket, by dealing it to smaller ones or, at last, to a leaf.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::deal::{Run, Split, compiled, deal, room, runs};
+use super::leaf::Leaf;
+use super::{Plan, Work};
+use crate::arch::Level;
+
+/// A pass and those below it, with their memory, which every bucket uses anew.
+pub(super) enum Stage {
+    Pass(Box<Pass>),
+    Leaf { level: Level, leaf: Box<Leaf> },
+}
+
+pub(super) struct Pass {
+    level: Level,
+    /// How many runs there are over all buckets, and how many to each.
+    factor: u64,
+    parts: u64,
+    /// The bucket at hand.
+    bucket: u64,
+    slots: Vec<u64>,
+    runs: Vec<Run>,
+    room: usize,
+    next: Stage,
+}
+
+impl Stage {
+    /// What sorts buckets of up to `len` hashes that the first pass made.
+    pub(super) fn new(level: Level, plan: Plan, len: usize) -> Self {
+        Self::after(level, plan.parts[0], &plan.parts[1..], len)
+    }
+
+    fn after(level: Level, buckets: u64, parts: &[u64], len: usize) -> Self {
+        let Some((&parts, rest)) = parts.split_first().filter(|(parts, _)| **parts > 1) else {
+            return Self::Leaf {
+                level,
+                leaf: Box::new(Leaf::new(buckets)),
+            };
+        };
+        let room = room(len, parts);
+        let factor = buckets * parts;
+        Self::Pass(Box::new(Pass {
+            level,
+            factor,
+            parts,
+            bucket: 0,
+            slots: vec![0; parts as usize * room],
+            runs: Vec::with_capacity(parts as usize),
+            room,
+            next: Self::after(level, factor, rest, room),
+        }))
+    }
+
+    /// Sorts the hashes of a bucket, which lie in pieces, to the start of `out`, and returns how many they are.
+    /// What follows them in `out` may be written over; `out` has room for them.
+    pub(super) fn sort(
+        &mut self,
+        bucket: u64,
+        pieces: &[&[u64]],
+        out: &mut [u64],
+        work: &mut Work,
+    ) -> usize {
+        if self.take(bucket, pieces, work) {
+            return self.put(out, work);
+        }
+        let mut len = 0;
+        for piece in pieces {
+            out[len..len + piece.len()].copy_from_slice(piece);
+            len += piece.len();
+        }
+        out[..len].sort_unstable();
+        work.general += len;
+        len
+    }
+
+    /// Takes the hashes of a bucket, which lie in pieces; `false` where they are not uniform, and then nothing
+    /// is kept.
+    #[must_use]
+    pub(super) fn take(&mut self, bucket: u64, pieces: &[&[u64]], work: &mut Work) -> bool {
+        work.dealt += pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        match self {
+            Self::Pass(pass) => pass.take(bucket, pieces),
+            Self::Leaf { level, leaf } => leaf.fill(*level, bucket, pieces),
+        }
+    }
+
+    /// Writes what was taken to the start of `out`, sorted, and returns how many hashes that are. What follows
+    /// them in `out` may be written over; `out` has room for them.
+    pub(super) fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {
+        match self {
+            Self::Pass(pass) => pass.put(out, work),
+            Self::Leaf { level, leaf, .. } => leaf.drain(*level, out),
+        }
+    }
+}
+
+impl Pass {
+    fn take(&mut self, bucket: u64, pieces: &[&[u64]]) -> bool {
+        self.bucket = bucket;
+        self.runs.clear();
+        self.runs.extend(runs(self.parts, self.room));
+        let (slots, runs) = (&mut self.slots[..], &mut self.runs[..]);
+        let split = Split {
+            factor: self.factor,
+            base: bucket * self.parts,
+        };
+        compiled(
+            self.level,
+            #[inline(always)]
+            || {
+                for piece in pieces {
+                    if !deal(slots, runs, split, piece, |_| false) {
+                        return false;
+                    }
+                }
+                true
+            },
+        )
+    }
+
+    fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {
+        let mut sorted = 0;
+        for (part, run) in (self.bucket * self.parts..).zip(&self.runs) {
+            let hashes = &self.slots[run.end - self.room..run.next];
+            sorted += self.next.sort(part, &[hashes], &mut out[sorted..], work);
+        }
+        sorted
+    }
+}

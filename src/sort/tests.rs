@@ -1,0 +1,375 @@
+use alloc::vec;
+
+use super::*;
+
+/// Uniform hashes: SplitMix64.
+pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
+    (1..=n as u64)
+        .map(|i| {
+            let x = i
+                .wrapping_add(seed << 40)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            x ^ (x >> 31)
+        })
+        .collect()
+}
+
+/// Sorts at every level, checks what comes out and what it took, and returns that.
+fn checked(what: &str, hashes: &[u64]) -> Work {
+    let mut expected = hashes.to_vec();
+    expected.sort_unstable();
+    let mut works = Vec::new();
+    for level in Level::available() {
+        let (sorted, work) = sort_counting(level, hashes.to_vec());
+        assert!(sorted == expected, "{what}, {level}");
+        assert!(
+            work.dealt <= MOST_DEALS * hashes.len(),
+            "{what}, {level}: {work:?}"
+        );
+        assert!(work.general <= hashes.len(), "{what}, {level}: {work:?}");
+        works.push(work);
+    }
+    // All levels go the same ways, where they have begun.
+    if hashes.len() >= few(Level::PORTABLE) {
+        works.dedup();
+    }
+    assert!(
+        works.len() == 1 || hashes.len() < few(Level::PORTABLE),
+        "{what}: {works:?}"
+    );
+    works[works.len() - 1]
+}
+
+#[test]
+fn uniform_hashes_of_any_number_are_sorted_without_the_general_sort() {
+    let edges = [1024, 8192, LEAF_ITEMS, 2 * LEAF_ITEMS, 64 * LEAF_ITEMS];
+    let near = |n: usize| [n - 1, n, n + 1];
+    for n in (0..66)
+        .chain(edges.into_iter().flat_map(near))
+        .chain([300_000])
+    {
+        let work = checked(&alloc::format!("{n} hashes"), &uniform(n, 1));
+        if n >= few(Level::detect()) {
+            assert_eq!(work.general, 0, "{n} hashes");
+        }
+    }
+}
+
+#[test]
+fn a_plan_of_any_depth_sorts() {
+    for parts in [
+        [1, 1, 1],
+        [7, 1, 1],
+        [3, 5, 1],
+        [3, 2, 4],
+        [1, 12, 1],
+        [64, 2, 1],
+    ] {
+        let plan = Plan { parts };
+        let n = parts.iter().product::<u64>() as usize * LEAF_ITEMS;
+        let hashes = uniform(n, 2);
+        for level in Level::available() {
+            let Some(mut buckets) = Buckets::new(level, plan, n) else {
+                assert!(n < few(level), "{plan:?}, {level}");
+                continue;
+            };
+            assert!(
+                hashes.chunks(999).all(|block| buckets.deal(block)),
+                "{plan:?}"
+            );
+            let (sorted, work) = buckets.into_sorted();
+            assert_eq!(work.general, 0, "{plan:?}, {level}");
+            assert_eq!(sorted.len(), n);
+            assert!(sorted.is_sorted(), "{plan:?}, {level}");
+        }
+    }
+}
+
+#[test]
+fn plans_end_in_leaves_and_have_no_more_parts_than_caches_bear() {
+    for n in (0..43)
+        .map(|bit| 1_usize << bit)
+        .chain([1_000_000, 10_000_000, 100_000_000])
+    {
+        for n in [n - 1, n, n + 1] {
+            let parts = Plan::new(n).parts;
+            let leaves = parts.iter().product::<u64>();
+            assert!(leaves * LEAF_ITEMS as u64 >= n as u64, "{n}: {parts:?}");
+            assert!(
+                leaves <= 2 * (n as u64 / LEAF_ITEMS as u64 + 1),
+                "{n}: {parts:?}"
+            );
+            assert!(parts[0] <= WAYS, "{n}: {parts:?}");
+            if n <= 1 << 31 {
+                assert!(
+                    parts[1] <= CACHED_WAYS && parts[2] <= 2 * CACHED_WAYS,
+                    "{n}: {parts:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_hashes_take_the_general_sort_after_a_bounded_number_of_moves() {
+    const N: usize = 1_000_000;
+    let random = uniform(N, 3);
+    let map = |f: &dyn Fn(usize, u64) -> u64| -> Vec<u64> {
+        random
+            .iter()
+            .enumerate()
+            .map(|(i, &hash)| f(i, hash))
+            .collect()
+    };
+    let leaves: u64 = Plan::new(N).parts.iter().product();
+    // The first hash of a leaf, and then some.
+    let in_leaf = |leaf: u64, beyond: u64| {
+        ((u128::from(leaf) << 64).div_ceil(u128::from(leaves)) as u64) + beyond
+    };
+    // Equal ones are sorted already, but for one.
+    let mut equal = vec![u64::MAX / 3; N];
+    equal[N / 2] = 0;
+    let cases: [(&str, Vec<u64>, usize); 9] = [
+        ("equal", equal, N),
+        ("all in one bucket", map(&|_, hash| hash >> 20), N),
+        (
+            "all in one leaf",
+            map(&|_, hash| in_leaf(77, hash >> 20)),
+            N,
+        ),
+        (
+            "all in one cell of their leaf",
+            map(&|_, hash| in_leaf(hash % leaves, hash >> 30)),
+            N,
+        ),
+        (
+            "half equal",
+            map(&|i, hash| if i % 2 == 0 { 1 << 63 } else { hash }),
+            N,
+        ),
+        (
+            "two clusters",
+            map(&|i, hash| ((i as u64 % 2) << 63) + (hash >> 30)),
+            N,
+        ),
+        (
+            "one hash in ten equal",
+            map(&|i, hash| if i % 10 == 0 { 1 << 40 } else { hash }),
+            N / 20,
+        ),
+        (
+            "one leaf too full",
+            map(&|i, hash| {
+                if i < 3000 {
+                    in_leaf(5, hash >> 12)
+                } else {
+                    hash
+                }
+            }),
+            3000,
+        ),
+        (
+            "few different ones",
+            map(&|_, hash| hash & (7 << 61)),
+            N / 2,
+        ),
+    ];
+    for (what, hashes, least) in cases {
+        let work = checked(what, &hashes);
+        assert!(work.general >= least, "{what}: {work:?}");
+    }
+    let mut ordered = random;
+    ordered.sort_unstable();
+    assert_eq!(checked("sorted", &ordered), Work::default());
+    ordered.reverse();
+    assert_eq!(checked("reversed", &ordered), Work::default());
+    // Order that ends at the last hash: the buckets take them one after another.
+    ordered[N - 1] = u64::MAX;
+    assert_eq!(checked("reversed but for one", &ordered).general, 0);
+}
+
+#[test]
+fn a_stage_that_refused_a_bucket_sorts_the_next() {
+    // Of three buckets only the middle one cannot be dealt on, of nine leaves only one.
+    let third = u64::MAX / 3;
+    for parts in [[3, 1, 1], [3, 3, 1]] {
+        let mut hashes = uniform(9 * LEAF_ITEMS, 4);
+        let mut skewed = 0;
+        for hash in &mut hashes {
+            if *hash / (third + 1) == 1 {
+                *hash = third + 1000 + *hash % 5000;
+                skewed += 1;
+            }
+        }
+        for level in Level::available() {
+            let mut buckets = Buckets::new(level, Plan { parts }, hashes.len()).unwrap();
+            assert!(buckets.deal(&hashes));
+            let (sorted, work) = buckets.into_sorted();
+            assert!(sorted.is_sorted());
+            assert_eq!(sorted.len(), hashes.len());
+            let sum = |hashes: &[u64]| hashes.iter().copied().fold(0, u64::wrapping_add);
+            assert_eq!(sum(&sorted), sum(&hashes), "{parts:?}, {level}");
+            let all = if parts[1] == 1 { hashes.len() } else { skewed };
+            assert_eq!(work.general, all, "{parts:?}, {level}");
+        }
+    }
+}
+
+#[test]
+fn buckets_take_more_and_fewer_hashes_than_they_were_made_for() {
+    let hashes = uniform(40_000, 5);
+    let mut expected = hashes.clone();
+    expected.sort_unstable();
+    for level in Level::available() {
+        for (n, fits) in [
+            (9000, false),
+            (20_000, false),
+            (38_000, true),
+            (400_000, true),
+        ] {
+            let make = || Buckets::new(level, Plan::new(n), n).unwrap();
+            let mut buckets = make();
+            let went_well = hashes.chunks(777).all(|block| buckets.deal(block));
+            assert_eq!(went_well, fits, "made for {n}");
+            let mut buckets = make();
+            for block in hashes.chunks(777) {
+                let _ = buckets.deal(block);
+            }
+            assert_eq!(buckets.len(), hashes.len(), "made for {n}");
+            assert!(buckets.into_sorted().0 == expected, "made for {n}, {level}");
+            let mut buckets = make();
+            let _ = buckets.deal(&hashes);
+            let mut unsorted = buckets.into_unsorted();
+            unsorted.sort_unstable();
+            assert!(unsorted == expected, "made for {n}, {level}");
+        }
+    }
+    for level in Level::available() {
+        let beyond_memory = 1 << 58;
+        for n in [few(level) - 1, beyond_memory] {
+            assert!(
+                Buckets::new(level, Plan::new(20_000), n).is_none(),
+                "{n}, {level}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_greatest_hash_is_told_from_an_empty_place() {
+    // Integers in the leaves, and floating-point numbers.
+    for n in [9000, 20_000] {
+        let mut hashes = uniform(n, 6);
+        hashes.extend([u64::MAX; 20]);
+        hashes.extend([0; 20]);
+        assert_eq!(checked("both ends", &hashes).general, 0);
+    }
+}
+
+#[test]
+fn merging_a_tail_keeps_all_in_order() {
+    for (n, more) in [
+        (0, 0),
+        (0, 3),
+        (1, 1),
+        (5, 1),
+        (100, 7),
+        (100, 100),
+        (7, 100),
+    ] {
+        for range in [1, 10, 1000, u64::MAX] {
+            let draw = |n, seed| {
+                let mut drawn: Vec<u64> = uniform(n, seed).iter().map(|x| x % range).collect();
+                drawn.sort_unstable();
+                drawn
+            };
+            let (mut hashes, more) = (draw(n, 7), draw(more, 8));
+            let mut expected = [&hashes[..], &more[..]].concat();
+            expected.sort_unstable();
+            hashes.resize(expected.len(), 0);
+            merge_tail(&mut hashes, &more);
+            assert_eq!(hashes, expected, "{n} and {} below {range}", more.len());
+        }
+    }
+}
+
+/// What [`sort_made`] and [`sort_hashes`] make of `hashes`.
+fn made_and_given(level: Level, hashes: &[u64]) -> [Vec<u64>; 2] {
+    let fill = |start: usize, out: &mut [u64]| {
+        out.copy_from_slice(&hashes[start..start + out.len()]);
+    };
+    [
+        sort_made(level, hashes.len(), fill),
+        sort_hashes(level, hashes.to_vec()),
+    ]
+}
+
+#[test]
+fn hashes_that_are_made_block_by_block_are_sorted_uniform_or_not() {
+    let sizes = [
+        0,
+        1,
+        BLOCK - 1,
+        1024,
+        8192,
+        10 * BLOCK,
+        10 * BLOCK + 1,
+        9999,
+    ];
+    for n in sizes {
+        let few: Vec<u64> = uniform(n, 9).iter().map(|hash| hash & 3).collect();
+        for hashes in [uniform(n, 9), few] {
+            let mut expected = hashes.clone();
+            expected.sort_unstable();
+            for level in Level::available() {
+                for sorted in made_and_given(level, &hashes) {
+                    assert!(sorted == expected, "{n} hashes, {level}");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "parallel")]
+#[test]
+fn any_number_of_threads_sorts_uniform_and_hostile_sets() {
+    const N: usize = 300_001;
+    let random = uniform(N, 10);
+    let map = |f: fn(usize, u64) -> u64| -> Vec<u64> {
+        random
+            .iter()
+            .enumerate()
+            .map(|(i, &hash)| f(i, hash))
+            .collect()
+    };
+    let cases = [
+        ("uniform", random.clone()),
+        ("equal", map(|i, _| u64::from(i > 5))),
+        (
+            "some of them equal",
+            map(|i, hash| if i % 20 == 0 { 1 << 62 } else { hash }),
+        ),
+        (
+            "skewed in one part alone",
+            map(|i, hash| if i < N / 3 { hash >> 9 } else { hash }),
+        ),
+        (
+            "skewed below the buckets",
+            map(|_, hash| hash & !(0xff << 48)),
+        ),
+    ];
+    for (what, hashes) in cases {
+        let mut expected = hashes.clone();
+        expected.sort_unstable();
+        for threads in [1, 2, 3, 7] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            pool.build().unwrap().install(|| {
+                for sorted in made_and_given(Level::detect(), &hashes) {
+                    assert!(sorted == expected, "{what}, {threads} threads");
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! [`Batch`]: items on their way into a store.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::num::NonZeroUsize;
+
+use super::error::{Fault, StoreError};
+use super::run::Run;
+use super::{ItemHash, Nut25, Store};
+use crate::sort::sort_alone;
+
+/// Items that are hashed at once, and bytes of them that are held for it.
+const HASHED_AT_ONCE: usize = 256;
+const HELD_BYTES: usize = 16 << 10;
+
+/// Items that are being added to a [`Store`]; they count from [`commit`](Self::commit) on.
+///
+/// Dropped before that, also after an error, all of them are gone and the store is as it was: a mint whose
+/// database fails while it is being read begins anew with another batch.
+#[derive(Debug)]
+pub struct Batch<'s, H: ItemHash = Nut25> {
+    store: &'s mut Store<H>,
+    /// Those in `runs` and in `hashes`.
+    n: u64,
+    runs: Vec<Arc<Run>>,
+    /// Not sorted yet.
+    hashes: Vec<u64>,
+    /// Items of one length, one after another, not hashed yet.
+    held: Vec<u8>,
+    held_width: usize,
+    /// After an error, which may have lost items.
+    failed: bool,
+}
+
+impl<'s, H: ItemHash> Batch<'s, H> {
+    pub(super) fn new(store: &'s mut Store<H>) -> Self {
+        Self {
+            store,
+            n: 0,
+            runs: Vec::new(),
+            hashes: Vec::new(),
+            held: Vec::new(),
+            held_width: 0,
+            failed: false,
+        }
+    }
+
+    /// Adds one item, given as raw bytes. Items of one length that follow one another are hashed together.
+    ///
+    /// # Errors
+    ///
+    /// Those of a run that is full and cannot be written, more than 2^32 - 1 items, and no memory for what
+    /// the limit allows. After such an error the batch does not commit any more.
+    pub fn push_item(&mut self, item: impl AsRef<[u8]>) -> Result<(), StoreError> {
+        let item = item.as_ref();
+        let full = self.held.len() + item.len() > HELD_BYTES;
+        if full || item.len() != self.held_width {
+            self.hash_held()?;
+            self.held_width = item.len();
+        }
+        if item.is_empty() || item.len() > HELD_BYTES {
+            let hash = self.store.options.hasher.hash(item);
+            return self.push_hashes(&[hash]);
+        }
+        self.held.extend_from_slice(item);
+        Ok(())
+    }
+
+    /// Adds all of `items`, in any order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::push_item`].
+    pub fn push_items<I: IntoIterator<Item: AsRef<[u8]>>>(
+        &mut self,
+        items: I,
+    ) -> Result<(), StoreError> {
+        items.into_iter().try_for_each(|item| self.push_item(item))
+    }
+
+    /// Adds the records of `record_bytes` bytes that lie one after another in `records`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::push_item`], and where `records` is not a whole number of records: then none is added.
+    pub fn push_records(&mut self, records: &[u8], record_bytes: usize) -> Result<(), StoreError> {
+        let width = NonZeroUsize::new(record_bytes)
+            .filter(|width| records.len().is_multiple_of(width.get()))
+            .ok_or(StoreError(Fault::RecordLength {
+                len: records.len(),
+                record_bytes,
+            }))?;
+        self.hash_held()?;
+        self.hash_records(records, width)
+    }
+
+    /// Adds items whose hashes are given, in any order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::push_item`].
+    pub fn push_hashes(&mut self, mut hashes: &[u64]) -> Result<(), StoreError> {
+        while !hashes.is_empty() {
+            let room = self.room(hashes.len())?;
+            let (first, rest) = hashes.split_at(room);
+            self.hashes.extend_from_slice(first);
+            hashes = rest;
+        }
+        Ok(())
+    }
+
+    /// The number of items added so far.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        let held = self.held.len().checked_div(self.held_width);
+        self.n + held.unwrap_or(0) as u64
+    }
+
+    /// Whether no item was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets what was added so far, and an error if there was one: what reads the items begins anew.
+    pub fn clear(&mut self) {
+        self.n = 0;
+        self.runs.clear();
+        self.hashes.clear();
+        self.held.clear();
+        self.failed = false;
+    }
+
+    /// Puts all items into the store. In a store that is kept they are on the disk from then on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::push_item`], and those of merging where there are more runs than are read at once. The
+    /// store is then as it was before the batch; only where [`StoreErrorKind::Io`](super::StoreErrorKind::Io)
+    /// is about syncing the store's directory, the items are in it, and perhaps not yet on the disk.
+    pub fn commit(mut self) -> Result<(), StoreError> {
+        self.hash_held()?;
+        self.guarded(Self::write_run)?;
+        // Merging takes the memory that gathering took.
+        drop(core::mem::take(&mut self.hashes));
+        if self.runs.is_empty() {
+            return Ok(());
+        }
+        let mut runs = self.store.runs.clone();
+        runs.append(&mut self.runs);
+        let runs = self.store.reduced(runs, self.store.budget.fan_in)?;
+        self.store.adopt(runs)
+    }
+
+    fn hash_held(&mut self) -> Result<(), StoreError> {
+        if let Some(width) = NonZeroUsize::new(self.held_width) {
+            let held = core::mem::take(&mut self.held);
+            self.hash_records(&held, width)?;
+            self.held = held;
+        }
+        self.held.clear();
+        Ok(())
+    }
+
+    fn hash_records(&mut self, records: &[u8], width: NonZeroUsize) -> Result<(), StoreError> {
+        for records in records.chunks(HASHED_AT_ONCE * width.get()) {
+            let mut records = records;
+            while !records.is_empty() {
+                let room = self.room(records.len() / width)?;
+                let (first, rest) = records.split_at(room * width.get());
+                let from = self.hashes.len();
+                self.hashes.resize(from + room, 0);
+                let options = &self.store.options;
+                let places = &mut self.hashes[from..];
+                options
+                    .hasher
+                    .hash_records(options.level, first, width, places);
+                records = rest;
+            }
+        }
+        Ok(())
+    }
+
+    /// Room for up to `wanted` hashes more, which count as added: at least one.
+    fn room(&mut self, wanted: usize) -> Result<usize, StoreError> {
+        let run_items = self.store.budget.run_items;
+        self.guarded(|batch| batch.reserve(run_items))?;
+        let room = wanted.min(run_items - self.hashes.len());
+        self.guarded(|batch| batch.store.admit(batch.n + room as u64))?;
+        self.n += room as u64;
+        Ok(room)
+    }
+
+    /// Does what may lose items where it fails.
+    fn guarded(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.failed {
+            return Err(StoreError(Fault::Abandoned));
+        }
+        let done = step(self);
+        self.failed = done.is_err();
+        done
+    }
+
+    /// Room for a hash at least.
+    fn reserve(&mut self, run_items: usize) -> Result<(), StoreError> {
+        if self.hashes.len() >= run_items {
+            self.write_run()?;
+        }
+        if self.hashes.capacity() < run_items {
+            // All of it, as growing would hold the old and the new at once; the system gives memory when it
+            // is written to.
+            let reserved = self.hashes.try_reserve_exact(run_items);
+            reserved.map_err(|_| {
+                StoreError(Fault::OutOfMemory {
+                    bytes: run_items * 8,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sorts what was gathered and writes it.
+    fn write_run(&mut self) -> Result<(), StoreError> {
+        if self.hashes.is_empty() {
+            return Ok(());
+        }
+        let gathered = core::mem::take(&mut self.hashes);
+        // What comes out is another vector, and may have more room than the limit has for one that is
+        // gathered in: it goes, and the next hashes get one of their own.
+        let sorted = sort_alone(self.store.options.level, gathered);
+        let mut writer = self.store.new_run(sorted.len() as u64)?;
+        writer.push(&sorted)?;
+        let run = writer.finish(self.store.kept.is_some())?;
+        drop(sorted);
+        self.runs.push(Arc::new(run));
+        let most = self.store.budget.fan_in;
+        if self.runs.len() + self.store.runs.len() >= most && self.runs.len() > most / 2 {
+            let runs = core::mem::take(&mut self.runs);
+            self.runs = self.store.reduced(runs, most / 2)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,329 @@
+//! What can be wrong with a store, a disk, or the place a filter is written to.
+
+use alloc::borrow::ToOwned;
+use core::error::Error;
+use core::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::MIN_MEMORY;
+use crate::error::BuildError;
+
+/// A store that cannot be read or written, or a filter that cannot be made of it.
+///
+/// What was committed before the error is there after it, except where the error is
+/// [`Damaged`](StoreErrorKind::Damaged): then it was not there any more.
+#[derive(Debug)]
+pub struct StoreError(pub(super) Fault);
+
+/// The class of a [`StoreError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The system refused to create, read, write or remove a file of the store; [`StoreError::path`] names
+    /// it, [`StoreError::io_error`] says why.
+    Io,
+    /// The writer that the filter goes to refused bytes; [`StoreError::io_error`] says why.
+    Output,
+    /// A file is not what was written: cut, changed, or not of this format.
+    Damaged,
+    /// A directory that was to become a store is one already.
+    Exists,
+    /// Another process, or another value of this one, has the store open.
+    InUse,
+    /// The store's hashes were made by another hasher, with another key, or belong to another label.
+    OtherSet,
+    /// More than 2^32 - 1 items.
+    TooManyItems,
+    /// A limit below [`MIN_MEMORY`], or less memory in the machine than the limit allows.
+    Memory,
+    /// Bytes that are not a whole number of records.
+    RecordLength,
+    /// A batch that had an error before lacks some of its items, and is not committed.
+    Abandoned,
+}
+
+#[derive(Debug)]
+pub(super) enum Fault {
+    Io {
+        doing: Doing,
+        path: PathBuf,
+        error: io::Error,
+    },
+    Output {
+        written: u64,
+        error: io::Error,
+    },
+    Damaged {
+        path: PathBuf,
+        damage: Damage,
+    },
+    Exists {
+        path: PathBuf,
+    },
+    InUse {
+        path: PathBuf,
+    },
+    OtherSet {
+        path: PathBuf,
+    },
+    TooManyItems {
+        n: u64,
+        limit: u64,
+    },
+    TooLittleMemory {
+        memory: usize,
+    },
+    OutOfMemory {
+        bytes: usize,
+    },
+    RecordLength {
+        len: usize,
+        record_bytes: usize,
+    },
+    Abandoned,
+    /// Hashes out of order: every run is verified before, so none is known.
+    Encoder(BuildError),
+}
+
+/// What was being done to a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Doing {
+    Create,
+    Open,
+    Read,
+    Write,
+    Sync,
+    Rename,
+    Remove,
+    List,
+    Lock,
+}
+
+/// How a file differs from what was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Damage {
+    NoMagic,
+    Version {
+        version: u32,
+    },
+    Header {
+        stored: u64,
+        computed: u64,
+    },
+    OtherRun {
+        id: u64,
+        wanted: u64,
+    },
+    Length {
+        len: u64,
+        hashes: u64,
+        needed: u64,
+    },
+    Items {
+        hashes: u64,
+        listed: u64,
+    },
+    Cut {
+        at: u64,
+        needed: u64,
+    },
+    Block {
+        block: u64,
+        stored: u64,
+        computed: u64,
+    },
+    Unsorted {
+        block: u64,
+    },
+    Manifest {
+        line: u64,
+    },
+    ManifestChecksum,
+}
+
+impl From<BuildError> for StoreError {
+    fn from(error: BuildError) -> Self {
+        Self(Fault::Encoder(error))
+    }
+}
+
+impl StoreError {
+    pub(super) fn io(doing: Doing, path: &Path, error: io::Error) -> Self {
+        Self(Fault::Io {
+            doing,
+            path: path.to_owned(),
+            error,
+        })
+    }
+
+    pub(super) fn damaged(path: &Path, damage: Damage) -> Self {
+        Self(Fault::Damaged {
+            path: path.to_owned(),
+            damage,
+        })
+    }
+
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        match self.0 {
+            Fault::Io { .. } => StoreErrorKind::Io,
+            Fault::Output { .. } => StoreErrorKind::Output,
+            Fault::Damaged { .. } => StoreErrorKind::Damaged,
+            Fault::Exists { .. } => StoreErrorKind::Exists,
+            Fault::InUse { .. } => StoreErrorKind::InUse,
+            Fault::OtherSet { .. } => StoreErrorKind::OtherSet,
+            Fault::TooManyItems { .. } => StoreErrorKind::TooManyItems,
+            Fault::TooLittleMemory { .. } | Fault::OutOfMemory { .. } => StoreErrorKind::Memory,
+            Fault::RecordLength { .. } => StoreErrorKind::RecordLength,
+            Fault::Abandoned => StoreErrorKind::Abandoned,
+            Fault::Encoder(_) => StoreErrorKind::Damaged,
+        }
+    }
+
+    /// The file or directory of the store that it is about, where it is about one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0 {
+            Fault::Io { path, .. }
+            | Fault::Damaged { path, .. }
+            | Fault::Exists { path }
+            | Fault::InUse { path }
+            | Fault::OtherSet { path } => Some(path),
+            Fault::Output { .. }
+            | Fault::TooManyItems { .. }
+            | Fault::TooLittleMemory { .. }
+            | Fault::OutOfMemory { .. }
+            | Fault::RecordLength { .. }
+            | Fault::Abandoned
+            | Fault::Encoder(_) => None,
+        }
+    }
+
+    /// What the system or the writer said, for [`Io`](StoreErrorKind::Io) and
+    /// [`Output`](StoreErrorKind::Output).
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match &self.0 {
+            Fault::Io { error, .. } | Fault::Output { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Fault::Io { doing, path, error } => {
+                write!(f, "{}: cannot {doing}: {error}", path.display())
+            }
+            Fault::Output { written, error } => {
+                write!(f, "cannot write the filter beyond byte {written}: {error}")
+            }
+            Fault::Damaged { path, damage } => write!(f, "{}: {damage}", path.display()),
+            Fault::Exists { path } => write!(f, "{}: is a store already", path.display()),
+            Fault::InUse { path } => {
+                write!(f, "{}: the store is in use elsewhere", path.display())
+            }
+            Fault::OtherSet { path } => write!(
+                f,
+                "{}: holds the hashes of another set (hasher, key or label differ)",
+                path.display()
+            ),
+            Fault::TooManyItems { n, limit } => {
+                write!(f, "{n} items are more than one filter holds ({limit})")
+            }
+            Fault::TooLittleMemory { memory } => write!(
+                f,
+                "a limit of {memory} bytes of memory is too low: a store needs at least {MIN_MEMORY}"
+            ),
+            Fault::OutOfMemory { bytes } => write!(
+                f,
+                "the {bytes} bytes that the memory limit allows are not to be had from the system"
+            ),
+            Fault::RecordLength { len, record_bytes } => write!(
+                f,
+                "{len} bytes are not a whole number of records of {record_bytes} bytes"
+            ),
+            Fault::Abandoned => f.write_str(
+                "an earlier error left the batch without some of its items, so it cannot be committed",
+            ),
+            Fault::Encoder(error) => write!(f, "the runs do not merge: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Doing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Doing::Create => "create",
+            Doing::Open => "open",
+            Doing::Read => "read",
+            Doing::Write => "write",
+            Doing::Sync => "sync",
+            Doing::Rename => "rename",
+            Doing::Remove => "remove",
+            Doing::List => "list",
+            Doing::Lock => "lock",
+        })
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Damage::NoMagic => f.write_str("is not a file of a store"),
+            Damage::Version { version } => {
+                write!(f, "is of version {version}, which this build does not know")
+            }
+            Damage::Header { stored, computed } => write!(
+                f,
+                "the header is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
+            ),
+            Damage::OtherRun { id, wanted } => {
+                write!(f, "holds run {id:x}, where run {wanted:x} should be")
+            }
+            Damage::Length {
+                len,
+                hashes,
+                needed,
+            } => {
+                write!(
+                    f,
+                    "is {len} bytes long, where a run of {hashes} hashes takes {needed}"
+                )
+            }
+            Damage::Items { hashes, listed } => {
+                write!(f, "holds {hashes} hashes, where the store lists {listed}")
+            }
+            Damage::Cut { at, needed } => {
+                write!(f, "ends at byte {at}, where {needed} were there before")
+            }
+            Damage::Block {
+                block,
+                stored,
+                computed,
+            } => write!(
+                f,
+                "block {block} is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
+            ),
+            Damage::Unsorted { block } => {
+                write!(
+                    f,
+                    "block {block} holds a hash that is smaller than the one before it"
+                )
+            }
+            Damage::Manifest { line } => write!(f, "line {line} is not what a store writes there"),
+            Damage::ManifestChecksum => f.write_str(
+                "the list of runs is damaged or cut: its checksum is not that of its lines",
+            ),
+        }
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.io_error().map(|error| error as _)
+    }
+}

@@ -1,0 +1,318 @@
+//! The directory of a store that is kept: which runs it holds, and that nobody else writes to it.
+//!
+//! The list of runs is one small file, replaced by renaming: a commit of many runs, or of one run in place
+//! of others, is there wholly or not at all. New runs are on the disk before the list names them, old ones
+//! are removed after the list that does not name them is on the disk. Run files that no list names are what
+//! a crash left, and are removed when the store is opened.
+//!
+//! ```text
+//! nutfilter store 1
+//! set 0123456789abcdef 0123456789abcdef 0123456789abcdef
+//! run 0000000000000000 58720256
+//! sum 0123456789abcdef
+//! ```
+//!
+//! Numbers are hexadecimal, but for the hashes of a run; the sum is the fingerprint of all lines before it.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::error::{Damage, Doing, Fault, StoreError};
+use super::run::{Header, Mark, Run};
+use crate::hash::fingerprint;
+
+const LIST: &str = "nutfilter-store";
+const NEW_LIST: &str = "nutfilter-store.new";
+const LOCK: &str = "nutfilter-store.lock";
+const FIRST_LINE: &str = "nutfilter store 1";
+
+/// A list is read whole; one of the 128 runs that a store has at most takes 5 KiB.
+const MAX_LIST_BYTES: u64 = 1 << 20;
+
+/// The directory, locked for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Kept {
+    directory: PathBuf,
+    /// The lock goes with the file.
+    _lock: File,
+}
+
+impl Kept {
+    /// Whether there is a store in `directory`.
+    pub(super) fn is_in(directory: &Path) -> bool {
+        directory.join(LIST).exists()
+    }
+
+    /// `directory`, made unless it is there, for a new store.
+    pub(super) fn create(directory: &Path) -> Result<Self, StoreError> {
+        match fs::create_dir(directory) {
+            Ok(()) => {
+                // Its name has to last as long as what is in it.
+                if let Some(parent) = directory.parent() {
+                    sync_directory(parent)?;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(StoreError::io(Doing::Create, directory, error)),
+        }
+        let kept = Self::lock(directory)?;
+        if Self::is_in(directory) {
+            let path = directory.to_owned();
+            return Err(StoreError(Fault::Exists { path }));
+        }
+        Ok(kept)
+    }
+
+    /// The store in `directory`, and its runs.
+    pub(super) fn open(directory: &Path, mark: Mark) -> Result<(Self, Vec<Run>), StoreError> {
+        let path = directory.join(LIST);
+        // Before the lock, which would make a file where there is no store.
+        File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
+        let kept = Self::lock(directory)?;
+        let damaged = |damage| StoreError::damaged(&path, damage);
+        let text = read_list(&path)?;
+        let (stored, listed) = parse(&text).map_err(damaged)?;
+        if stored != mark {
+            let path = directory.to_owned();
+            return Err(StoreError(Fault::OtherSet { path }));
+        }
+        kept.remove_unlisted(&listed)?;
+        let runs = listed
+            .into_iter()
+            .map(|header| Run::open(run_path(directory, header.id), header))
+            .collect::<Result<_, _>>()?;
+        Ok((kept, runs))
+    }
+
+    fn lock(directory: &Path) -> Result<Self, StoreError> {
+        let path = directory.join(LOCK);
+        let io = |error| StoreError::io(Doing::Lock, &path, error);
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let path = directory.to_owned();
+                return Err(StoreError(Fault::InUse { path }));
+            }
+            // Some file systems know no locks; then it is for the operator to start one process.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Makes `runs` what the store holds; they are on the disk already.
+    pub(super) fn replace(&self, mark: Mark, runs: &[Arc<Run>]) -> Result<(), StoreError> {
+        let headers: Vec<Header> = runs.iter().map(|run| run.header()).collect();
+        // The names of the runs are to be there before the list that names them.
+        self.sync_directory()?;
+        self.write(mark, &headers)
+    }
+
+    /// Writes the list.
+    pub(super) fn write(&self, mark: Mark, runs: &[Header]) -> Result<(), StoreError> {
+        let (new, path) = (self.directory.join(NEW_LIST), self.directory.join(LIST));
+        let mut file =
+            File::create(&new).map_err(|error| StoreError::io(Doing::Create, &new, error))?;
+        let written = file.write_all(list(mark, runs).as_bytes());
+        written.map_err(|error| StoreError::io(Doing::Write, &new, error))?;
+        let synced = file.sync_all();
+        synced.map_err(|error| StoreError::io(Doing::Sync, &new, error))?;
+        fs::rename(&new, &path).map_err(|error| StoreError::io(Doing::Rename, &path, error))
+    }
+
+    /// Waits until the names in the directory are on the disk.
+    pub(super) fn sync_directory(&self) -> Result<(), StoreError> {
+        sync_directory(&self.directory)
+    }
+
+    /// Removes what a crash left.
+    fn remove_unlisted(&self, listed: &[Header]) -> Result<(), StoreError> {
+        let directory = &self.directory;
+        let list = |error| StoreError::io(Doing::List, directory, error);
+        for entry in fs::read_dir(directory).map_err(list)? {
+            let name = entry.map_err(list)?.file_name();
+            let id = name.to_str().and_then(run_id);
+            if id.is_some_and(|id| listed.iter().all(|run| run.id != id)) {
+                let path = directory.join(name);
+                fs::remove_file(&path)
+                    .map_err(|error| StoreError::io(Doing::Remove, &path, error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a run of a store that is kept is.
+pub(super) fn run_path(directory: &Path, id: u64) -> PathBuf {
+    directory.join(format!("run-{id:016x}.hashes"))
+}
+
+/// The id in a name of [`run_path`].
+fn run_id(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("run-")?.strip_suffix(".hashes")?;
+    number(digits, 16).filter(|_| digits.len() == 16)
+}
+
+/// A name that nobody else takes: files are made only where none is, so a clash is an error at the worst.
+pub(super) fn scratch_path(directory: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    let time = time.unwrap_or_default().as_nanos();
+    directory.join(format!(
+        ".nutfilter-{:x}-{time:x}-{count:x}.hashes",
+        process::id()
+    ))
+}
+
+fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+    // Elsewhere a directory cannot be opened as a file, and renaming is as durable as it gets.
+    if cfg!(unix) {
+        let directory = match directory.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => directory,
+        };
+        let synced = File::open(directory).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| StoreError::io(Doing::Sync, directory, error))?;
+    }
+    Ok(())
+}
+
+fn read_list(path: &Path) -> Result<String, StoreError> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_LIST_BYTES).read_to_end(&mut text));
+    read.map_err(|error| StoreError::io(Doing::Read, path, error))?;
+    String::from_utf8(text).map_err(|_| StoreError::damaged(path, Damage::ManifestChecksum))
+}
+
+fn list(mark: Mark, runs: &[Header]) -> String {
+    let [first, second, label] = mark;
+    let mut text = format!("{FIRST_LINE}\nset {first:016x} {second:016x} {label:016x}\n");
+    for run in runs {
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "run {:016x} {}", run.id, run.items);
+    }
+    let sum = fingerprint(text.as_bytes());
+    text + &format!("sum {sum:016x}\n")
+}
+
+fn parse(text: &str) -> Result<(Mark, Vec<Header>), Damage> {
+    let first = text.lines().next().unwrap_or_default();
+    if first != FIRST_LINE {
+        let version = first.strip_prefix("nutfilter store ");
+        return Err(match version.and_then(|version| version.parse().ok()) {
+            Some(version) => Damage::Version { version },
+            None => Damage::NoMagic,
+        });
+    }
+    // The sum first: what it vouches for was written by a store.
+    let sum = text.rfind("sum ").unwrap_or(0);
+    let (lines, last) = text.split_at(sum);
+    if last != format!("sum {:016x}\n", fingerprint(lines.as_bytes())) {
+        return Err(Damage::ManifestChecksum);
+    }
+    let mut lines = (2..).zip(lines.lines().skip(1));
+    let mark = lines.next().and_then(|(_, line)| {
+        let mut words = line.strip_prefix("set ")?.split(' ');
+        let mut word = || number(words.next()?, 16);
+        Some([word()?, word()?, word()?])
+    });
+    let mark = mark.ok_or(Damage::Manifest { line: 2 })?;
+    let run = |(line, text): (u64, &str)| {
+        let words = text
+            .strip_prefix("run ")
+            .and_then(|run| run.split_once(' '));
+        let header = words.and_then(|(id, items)| {
+            Some(Header {
+                id: number(id, 16)?,
+                items: number(items, 10)?,
+                mark,
+            })
+        });
+        header.ok_or(Damage::Manifest { line })
+    };
+    Ok((mark, lines.map(run).collect::<Result<_, _>>()?))
+}
+
+/// Digits alone, without a sign.
+fn number(digits: &str, radix: u32) -> Option<u64> {
+    if digits.starts_with('+') {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written_and_not_otherwise() {
+        let mark = [1, u64::MAX, 0];
+        let runs = vec![
+            Header {
+                id: 0,
+                items: 7,
+                mark,
+            },
+            Header {
+                id: 0xabc,
+                items: u64::MAX,
+                mark,
+            },
+        ];
+        let text = list(mark, &runs);
+        assert_eq!(parse(&text).expect("a list"), (mark, runs));
+        for end in 0..text.len() {
+            assert!(parse(&text[..end]).is_err(), "cut to {end} bytes");
+        }
+        for at in 0..text.len() {
+            for bit in 0..7 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let text = String::from_utf8(bytes).expect("ASCII");
+                assert!(parse(&text).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_another_version_says_so() {
+        let damage = parse("nutfilter store 2\n").expect_err("a later version");
+        assert!(matches!(damage, Damage::Version { version: 2 }));
+        let damage = parse("something else\n").expect_err("no list");
+        assert!(matches!(damage, Damage::NoMagic));
+    }
+
+    #[test]
+    fn run_files_alone_have_the_name_of_a_run() {
+        let path = run_path(Path::new("there"), 0xbeef);
+        let name = path.file_name().and_then(|name| name.to_str());
+        assert_eq!(name.and_then(run_id), Some(0xbeef));
+        for name in [
+            "run-beef.hashes",
+            "run-000000000000beef.hashes.bak",
+            "run-+00000000000beef.hashes",
+            LIST,
+        ] {
+            assert_eq!(run_id(name), None, "{name}");
+        }
+    }
+}

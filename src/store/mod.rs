@@ -1,0 +1,496 @@
+//! [`Store`]: the sorted hashes of a set that is larger than memory, as sorted runs on disk.
+//!
+//! What is added is hashed and sorted in memory as far as the limit allows, and written as a *run*; a filter
+//! is made by merging all runs as they stream into the encoder. Nothing else is held: neither the set nor the
+//! filter has to fit. The bytes are those that [`SortedHashes::encode`](crate::SortedHashes::encode) gives.
+//!
+//! A filter of a set that is only passing through takes a scratch store, which leaves nothing behind:
+//!
+//! ```
+//! use nutfilter::store::{Options, Store};
+//! use nutfilter::{Nut25, Params};
+//!
+//! # let spent: Vec<[u8; 33]> = (0..100_u8).map(|i| [i; 33]).collect();
+//! # let mut file = Vec::new();
+//! let mut store = Store::scratch_in(std::env::temp_dir(), Options::<Nut25>::new(256 << 20))?;
+//! let mut batch = store.batch();
+//! for note in &spent {
+//!     batch.push_item(note)?;
+//! }
+//! batch.commit()?;
+//! let written = store.encode_to(Params::default(), &mut file)?;
+//! assert_eq!((written.n, written.bytes), (100, file.len() as u64));
+//! # Ok::<(), nutfilter::store::StoreError>(())
+//! ```
+//!
+//! A mint keeps its store, and adds what is new since the last filter:
+//!
+//! ```
+//! # use nutfilter::store::{Options, Store};
+//! # use nutfilter::{Nut25, Params};
+//! # let directory = std::env::temp_dir().join(format!("nutfilter-doc-{}", std::process::id()));
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! # let (since_monday, mut file) = ([[7_u8; 33]], Vec::new());
+//! // The label keeps one keyset's store from being taken for another's.
+//! let options = Options::<Nut25>::new(256 << 20).with_label("009a1f293253e41e spent");
+//! let mut store = Store::open_or_create(&directory, options)?;
+//! let mut batch = store.batch();
+//! batch.push_items(&since_monday)?;
+//! batch.commit()?; // from here on it is there, whatever happens to the machine
+//! store.encode_to(Params::default(), &mut file)?;
+//! # drop(store);
+//! # std::fs::remove_dir_all(&directory).unwrap();
+//! # Ok::<(), nutfilter::store::StoreError>(())
+//! ```
+//!
+//! # Cost
+//!
+//! Memory: the limit given, of which gathering and merging take turns at seven eighths. Disk: 8 bytes a hash
+//! (8.02 with checksums), and as much again for the runs that are being merged into one. Each hash is written
+//! once and read once, where the limit allows 128 runs (2^32 - 1 items: from 768 MiB on); with less, some
+//! are merged to longer runs before, as few as will do, and those are written and read once more. At most 200
+//! files are open.
+
+mod batch;
+mod budget;
+mod error;
+mod kept;
+mod merge;
+mod run;
+
+use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::arch::Level;
+use crate::encode::SegmentEncoder;
+use crate::hash::{ItemHash, Nut25, fingerprint};
+use crate::params::Params;
+
+use budget::Budget;
+use error::Fault;
+use kept::Kept;
+use run::{Header, Mark, Run, RunReader, RunWriter};
+
+pub use batch::Batch;
+pub use error::{StoreError, StoreErrorKind};
+
+/// The lowest limit on memory: 256 KiB.
+pub const MIN_MEMORY: usize = 256 << 10;
+
+/// How a store hashes, whose set it is, and how much memory it may take.
+#[derive(Clone, Debug)]
+pub struct Options<H = Nut25> {
+    hasher: H,
+    memory: usize,
+    label: Vec<u8>,
+    level: Level,
+}
+
+impl<H: ItemHash + Default> Options<H> {
+    /// A store that takes at most `memory` bytes of memory while it gathers, merges and encodes.
+    ///
+    /// The more, the fewer runs; a gibibyte makes 83 of the largest set. What the program takes beside the
+    /// store, and the pages of files that the system keeps while nobody else wants the memory, are not in it.
+    #[must_use]
+    pub fn new(memory: usize) -> Self {
+        Self::with_hasher(H::default(), memory)
+    }
+}
+
+impl<H: ItemHash> Options<H> {
+    /// [`Options::new`] with a hasher that has a key.
+    pub fn with_hasher(hasher: H, memory: usize) -> Self {
+        Self {
+            hasher,
+            memory,
+            label: Vec::new(),
+            level: Level::detect(),
+        }
+    }
+
+    /// Says whose set it is. A kept store opens with the same label alone; the hasher is always compared.
+    #[must_use]
+    pub fn with_label(self, label: impl AsRef<[u8]>) -> Self {
+        let label = label.as_ref().to_vec();
+        Self { label, ..self }
+    }
+
+    /// Hashes, sorts and encodes at this level.
+    #[must_use]
+    pub fn with_level(self, level: Level) -> Self {
+        Self { level, ..self }
+    }
+
+    fn mark(&self) -> Mark {
+        // No item that anybody hashes, and of lengths that take different ways through a hash.
+        let item = b"a nutfilter store's own item, which is nobody's note";
+        let label = match self.label.as_slice() {
+            [] => 0,
+            label => fingerprint(label),
+        };
+        [
+            self.hasher.hash(&item[..33]),
+            self.hasher.hash(&item[33..]),
+            label,
+        ]
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let memory = self.memory;
+        if memory < MIN_MEMORY {
+            return Err(StoreError(Fault::TooLittleMemory { memory }));
+        }
+        Ok(())
+    }
+}
+
+/// Sorted hashes on disk; see the [module](self).
+#[derive(Debug)]
+pub struct Store<H = Nut25> {
+    options: Options<H>,
+    budget: Budget,
+    /// Where files are made.
+    directory: PathBuf,
+    /// `None` for a scratch store.
+    kept: Option<Kept>,
+    /// What was committed.
+    runs: Vec<Arc<Run>>,
+    next_id: u64,
+    /// N is never more.
+    max_items: u64,
+}
+
+/// A filter that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// N: the number of items, equal ones counted each.
+    pub n: u32,
+    /// The length of the filter.
+    pub bytes: u64,
+    /// Items whose hash is that of the item before them in the filter.
+    pub repeated: u64,
+}
+
+impl<H: ItemHash> Store<H> {
+    /// An empty store in `directory`, whose files are gone with it: on Unix they have no names from the
+    /// start, so that not even a killed process leaves them behind; elsewhere they are removed on drop.
+    ///
+    /// # Errors
+    ///
+    /// A limit below [`MIN_MEMORY`]. Whether `directory` is there and may be written to shows with the first
+    /// run.
+    pub fn scratch_in(
+        directory: impl AsRef<Path>,
+        options: Options<H>,
+    ) -> Result<Self, StoreError> {
+        options.check()?;
+        Ok(Self::empty(directory.as_ref(), options, None))
+    }
+
+    /// A new store in `directory`, which is made unless it is there; the one above it has to be.
+    ///
+    /// # Errors
+    ///
+    /// A limit below [`MIN_MEMORY`], a directory that cannot be made or written to, or that is a store
+    /// already.
+    pub fn create(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
+        options.check()?;
+        let directory = directory.as_ref();
+        let kept = Kept::create(directory)?;
+        kept.write(options.mark(), &[])?;
+        Ok(Self::empty(directory, options, Some(kept)))
+    }
+
+    /// The store that is kept in `directory`, as the last commit left it.
+    ///
+    /// # Errors
+    ///
+    /// A limit below [`MIN_MEMORY`], no store there, a store of another hasher, key or label, one that is in
+    /// use, and one whose files are damaged. Only what is cheap to see is looked at: the list of runs, their
+    /// headers and lengths; [`Store::verify`] reads the rest.
+    pub fn open(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
+        options.check()?;
+        let directory = directory.as_ref();
+        let (kept, runs) = Kept::open(directory, options.mark())?;
+        let mut store = Self::empty(directory, options, Some(kept));
+        store.next_id = runs.iter().map(Run::id).max().map_or(0, |id| id + 1);
+        store.runs = runs.into_iter().map(Arc::new).collect();
+        store.admit(0)?;
+        Ok(store)
+    }
+
+    /// [`Store::open`] where there is a store, [`Store::create`] where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As theirs.
+    pub fn open_or_create(
+        directory: impl AsRef<Path>,
+        options: Options<H>,
+    ) -> Result<Self, StoreError> {
+        if Kept::is_in(directory.as_ref()) {
+            Self::open(directory, options)
+        } else {
+            Self::create(directory, options)
+        }
+    }
+
+    fn empty(directory: &Path, options: Options<H>, kept: Option<Kept>) -> Self {
+        Self {
+            budget: Budget::of(options.memory),
+            options,
+            directory: directory.to_owned(),
+            kept,
+            runs: Vec::new(),
+            next_id: 0,
+            max_items: u64::from(u32::MAX),
+        }
+    }
+
+    /// Items to be added, all of them at once when the batch is committed, or none.
+    pub fn batch(&mut self) -> Batch<'_, H> {
+        Batch::new(self)
+    }
+
+    /// Writes the filter of this set to `output`, which is flushed at the end.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or is damaged, and what `output` refuses. What was written until then is
+    /// no filter.
+    ///
+    /// # Cost
+    ///
+    /// One pass over all runs. The output is written in pieces of up to 64 KiB, and takes about
+    /// [`Params::expected_bytes`], or up to [`Params::max_bytes`], which is much where P is far below log2 M.
+    pub fn encode_to<W: Write>(
+        &self,
+        params: Params,
+        mut output: W,
+    ) -> Result<Written, StoreError> {
+        // `admit` has seen to it that this is no more.
+        let n = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        let mut encoder = SegmentEncoder::new(self.options.level, params.range(n), params, 0);
+        let mut bytes = 0;
+        let mut write = |piece: &[u8]| match output.write_all(piece) {
+            Ok(()) => {
+                bytes += piece.len() as u64;
+                Ok(())
+            }
+            Err(error) => Err(StoreError(Fault::Output {
+                written: bytes,
+                error,
+            })),
+        };
+        let (mut repeated, mut last) = (0, None);
+        self.merge(&self.runs, |hashes| {
+            repeated += equal_neighbours(last, hashes);
+            last = hashes.last().copied().or(last);
+            encoder.push_hashes(hashes, &mut write)
+        })?;
+        encoder.finish(&mut write)?;
+        output.flush().map_err(|error| {
+            StoreError(Fault::Output {
+                written: bytes,
+                error,
+            })
+        })?;
+        Ok(Written { n, bytes, repeated })
+    }
+
+    /// Hands all hashes to `visit`, in order, in pieces of some thousands.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or is damaged.
+    pub fn for_each_piece(&self, mut visit: impl FnMut(&[u64])) -> Result<(), StoreError> {
+        self.merge(&self.runs, |hashes| {
+            visit(hashes);
+            Ok(())
+        })
+    }
+
+    /// Reads everything, and compares it with its checksums.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read or is damaged.
+    pub fn verify(&self) -> Result<(), StoreError> {
+        for run in &self.runs {
+            self.merge(core::slice::from_ref(run), |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Merges all runs into one, which makes the next filters cheaper by the merging; a commit does it by
+    /// itself as far as the number of files needs it.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, written, or is damaged. The store is then as it was.
+    ///
+    /// # Cost
+    ///
+    /// Reads and writes everything once, and takes as much disk again until it is done.
+    pub fn compact(&mut self) -> Result<(), StoreError> {
+        if self.runs.len() > 1 {
+            let runs = self.reduced(self.runs.clone(), 1)?;
+            self.adopt(runs)?;
+        }
+        Ok(())
+    }
+
+    /// The runs, merged where there are more than `most`: the shortest, and as few as will do.
+    fn reduced(
+        &mut self,
+        mut runs: Vec<Arc<Run>>,
+        most: usize,
+    ) -> Result<Vec<Arc<Run>>, StoreError> {
+        while runs.len() > most {
+            runs.sort_by_key(|run| run.items());
+            let excess = runs.len() - most + 1;
+            let rest = runs.split_off(excess.min(self.budget.fan_in));
+            let items = runs.iter().map(|run| run.items()).sum();
+            let mut writer = self.new_run(items)?;
+            self.merge(&runs, |hashes| writer.push(hashes))?;
+            // Those of a batch go here and now, and make room on the disk.
+            runs = rest;
+            runs.push(Arc::new(writer.finish(self.kept.is_some())?));
+        }
+        Ok(runs)
+    }
+
+    /// A commit: `runs` become what the store holds.
+    fn adopt(&mut self, runs: Vec<Arc<Run>>) -> Result<(), StoreError> {
+        let Some(kept) = &self.kept else {
+            self.runs = runs;
+            return Ok(());
+        };
+        kept.replace(self.options.mark(), &runs)?;
+        let old = core::mem::replace(&mut self.runs, runs);
+        // From here on the new list counts, whatever happens. Nothing of the old goes before that is on disk.
+        self.runs.iter().for_each(|run| run.keep(true));
+        kept.sync_directory()?;
+        for run in old {
+            let stays = self.runs.iter().any(|other| other.id() == run.id());
+            run.keep(stays);
+        }
+        Ok(())
+    }
+
+    /// Starts the file of a run of `items` hashes.
+    fn new_run(&mut self, items: u64) -> Result<RunWriter, StoreError> {
+        let header = Header {
+            id: self.next_id,
+            items,
+            mark: self.options.mark(),
+        };
+        self.next_id += 1;
+        let scratch = self.kept.is_none();
+        let path = match scratch {
+            true => kept::scratch_path(&self.directory),
+            false => kept::run_path(&self.directory, header.id),
+        };
+        RunWriter::create(path, header, scratch, self.budget.chunk)
+    }
+
+    fn merge(
+        &self,
+        runs: &[Arc<Run>],
+        sink: impl FnMut(&[u64]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let capacity = self.budget.read_ahead_items(runs.len());
+        let readers: Result<Vec<_>, _> = runs
+            .iter()
+            .map(|run| RunReader::open(run, capacity))
+            .collect();
+        merge::merge(&mut readers?, self.budget.window, self.budget.chunk, sink)
+    }
+
+    /// Whether there is room for so many items beside those committed.
+    fn admit(&self, more: u64) -> Result<(), StoreError> {
+        let n = self.len().saturating_add(more);
+        if n > self.max_items {
+            let limit = self.max_items;
+            return Err(StoreError(Fault::TooManyItems { n, limit }));
+        }
+        Ok(())
+    }
+}
+
+impl<H> Store<H> {
+    /// N: the number of items that were committed, equal ones counted each.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.runs
+            .iter()
+            .fold(0, |sum, run| sum.saturating_add(run.items()))
+    }
+
+    /// Whether no item was committed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of sorted runs that the items are in.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// The hasher of its items.
+    #[must_use]
+    pub fn hasher(&self) -> &H {
+        &self.options.hasher
+    }
+}
+
+/// How many of `hashes` equal the one before; `last` is before the first.
+fn equal_neighbours(last: Option<u64>, hashes: &[u64]) -> u64 {
+    let within = hashes.iter().zip(hashes.iter().skip(1));
+    let count: u64 = within.map(|(a, b)| u64::from(a == b)).sum();
+    count + u64::from(last.is_some() && last == hashes.first().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    #[test]
+    fn more_items_than_a_filter_holds_are_refused_as_they_come() {
+        let mut store = Store::scratch_in(std::env::temp_dir(), Options::<Nut25>::new(MIN_MEMORY))
+            .expect("a store");
+        assert_eq!(store.max_items, 0xffff_ffff);
+        // Nobody waits for the real limit.
+        store.max_items = 20_000;
+        let mut batch = store.batch();
+        batch.push_hashes(&[1; 15_000]).expect("room");
+        batch.commit().expect("a commit");
+        let mut batch = store.batch();
+        batch.push_hashes(&[2; 5_000]).expect("room");
+        let error = batch.push_hashes(&[3]).expect_err("one too many");
+        assert_eq!(error.kind(), StoreErrorKind::TooManyItems);
+        assert!(error.to_string().starts_with("20001 items"), "{error}");
+        drop(batch);
+        let mut batch = store.batch();
+        batch.push_items([[4; 33]; 5_000]).expect("room");
+        batch.commit().expect("a commit");
+        assert_eq!(store.len(), 20_000);
+    }
+
+    #[test]
+    fn neighbours_that_are_equal_are_counted_across_pieces() {
+        assert_eq!(equal_neighbours(None, &[]), 0);
+        assert_eq!(equal_neighbours(Some(0), &[]), 0);
+        assert_eq!(equal_neighbours(None, &[0, 0, 1]), 1);
+        assert_eq!(equal_neighbours(Some(0), &[0, 0, 1, 1]), 3);
+        assert_eq!(equal_neighbours(Some(1), &vec![1; 100]), 100);
+    }
+}

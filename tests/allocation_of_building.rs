@@ -1,0 +1,65 @@
+//! Memory: encoding takes the filter and at most a fourth more, merging in place little beside it.
+//!
+//! A file of its own with one test, because the counting allocator counts for the whole process.
+
+use nutfilter::{Level, Nut25, Params, SortedHashes, map_to_range};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// For what does not grow with the set.
+const FIXED: usize = 64 * 1024;
+
+#[test]
+fn building_takes_the_filter_and_a_fourth_more() {
+    // Not so many that the feature `parallel` makes use of threads.
+    let (n, new) = (100_000, 1_000);
+    let hashes = |from: u64, n: u64| {
+        SortedHashes::<Nut25>::from_items((from..from + n).map(u64::to_le_bytes)).into_hashes()
+    };
+    let (kept, more) = (hashes(0, n), hashes(n, new));
+    let shapes: [fn(u64) -> u64; 3] = [|hash| hash, |hash| hash >> 30, |_| u64::MAX];
+    for (p, m) in [(19, 784_931), (0, 1), (1, 1), (1, 5), (2, 300), (32, 7)] {
+        let params = Params::new(p, m).unwrap();
+        for shape in shapes {
+            let set = SortedHashes::<Nut25>::from_hashes(kept.iter().map(|&h| shape(h)).collect());
+            let values = set.as_slice().iter();
+            let largest = values
+                .map(|&h| map_to_range(h, params.range(n as u32)))
+                .max();
+            // A filter of which nobody knows the size before it is made: the test looks first.
+            let filter = set.encode(params).unwrap();
+            let fourth = params.min_bytes(n as u32) as usize / 4;
+            for level in Level::available() {
+                let set = set.clone().with_level(level);
+                let peak = peak_of(|| drop(set.encode(params)));
+                let most = filter.bytes().len() + fourth + 64;
+                assert!(
+                    peak <= most,
+                    "{level}, {params:?}, values to {largest:?}: {peak} bytes, not {most}"
+                );
+            }
+        }
+    }
+
+    let mut room = Vec::with_capacity((n + new) as usize);
+    room.extend_from_slice(&kept);
+    let mut set = SortedHashes::from_sorted_hashes(Nut25, room).unwrap();
+    let more = SortedHashes::from_sorted_hashes(Nut25, more).unwrap();
+    let mut filter_bytes = 0;
+    let peak = peak_of(|| {
+        let filter = set.merge_and_encode(&more, Params::CASHU).unwrap();
+        filter_bytes = filter.bytes().len();
+    });
+    let most = filter_bytes + filter_bytes / 40 + 16 * new as usize + FIXED;
+    assert!(peak <= most, "merging: {peak} bytes, not {most}");
+    assert!(peak >= filter_bytes, "a counter that counts nothing");
+}
+
+fn peak_of(run: impl FnOnce()) -> usize {
+    let profiler = dhat::Profiler::builder().testing().build();
+    run();
+    let peak = dhat::HeapStats::get().max_bytes;
+    drop(profiler);
+    peak
+}

@@ -1,0 +1,657 @@
+//! Sets on disk: the same bytes as in memory, whatever the runs; and every fault an error.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
+use nutfilter::{ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use tempfile::TempDir;
+
+fn place() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+fn options() -> Options {
+    Options::new(MIN_MEMORY)
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| {
+            let name = entry.expect("an entry").file_name();
+            name.into_string().expect("UTF-8")
+        })
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// The run files of a kept store, in the order in which they were made.
+fn run_files(directory: &Path) -> Vec<PathBuf> {
+    let runs = names(directory)
+        .into_iter()
+        .filter(|name| name.starts_with("run-"));
+    runs.map(|name| directory.join(name)).collect()
+}
+
+fn encoded(store: &Store<impl ItemHash>, params: Params) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    let written = store.encode_to(params, &mut bytes)?;
+    assert_eq!(written.bytes, bytes.len() as u64);
+    assert_eq!(u64::from(written.n), store.len());
+    Ok(bytes)
+}
+
+/// The parameters that are worth a look: the usual ones, both ends of P, and M far from 2^P.
+fn some_params() -> Vec<Params> {
+    let pairs = [
+        (19, 784_931),
+        (0, 1),
+        (0, 50),
+        (6, 64),
+        (20, 784_931),
+        (32, u64::from(u32::MAX)),
+    ];
+    let params = pairs.map(|(p, m)| Params::new(p, m).expect("within the limits"));
+    params.to_vec()
+}
+
+fn check_equal(store: &Store, hashes: &[u64], what: &str) {
+    let set = SortedHashes::<Nut25>::from_hashes(hashes.to_vec());
+    let repeated = set.as_slice().windows(2).filter(|pair| pair[0] == pair[1]);
+    let repeated = repeated.count() as u64;
+    for params in some_params() {
+        let expected = set.encode(params).expect("a filter in memory");
+        let mut bytes = Vec::new();
+        let written = store.encode_to(params, &mut bytes).expect("a filter");
+        assert!(bytes == expected.bytes(), "{what}, {params:?}: other bytes");
+        assert_eq!(
+            (written.n, written.repeated),
+            (expected.n(), repeated),
+            "{what}"
+        );
+    }
+}
+
+/// Hashes as they come, and as clients might grind them.
+fn shapes(len: usize) -> Vec<(&'static str, Vec<u64>)> {
+    let mut random = StdRng::seed_from_u64(len as u64);
+    let mut make = |of: &mut dyn FnMut(&mut StdRng, usize) -> u64| -> Vec<u64> {
+        (0..len).map(|i| of(&mut random, i)).collect()
+    };
+    vec![
+        ("uniform", make(&mut |random, _| random.next_u64())),
+        ("equal", make(&mut |_, _| 0x1234_5678_9abc_def0)),
+        ("all zero", make(&mut |_, _| 0)),
+        ("all ones", make(&mut |_, _| u64::MAX)),
+        (
+            "ascending",
+            make(&mut |_, i| i as u64 * (u64::MAX / len as u64)),
+        ),
+        (
+            "descending",
+            make(&mut |_, i| (len - i) as u64 * (u64::MAX / len as u64)),
+        ),
+        (
+            "in one place",
+            make(&mut |random, _| (77 << 56) | u64::from(random.next_u32())),
+        ),
+        (
+            "few values",
+            make(&mut |random, _| random.random_range(0..5_u64) << 62),
+        ),
+        (
+            "half in one place",
+            make(&mut |random, i| match i % 2 {
+                0 => random.next_u64(),
+                _ => (3 << 60) | u64::from(random.next_u32() >> 20),
+            }),
+        ),
+        (
+            "drifting",
+            make(&mut |random, i| (((i / 1000) as u64) << 48) | (random.next_u64() >> 16)),
+        ),
+    ]
+}
+
+#[test]
+fn a_set_of_many_runs_has_the_bytes_that_it_has_in_memory() {
+    let directory = place();
+    for (what, hashes) in shapes(150_000) {
+        let mut store = Store::scratch_in(&directory, options()).expect("a store");
+        let mut batch = store.batch();
+        // In pieces that end nowhere in particular.
+        for piece in hashes.chunks(7_001) {
+            batch.push_hashes(piece).expect("room on the disk");
+        }
+        assert_eq!(batch.len(), 150_000);
+        batch.commit().expect("a commit");
+        // Nearly thirteen thousand hashes are a run, and four runs are read at once.
+        assert!((2..=4).contains(&store.runs()), "{} runs", store.runs());
+        check_equal(&store, &hashes, what);
+        store.compact().expect("one run");
+        assert_eq!(store.runs(), 1);
+        check_equal(&store, &hashes, what);
+    }
+    assert_eq!(
+        names(directory.path()),
+        [""; 0],
+        "a scratch store left files"
+    );
+}
+
+#[test]
+fn runs_of_all_lengths_and_in_dozens_merge_into_the_same_bytes() {
+    let directory = place();
+    let memory = 8 << 20;
+    for (what, hashes) in shapes(30_000) {
+        let mut store = Store::scratch_in(&directory, Options::new(memory)).expect("a store");
+        let (mut rest, mut length) = (hashes.as_slice(), 0);
+        while !rest.is_empty() {
+            length = (length * 5 + 3) % 1_531;
+            let (run, others) = rest.split_at(length.min(rest.len()));
+            let mut batch = store.batch();
+            batch.push_hashes(run).expect("room");
+            batch.commit().expect("a commit");
+            rest = others;
+        }
+        assert!((30..=64).contains(&store.runs()), "{} runs", store.runs());
+        check_equal(&store, &hashes, what);
+    }
+}
+
+#[test]
+fn short_sets_and_the_edges_of_blocks_are_no_different() {
+    let directory = place();
+    let mut random = StdRng::seed_from_u64(5);
+    for len in [
+        0, 1, 2, 510, 511, 512, 1021, 1022, 1023, 5_110, 12_742, 12_743, 12_744,
+    ] {
+        let hashes: Vec<u64> = (0..len).map(|_| random.next_u64()).collect();
+        let mut store = Store::scratch_in(&directory, options()).expect("a store");
+        let mut batch = store.batch();
+        batch.push_hashes(&hashes).expect("room");
+        batch.commit().expect("a commit");
+        assert_eq!(store.len(), len as u64);
+        assert_eq!(store.is_empty(), len == 0);
+        check_equal(&store, &hashes, &format!("{len} hashes"));
+    }
+}
+
+#[test]
+fn items_records_and_hashes_are_the_same_set_with_every_hasher_at_every_level() {
+    let directory = place();
+    let records: Vec<u8> = (0..33 * 20_000_u64).map(|i| ((i * i) >> 7) as u8).collect();
+    check(Nut25, &directory, &records);
+    check(Nut23, &directory, &records);
+    check(SipHash::new(1, 2), &directory, &records);
+
+    fn check<H: ItemHash>(hasher: H, directory: &TempDir, records: &[u8]) {
+        for level in Level::available() {
+            for width in [1, 32, 33, 48] {
+                let records = &records[..records.len() / width * width];
+                let set = SortedHashes::from_records_with(hasher.clone(), records, width)
+                    .expect("whole records");
+                let expected = set.encode(Params::default()).expect("a filter");
+                let options = Options::with_hasher(hasher.clone(), MIN_MEMORY).with_level(level);
+                let mut store = Store::scratch_in(directory, options).expect("a store");
+                let mut batch = store.batch();
+                let (first, rest) = records.split_at(records.len() / width / 3 * width);
+                batch.push_records(first, width).expect("room");
+                let items = rest.chunks_exact(width);
+                let (some, rest) = (items.clone().take(100), items.skip(100));
+                for item in some {
+                    batch.push_item(item).expect("room");
+                }
+                batch.push_items(rest).expect("room");
+                batch.commit().expect("a commit");
+                let bytes = encoded(&store, Params::default()).expect("a filter");
+                assert!(bytes == expected.bytes(), "{hasher:?}, {level}, {width}");
+            }
+        }
+    }
+}
+
+#[test]
+fn items_of_changing_lengths_hash_as_they_would_alone() {
+    let directory = place();
+    let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+    let lengths = [33, 33, 0, 0, 48, 1, 33, 20_000, 33, 16_384, 16_385, 2, 2];
+    let mut items: Vec<&[u8]> = Vec::new();
+    for (at, length) in lengths.into_iter().enumerate() {
+        items.push(&bytes[at * 7..at * 7 + length]);
+    }
+    let expected = SortedHashes::<Nut25>::from_items(&items);
+    let mut store = Store::scratch_in(&directory, options()).expect("a store");
+    let mut batch = store.batch();
+    for (count, item) in items.iter().enumerate() {
+        assert_eq!(batch.len(), count as u64);
+        batch.push_item(item).expect("room");
+    }
+    batch.commit().expect("a commit");
+    let mut hashes = Vec::new();
+    store
+        .for_each_piece(|piece| hashes.extend_from_slice(piece))
+        .expect("all of it");
+    assert_eq!(hashes, expected.as_slice());
+}
+
+#[test]
+fn what_is_not_a_whole_number_of_records_is_refused_and_the_batch_goes_on() {
+    let directory = place();
+    let mut store = Store::scratch_in(&directory, options()).expect("a store");
+    let mut batch = store.batch();
+    batch.push_records(&[1; 66], 33).expect("two records");
+    for (len, width) in [(65, 33), (1, 0), (0, 0)] {
+        let error = batch
+            .push_records(&vec![1; len], width)
+            .expect_err("no records");
+        assert_eq!(error.kind(), StoreErrorKind::RecordLength, "{error}");
+    }
+    batch.push_records(&[2; 33], 33).expect("a record");
+    batch.commit().expect("a commit");
+    assert_eq!(store.len(), 3);
+}
+
+#[test]
+fn a_batch_that_is_dropped_adds_nothing_and_leaves_nothing() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let mut store = Store::create(&kept, options()).expect("a store");
+    let before = names(&kept);
+    let mut batch = store.batch();
+    batch.push_hashes(&[5; 40_000]).expect("room");
+    assert!(run_files(&kept).len() >= 2, "nothing was written yet");
+    drop(batch);
+    assert_eq!(names(&kept), before);
+    assert!(store.is_empty());
+}
+
+#[test]
+fn a_kept_store_opens_again_and_takes_more() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let mut random = StdRng::seed_from_u64(9);
+    let mut all = Vec::new();
+    for day in 0..12 {
+        let mut store = Store::open_or_create(&kept, options()).expect("a store");
+        assert_eq!(store.len(), all.len() as u64, "day {day}");
+        let hashes: Vec<u64> = (0..5_000 * day).map(|_| random.next_u64()).collect();
+        let mut batch = store.batch();
+        batch.push_hashes(&hashes).expect("room");
+        batch.commit().expect("a commit");
+        all.extend(hashes);
+        // No more runs than are merged in one pass, and no file that is none of them.
+        assert!(store.runs() <= 4, "{} runs", store.runs());
+        assert_eq!(run_files(&kept).len(), store.runs());
+        store.verify().expect("whole files");
+        check_equal(&store, &all, &format!("day {day}"));
+    }
+    let mut store = Store::open(&kept, options()).expect("a store");
+    store.compact().expect("one run");
+    assert_eq!(run_files(&kept).len(), 1);
+    check_equal(&store, &all, "compacted");
+}
+
+#[test]
+fn a_store_of_another_hasher_key_or_label_does_not_open() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let sip =
+        |key, label: &str| Options::with_hasher(SipHash::new(key, 0), MIN_MEMORY).with_label(label);
+    drop(Store::create(&kept, sip(1, "spent")).expect("a store"));
+    assert!(Store::open(&kept, sip(1, "spent")).is_ok());
+    let kinds = [
+        Store::open(&kept, sip(2, "spent")).map(drop),
+        Store::open(&kept, sip(1, "issued")).map(drop),
+        Store::open(&kept, sip(1, "")).map(drop),
+        Store::open(&kept, options().with_label("spent")).map(drop),
+    ];
+    for opened in kinds {
+        let error = opened.expect_err("another set");
+        assert_eq!(error.kind(), StoreErrorKind::OtherSet, "{error}");
+        assert_eq!(error.path(), Some(kept.as_path()));
+    }
+}
+
+#[test]
+fn a_store_is_open_once_and_created_once() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let store = Store::create(&kept, options()).expect("a store");
+    let error = Store::open(&kept, options()).expect_err("twice");
+    assert_eq!(error.kind(), StoreErrorKind::InUse, "{error}");
+    let error = Store::create(&kept, options()).expect_err("twice");
+    assert_eq!(error.kind(), StoreErrorKind::InUse, "{error}");
+    drop(store);
+    let error = Store::create(&kept, options()).expect_err("over another");
+    assert_eq!(error.kind(), StoreErrorKind::Exists, "{error}");
+    assert!(Store::open(&kept, options()).is_ok());
+}
+
+#[test]
+fn a_limit_that_is_too_low_is_refused() {
+    for memory in [0, 1, MIN_MEMORY - 1] {
+        let error = Store::scratch_in(".", Options::<Nut25>::new(memory)).expect_err("too low");
+        assert_eq!(error.kind(), StoreErrorKind::Memory);
+        assert!(error.to_string().contains(&memory.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn a_limit_that_the_system_cannot_give_is_an_error() {
+    let directory = place();
+    let mut store =
+        Store::scratch_in(&directory, Options::<Nut25>::new(usize::MAX / 2)).expect("a store");
+    let mut batch = store.batch();
+    let error = batch.push_hashes(&[1]).expect_err("no such memory");
+    assert_eq!(error.kind(), StoreErrorKind::Memory, "{error}");
+    let error = batch.push_hashes(&[1]).expect_err("a batch that failed");
+    assert_eq!(error.kind(), StoreErrorKind::Abandoned);
+    let error = batch.commit().expect_err("a batch that failed");
+    assert_eq!(error.kind(), StoreErrorKind::Abandoned);
+}
+
+/// A kept store of three runs, closed.
+fn three_runs(kept: &Path, lengths: [usize; 3]) -> Vec<u64> {
+    let mut random = StdRng::seed_from_u64(3);
+    let mut store = Store::create(kept, options()).expect("a store");
+    let mut all = Vec::new();
+    for length in lengths {
+        let hashes: Vec<u64> = (0..length).map(|_| random.next_u64()).collect();
+        let mut batch = store.batch();
+        batch.push_hashes(&hashes).expect("room");
+        batch.commit().expect("a commit");
+        all.extend(hashes);
+    }
+    assert_eq!(run_files(kept).len(), 3);
+    all
+}
+
+/// Opens the store and reads all of it.
+fn read_all(kept: &Path) -> Result<(), StoreError> {
+    let store = Store::open(kept, options())?;
+    store.verify()?;
+    encoded(&store, Params::default()).map(drop)
+}
+
+#[test]
+fn a_run_cut_at_any_byte_is_refused_by_name() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    three_runs(&kept, [600, 700, 3]);
+    let file = &run_files(&kept)[1];
+    let whole = fs::read(file).expect("a run");
+    assert_eq!(whole.len(), 64 + 702 * 8);
+    for len in (0..200)
+        .chain((200..whole.len()).step_by(37))
+        .chain([whole.len() - 1])
+    {
+        fs::write(file, &whole[..len]).expect("a cut run");
+        let error = read_all(&kept).expect_err("a cut run");
+        assert_eq!(error.kind(), StoreErrorKind::Damaged, "{len}: {error}");
+        assert_eq!(error.path(), Some(file.as_path()));
+    }
+    fs::write(file, [&whole[..], &[0]].concat()).expect("a longer run");
+    let error = read_all(&kept).expect_err("a longer run");
+    assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+    fs::write(file, &whole).expect("the run");
+    read_all(&kept).expect("the run is whole again");
+}
+
+#[test]
+fn a_run_with_any_bit_flipped_is_refused_by_name() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    three_runs(&kept, [20, 530, 3]);
+    let file = &run_files(&kept)[1];
+    let whole = fs::read(file).expect("a run");
+    for at in (0..300).chain((300..whole.len()).step_by(13)) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(file, &bytes).expect("a damaged run");
+        let error = read_all(&kept).expect_err("a damaged run");
+        let other = error.kind() == StoreErrorKind::OtherSet;
+        assert!(
+            other || error.kind() == StoreErrorKind::Damaged,
+            "{at}: {error}"
+        );
+        assert_eq!(error.path(), Some(file.as_path()));
+    }
+}
+
+#[test]
+fn runs_in_each_others_place_or_of_another_store_are_refused() {
+    let directory = place();
+    let (kept, other) = (
+        directory.path().join("kept"),
+        directory.path().join("other"),
+    );
+    three_runs(&kept, [600, 600, 3]);
+    three_runs(&other, [3, 600, 600]);
+    let files = run_files(&kept);
+    let runs: Vec<Vec<u8>> = files
+        .iter()
+        .map(|file| fs::read(file).expect("a run"))
+        .collect();
+    fs::write(&files[0], &runs[1]).expect("a swap");
+    fs::write(&files[1], &runs[0]).expect("a swap");
+    let error = read_all(&kept).expect_err("swapped runs");
+    assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+    fs::write(&files[0], &runs[0]).expect("the run");
+    fs::write(&files[1], &runs[1]).expect("the run");
+    read_all(&kept).expect("as it was");
+
+    // Blocks of a run in each other's place, and a block of another run in the same place.
+    let whole = &runs[0];
+    let other = fs::read(&run_files(&other)[1]).expect("a run");
+    let (head, body) = whole.split_at(64);
+    let (first, rest) = body.split_at(4096);
+    let foreign = &other[64..64 + 4096];
+    for bytes in [[head, rest, first].concat(), [head, foreign, rest].concat()] {
+        assert_eq!(bytes.len(), whole.len());
+        fs::write(&files[0], &bytes).expect("other blocks");
+        let error = read_all(&kept).expect_err("other blocks");
+        assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+    }
+}
+
+#[test]
+fn a_missing_run_and_a_damaged_list_are_errors_and_what_a_crash_left_goes() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let all = three_runs(&kept, [600, 700, 3]);
+    let files = run_files(&kept);
+    let bystander = kept.join("notes.txt");
+    fs::write(&bystander, "mine").expect("a file");
+    fs::write(kept.join("run-00000000000000ff.hashes"), [1; 999]).expect("half a run");
+    fs::write(kept.join("nutfilter-store.new"), "nutfilter").expect("half a list");
+    let store = Store::open(&kept, options()).expect("a store");
+    check_equal(&store, &all, "after a crash");
+    assert_eq!(run_files(&kept), files);
+    assert_eq!(fs::read(&bystander).expect("a file"), b"mine");
+    drop(store);
+
+    let list = kept.join("nutfilter-store");
+    let text = fs::read(&list).expect("a list");
+    for damaged in [
+        &b""[..],
+        b"\xff\xfe",
+        &text[..text.len() - 1],
+        b"nutfilter store 2\n",
+    ] {
+        fs::write(&list, damaged).expect("another list");
+        let error = read_all(&kept).expect_err("a damaged list");
+        assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+        assert_eq!(error.path(), Some(list.as_path()));
+        // Whatever is wrong with the list, the runs are not what a crash left.
+        assert_eq!(run_files(&kept), files);
+    }
+    fs::write(&list, &text).expect("the list");
+    let moved = directory.path().join("moved");
+    fs::rename(&files[0], &moved).expect("a run elsewhere");
+    let error = read_all(&kept).expect_err("a missing run");
+    assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
+    assert_eq!(error.path(), Some(files[0].as_path()));
+    fs::rename(&moved, &files[0]).expect("the run");
+    read_all(&kept).expect("as it was");
+}
+
+#[test]
+fn directories_that_are_not_there_are_errors_by_name() {
+    let directory = place();
+    let missing = directory.path().join("no").join("such");
+    let mut store = Store::scratch_in(&missing, options()).expect("nothing is written yet");
+    let mut batch = store.batch();
+    batch.push_hashes(&[1]).expect("memory");
+    let error = batch.commit().expect_err("no directory");
+    assert_eq!(error.kind(), StoreErrorKind::Io);
+    assert!(
+        error.path().expect("a path").starts_with(&missing),
+        "{error}"
+    );
+    for error in [
+        Store::create(&missing, options()).expect_err("no directory above"),
+        Store::open(&missing, options()).expect_err("no store"),
+        Store::open(directory.path(), options()).expect_err("no store"),
+    ] {
+        assert_eq!(error.kind(), StoreErrorKind::Io);
+        let reason = error.io_error().expect("a reason").kind();
+        assert_eq!(reason, io::ErrorKind::NotFound, "{error}");
+    }
+    assert_eq!(names(directory.path()), [""; 0], "looking made files");
+}
+
+/// Takes some bytes and no more, as a disk does that is full.
+struct Full {
+    room: usize,
+}
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.room.min(bytes.len()) {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            taken => {
+                self.room -= taken;
+                Ok(taken)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn output_that_is_full_is_an_error_with_its_reason_and_the_store_goes_on() {
+    let directory = place();
+    let mut store = Store::scratch_in(&directory, options()).expect("a store");
+    let hashes: Vec<u64> = (0..60_000).map(|i| i << 40).collect();
+    let mut batch = store.batch();
+    batch.push_hashes(&hashes).expect("room");
+    batch.commit().expect("a commit");
+    for room in [0, 1, 65_536, 100_000] {
+        let error = store
+            .encode_to(Params::default(), Full { room })
+            .expect_err("no room");
+        assert_eq!(error.kind(), StoreErrorKind::Output, "{error}");
+        let reason = error.io_error().expect("a reason").kind();
+        assert_eq!(reason, io::ErrorKind::StorageFull);
+    }
+    check_equal(&store, &hashes, "after errors");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_system_s_own_full_disk_is_an_error() {
+    let directory = place();
+    let mut store = Store::scratch_in(&directory, options()).expect("a store");
+    let mut batch = store.batch();
+    batch.push_hashes(&[1, 2, 3]).expect("room");
+    batch.commit().expect("a commit");
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    let error = store
+        .encode_to(Params::default(), full.expect("a full device"))
+        .expect_err("no room");
+    assert_eq!(error.kind(), StoreErrorKind::Output, "{error}");
+    let reason = error.io_error().expect("a reason").kind();
+    assert_eq!(reason, io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_commit_that_fails_loses_nothing_that_was_committed() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let all = three_runs(&kept, [600, 700, 3]);
+    let mut store = Store::open(&kept, options()).expect("a store");
+    // A directory stands where the new list is to be written, which fails for everybody, root included.
+    let obstacle = kept.join("nutfilter-store.new");
+    fs::create_dir(&obstacle).expect("a directory");
+    let before = run_files(&kept);
+    for hashes in [vec![7; 100], vec![7; 50_000]] {
+        let mut batch = store.batch();
+        batch.push_hashes(&hashes).expect("room");
+        let error = batch.commit().expect_err("no new list");
+        assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
+        assert_eq!(error.path(), Some(obstacle.as_path()));
+        assert_eq!(run_files(&kept), before);
+        check_equal(&store, &all, "after a failed commit");
+    }
+    store.compact().expect_err("no new list");
+    assert_eq!(run_files(&kept), before);
+    fs::remove_dir(&obstacle).expect("the directory");
+    drop(store);
+    let mut store = Store::open(&kept, options()).expect("a store");
+    check_equal(&store, &all, "opened again");
+    store.compact().expect("one run");
+    check_equal(&store, &all, "compacted");
+}
+
+#[cfg(unix)]
+#[test]
+fn run_files_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = place();
+    let kept = directory.path().join("kept");
+    three_runs(&kept, [1, 2, 3]);
+    for file in run_files(&kept) {
+        let mode = fs::metadata(&file).expect("a run").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_may_not_be_written_to_is_named_and_can_be_mended() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let all = three_runs(&kept, [600, 700, 3]);
+    let mut store = Store::open(&kept, options()).expect("a store");
+    let mode = |mode| fs::set_permissions(&kept, fs::Permissions::from_mode(mode)).expect("a mode");
+    mode(0o555);
+    if fs::write(kept.join("probe"), "").is_ok() {
+        eprintln!("skipped: whoever runs this may write anywhere");
+        mode(0o755);
+        return;
+    }
+    let mut batch = store.batch();
+    batch.push_hashes(&[7; 100]).expect("memory");
+    let error = batch.commit().expect_err("no new file");
+    assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
+    assert!(error.path().expect("a path").starts_with(&kept), "{error}");
+    // What is there can be read all the same.
+    check_equal(&store, &all, "read only");
+    mode(0o755);
+    let mut batch = store.batch();
+    batch.push_hashes(&[7; 100]).expect("memory");
+    batch.commit().expect("a commit");
+    assert_eq!(store.len(), all.len() as u64 + 100);
+}
