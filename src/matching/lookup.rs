@@ -130,6 +130,18 @@ impl Stream<'_> {
             let points = &mut points[..targets.len()];
             let found = &mut found[..targets.len()];
             locate(targets, points);
+            // What lies beyond the range is in no part of it, and no item would stop the search.
+            let end = Point {
+                position: self.bytes.len() as u64 * 8,
+                base: 0,
+            };
+            for (point, _) in points
+                .iter_mut()
+                .zip(targets)
+                .filter(|&(_, &target)| target >= self.range)
+            {
+                *point = end;
+            }
             self.find_batch(points, targets, found)?;
             for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
                 if !visit(at) {
