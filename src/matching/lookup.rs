@@ -9,6 +9,7 @@
 
 use crate::arch::{Kind, Level};
 use crate::bits::{BitReader, MAX_BITS};
+use crate::matching::lane::{Answer, LANES, Lane};
 use crate::matching::table::{Point, Table};
 use crate::matching::{Coded, Strategy, merge};
 use crate::params::Params;
@@ -129,6 +130,18 @@ impl Stream<'_> {
             let points = &mut points[..targets.len()];
             let found = &mut found[..targets.len()];
             locate(targets, points);
+            // What lies beyond the range is in no part of it, and no item would stop the search.
+            let end = Point {
+                position: self.bytes.len() as u64 * 8,
+                base: 0,
+            };
+            for (point, _) in points
+                .iter_mut()
+                .zip(targets)
+                .filter(|&(_, &target)| target >= self.range)
+            {
+                *point = end;
+            }
             self.find_batch(points, targets, found)?;
             for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
                 if !visit(at) {
@@ -290,76 +303,6 @@ impl Stream<'_> {
         Ok(())
     }
 }
-
-/// How many look-ups run side by side in plain code.
-const LANES: usize = 4;
-
-/// One of them: all of it in two registers, so that four fit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lane {
-    position: u64,
-    /// How much the values have still to grow to the target.
-    room: u64,
-    /// The target's place in the batch.
-    place: usize,
-}
-
-impl Lane {
-    #[inline(always)]
-    fn new(points: &[Point], targets: &[u64], place: usize) -> Self {
-        let (Point { position, base }, target) = (points[place], targets[place]);
-        Self {
-            // A base above the target is a forged one, and leads to a careful look-up.
-            position: if base <= target { position } else { u64::MAX },
-            room: target.wrapping_sub(base),
-            place,
-        }
-    }
-
-    /// The next two numbers and how many bits they take, if there are eight bytes, and if the two fit.
-    #[inline(always)]
-    fn peek(&self, bytes: &[u8], last: usize, p: u32) -> Option<(u64, u64, u32)> {
-        let at = usize::try_from(self.position / 8)
-            .ok()
-            .filter(|&at| at <= last)?;
-        let word = bytes.get(at..)?.first_chunk::<8>()?;
-        let window = !u64::from_be_bytes(*word) << (self.position % 8);
-        let (first, second, bits) = rice::read_pair(window, p);
-        (bits <= WINDOW).then_some((first, second, bits))
-    }
-
-    /// Takes two codes; false, with nothing done, where the target is reached or passed, or has to be looked
-    /// for with more care.
-    #[inline(always)]
-    fn step(&mut self, bytes: &[u8], last: usize, p: u32) -> bool {
-        match self.peek(bytes, last, p) {
-            Some((first, second, bits)) if first + second < self.room => {
-                self.position += u64::from(bits);
-                self.room -= first + second;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// What the lane knows, if it has to stay where it is.
-    #[inline(always)]
-    fn answer(&self, bytes: &[u8], last: usize, p: u32) -> Option<Answer> {
-        let Some((first, second, _)) = self.peek(bytes, last, p) else {
-            return Some(Answer::Careful);
-        };
-        let known = first == self.room || first + second == self.room;
-        (first + second >= self.room).then_some(Answer::Known(known))
-    }
-}
-
-enum Answer {
-    Known(bool),
-    Careful,
-}
-
-/// The bits that a load of eight bytes gives at any bit position.
-const WINDOW: u32 = 57;
 
 /// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
 fn in_pairs(params: Params) -> bool {

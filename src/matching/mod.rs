@@ -1,6 +1,7 @@
 //! Many targets against one filter: by point look-ups ([`lookup`]) or by one pass over both sides, sorted
 //! ([`merge`]); which of the two is a question of cost ([`plan`]), never of the answer.
 
+mod lane;
 mod lookup;
 mod merge;
 mod plan;
