@@ -18,9 +18,9 @@ pub(crate) struct Avx2(());
 pub(crate) struct Avx512(());
 
 /// Asks for the cache line of the item `ahead` items after the first, if there is one: nothing is read, and
-/// nothing waits. Encoding of sets that no cache holds: encode in docs/benchmarking.md.
+/// nothing waits. Encoding, hashing of sets that no cache holds: encode and hash in docs/benchmarking.md.
 #[inline(always)]
-pub(crate) fn prefetch(items: &[u64], ahead: usize) {
+pub(crate) fn prefetch<T>(items: &[T], ahead: usize) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     let address = items.as_ptr().wrapping_add(ahead).cast();
     // SAFETY: every x86-64 has the instruction, and the address may be any (as newer compilers know).

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{store_32, store_64, tail_32, tail_64, two_groups, words_32, words_64};
+use super::{ask_ahead, store_32, store_64, tail_32, tail_64, two_groups, words_32, words_64};
 
 /// How many scrambled words of a record are kept from the first hash to the second, and from the loads to
 /// the folds. They go through memory (it stays in the first cache): so the folds are a loop of their own,
@@ -91,6 +91,9 @@ fn scramble_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
 ) {
     let width = if WIDTH == 0 { width } else { WIDTH };
     for (number, group) in records.chunks_exact(16 * width).take(GROUPS).enumerate() {
+        if at == 0 {
+            ask_ahead(group);
+        }
         for (at, words) in (at..width).step_by(32).zip(words.chunks_mut(8)) {
             let left = width - at;
             if left <= 4 && width >= 4 {
@@ -203,6 +206,9 @@ fn nut23_two<const WIDTH: usize>(groups: [&[u8]; 2], width: usize) -> [__m512i; 
         let left = width - at;
         let mut words = [[zero; 2]; 4];
         for (number, group) in groups.into_iter().enumerate() {
+            if at == 0 {
+                ask_ahead(group);
+            }
             if left <= 8 && width >= 8 {
                 words[0][number] = tail_64(group, width, left);
             } else {

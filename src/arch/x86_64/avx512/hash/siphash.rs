@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{store_64, tail_64, words_64};
+use super::{ask_ahead, store_64, tail_64, words_64};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 pub(super) fn siphash(key: [u64; 4], records: &[u8], width: usize, out: &mut [u64]) -> bool {
@@ -84,6 +84,9 @@ fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
 ) {
     let width = if WIDTH == 0 { width } else { WIDTH };
     for (number, group) in records.chunks_exact(8 * width).take(GROUPS).enumerate() {
+        if at == 0 {
+            ask_ahead(group);
+        }
         for (at, words) in (at..width).step_by(32).zip(words.chunks_exact_mut(4)) {
             let left = width - at;
             if left < 8 && width >= 8 {
