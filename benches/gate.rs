@@ -22,12 +22,13 @@ const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gate.baseli
 const SIZE: &str = "100k";
 
 /// The main paths.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "decode/plain/",
     "decode/sum/",
+    "decode/serial/",
     "decode/to-vec/",
     "decode/hostile-equal-deltas/",
-    "index/128/",
+    "index/64/",
     "hash/",
     "sort/uniform/",
     "encode/plain/",

@@ -161,7 +161,7 @@ fn to_match(name: &str) -> Prepared<Asked> {
     let filter = Filter::parse(bytes(), N, Params::default()).expect("a valid filter");
     let level = Level::available().find(|level| level.name() == name);
     let filter = filter.with_level(level.unwrap_or(Level::PORTABLE));
-    let index = SeekIndex::build(&filter, Step::Items(128));
+    let index = SeekIndex::build(&filter, Step::Items(64));
     let mut targets = generate_items(1000, 2);
     targets.extend(items().iter().step_by(100));
     at(name, (filter, index, targets), |_, asked| {

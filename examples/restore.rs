@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
 
     // The same through an index, which pays from a few look-ups on.
-    let index = SeekIndex::build(&filter, Step::Items(128));
+    let index = SeekIndex::build(&filter, Step::Items(64));
     let indexed = filter.with_index(&index)?;
     assert_eq!(indexed.matches(&mine), answers);
     println!("the index takes {:.2} bits a note", index.bits_per_item());

@@ -243,6 +243,22 @@ impl<'a, H> Filter<'a, H> {
         }
     }
 
+    /// Puts the values behind what `out` holds: [`Filter::values`], all at once.
+    ///
+    /// # Cost
+    ///
+    /// One decoding pass, in lanes where the CPU has them; room for 8 bytes an item (and a filter of a small
+    /// P can hold eight items a byte).
+    pub fn append_values(&self, out: &mut Vec<u64>) {
+        out.reserve(self.n() as usize);
+        let coded = self.coded();
+        let decoded = decode::visit(coded.level, coded.bytes, coded.n, coded.params, |values| {
+            out.extend_from_slice(values);
+            ControlFlow::Continue(())
+        });
+        let _ = decoded.expect(VALIDATED);
+    }
+
     /// Whether a mapped value is in the set.
     ///
     /// # Cost
@@ -480,6 +496,14 @@ pub struct Values<'a> {
 }
 
 impl Values<'_> {
+    /// Decodes the next block; none are left where it stays empty.
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
+        self.given = 0;
+    }
+
     fn remaining(&self) -> u64 {
         (self.filled - self.given) as u64 + u64::from(self.scanner.remaining())
     }
@@ -491,12 +515,15 @@ impl Iterator for Values<'_> {
     #[inline]
     fn next(&mut self) -> Option<u64> {
         if self.given == self.filled {
-            self.filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
-            self.given = 0;
+            self.refill();
         }
-        let value = *self.block[..self.filled].get(self.given)?;
-        self.given += 1;
-        Some(value)
+        if self.given < self.filled {
+            // The mask changes nothing, and spares the check that it makes needless.
+            let value = self.block[self.given % BLOCK];
+            self.given += 1;
+            return Some(value);
+        }
+        None
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

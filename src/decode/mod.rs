@@ -55,6 +55,11 @@ const PORTABLE_VISIT: u32 = 1 << 16;
 /// How many lanes the widest kernel has.
 const MOST_LANES: u64 = 32;
 
+/// Fewer items than so do not fill the widest kernel's lanes, and half as many lanes still win: at 5,000 items
+/// by half.
+#[cfg(target_arch = "x86_64")]
+const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
+
 /// What all these functions are given: the kernel is chosen here, once.
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
@@ -62,6 +67,10 @@ macro_rules! drive {
             Kind::Portable => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) if $stream.n < ENOUGH_FOR_ALL_LANES => {
+                sync::drive($stream, avx512.avx2(), $place, $lane_items, $sink)
+            }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(avx512) => sync::drive($stream, avx512, $place, $lane_items, $sink),
         }

@@ -86,7 +86,7 @@ impl Fixture {
             .collect();
         let bytes = reference::encode_values(&values, params.p());
         let filter = Filter::<Nut25>::parse(bytes.clone(), size.n, params).expect("a valid filter");
-        let index = SeekIndex::build(&filter, Step::Items(128));
+        let index = SeekIndex::build(&filter, Step::Items(64));
         let at = |level| (level, filter.clone().with_level(level));
         let filters = Level::available().map(at).collect();
         Self {

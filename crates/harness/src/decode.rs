@@ -59,6 +59,10 @@ impl Case<'_> {
             let filter = filter.clone().with_level(level);
             let by_step: Vec<u64> = filter.values().collect();
             assert_eq!(by_step, expected, "stepwise, {level}: {self:?}");
+            let mut appended = vec![7];
+            filter.append_values(&mut appended);
+            assert_eq!(appended[0], 7, "{level}: {self:?}");
+            assert_eq!(appended[1..], expected, "at once, {level}: {self:?}");
             // Folding takes over from stepping anywhere.
             for stepped in [0, 1, expected.len() / 2, expected.len()] {
                 let mut values = filter.values();

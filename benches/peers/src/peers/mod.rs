@@ -12,7 +12,7 @@ use nutfilter_benchmarks::{Fixture, Group};
 pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let task = group.task.clone();
     match (group.stage, task.as_str()) {
-        ("decode", "sum" | "to-vec") => {
+        ("decode", "sum" | "serial" | "to-vec") => {
             put_together::values(group, fixture);
             other_formats::iterate(group, fixture);
             bip158::decode(group, fixture);

@@ -268,7 +268,7 @@ pub(super) fn iterate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let set = EliasFano::of(&fixture.values, fixture.n() * Params::default().m());
     let (bits, rate) = (bits_per_item(&set, fixture), set.rate());
     let who = Who::other_format(EliasFano::NAME);
-    let row = if group.task == "sum" {
+    let row = if group.task != "to-vec" {
         let sum = move || set.dict.iter().fold(0, u64::wrapping_add);
         group.add(who, sum, |&sum| sum == fixture.sum())
     } else {

@@ -99,23 +99,40 @@ pub(super) fn sum<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
+/// The same by steps: each value waits for the one before it, and no lane helps.
+pub(super) fn serial<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let sum = fixture.sum();
+    naive(group, fixture);
+    for (level, filter) in &fixture.filters {
+        let sum_up = || {
+            let mut sum = 0_u64;
+            // Not `fold`, which takes all that is left at once.
+            for value in filter.values() {
+                sum = sum.wrapping_add(value);
+            }
+            sum
+        };
+        group.add(Who::Ours(*level), sum_up, |&answer| answer == sum);
+    }
+}
+
 /// Every value into a vector that is there already.
 pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     naive(group, fixture);
     for (level, filter) in &fixture.filters {
         let collect = |values: &mut Vec<u64>| {
             values.clear();
-            values.extend(filter.values());
+            filter.append_values(values);
         };
         let right = |values: &Vec<u64>, (): &()| *values == fixture.values;
         group.add_with(Who::Ours(*level), Vec::new(), |_| (), collect, right);
     }
 }
 
-/// An index of 128 items an entry: one pass over the codes.
+/// An index of 64 items an entry, 1 bit an item: one pass over the codes.
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
-        let build = || SeekIndex::build(filter, Step::Items(128));
+        let build = || SeekIndex::build(filter, Step::Items(64));
         // Every member is found through it; `lookup` holds the strangers' answers. (Levels may note
         // different places, so the indexes themselves are not compared.)
         group.add(Who::Ours(*level), build, |index| {

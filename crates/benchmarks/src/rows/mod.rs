@@ -37,11 +37,12 @@ const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 const TASKS: &[Task] = &[
     Task { stage: "decode", task: "plain", unit: ITEMS, parallel: false, fill: decode::validate },
     Task { stage: "decode", task: "sum", unit: ITEMS, parallel: false, fill: decode::sum },
+    Task { stage: "decode", task: "serial", unit: ITEMS, parallel: false, fill: decode::serial },
     Task { stage: "decode", task: "to-vec", unit: ITEMS, parallel: false, fill: decode::to_vec },
     Task { stage: "decode", task: "p6", unit: ITEMS, parallel: false, fill: decode::validate },
     Task { stage: "decode", task: "p10", unit: ITEMS, parallel: false, fill: decode::validate },
     Task { stage: "decode", task: "hostile-equal-deltas", unit: ITEMS, parallel: false, fill: decode::validate },
-    Task { stage: "index", task: "128", unit: ITEMS, parallel: false, fill: decode::index },
+    Task { stage: "index", task: "64", unit: ITEMS, parallel: false, fill: decode::index },
     Task { stage: "hash", task: "nut25", unit: ITEMS, parallel: false, fill: hash::nut25 },
     Task { stage: "hash", task: "nut23", unit: ITEMS, parallel: false, fill: hash::nut23 },
     Task { stage: "hash", task: "bip158", unit: ITEMS, parallel: false, fill: hash::bip158 },
