@@ -35,7 +35,7 @@ const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 /// One line a task.
 #[rustfmt::skip]
 const TASKS: &[Task] = &[
-    Task { stage: "decode", task: "plain", unit: ITEMS, parallel: false, fill: decode::validate },
+    Task { stage: "decode", task: "plain", unit: ITEMS, parallel: true, fill: decode::validate },
     Task { stage: "decode", task: "sum", unit: ITEMS, parallel: false, fill: decode::sum },
     Task { stage: "decode", task: "serial", unit: ITEMS, parallel: false, fill: decode::serial },
     Task { stage: "decode", task: "to-vec", unit: ITEMS, parallel: false, fill: decode::to_vec },
