@@ -7,6 +7,15 @@
 //! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are
 //! the kernels: the token is the proof, so the methods are safe to call.
 
+#[cfg(all(
+    test,
+    feature = "std",
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(miri)
+))]
+#[allow(unsafe_code)]
+mod guarded;
 pub(crate) mod lanes;
 #[allow(unsafe_code)]
 pub(crate) mod memory;

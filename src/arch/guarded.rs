@@ -1,0 +1,321 @@
+//! Memory that ends where no other begins: a read or a write one byte beyond it ends the test program.
+//!
+//! What a kernel may touch is asserted and reckoned at its gate; these tests are where the reckoning is held
+//! against the memory itself. Nothing else would show it: bits beyond the end change no answer, because every
+//! position that has passed the end is looked at again in plain code.
+
+use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr;
+
+const PAGE: usize = 4096;
+
+/// Plain numbers, for which any bits are a value.
+pub(crate) trait Plain: Copy {}
+impl Plain for u8 {}
+impl Plain for u64 {}
+
+// The C library that `std` is linked with.
+unsafe extern "C" {
+    fn mmap(
+        at: *mut c_void,
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    fn mprotect(at: *mut c_void, len: usize, protection: c_int) -> c_int;
+    fn munmap(at: *mut c_void, len: usize) -> c_int;
+}
+
+/// A slice that ends with its page, in front of a page that nobody may touch.
+pub(crate) struct Guarded<T: Plain> {
+    pages: *mut c_void,
+    bytes: usize,
+    len: usize,
+    plain: PhantomData<T>,
+}
+
+impl<T: Plain> Guarded<T> {
+    /// A copy of `items`.
+    pub(crate) fn new(items: &[T]) -> Self {
+        const NONE: c_int = 0;
+        const READ_AND_WRITE: c_int = 3;
+        /// `MAP_PRIVATE | MAP_ANONYMOUS`.
+        const ANONYMOUS: c_int = 0x22;
+        let bytes = size_of_val(items).next_multiple_of(PAGE) + PAGE;
+        // SAFETY: memory that nobody has, wherever the system likes.
+        let pages = unsafe { mmap(ptr::null_mut(), bytes, READ_AND_WRITE, ANONYMOUS, -1, 0) };
+        assert!(pages.addr() != usize::MAX, "no memory");
+        // SAFETY: the last of the pages just had, of which nothing is used.
+        let guarded = unsafe { mprotect(pages.byte_add(bytes - PAGE), PAGE, NONE) };
+        assert_eq!(guarded, 0);
+        let mut guarded = Self {
+            pages,
+            bytes,
+            len: items.len(),
+            plain: PhantomData,
+        };
+        guarded.copy_from_slice(items);
+        guarded
+    }
+
+    fn start(&self) -> *mut T {
+        let end = self.pages.wrapping_byte_add(self.bytes - PAGE);
+        end.wrapping_byte_sub(self.len * size_of::<T>()).cast()
+    }
+}
+
+impl<T: Plain> Deref for Guarded<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: so many numbers lie between the start and the last page; the system gave the pages as zeros, any
+        // bits are a number, and the end of a page is aligned for all of them.
+        unsafe { core::slice::from_raw_parts(self.start(), self.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for Guarded<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and nobody else has the pages.
+        unsafe { core::slice::from_raw_parts_mut(self.start(), self.len) }
+    }
+}
+
+impl<T: Plain> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        // SAFETY: the pages are this one's own, and it is gone.
+        unsafe { munmap(self.pages, self.bytes) };
+    }
+}
+
+mod tests {
+    use super::*;
+    use crate::arch::lanes::{GROUP, Lanes};
+    use crate::arch::x86_64::CodeStream;
+    use crate::arch::{Kind, Level};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Numbers that look random.
+    fn noise(i: u64) -> u64 {
+        crate::hash::fingerprint(&i.to_le_bytes())
+    }
+
+    /// Bytes of all kinds: short codes, runs without an end, anything.
+    fn streams(len: usize) -> [Vec<u8>; 4] {
+        [
+            vec![0; len],
+            vec![0xff; len],
+            (0..len as u64).map(|i| noise(i) as u8).collect(),
+            // Short codes, and then no end to a run.
+            (0..len)
+                .map(|i| if i + 300 < len { 0x11 } else { 0xff })
+                .collect(),
+        ]
+    }
+
+    /// One lane at `foremost`, the others some way behind.
+    fn lanes<const N: usize>(foremost: u64) -> Lanes<N> {
+        Lanes {
+            positions: core::array::from_fn(|lane| {
+                foremost.saturating_sub((lane as u64 * 7) % N as u64 * 5)
+            }),
+            values: [0; N],
+        }
+    }
+
+    /// Both lane kernels of a token, from all places near the end of `bytes` and beyond it.
+    macro_rules! advance_near_the_end {
+        ($token:expr, $lanes:expr, $bytes:expr) => {
+            let bytes: &[u8] = $bytes;
+            let bits = bytes.len() as u64 * 8;
+            let mut out = Guarded::new(&vec![0_u64; $lanes * 3 * GROUP]);
+            let places = core::array::from_fn(|lane| lane * 3 * GROUP);
+            let before = (0..400).chain((400..12_000).step_by(53));
+            let beyond = [bits + 1, bits + 64, 1 << 40, u64::MAX - 4, u64::MAX];
+            let positions = before.map(|before| bits.saturating_sub(before));
+            for position in positions.chain(beyond) {
+                for p in [0, 1, 3, 19, 27, 28, 32] {
+                    for in_pairs in [false, true] {
+                        for groups in [1, 2, usize::MAX / 64] {
+                            let mut lanes = lanes::<{ $lanes }>(position);
+                            $token.advance_lanes(bytes, (p, in_pairs), &mut lanes, groups);
+                        }
+                        let mut lanes = lanes::<{ $lanes }>(position);
+                        let code = (p, in_pairs);
+                        $token.advance_lanes_into(bytes, code, &mut lanes, 3, &mut out, &places);
+                    }
+                }
+            }
+        };
+    }
+
+    #[test]
+    fn lanes_read_and_write_nothing_beyond_the_end() {
+        for len in [
+            0, 1, 7, 8, 9, 64, 105, 106, 107, 108, 109, 110, 200, 1300, 3000,
+        ] {
+            for stream in streams(len) {
+                let bytes = Guarded::new(&stream);
+                for level in Level::available() {
+                    match level.kind() {
+                        Kind::Portable => (),
+                        Kind::Avx2(avx2) => {
+                            advance_near_the_end!(avx2, 16, &bytes);
+                        }
+                        Kind::Avx512(avx512) => {
+                            advance_near_the_end!(avx512, 32, &bytes);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn look_ups_read_nothing_beyond_the_end_of_bits_and_lists() {
+        let Kind::Avx512(avx512) = Level::detect().kind() else {
+            return;
+        };
+        for len in [0, 1, 7, 8, 9, 20, 100] {
+            for stream in streams(len) {
+                let bytes = Guarded::new(&stream);
+                let bits = len as u64 * 8;
+                for count in (0..=70).chain([255, 256]) {
+                    let position = |i: u64| match i % 5 {
+                        4 => noise(i),
+                        _ => (bits + 70).saturating_sub(i * 3 % 200),
+                    };
+                    let positions: Vec<u64> = (0..count).map(position).collect();
+                    let positions = Guarded::new(&positions);
+                    let bases = Guarded::new(&vec![0_u64; count as usize]);
+                    let targets = Guarded::new(&vec![u64::MAX; count as usize]);
+                    let mut answers = Guarded::new(&vec![0_u8; count as usize]);
+                    for p in [0, 3, 19, 27, 32] {
+                        for in_pairs in [false, true] {
+                            let lists = (&*positions, &*bases, &*targets);
+                            avx512.look_up(&bytes, (p, in_pairs), lists, &mut answers);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hashing_reads_and_writes_nothing_beyond_its_records() {
+        for width in (1..=70).chain([96, 127, 128, 129, 160, 257]) {
+            for count in [
+                0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 127, 128, 129, 150,
+            ] {
+                let records: Vec<u8> = (0..width as u64 * count as u64)
+                    .map(|i| noise(i) as u8)
+                    .collect();
+                let records = Guarded::new(&records);
+                let mut out = Guarded::new(&vec![0_u64; count]);
+                for level in Level::available() {
+                    match level.kind() {
+                        Kind::Portable => (),
+                        Kind::Avx2(avx2) => {
+                            avx2.nut25_records(&records, width, &mut out);
+                            avx2.siphash_records([1, 2, 3, 4], &records, width, &mut out);
+                        }
+                        Kind::Avx512(avx512) => {
+                            avx512.nut25_records(&records, width, &mut out);
+                            avx512.nut23_records(&records, width, &mut out);
+                            avx512.siphash_records([1, 2, 3, 4], &records, width, &mut out);
+                            avx512.map_to_range(&mut out, u64::MAX >> (width % 30));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn codes_and_cells_are_written_within_the_room() {
+        let Kind::Avx512(avx512) = Level::detect().kind() else {
+            return;
+        };
+        for p in 3..=24 {
+            // The last lane of each group is as long as a lane can be.
+            let most = 57 - 2 * (p + 1);
+            let steps = (0..64).map(|i| if i % 2 == 1 { most << p } else { 0 });
+            let hashes: Vec<u64> = steps
+                .scan(0, |value, step| {
+                    *value += step << 14;
+                    Some(*value)
+                })
+                .collect();
+            let hashes = Guarded::new(&hashes);
+            for len in 0..260 {
+                let mut room = Guarded::new(&vec![0_u8; len]);
+                for position in 0..8 {
+                    let mut stream = CodeStream {
+                        previous: 0,
+                        bits: 0,
+                        position,
+                    };
+                    avx512.encode_pairs(1 << 50, p as u32, &hashes, &mut stream, &mut room);
+                    assert!(stream.position <= len as u64 * 8 + 7);
+                }
+            }
+        }
+        for len in 0..70 {
+            let mut places = [[u64::MAX; 256]; 16];
+            let mut next: [u16; 256] = core::array::from_fn(|cell| cell as u16);
+            for (cell, next) in next.iter_mut().enumerate() {
+                // Some cells are said to hold more than they have places for.
+                *next += 256 * (cell as u16 * 5 % 23);
+            }
+            let mut out = Guarded::new(&vec![0_u64; len]);
+            avx512.drain_cells(&mut places, &next, &mut out);
+            avx512.drain_float_cells(&mut places, &next, 5, &mut out);
+        }
+    }
+
+    #[test]
+    fn whole_filters_are_decoded_and_asked_without_a_look_beyond_their_end() {
+        use crate::{Filter, Params, SeekIndex, Step, Unhashed};
+        for (p, m) in [
+            (0, 1),
+            (3, 12),
+            (6, 100),
+            (19, 784_931),
+            (32, u64::from(u32::MAX)),
+        ] {
+            let params = Params::new(p, m).unwrap();
+            for n in [1, 2, 3, 5, 9, 40, 600, 20_000] {
+                let mut values: Vec<u64> = (0..n).map(|i| noise(i) % (m * n)).collect();
+                values.sort_unstable();
+                let made = Filter::from_values(&values, params).unwrap();
+                let bytes = Guarded::new(made.bytes());
+                let targets: Vec<u64> = values
+                    .iter()
+                    .rev()
+                    .take(300)
+                    .flat_map(|&value| [value, value + 1])
+                    .collect();
+                for level in Level::available() {
+                    let admitted = Filter::<Unhashed>::admit(&*bytes, n, params).unwrap();
+                    let filter = admitted.with_level(level).validate().unwrap();
+                    assert!(filter.values().eq(values.iter().copied()));
+                    let index = SeekIndex::build(&filter, Step::Items(16));
+                    let indexed = filter.with_index(&index).unwrap();
+                    let expected: Vec<bool> = targets
+                        .iter()
+                        .map(|target| values.binary_search(target).is_ok())
+                        .collect();
+                    for strategy in [crate::Strategy::Points, crate::Strategy::Merge] {
+                        assert_eq!(filter.matches_values_by(strategy, &targets), expected);
+                        assert_eq!(indexed.matches_values_by(strategy, &targets), expected);
+                    }
+                }
+            }
+        }
+    }
+}
