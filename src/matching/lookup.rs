@@ -8,7 +8,8 @@
 //! Where a forged one leads to bits that are no code, the look-up says so ([`Astray`]).
 
 use crate::arch::{Kind, Level};
-use crate::bits::{BitReader, MAX_BITS};
+use crate::bits::BitReader;
+use crate::decode::in_pairs;
 use crate::matching::lane::{Answer, LANES, Lane};
 use crate::matching::table::{Point, Table};
 use crate::matching::{Coded, Strategy, merge};
@@ -302,12 +303,6 @@ impl Stream<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
-fn in_pairs(params: Params) -> bool {
-    let mean_quotient = params.m() >> params.p();
-    2 * (u64::from(params.p()) + 1 + mean_quotient) + 4 <= u64::from(MAX_BITS)
 }
 
 /// Where a look-up is: all values before it are below the target, but for the 0 that the first item counts

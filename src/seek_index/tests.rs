@@ -79,16 +79,16 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Un
 /// How many items are decoded from the point that the index gives, until `value` is found or passed.
 fn items_to(filter: &Filter<'_, Unhashed>, table: &Table, value: u64) -> u64 {
     let Point { position, base } = table.locate(value);
-    let numbers = (filter.range(), filter.params());
-    let mut scanner = crate::decode::Scanner::resume(
-        filter.level(),
-        filter.bytes(),
-        numbers,
-        (position, base),
-        filter.stream().end,
-    );
+    let numbers = (filter.n(), filter.params());
+    // Which item comes there is not known: the end of the items ends it.
+    let place = (position, base, 0);
+    let mut scanner =
+        crate::decode::Scanner::at_item(filter.level(), filter.bytes(), numbers, place);
+    let end = filter.stream().end;
     let mut items = 0;
-    while let Some(found) = scanner.next_value().unwrap() {
+    while scanner.position() < end
+        && let Some(found) = scanner.next_value().unwrap()
+    {
         items += 1;
         if found >= value {
             break;
