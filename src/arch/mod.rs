@@ -75,6 +75,21 @@ impl Level {
         self.0
     }
 
+    /// Runs `f` compiled for this level, as far as plain Rust goes: the compiler gains by AVX2 and its companions,
+    /// and hardly by AVX-512.
+    ///
+    /// `f` and all that it calls must be `#[inline(always)]`, or it is compiled for the baseline.
+    #[inline(always)]
+    pub(crate) fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
+        match self.0 {
+            Kind::Portable => f(),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => avx2.compiled(f),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => avx512.avx2().compiled(f),
+        }
+    }
+
     /// The level's name, as it stands in benchmark names and records.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -47,20 +47,11 @@ impl Stream<'_> {
     ///
     /// Where the point was forged; but a forged one may give a wrong answer as well.
     pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
-        match self.level.kind() {
-            Kind::Portable => self.find_here(point, target),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.compiled(
-                #[inline(always)]
-                || self.find_here(point, target),
-            ),
-            // One chain of codes: vectors have nothing to give.
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.avx2().compiled(
-                #[inline(always)]
-                || self.find_here(point, target),
-            ),
-        }
+        // One chain of codes: vectors have nothing to give.
+        self.level.compiled(
+            #[inline(always)]
+            || self.find_here(point, target),
+        )
     }
 
     #[inline(always)]
