@@ -74,6 +74,8 @@ mod filter;
 mod hash;
 mod matching;
 mod merge;
+#[cfg(test)]
+mod noise;
 mod params;
 #[cfg(feature = "serde")]
 mod response;

@@ -8,29 +8,8 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::bits::BitWriter;
+use crate::noise::Random;
 use crate::rice;
-
-/// Numbers that look random and are the same every time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
-    fn sorted(&mut self, n: u32, range: u64) -> Vec<u64> {
-        let mut values: Vec<u64> = (0..n).map(|_| self.below(range)).collect();
-        values.sort_unstable();
-        values
-    }
-}
 
 fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
     let mut writer = BitWriter::new();
@@ -172,7 +151,7 @@ fn fitting(p: u32) -> u64 {
 
 #[test]
 fn uniform_values_are_decoded_for_every_p() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for p in 0..=32 {
         for m in [
             fitting(p),
@@ -196,7 +175,7 @@ fn uniform_values_are_decoded_for_every_p() {
 
 #[test]
 fn numbers_of_items_around_every_border_are_decoded() {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     for (p, m) in [(19, 784_931), (6, 100), (0, 1)] {
         let params = Params::new(p, m).unwrap();
         let few = 0..70;
@@ -250,7 +229,7 @@ fn differences_that_never_fall_into_step_are_decoded() {
 
 #[test]
 fn streams_that_fall_out_of_step_halfway_are_decoded() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for p in [4, 10, 19] {
         let m = fitting(p);
         let n = 40_000;
@@ -272,7 +251,7 @@ fn streams_that_fall_out_of_step_halfway_are_decoded() {
 
 #[test]
 fn long_runs_are_decoded_wherever_they_are() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for p in [0, 3, 12, 19, 25] {
         for run in [10, 40, 57, 58, 64, 100, 1000, 4095, 4096, 4097, 100_000] {
             let n = 20_000_u32;
@@ -352,7 +331,7 @@ fn damaged(
 
 #[test]
 fn damage_gets_the_error_that_the_serial_scan_gives() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let (mut right, mut wrong) = (0, 0);
     for p in [0, 1, 4, 9, 19, 22, 25, 32] {
         let n = 12_000;
@@ -371,7 +350,7 @@ fn damage_gets_the_error_that_the_serial_scan_gives() {
 
 #[test]
 fn any_bytes_at_all_are_safe() {
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     for round in 0..60 {
         let p = random.below(33) as u32;
         let len = 20_000 + random.below(20_000) as usize;
@@ -474,7 +453,7 @@ fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
 #[cfg(feature = "parallel")]
 #[test]
 fn threads_give_what_the_serial_scan_gives() {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let mut wrong = 0;
     for p in [0, 2, 10, 19, 30] {
         let n = 60_000;

@@ -115,8 +115,8 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<
 mod tests {
     use super::*;
     use crate::encode::encode_hashes;
-    use crate::encode::tests::{noise, sorted};
     use crate::error::BuildFault;
+    use crate::noise::{noise, sorted};
 
     fn streamed(level: Level, hashes: &[u64], params: Params, seed: u64) -> (Vec<u8>, u64) {
         let mut encoder = StreamEncoder::new(level, params.range(hashes.len() as u32), params);

@@ -7,6 +7,7 @@ use super::*;
 use crate::arch::Level;
 use crate::hash::{Nut25, Unhashed};
 use crate::matching::{Point, Shape, Strategy, most_items};
+use crate::noise::spread;
 use crate::sorted_hashes::SortedHashes;
 
 fn filter(n: u64) -> Filter<'static, Unhashed> {
@@ -19,13 +20,6 @@ fn filter(n: u64) -> Filter<'static, Unhashed> {
         .unwrap()
         .with_hasher(Unhashed)
         .into_owned()
-}
-
-/// Numbers that look random.
-fn spread(i: u64) -> u64 {
-    let i = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let i = (i ^ i >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    i ^ i >> 27
 }
 
 /// Sets that somebody made against an index of parts of equal range, with their names.
