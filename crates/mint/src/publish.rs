@@ -79,8 +79,8 @@ impl Publisher {
     ///
     /// # Cost
     ///
-    /// For each keyset and kind one pass over the database; at its peak 8 bytes for each item of the
-    /// largest set, beside the old and the new bodies.
+    /// For each keyset and kind one pass over the database; at its peak, which is while they are sorted, 18 bytes
+    /// for each item of the largest set, beside the old and the new bodies.
     pub fn refresh(&mut self) -> Result<RefreshReport, PublishError> {
         self.refresh_with_progress(&mut |_| ())
     }
