@@ -102,7 +102,7 @@ macro_rules! drive_all {
 ///
 /// # Cost
 ///
-/// Nothing is allocated.
+/// Nothing is allocated, but what threads need.
 pub(crate) fn validate(
     level: Level,
     bytes: &[u8],
