@@ -21,7 +21,7 @@ use x86_64::{Avx2, Avx512};
 /// An instruction set that this CPU was seen to have.
 ///
 /// Sets and filters use [`Level::detect`] unless told otherwise (`with_level`); tests force each of
-/// [`Level::available`] in turn. The level never changes an answer.
+/// [`Level::available`] in turn. The level never changes an answer, nor a byte of a filter.
 ///
 /// ```
 /// use nutfilter::Level;

@@ -3,7 +3,7 @@ use alloc::vec;
 use super::*;
 use crate::noise::noise;
 
-fn uniform(n: usize, seed: u64) -> Vec<u64> {
+pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
     noise(seed).take(n).collect()
 }
 
