@@ -474,3 +474,23 @@ fn threads_give_what_the_serial_scan_gives() {
     }
     assert!(wrong > 100, "{wrong} wrong");
 }
+
+/// The functions themselves: from this size on they ask for threads.
+#[cfg(feature = "parallel")]
+#[test]
+fn filters_large_enough_for_threads_are_decoded_as_by_one() {
+    let n = threads::MIN_ITEMS + 77;
+    let params = Params::new(4, fitting(4)).unwrap();
+    let values = Random::new(10).sorted(n, params.range(n));
+    let bytes = coded(differences(&values), 4);
+    let mut damaged = bytes.clone();
+    let middle = bytes.len() / 2;
+    damaged[middle..middle + 100].fill(0xff);
+    for threads in [1, 3] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap().install(|| {
+            assert!(check("large", &bytes, n, params).is_ok());
+            assert!(check("large, damaged", &damaged, n, params).is_err());
+        });
+    }
+}
