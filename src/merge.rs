@@ -205,7 +205,10 @@ mod tests {
         for n in sizes {
             for k in sizes {
                 check(&sorted(noise(1), n), &sorted(noise(2), k));
-                check(&sorted(noise(1).map(|x| x % 50), n), &sorted(noise(2).map(|x| x % 50), k));
+                check(
+                    &sorted(noise(1).map(|x| x % 50), n),
+                    &sorted(noise(2).map(|x| x % 50), k),
+                );
             }
         }
         for n in 0..200 {

@@ -342,28 +342,47 @@ mod tests {
         let (memory, bytes) = (7002, 7003);
         let faults: [(Fault, &[&str]); 11] = [
             (
-                Fault::Io { doing, path: path(), error: error() },
+                Fault::Io {
+                    doing,
+                    path: path(),
+                    error: error(),
+                },
                 &["the/file: ", "sync", "the reason"],
             ),
             (
-                Fault::Output { written, error: error() },
+                Fault::Output {
+                    written,
+                    error: error(),
+                },
                 &["7001", "the reason"],
             ),
             (
-                Fault::Damaged { path: path(), damage: Damage::NoMagic },
+                Fault::Damaged {
+                    path: path(),
+                    damage: Damage::NoMagic,
+                },
                 &["the/file: is not a file of a store"],
             ),
             (Fault::Exists { path: path() }, &["the/file", "already"]),
             (Fault::InUse { path: path() }, &["the/file", "in use"]),
-            (Fault::OtherSet { path: path() }, &["the/file", "another set"]),
             (
-                Fault::TooManyItems { n: 7004, limit: 7005 },
+                Fault::OtherSet { path: path() },
+                &["the/file", "another set"],
+            ),
+            (
+                Fault::TooManyItems {
+                    n: 7004,
+                    limit: 7005,
+                },
                 &["7004 items", "7005"],
             ),
             (Fault::TooLittleMemory { memory }, &["7002", "262144"]),
             (Fault::OutOfMemory { bytes }, &["7003 bytes"]),
             (
-                Fault::RecordLength { len: 7006, record_bytes: 33 },
+                Fault::RecordLength {
+                    len: 7006,
+                    record_bytes: 33,
+                },
                 &["7006 bytes", "33 bytes"],
             ),
             (
@@ -395,15 +414,29 @@ mod tests {
             (Damage::NoMagic, &["store"]),
             (Damage::Version { version: 7 }, &["version 7"]),
             (Damage::Header { stored, computed }, &sums),
-            (Damage::OtherRun { id: 0xa, wanted: 0xb }, &["run a", "run b"]),
             (
-                Damage::Length { len, hashes, needed },
+                Damage::OtherRun {
+                    id: 0xa,
+                    wanted: 0xb,
+                },
+                &["run a", "run b"],
+            ),
+            (
+                Damage::Length {
+                    len,
+                    hashes,
+                    needed,
+                },
                 &["7001", "7002", "7003"],
             ),
             (Damage::Items { hashes, listed }, &["7002", "7004"]),
             (Damage::Cut { at: 7005, needed }, &["7005", "7003"]),
             (
-                Damage::Block { block: 7006, stored, computed },
+                Damage::Block {
+                    block: 7006,
+                    stored,
+                    computed,
+                },
                 &["7006", sums[0], sums[1]],
             ),
             (Damage::Unsorted { block: 7007 }, &["7007"]),

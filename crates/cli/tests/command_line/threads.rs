@@ -9,7 +9,14 @@ fn any_number_of_threads_builds_the_same_filter() {
     let records: Vec<u8> = (0..150_000).flat_map(item).collect();
     place.write("records", records);
     let build = |threads: &[&str]| {
-        let args = ["build", "records", "--record-bytes", "33", "--format", "raw"];
+        let args = [
+            "build",
+            "records",
+            "--record-bytes",
+            "33",
+            "--format",
+            "raw",
+        ];
         place.run(&[&args[..], threads].concat()).ok()
     };
     let expected = build(&["--threads", "1"]);
