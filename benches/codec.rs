@@ -13,6 +13,9 @@ use nutfilter_benchmarks::{Fixture, Group, Selection, rows};
 const SIZES: &str = "100k,1m,10m";
 
 fn main() {
+    // The command line, which is built with this, asks for the feature `parallel`: here rows have one thread.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1);
+    pool.build_global().expect("nobody made a pool before");
     let mut criterion = Criterion::default()
         .configure_from_args()
         .sample_size(10)

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         mine.len()
     );
 
-    // The same through an index, which pays from a few look-ups on.
+    // The same through an index, which pays for whoever asks more than once.
     let index = SeekIndex::build(&filter, Step::Items(64));
     let indexed = filter.with_index(&index)?;
     assert_eq!(indexed.matches(&mine), answers);

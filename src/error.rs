@@ -294,3 +294,88 @@ impl fmt::Display for SeekIndexError {
 }
 
 impl Error for SeekIndexError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    /// The message is one line, no sentence, and has these words in it.
+    fn says(error: impl Error, words: &[&str]) {
+        let text = error.to_string();
+        for word in words {
+            assert!(text.contains(word), "{word} is not in: {text}");
+        }
+        assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
+    }
+
+    #[test]
+    fn errors_of_parameters_and_bytes_carry_their_numbers() {
+        let params = |fault, words| says(ParamsError(fault), words);
+        params(ParamsFault::RemainderBits { p: 77 }, &["P is 77"]);
+        params(ParamsFault::InverseRate { m: 0 }, &["M is 0", "4294967295"]);
+        params(ParamsFault::Rate { rate: 1.5 }, &["1.5"]);
+
+        let decode = |fault, words| says(DecodeError(fault), words);
+        let (n, len, bits, item, end_bit) = (7001, 7002, 7003, 7004, 7005);
+        let (min, max, range) = (7006, 7007, 7008);
+        let count = DecodeFault::ItemCount { n: 1 << 32 };
+        decode(count, &["4294967296", "4294967295"]);
+        let few = DecodeFault::TooFewBytes { n, len, min };
+        decode(few, &["7001", "7002", "7006"]);
+        let many = DecodeFault::TooManyBytes { n, len, max };
+        decode(many, &["7001", "7002", "7007"]);
+        let run = DecodeFault::RunCut { item, n, bits };
+        decode(run, &["7001", "7003", "7004", "run"]);
+        let remainder = DecodeFault::RemainderCut { item, n, bits };
+        decode(remainder, &["7001", "7003", "7004", "remainder"]);
+        let beyond = DecodeFault::OutOfRange { item, range };
+        decode(beyond, &["7004", "7008"]);
+        let trailing = DecodeFault::TrailingData { n, end_bit, bits };
+        decode(trailing, &["7001", "7003", "7005"]);
+        let padding = DecodeFault::Padding { n, end_bit };
+        decode(padding, &["7001", "7005", "pad"]);
+        decode(DecodeFault::CompactSizeCut { len }, &["7002"]);
+        let long = DecodeFault::CompactSizeNotMinimal { n: 9, width: 5 };
+        decode(long, &["9", "5 bytes"]);
+    }
+
+    #[test]
+    fn errors_of_building_and_of_indexes_carry_their_numbers() {
+        let build = |fault, words| says(BuildError(fault), words);
+        build(BuildFault::TooManyItems { n: 1 << 32 }, &["4294967296"]);
+        let bits = BuildFault::TooManyBits {
+            n: 7001,
+            bits: 7002,
+        };
+        build(bits, &["7001", "7002"]);
+        build(BuildFault::OutOfMemory { bytes: 7003 }, &["7003 bytes"]);
+        build(BuildFault::NoRoomForHashes { items: 7004 }, &["7004 items"]);
+        build(BuildFault::HasherDiffers, &["keys", "merged"]);
+        let (len, record_bytes) = (7005, 33);
+        let records = BuildFault::RecordLength { len, record_bytes };
+        build(records, &["7005 bytes", "33 bytes"]);
+        #[cfg(feature = "bitcoin")]
+        {
+            let (given, spent) = (7006, 7007);
+            let scripts = BuildFault::PreviousScripts { given, spent };
+            build(scripts, &["7006", "7007"]);
+        }
+        build(BuildFault::Unsorted { item: 7008 }, &["7008"]);
+        let (item, value, range) = (7009, 7010, 7011);
+        let beyond = BuildFault::ValueOutOfRange { item, value, range };
+        build(beyond, &["7009", "7010", "7011"]);
+
+        let index = |fault, words| says(SeekIndexError(fault), words);
+        let (len, needed, entries) = (7001, 7002, 7003);
+        index(SeekIndexFault::TooShort { len, needed }, &["7001", "7002"]);
+        index(SeekIndexFault::Magic, &["not a seek index"]);
+        index(SeekIndexFault::Version { version: 7 }, &["version 7"]);
+        index(SeekIndexFault::Length { len, entries }, &["7001", "7003"]);
+        let (stored, computed) = (0xabc, 0xdef);
+        let checksum = SeekIndexFault::Checksum { stored, computed };
+        index(checksum, &["0000000000000abc", "0000000000000def"]);
+        index(SeekIndexFault::Entry { entry: 7004 }, &["7004"]);
+        index(SeekIndexFault::OtherFilter, &["another filter"]);
+    }
+}

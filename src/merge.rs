@@ -178,6 +178,7 @@ fn side_by_side(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::noise::{noise, sorted};
     use alloc::format;
 
     /// Merges and holds the result, and the blocks that were shown, against a sort.
@@ -198,32 +199,28 @@ mod tests {
         }
     }
 
-    fn sorted(seed: u64, n: usize, shape: impl Fn(u64) -> u64) -> Vec<u64> {
-        let numbers = (seed << 32..).map(|i| crate::hash::fingerprint(&i.to_le_bytes()));
-        let mut numbers: Vec<u64> = numbers.map(shape).take(n).collect();
-        numbers.sort_unstable();
-        numbers
-    }
-
     #[test]
     fn merging_equals_sorting_at_every_size() {
         let sizes = [0, 1, 2, 15, 16, 17, 31, 100, 2047, 2048, 2049, 4096, 6000];
         for n in sizes {
             for k in sizes {
-                check(&sorted(1, n, |x| x), &sorted(2, k, |x| x));
-                check(&sorted(1, n, |x| x % 50), &sorted(2, k, |x| x % 50));
+                check(&sorted(noise(1), n), &sorted(noise(2), k));
+                check(
+                    &sorted(noise(1).map(|x| x % 50), n),
+                    &sorted(noise(2).map(|x| x % 50), k),
+                );
             }
         }
         for n in 0..200 {
             for k in 0..=n / SPARSE {
-                check(&sorted(1, n, |x| x), &sorted(2, k, |x| x));
+                check(&sorted(noise(1), n), &sorted(noise(2), k));
             }
         }
     }
 
     #[test]
     fn what_is_new_may_lie_anywhere() {
-        let kept = sorted(3, 20_000, |x| x >> 2 | 1 << 62);
+        let kept = sorted(noise(3).map(|x| x >> 2 | 1 << 62), 20_000);
         for k in [1, 100, 2_500] {
             let shapes: [fn(u64) -> u64; 7] = [
                 |x| x,
@@ -235,7 +232,7 @@ mod tests {
                 |_| 5 << 60,
             ];
             for shape in shapes {
-                check(&kept, &sorted(4, k, shape));
+                check(&kept, &sorted(noise(4).map(shape), k));
             }
             let equal: Vec<u64> = kept
                 .iter()
@@ -244,7 +241,7 @@ mod tests {
                 .take(k)
                 .collect();
             check(&kept, &equal);
-            check(&[7; 20_000], &sorted(5, k, |x| x % 15));
+            check(&[7; 20_000], &sorted(noise(5).map(|x| x % 15), k));
         }
     }
 }

@@ -14,7 +14,7 @@ const PIECE: usize = 48 << 10;
 
 /// Writes the text of [`FilterResponse::to_json`](crate::FilterResponse::to_json) around bytes that come
 /// piece by piece, as from a filter that is larger than memory. [`finish`](Self::finish) ends it; without
-/// that it is no JSON.
+/// that it is no JSON. After an error of the output it is of no use.
 ///
 /// ```
 /// use std::io::Write;

@@ -31,10 +31,13 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 ///
 /// # Cost
 ///
-/// 8 bytes an item, and up to 2 beside them: items are hashed into the memory that they are sorted in, where their
-/// number is known in advance. [`from_hashes`](Self::from_hashes) takes as much again while it sorts. With the
-/// feature `parallel`, the threads of the current rayon pool share the hashing of large sets of records (which
-/// then takes twice the memory) and the sorting of all large sets.
+/// A set takes 8 bytes an item, and up to 2 beside them. So does making one of records, or of items whose number
+/// their iterator knows: they are hashed into the memory that they are sorted in.
+/// [`from_hashes`](Self::from_hashes), and items whose number is not known, take 8 bytes an item more while they
+/// are sorted.
+///
+/// With the feature `parallel`, the threads of the current rayon pool share the sorting of sets of 131,072 items and
+/// more, and the hashing of their records. All of those take the 8 bytes more.
 ///
 /// Hashes that somebody chose so that they crowd take up to about 1.2 times as long as `sort_unstable` does.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 //!
 //! [`scan`] reads them one after another, which is what a stream of differences asks for. [`lanes`] reads at
 //! many places at once, by the kernels of the level; [`sync`] finds the places in a filter without an index, and
-//! `threads` does the same on all threads; [`entries`] is told them. Every way of decoding gives the same
-//! values and the same error as the scan, and the same class of error as the bit-by-bit reference.
+//! `threads` does the same on all threads. Every way of decoding gives the same values and the same error as
+//! the scan, and the same class of error as the bit-by-bit reference.
 //!
 //! Whole filters go through one of these:
 //!
@@ -12,11 +12,7 @@
 //! | [`validate`] | where the items end | everything |
 //! | [`visit`] | all values, in slices | everything, if it goes to the end |
 //! | [`seek_table`] | places to begin at | everything |
-//! | [`decode_from`] | the values behind known places | that values are in range |
 
-// Look-ups decode a few items behind a place and stop by value; who wants all of them by count is to come.
-#[cfg_attr(not(test), allow(dead_code))]
-mod entries;
 mod lanes;
 mod scan;
 mod sinks;
@@ -32,8 +28,7 @@ use crate::arch::{Kind, Level};
 use crate::error::DecodeError;
 use crate::params::Params;
 
-use entries::Entries;
-pub(crate) use scan::Scanner;
+pub(crate) use scan::{Scanner, in_pairs};
 use sinks::{Check, Sample, Visit};
 use sync::{Place, Stream};
 
@@ -107,7 +102,7 @@ macro_rules! drive_all {
 ///
 /// # Cost
 ///
-/// Nothing is allocated.
+/// Nothing is allocated, but what threads need.
 pub(crate) fn validate(
     level: Level,
     bytes: &[u8],
@@ -219,50 +214,6 @@ pub(crate) fn seek_table(
         ControlFlow::Continue(end) => Ok(sample.into_table(end)),
         // Nothing stops this one.
         ControlFlow::Break(()) => Ok(SeekTable::default()),
-    }
-}
-
-/// Where a known number of items can be decoded: see [`decode_from`].
-#[cfg_attr(not(test), allow(dead_code))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// The bit position of the first code.
-    pub(crate) position: u64,
-    /// The value before it.
-    pub(crate) base: u64,
-    /// How many items are wanted from there.
-    pub(crate) count: u32,
-}
-
-/// Decodes the items of all `entries`, one entry after the other, to the front of `out`. False, with `out`
-/// partly written, where bits end, a value is above `largest` (below 2^64 - 1), or `out` is too short: entries
-/// that were not made for these bytes can do that, or give values that mean nothing.
-///
-/// # Cost
-///
-/// Entries are taken in order, 32 at a time, so those next to each other had better have about equal
-/// counts, of 64 or more.
-#[cfg_attr(not(test), allow(dead_code))]
-pub(crate) fn decode_from(
-    level: Level,
-    bytes: &[u8],
-    params: Params,
-    largest: u64,
-    entries: &[Entry],
-    out: &mut [u64],
-) -> bool {
-    let all = Entries {
-        level,
-        bytes,
-        params,
-        largest: largest.min(u64::MAX - 1),
-    };
-    match level.kind() {
-        Kind::Portable => all.decode(lanes::Plain, entries, out),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => all.decode(avx2, entries, out),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => all.decode(avx512, entries, out),
     }
 }
 

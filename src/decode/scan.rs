@@ -24,9 +24,6 @@ pub(crate) struct Scanner<'a> {
     value: u64,
     /// The largest value that is allowed: F - 1.
     largest: u64,
-    /// The bit position where the items end, where that is known: a scan that began in the middle cannot
-    /// count them.
-    end: u64,
 }
 
 impl<'a> Scanner<'a> {
@@ -43,13 +40,12 @@ impl<'a> Scanner<'a> {
             value: 0,
             // With no items F is 0, and nothing will be compared with this.
             largest: params.range(n).saturating_sub(1),
-            end: u64::MAX,
         }
     }
 
     /// A scanner of a filter of `n` items whose first items were read: at bit `position`, after value `value`
     /// and `item` items.
-    pub(super) fn at_item(
+    pub(crate) fn at_item(
         level: Level,
         bytes: &'a [u8],
         (n, params): (u32, Params),
@@ -60,33 +56,6 @@ impl<'a> Scanner<'a> {
             value,
             item,
             ..Self::new(level, bytes, n, params)
-        }
-    }
-
-    /// A scanner in the middle: at bit `position`, after an item of value `base`, in a filter whose items
-    /// end at bit `end`.
-    ///
-    /// Which item comes next is not known there, so this scan ends by position and not by count.
-    #[cfg_attr(not(test), allow(dead_code))]
-    pub(crate) fn resume(
-        level: Level,
-        bytes: &'a [u8],
-        (range, params): (u64, Params),
-        (position, base): (u64, u64),
-        end: u64,
-    ) -> Self {
-        let largest = range.saturating_sub(1);
-        Self {
-            level,
-            reader: BitReader::at(bytes, position),
-            bits: bytes.len() as u64 * 8,
-            p: params.p(),
-            in_pairs: in_pairs(params),
-            n: u32::MAX,
-            item: 0,
-            value: base.min(largest),
-            largest,
-            end,
         }
     }
 
@@ -121,7 +90,7 @@ impl<'a> Scanner<'a> {
     /// Too short or out of range; every later call gives the same error again.
     #[inline]
     pub(crate) fn next_value(&mut self) -> Result<Option<u64>, DecodeError> {
-        if self.item == self.n || self.reader.position() >= self.end {
+        if self.item == self.n {
             return Ok(None);
         }
         let room = self.largest - self.value;
@@ -289,7 +258,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
-fn in_pairs(params: Params) -> bool {
+pub(crate) fn in_pairs(params: Params) -> bool {
     let mean_quotient = params.m() >> params.p();
     2 * (u64::from(params.p()) + 1 + mean_quotient) + 4 <= u64::from(MAX_BITS)
 }
@@ -304,17 +273,16 @@ mod tests {
     /// A scanner at a code that comes after the largest value but one of the widest range there is.
     fn near_the_end_of_64_bits(quotient: u64, remainder: u64) -> Result<Vec<u64>, DecodeError> {
         let params = Params::new(32, u64::from(u32::MAX)).unwrap();
-        let range = params.range(u32::MAX);
+        let (n, range) = (u32::MAX, params.range(u32::MAX));
         let mut writer = BitWriter::new();
         rice::write(&mut writer, quotient << 32 | remainder, 32);
         // Four more items of the same value, so that the fast loop has enough to read.
         for _ in 0..4 {
             rice::write(&mut writer, 0, 32);
         }
-        let end = writer.position();
         let bytes = writer.into_bytes();
-        let level = Level::detect();
-        let mut scanner = Scanner::resume(level, &bytes, (range, params), (0, range - 2), end);
+        let place = (0, range - 2, n - 5);
+        let mut scanner = Scanner::at_item(Level::detect(), &bytes, (n, params), place);
         let mut block = [0; 8];
         let filled = scanner.fill(&mut block)?;
         Ok(block[..filled].to_vec())

@@ -6,8 +6,8 @@ use core::ops::ControlFlow;
 use super::lanes::{Code, Kernel, Take};
 use super::sync::Sink;
 use super::{LONG_LANE, SeekTable};
+use crate::arch::Level;
 use crate::arch::lanes::{Advanced, GROUP, Lanes};
-use crate::arch::{Kind, Level};
 
 /// Nothing is kept.
 pub(super) struct Check;
@@ -225,23 +225,12 @@ impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
 
 /// `values`, each with `base` added, in `out`.
 fn add(level: Level, values: &[u64], base: u64, out: &mut [u64]) {
-    #[inline(always)]
-    fn all(values: &[u64], base: u64, out: &mut [u64]) {
-        for (out, value) in out.iter_mut().zip(values) {
-            *out = value.wrapping_add(base);
-        }
-    }
-    match level.kind() {
-        Kind::Portable => all(values, base, out),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => avx2.compiled(
-            #[inline(always)]
-            || all(values, base, out),
-        ),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => avx512.avx2().compiled(
-            #[inline(always)]
-            || all(values, base, out),
-        ),
-    }
+    level.compiled(
+        #[inline(always)]
+        || {
+            for (out, value) in out.iter_mut().zip(values) {
+                *out = value.wrapping_add(base);
+            }
+        },
+    );
 }

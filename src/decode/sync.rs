@@ -153,15 +153,16 @@ impl<'a> Stream<'a> {
 
     /// How many codes before its cut a lane begins to read.
     ///
-    /// After so many fewer than one lane in 500 is out of step, where M is the one that P fits (measured
-    /// for every P: 142 codes do at P = 19, 48 at P = 10, 24 at P = 6).
+    /// A straight line above three points: fewer than one lane in 500 is out of step after 142 codes at P = 19,
+    /// 48 at P = 10 and 24 at P = 6 (measured, with the M that P fits). Other P were not measured: if the line is
+    /// below the truth there, more lanes are decoded again, which costs time and no item.
     pub(super) fn warm_up(&self) -> u64 {
         8 * (u64::from(self.params.p()) + 1)
     }
 }
 
 /// How many codes a kernel takes at a step: 2 or 1, or 0 where codes are too long for kernels.
-pub(super) fn codes_a_step(p: u32, mean_run: u64) -> u64 {
+fn codes_a_step(p: u32, mean_run: u64) -> u64 {
     let fixed = u64::from(p) + 1;
     // Runs are geometric where hashes are uniform: one of 8 times the mean and more is one in thousands.
     let runs = mean_run.saturating_add(1).saturating_mul(8);

@@ -8,29 +8,8 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::bits::BitWriter;
+use crate::noise::Random;
 use crate::rice;
-
-/// Numbers that look random and are the same every time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
-    fn sorted(&mut self, n: u32, range: u64) -> Vec<u64> {
-        let mut values: Vec<u64> = (0..n).map(|_| self.below(range)).collect();
-        values.sort_unstable();
-        values
-    }
-}
 
 fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
     let mut writer = BitWriter::new();
@@ -172,7 +151,7 @@ fn fitting(p: u32) -> u64 {
 
 #[test]
 fn uniform_values_are_decoded_for_every_p() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for p in 0..=32 {
         for m in [
             fitting(p),
@@ -196,7 +175,7 @@ fn uniform_values_are_decoded_for_every_p() {
 
 #[test]
 fn numbers_of_items_around_every_border_are_decoded() {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     for (p, m) in [(19, 784_931), (6, 100), (0, 1)] {
         let params = Params::new(p, m).unwrap();
         let few = 0..70;
@@ -250,7 +229,7 @@ fn differences_that_never_fall_into_step_are_decoded() {
 
 #[test]
 fn streams_that_fall_out_of_step_halfway_are_decoded() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for p in [4, 10, 19] {
         let m = fitting(p);
         let n = 40_000;
@@ -272,7 +251,7 @@ fn streams_that_fall_out_of_step_halfway_are_decoded() {
 
 #[test]
 fn long_runs_are_decoded_wherever_they_are() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for p in [0, 3, 12, 19, 25] {
         for run in [10, 40, 57, 58, 64, 100, 1000, 4095, 4096, 4097, 100_000] {
             let n = 20_000_u32;
@@ -352,7 +331,7 @@ fn damaged(
 
 #[test]
 fn damage_gets_the_error_that_the_serial_scan_gives() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let (mut right, mut wrong) = (0, 0);
     for p in [0, 1, 4, 9, 19, 22, 25, 32] {
         let n = 12_000;
@@ -371,7 +350,7 @@ fn damage_gets_the_error_that_the_serial_scan_gives() {
 
 #[test]
 fn any_bytes_at_all_are_safe() {
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     for round in 0..60 {
         let p = random.below(33) as u32;
         let len = 20_000 + random.below(20_000) as usize;
@@ -433,111 +412,6 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
     }
 }
 
-/// Entries at every `step` items of a filter, and the last item's code.
-fn entries_of(values: &[u64], p: u32, step: usize) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let (mut position, mut base) = (0, 0);
-    for (item, difference) in differences(values).enumerate() {
-        if item % step == 0 {
-            entries.push(Entry {
-                position,
-                base,
-                count: (values.len() - item).min(step) as u32,
-            });
-        }
-        position += (difference >> p) + 1 + u64::from(p);
-        base += difference;
-    }
-    entries
-}
-
-#[test]
-fn items_behind_known_places_are_decoded_for_every_p() {
-    let mut random = Random(7);
-    for p in 0..=32 {
-        for (n, step) in [
-            (1, 1),
-            (3000, 7),
-            (3000, 64),
-            (9001, 128),
-            (9001, 131),
-            (20_000, 300),
-        ] {
-            let params = Params::new(p, fitting(p)).unwrap();
-            let mut values = random.sorted(n, params.range(n));
-            let last = values.len() - 1;
-            values[last] = params.range(n) - 1;
-            let bytes = coded(differences(&values), p);
-            let entries = entries_of(&values, p, step);
-            for level in Level::available() {
-                let what = format!("{n} items, step {step}, {params:?}, {level}");
-                let mut out = vec![0; n as usize];
-                let largest = params.range(n) - 1;
-                assert!(
-                    decode_from(level, &bytes, params, largest, &entries, &mut out),
-                    "{what}"
-                );
-                assert_eq!(out, values, "{what}");
-                let refused = largest > 0
-                    && decode_from(level, &bytes, params, largest - 1, &entries, &mut out);
-                assert!(!refused, "{what}");
-                let short = &mut out[1..];
-                assert!(
-                    !decode_from(level, &bytes, params, largest, &entries, short),
-                    "{what}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn places_that_are_none_give_what_the_serial_scan_gives() {
-    let mut random = Random(8);
-    let mut judged = [0, 0];
-    for p in [0, 5, 19, 24, 32] {
-        let params = Params::new(p, fitting(p)).unwrap();
-        let n = 9001;
-        let values = random.sorted(n, params.range(n));
-        let mut bytes = coded(differences(&values), p);
-        let from = bytes.len() / 2;
-        bytes[from..from + 600].fill(0xff);
-        for round in 0..40 {
-            let mut entries = entries_of(&values, p, 64);
-            for _ in 0..3 {
-                let at = random.below(entries.len() as u64) as usize;
-                entries[at].position = match round % 4 {
-                    0 => random.below(bytes.len() as u64 * 8),
-                    1 => bytes.len() as u64 * 8 - random.below(2000),
-                    2 => u64::MAX - random.below(2000),
-                    _ => entries[at].position,
-                };
-                if round % 8 == 3 {
-                    entries[at].base = u64::MAX - random.below(3);
-                }
-                entries[at].count = random.below(200) as u32;
-            }
-            let largest = params.range(n).saturating_mul(1 + random.below(3)) - 1;
-            let mut outs = Level::available().map(|level| {
-                let mut out = vec![0; 2 * n as usize];
-                let good = decode_from(level, &bytes, params, largest, &entries, &mut out);
-                (good, good.then_some(out))
-            });
-            let mut expected = vec![0; 2 * n as usize];
-            let all = Entries {
-                level: Level::PORTABLE,
-                bytes: &bytes,
-                params,
-                largest,
-            };
-            let good = all.serially(&entries, &mut expected);
-            judged[usize::from(good)] += 1;
-            assert!(outs.all(|out| out == (good, good.then(|| expected.clone()))));
-        }
-    }
-    assert!(judged[0] > 20 && judged[1] > 20, "{judged:?}");
-}
-
 /// Validation and a table on three threads equal the serial scan.
 #[cfg(feature = "parallel")]
 fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
@@ -579,7 +453,7 @@ fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
 #[cfg(feature = "parallel")]
 #[test]
 fn threads_give_what_the_serial_scan_gives() {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let mut wrong = 0;
     for p in [0, 2, 10, 19, 30] {
         let n = 60_000;
@@ -599,4 +473,24 @@ fn threads_give_what_the_serial_scan_gives() {
         assert_eq!(check_threads("none", &[], 0, params), Ok(0));
     }
     assert!(wrong > 100, "{wrong} wrong");
+}
+
+/// The functions themselves: from this size on they ask for threads.
+#[cfg(feature = "parallel")]
+#[test]
+fn filters_large_enough_for_threads_are_decoded_as_by_one() {
+    let n = threads::MIN_ITEMS + 77;
+    let params = Params::new(4, fitting(4)).unwrap();
+    let values = Random::new(10).sorted(n, params.range(n));
+    let bytes = coded(differences(&values), 4);
+    let mut damaged = bytes.clone();
+    let middle = bytes.len() / 2;
+    damaged[middle..middle + 100].fill(0xff);
+    for threads in [1, 3] {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().unwrap().install(|| {
+            assert!(check("large", &bytes, n, params).is_ok());
+            assert!(check("large, damaged", &damaged, n, params).is_err());
+        });
+    }
 }

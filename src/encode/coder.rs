@@ -8,8 +8,6 @@
 //! by [`Coder::push`] itself, in as many pieces as the output wants: a single code can be longer than memory.
 //! The long way is also where descending items are found, for free: their difference is a huge number.
 
-#[cfg(all(feature = "parallel", target_arch = "x86_64"))]
-use crate::arch::x86_64::Avx2;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
 use crate::arch::{Kind, Level};
@@ -127,22 +125,11 @@ impl Coder {
     /// How many bits the codes of `items` take, which come after the value `previous`.
     #[cfg(feature = "parallel")]
     pub(crate) fn bits(self, items: &[u64], previous: u64) -> u128 {
-        let quotients = match self.level.kind() {
-            Kind::Portable => self.quotients(items, previous),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => self.quotients_compiled(avx2, items, previous),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.quotients_compiled(avx512.avx2(), items, previous),
-        };
-        items.len() as u128 * u128::from(self.p + 1) + u128::from(quotients)
-    }
-
-    #[cfg(all(feature = "parallel", target_arch = "x86_64"))]
-    fn quotients_compiled(self, avx2: Avx2, items: &[u64], previous: u64) -> u64 {
-        avx2.compiled(
+        let quotients = self.level.compiled(
             #[inline(always)]
             || self.quotients(items, previous),
-        )
+        );
+        items.len() as u128 * u128::from(self.p + 1) + u128::from(quotients)
     }
 
     #[cfg(feature = "parallel")]

@@ -7,9 +7,9 @@
 mod coder;
 #[cfg(feature = "parallel")]
 mod parallel;
-// Sets on disk (`store`) are encoded through it.
-#[allow(dead_code)]
-mod segment;
+// For sets on disk.
+#[cfg(any(test, feature = "store"))]
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +21,8 @@ use crate::merge::merge_into;
 use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
-#[allow(unused_imports)]
-pub(crate) use segment::SegmentEncoder;
+#[cfg(feature = "store")]
+pub(crate) use stream::StreamEncoder;
 
 /// What the encoder makes.
 #[derive(Debug)]

@@ -28,8 +28,12 @@ const LEAST_THREADS: usize = 4;
 
 /// How many items a segment should have; nothing where one thread does it all: a small set or a small pool.
 pub(super) fn segment_items(n: usize) -> Option<usize> {
+    // First: to ask for the number of threads starts the global pool, if there is no other.
+    if n < 2 * LEAST_SEGMENT {
+        return None;
+    }
     let threads = rayon::current_num_threads();
-    if threads < LEAST_THREADS || n < 2 * LEAST_SEGMENT {
+    if threads < LEAST_THREADS {
         return None;
     }
     Some(n.div_ceil(threads * SEGMENTS_PER_THREAD).max(LEAST_SEGMENT))

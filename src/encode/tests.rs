@@ -6,17 +6,7 @@ use alloc::vec::Vec;
 use super::coder::{Carry, Coder, Output};
 use super::*;
 use crate::hash::map_to_range;
-
-/// Numbers that look random: hashes of a counter.
-pub(super) fn noise(seed: u64) -> impl Iterator<Item = u64> {
-    (seed << 32..).map(|i| crate::hash::fingerprint(&i.to_le_bytes()))
-}
-
-pub(super) fn sorted(hashes: impl Iterator<Item = u64>, n: usize) -> Vec<u64> {
-    let mut hashes: Vec<u64> = hashes.take(n).collect();
-    hashes.sort_unstable();
-    hashes
-}
+use crate::noise::{noise, sorted};
 
 /// More bits than this are too many for a reference that writes each of them.
 const MOST_BITS: u128 = 1 << 18;

@@ -5,6 +5,7 @@
 //! target with AVX2 (index of 64 items an entry). Steps without branches, where a lane that is done stays
 //! where it is by arithmetic, took 177.
 
+use crate::arch::lanes::WINDOW;
 use crate::matching::table::Point;
 use crate::rice;
 
@@ -76,6 +77,3 @@ pub(super) enum Answer {
     /// Nothing: the target has to be looked for with more care.
     Careful,
 }
-
-/// The bits that a load of eight bytes gives at any bit position.
-const WINDOW: u32 = 57;

@@ -8,7 +8,8 @@
 //! Where a forged one leads to bits that are no code, the look-up says so ([`Astray`]).
 
 use crate::arch::{Kind, Level};
-use crate::bits::{BitReader, MAX_BITS};
+use crate::bits::BitReader;
+use crate::decode::in_pairs;
 use crate::matching::lane::{Answer, LANES, Lane};
 use crate::matching::table::{Point, Table};
 use crate::matching::{Coded, Strategy, merge};
@@ -46,20 +47,11 @@ impl Stream<'_> {
     ///
     /// Where the point was forged; but a forged one may give a wrong answer as well.
     pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
-        match self.level.kind() {
-            Kind::Portable => self.find_here(point, target),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.compiled(
-                #[inline(always)]
-                || self.find_here(point, target),
-            ),
-            // One chain of codes: vectors have nothing to give.
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.avx2().compiled(
-                #[inline(always)]
-                || self.find_here(point, target),
-            ),
-        }
+        // One chain of codes: vectors have nothing to give.
+        self.level.compiled(
+            #[inline(always)]
+            || self.find_here(point, target),
+        )
     }
 
     #[inline(always)]
@@ -302,12 +294,6 @@ impl Stream<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
-fn in_pairs(params: Params) -> bool {
-    let mean_quotient = params.m() >> params.p();
-    2 * (u64::from(params.p()) + 1 + mean_quotient) + 4 <= u64::from(MAX_BITS)
 }
 
 /// Where a look-up is: all values before it are below the target, but for the 0 that the first item counts

@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-use crate::arch::{Kind, Level};
+use crate::arch::Level;
 use crate::decode::{self, SeekTable};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_to_range};
@@ -132,19 +132,10 @@ fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Po
     for (targets, points) in batches.zip(points.chunks_mut(SEARCHES)) {
         let places = &mut places[..targets.len()];
         places.fill(0);
-        match level.kind() {
-            Kind::Portable => search(&table.bases, targets, places),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.compiled(
-                #[inline(always)]
-                || search(&table.bases, targets, places),
-            ),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.avx2().compiled(
-                #[inline(always)]
-                || search(&table.bases, targets, places),
-            ),
-        }
+        level.compiled(
+            #[inline(always)]
+            || search(&table.bases, targets, places),
+        );
         for (point, &place) in points.iter_mut().zip(&*places) {
             let place = place as usize;
             *point = match (table.positions.get(place), table.bases.get(place)) {

@@ -20,7 +20,8 @@ const POINT: usize = 16;
 const CHECKSUM: usize = 8;
 
 impl SeekIndex {
-    /// The index as bytes: a header that names the filter, the index, and a checksum.
+    /// The index as bytes: a header that names the filter, the index, and a checksum. A filter has more than one
+    /// right index ([`SeekIndex::build`]), so do not compare these to tell filters apart.
     ///
     /// ```text
     ///   0  "nutfseek"        8  version 2 (u32)   12  N (u32)     16  P (u32)   20  M (u32)

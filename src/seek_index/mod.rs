@@ -32,7 +32,7 @@ pub use indexed::IndexedFilter;
 pub enum Step {
     /// One entry for so many items on average (0 counts as 1). A look-up decodes half of them on average
     /// where hashes are uniform, and at most twice as many and 64 where they are not. At 8 bytes an entry
-    /// (and a thirtieth more), 64 items cost 1 bit an item.
+    /// (and a thirtieth more), 64 items cost 1 bit an item, and 128 half a bit.
     Items(u32),
     /// So many entries in all (0 counts as 1).
     Entries(u32),
@@ -103,6 +103,11 @@ fn table_of<H>(filter: &Filter<'_, H>, step: Step) -> Table {
 
 impl SeekIndex {
     /// The index of `filter`.
+    ///
+    /// Where in its part of the bits an entry points is up to the places that decoding notes on its way, and those
+    /// differ between levels of the CPU and, with the feature `parallel`, numbers of threads. So two machines may
+    /// make indexes of one filter that differ, in their bytes too ([`SeekIndex::to_bytes`]); each is as good
+    /// anywhere, and all give the same answers.
     ///
     /// # Cost
     ///

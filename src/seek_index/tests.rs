@@ -7,6 +7,7 @@ use super::*;
 use crate::arch::Level;
 use crate::hash::{Nut25, Unhashed};
 use crate::matching::{Point, Shape, Strategy, most_items};
+use crate::noise::spread;
 use crate::sorted_hashes::SortedHashes;
 
 fn filter(n: u64) -> Filter<'static, Unhashed> {
@@ -19,13 +20,6 @@ fn filter(n: u64) -> Filter<'static, Unhashed> {
         .unwrap()
         .with_hasher(Unhashed)
         .into_owned()
-}
-
-/// Numbers that look random.
-fn spread(i: u64) -> u64 {
-    let i = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let i = (i ^ i >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    i ^ i >> 27
 }
 
 /// Sets that somebody made against an index of parts of equal range, with their names.
@@ -79,16 +73,16 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Un
 /// How many items are decoded from the point that the index gives, until `value` is found or passed.
 fn items_to(filter: &Filter<'_, Unhashed>, table: &Table, value: u64) -> u64 {
     let Point { position, base } = table.locate(value);
-    let numbers = (filter.range(), filter.params());
-    let mut scanner = crate::decode::Scanner::resume(
-        filter.level(),
-        filter.bytes(),
-        numbers,
-        (position, base),
-        filter.stream().end,
-    );
+    let numbers = (filter.n(), filter.params());
+    // Which item comes there is not known: the end of the items ends it.
+    let place = (position, base, 0);
+    let mut scanner =
+        crate::decode::Scanner::at_item(filter.level(), filter.bytes(), numbers, place);
+    let end = filter.stream().end;
     let mut items = 0;
-    while let Some(found) = scanner.next_value().unwrap() {
+    while scanner.position() < end
+        && let Some(found) = scanner.next_value().unwrap()
+    {
         items += 1;
         if found >= value {
             break;

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::deal::{Run, Split, compiled, deal, room, runs};
+use super::deal::{Run, Split, deal, room, runs};
 use super::stage::Stage;
 use super::{Plan, Work, few, merge_tail};
 use crate::arch::Level;
@@ -55,8 +55,7 @@ impl Buckets {
             factor: self.plan.parts[0],
             base: 0,
         };
-        compiled(
-            self.level,
+        self.level.compiled(
             #[inline(always)]
             || {
                 deal(slots, runs, split, block, |hash| {

@@ -1,7 +1,5 @@
 //! One pass of the sort: hashes go to runs by their leading bits, each to the next free place of its run.
 
-use crate::arch::{Kind, Level};
-
 /// How many places are found before the first hash is stored.
 ///
 /// Place by place, the CPU has to hold back the look at a run until it knows that no earlier store changed
@@ -87,16 +85,4 @@ fn take_place(runs: &mut [Run], split: Split, hash: u64) -> usize {
     let place = if free { run.next } else { usize::MAX };
     run.next += usize::from(free);
     place
-}
-
-/// Runs `f`, compiled for the level.
-#[inline(always)]
-pub(super) fn compiled<R>(level: Level, f: impl FnOnce() -> R) -> R {
-    match level.kind() {
-        Kind::Portable => f(),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => avx2.compiled(f),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => avx512.avx2().compiled(f),
-    }
 }

@@ -8,7 +8,7 @@
 
 use alloc::boxed::Box;
 
-use super::deal::{BATCH, compiled};
+use super::deal::BATCH;
 use super::merge_tail;
 use crate::arch::{Kind, Level, network::sort_16};
 
@@ -92,8 +92,7 @@ impl Leaf {
             let start = (u128::from(leaf) << 64).div_ceil(u128::from(self.leaves));
             self.form.bias = FIRST.wrapping_sub(start as u64);
         }
-        let dealt = compiled(
-            level,
+        let dealt = level.compiled(
             #[inline(always)]
             || self.deal_all(pieces),
         );

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::deal::{Run, Split, compiled, deal, room, runs};
+use super::deal::{Run, Split, deal, room, runs};
 use super::leaf::Leaf;
 use super::{Plan, Work};
 use crate::arch::Level;
@@ -108,8 +108,7 @@ impl Pass {
             factor: self.factor,
             base: bucket * self.parts,
         };
-        compiled(
-            self.level,
+        self.level.compiled(
             #[inline(always)]
             || {
                 for piece in pieces {

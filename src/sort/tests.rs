@@ -1,19 +1,10 @@
 use alloc::vec;
 
 use super::*;
+use crate::noise::noise;
 
-/// Uniform hashes: SplitMix64.
 pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
-    (1..=n as u64)
-        .map(|i| {
-            let x = i
-                .wrapping_add(seed << 40)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            x ^ (x >> 31)
-        })
-        .collect()
+    noise(seed).take(n).collect()
 }
 
 /// Sorts at every level, checks what comes out and what it took, and returns that.

@@ -327,3 +327,127 @@ impl Error for StoreError {
         self.io_error().map(|error| error as _)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::BuildFault;
+    use alloc::string::ToString;
+
+    #[test]
+    fn errors_name_the_file_and_carry_their_numbers() {
+        let path = || PathBuf::from("the/file");
+        let error = || io::Error::other("the reason");
+        let (doing, written) = (Doing::Sync, 7001);
+        let (memory, bytes) = (7002, 7003);
+        let faults: [(Fault, &[&str]); 11] = [
+            (
+                Fault::Io {
+                    doing,
+                    path: path(),
+                    error: error(),
+                },
+                &["the/file: ", "sync", "the reason"],
+            ),
+            (
+                Fault::Output {
+                    written,
+                    error: error(),
+                },
+                &["7001", "the reason"],
+            ),
+            (
+                Fault::Damaged {
+                    path: path(),
+                    damage: Damage::NoMagic,
+                },
+                &["the/file: is not a file of a store"],
+            ),
+            (Fault::Exists { path: path() }, &["the/file", "already"]),
+            (Fault::InUse { path: path() }, &["the/file", "in use"]),
+            (
+                Fault::OtherSet { path: path() },
+                &["the/file", "another set"],
+            ),
+            (
+                Fault::TooManyItems {
+                    n: 7004,
+                    limit: 7005,
+                },
+                &["7004 items", "7005"],
+            ),
+            (Fault::TooLittleMemory { memory }, &["7002", "262144"]),
+            (Fault::OutOfMemory { bytes }, &["7003 bytes"]),
+            (
+                Fault::RecordLength {
+                    len: 7006,
+                    record_bytes: 33,
+                },
+                &["7006 bytes", "33 bytes"],
+            ),
+            (
+                Fault::Encoder(BuildError(BuildFault::Unsorted { item: 7007 })),
+                &["7007"],
+            ),
+        ];
+        for (fault, words) in faults {
+            let error = StoreError(fault);
+            let text = error.to_string();
+            for word in words {
+                assert!(text.contains(word), "{word} is not in: {text}");
+            }
+            assert_eq!(error.path().is_some(), text.contains("the/file"), "{text}");
+            assert_eq!(
+                error.source().is_some(),
+                text.contains("the reason"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn damages_carry_their_numbers() {
+        let (stored, computed) = (0xabc, 0xdef);
+        let sums = ["0000000000000abc", "0000000000000def"];
+        let (len, hashes, needed, listed) = (7001, 7002, 7003, 7004);
+        let damages: [(Damage, &[&str]); 11] = [
+            (Damage::NoMagic, &["store"]),
+            (Damage::Version { version: 7 }, &["version 7"]),
+            (Damage::Header { stored, computed }, &sums),
+            (
+                Damage::OtherRun {
+                    id: 0xa,
+                    wanted: 0xb,
+                },
+                &["run a", "run b"],
+            ),
+            (
+                Damage::Length {
+                    len,
+                    hashes,
+                    needed,
+                },
+                &["7001", "7002", "7003"],
+            ),
+            (Damage::Items { hashes, listed }, &["7002", "7004"]),
+            (Damage::Cut { at: 7005, needed }, &["7005", "7003"]),
+            (
+                Damage::Block {
+                    block: 7006,
+                    stored,
+                    computed,
+                },
+                &["7006", sums[0], sums[1]],
+            ),
+            (Damage::Unsorted { block: 7007 }, &["7007"]),
+            (Damage::Manifest { line: 7008 }, &["line 7008"]),
+            (Damage::ManifestChecksum, &["checksum"]),
+        ];
+        for (damage, words) in damages {
+            let text = damage.to_string();
+            for word in words {
+                assert!(text.contains(word), "{word} is not in: {text}");
+            }
+        }
+    }
+}

@@ -265,20 +265,10 @@ fn split(a: &[u64], b: &[u64], len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::noise::Random;
 
-    /// Sorted numbers below `range`, the same each time.
     fn sorted(len: usize, range: u64, seed: u64) -> Vec<u64> {
-        let mut state = seed;
-        let mut numbers: Vec<u64> = (0..len)
-            .map(|_| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                ((u128::from(state ^ (state >> 29)) * u128::from(range)) >> 64) as u64
-            })
-            .collect();
-        numbers.sort_unstable();
-        numbers
+        Random::new(seed).sorted(len as u32, range)
     }
 
     #[test]

@@ -65,7 +65,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::arch::Level;
-use crate::encode::SegmentEncoder;
+use crate::encode::StreamEncoder;
 use crate::hash::{ItemHash, Nut25, fingerprint};
 use crate::params::Params;
 
@@ -274,7 +274,7 @@ impl<H: ItemHash> Store<H> {
     ) -> Result<Written, StoreError> {
         // `admit` has seen to it that this is no more.
         let n = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let mut encoder = SegmentEncoder::new(self.options.level, params.range(n), params, 0);
+        let mut encoder = StreamEncoder::new(self.options.level, params.range(n), params);
         let mut bytes = 0;
         let mut write = |piece: &[u8]| match output.write_all(piece) {
             Ok(()) => {

@@ -19,7 +19,7 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true, display_order = LAST)]
     quiet: bool,
 
-    /// Most threads to use. Has no effect on building and checking yet, which use one.
+    /// Threads to compute with; `build --memory` uses one in any case [default: one for each CPU].
     #[arg(long, global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
 

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
 /// `check` alone has something to say in its exit code beyond success and failure.
 fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = cli.globals();
+    globals.start_threads()?;
     match cli.command {
         Command::Build(args) => build::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),

@@ -205,7 +205,7 @@ pub(crate) fn base_url(address: SocketAddr, base_path: &str) -> String {
     format!("http://{address}{slash}{path}")
 }
 
-/// A runtime with as many threads as were asked for.
+/// A runtime that answers on as many threads as were asked for; filters are built on others.
 pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = globals.threads {

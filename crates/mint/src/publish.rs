@@ -79,8 +79,9 @@ impl Publisher {
     ///
     /// # Cost
     ///
-    /// For each keyset and kind one pass over the database; at its peak 8 bytes for each item of the
-    /// largest set, beside the old and the new bodies.
+    /// For each keyset and kind one pass over the database. At its peak, while hashes are sorted, 18 bytes for
+    /// each item of the largest set (up to 26 the first time, when their number is not known before), beside the
+    /// old and the new bodies.
     pub fn refresh(&mut self) -> Result<RefreshReport, PublishError> {
         self.refresh_with_progress(&mut |_| ())
     }

@@ -7,3 +7,4 @@ mod check_mint;
 mod inspect;
 mod misc;
 mod nutfilter;
+mod threads;

@@ -4,7 +4,7 @@
 //! exponent of a floating-point number stands in for it. 52 bits of the window fit the mantissa, so a run
 //! of 52 ones and more counts as 1,074 and is odd, which the caller puts right.
 //!
-//! decode/lanes in docs/benchmarking.md.
+//! Rows `decode/plain`, `decode/sum` and `index/64` in docs/benchmarking.md.
 
 use core::arch::x86_64::*;
 

@@ -5,7 +5,7 @@
 //! it happens; the others go on. No position leaves the bytes, whatever they hold: [`groups_within`] bounds
 //! the number of groups by the room behind the foremost lane.
 //!
-//! decode/lanes in docs/benchmarking.md.
+//! Rows `decode/plain`, `decode/sum` and `index/64` in docs/benchmarking.md.
 
 use core::arch::x86_64::*;
 

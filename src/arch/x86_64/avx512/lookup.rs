@@ -14,7 +14,7 @@
 //! expanding loads of the lists of targets, as long as those are. Every lap moves a lane on by bits, so that
 //! it ends whatever its position was.
 //!
-//! Row `match/indexed` in docs/benchmarking.md.
+//! Rows `match/1k-absent-indexed` and `lookup/batched` in docs/benchmarking.md.
 
 use core::arch::x86_64::*;
 

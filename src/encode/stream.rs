@@ -1,7 +1,7 @@
-//! [`SegmentEncoder`]: codes of a run of sorted hashes, streamed through a buffer of fixed size.
+//! [`StreamEncoder`]: a set that is pushed piece by piece, coded through a buffer of fixed size.
 //!
-//! A segment is a run of the sorted hashes of a set, coded apart from the others given the F of the whole set and
-//! the value before its first. A set that lies on disk is one segment that is pushed piece by piece.
+//! For sets that lie on disk. F has to be known before the first piece, and so N; the hashes and the filter need
+//! not fit in memory.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,9 +15,9 @@ use crate::params::Params;
 /// Bytes between two writes to the output: 20,000 items at the usual parameters, and well in cache.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Codes a segment in bounded memory: whatever it is given, it holds one buffer and no more.
+/// Codes a set in bounded memory: whatever it is given, it holds one buffer and no more.
 #[derive(Debug)]
-pub(crate) struct SegmentEncoder {
+pub(crate) struct StreamEncoder {
     coder: Coder,
     carry: Carry,
     buffer: Vec<u8>,
@@ -27,13 +27,12 @@ pub(crate) struct SegmentEncoder {
     written: u64,
 }
 
-impl SegmentEncoder {
-    /// A segment of a set whose values are below `range` (F of the whole set), to follow an item of the
-    /// value `previous_value`: 0 for the first segment.
-    pub(crate) fn new(level: Level, range: u64, params: Params, previous_value: u64) -> Self {
+impl StreamEncoder {
+    /// For a set whose values are below `range`: F.
+    pub(crate) fn new(level: Level, range: u64, params: Params) -> Self {
         Self {
             coder: Coder::of_hashes(level, params, range),
-            carry: Carry::after(previous_value),
+            carry: Carry::default(),
             buffer: vec![0; BUFFER_BYTES],
             used: 0,
             written: 0,
@@ -45,7 +44,7 @@ impl SegmentEncoder {
     ///
     /// # Errors
     ///
-    /// Those of `write`, and a hash that is smaller than the one before it. After an error the segment is
+    /// Those of `write`, and a hash that is smaller than the one before it. After an error the encoder is
     /// of no use.
     pub(crate) fn push_hashes<E: From<BuildError>>(
         &mut self,
@@ -116,11 +115,11 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<
 mod tests {
     use super::*;
     use crate::encode::encode_hashes;
-    use crate::encode::tests::{noise, sorted};
     use crate::error::BuildFault;
+    use crate::noise::{noise, sorted};
 
     fn streamed(level: Level, hashes: &[u64], params: Params, seed: u64) -> (Vec<u8>, u64) {
-        let mut segment = SegmentEncoder::new(level, params.range(hashes.len() as u32), params, 0);
+        let mut encoder = StreamEncoder::new(level, params.range(hashes.len() as u32), params);
         let mut bytes = Vec::new();
         let mut rest = hashes;
         let mut sizes = noise(seed).map(|size| ((size % 3000) >> ((size >> 32) % 12)) as usize);
@@ -131,10 +130,10 @@ mod tests {
                 bytes.extend_from_slice(part);
                 Ok::<(), BuildError>(())
             };
-            segment.push_hashes(piece, write).unwrap();
+            encoder.push_hashes(piece, write).unwrap();
             rest = after;
         }
-        let bits = segment.finish(|part| {
+        let bits = encoder.finish(|part| {
             bytes.extend_from_slice(part);
             Ok::<(), BuildError>(())
         });
@@ -178,8 +177,8 @@ mod tests {
                 for at in 1..80 {
                     let mut hashes: Vec<u64> = (2..102).map(|i| i << 57).collect();
                     hashes[at..].iter_mut().for_each(|hash| *hash -= 2 << 57);
-                    let mut segment = SegmentEncoder::new(level, u64::MAX >> 40, params, 0);
-                    let error = segment.push_hashes(&hashes, |_| Ok::<(), BuildError>(()));
+                    let mut encoder = StreamEncoder::new(level, u64::MAX >> 40, params);
+                    let error = encoder.push_hashes(&hashes, |_| Ok::<(), BuildError>(()));
                     let item = at as u64;
                     let expected = Err(BuildError(BuildFault::Unsorted { item }));
                     assert_eq!(error, expected, "{level}, P = {p}");
@@ -192,11 +191,11 @@ mod tests {
     fn an_error_of_the_output_is_handed_on() {
         let full = BuildError(BuildFault::OutOfMemory { bytes: 7 });
         let params = Params::new(0, 1 << 20).unwrap();
-        let mut segment = SegmentEncoder::new(Level::detect(), 1 << 22, params, 0);
-        let pushed = segment.push_hashes(&[u64::MAX], |_| Err(full));
+        let mut encoder = StreamEncoder::new(Level::detect(), 1 << 22, params);
+        let pushed = encoder.push_hashes(&[u64::MAX], |_| Err(full));
         assert_eq!(pushed, Err(full));
-        let mut segment = SegmentEncoder::new(Level::detect(), 1 << 22, params, 0);
-        segment.push_hashes(&[0], |_| Err(full)).unwrap();
-        assert_eq!(segment.finish(|_| Err(full)), Err(full));
+        let mut encoder = StreamEncoder::new(Level::detect(), 1 << 22, params);
+        encoder.push_hashes(&[0], |_| Err(full)).unwrap();
+        assert_eq!(encoder.finish(|_| Err(full)), Err(full));
     }
 }

@@ -1,0 +1,58 @@
+//! `--threads`: how many there are, and that it shows in no byte.
+
+use crate::nutfilter::{Place, item};
+
+#[test]
+fn any_number_of_threads_builds_the_same_filter() {
+    let place = Place::new();
+    // Enough for threads to share the sort and, from four on, the coding.
+    let records: Vec<u8> = (0..150_000).flat_map(item).collect();
+    place.write("records", records);
+    let build = |threads: &[&str]| {
+        let args = [
+            "build",
+            "records",
+            "--record-bytes",
+            "33",
+            "--format",
+            "raw",
+        ];
+        place.run(&[&args[..], threads].concat()).ok()
+    };
+    let expected = build(&["--threads", "1"]);
+    assert!(expected.len() > 390_000, "{} bytes", expected.len());
+    for threads in [&["--threads", "2"][..], &["--threads", "5"], &[]] {
+        assert!(build(threads) == expected, "{threads:?}: other bytes");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn there_are_as_many_threads_as_were_asked_for() {
+    use std::process::Stdio;
+    use std::thread;
+    use std::time::Duration;
+
+    let place = Place::new();
+    for threads in [1, 3] {
+        let mut child = place
+            .command(&["build", "-", "--threads", &threads.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary");
+        // It waits for items, with its own thread.
+        let tasks = format!("/proc/{}/task", child.id());
+        let count = || std::fs::read_dir(&tasks).expect("a process").count();
+        for _ in 0..2_000 {
+            if count() > threads {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(count(), threads + 1);
+        drop(child.stdin.take());
+        assert!(child.wait().expect("an end").success());
+    }
+}
