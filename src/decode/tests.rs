@@ -412,6 +412,65 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
     }
 }
 
+#[test]
+fn a_value_that_is_the_range_itself_is_out_of_range_in_any_lane() {
+    let params = Params::new(0, 1).unwrap();
+    let n = 60_000;
+    for at in [0, 1_000, 20_000, 59_999] {
+        for (below, is_right) in [(1, true), (0, false)] {
+            // Equal values, which keep all lanes in step, but for one; and no other fault comes after it.
+            let mut steps = vec![0; n as usize];
+            steps[at] = 1;
+            let bytes = coded(steps, 0);
+            let place = Place {
+                value: params.range(n) - 1 - below,
+                ..Place::START
+            };
+            for level in Level::available() {
+                let stream = Stream {
+                    level,
+                    bytes: &bytes,
+                    n,
+                    params,
+                };
+                let expected = stream.scanner(place).finish();
+                assert_eq!(expected.is_ok(), is_right);
+                let found = drive!(stream, place, LONG_LANE, &mut Check);
+                assert_eq!(found, expected.map(ControlFlow::Continue), "{at}, {level}");
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_of_one_bit_more_than_a_window_are_decoded_at_every_bit() {
+    let mut random = Random::new(11);
+    for p in [1, 2, 3, 9, 12, 19, 25, 28, 30] {
+        for bits in [56_u32, 57, 58, 59] {
+            // One such code, or two that together are as long, with remainders that end in a zero.
+            let one = bits - 1 - p;
+            let two = (bits - 2).checked_sub(2 * p);
+            for run in [Some((one, 0)), two.map(|two| (two, 1))]
+                .into_iter()
+                .flatten()
+            {
+                let (run, beside) = (u64::from(run.0), run.1);
+                let n = 20_000_u32;
+                let values = random.sorted(n, fitting(p) * u64::from(n));
+                let mut steps: Vec<u64> = differences(&values).collect();
+                for _ in 0..300 {
+                    let at = random.below(u64::from(n) - 1) as usize;
+                    steps[at] = run << p;
+                    steps[at + 1] = if beside == 1 { 0 } else { steps[at + 1] };
+                }
+                let params = params_for(p, &steps);
+                let what = format!("codes of {bits} bits, {beside} beside");
+                assert!(check(&what, &coded(steps, p), n, params).is_ok());
+            }
+        }
+    }
+}
+
 /// Validation and a table on three threads equal the serial scan.
 #[cfg(feature = "parallel")]
 fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {

@@ -287,6 +287,52 @@ fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
 }
 
 #[test]
+fn pairs_of_one_bit_more_than_a_window_are_found_at_every_bit() {
+    for p in [3_u64, 9, 14, 19] {
+        for bits in [56_u64, 57, 58, 59] {
+            // Every fourth pair is so long; remainders end in a zero, the others are of any length.
+            let run = bits - 2 * (p + 1);
+            let mut value = 0;
+            let values: Vec<u64> = (0..4_000)
+                .map(|item| {
+                    let remainder = spread(item) & ((1 << p) - 2);
+                    value += match item % 8 {
+                        0 => (run / 2) << p | remainder,
+                        1 => (run - run / 2) << p | remainder,
+                        _ => spread(item) % (3 << p >> 1),
+                    };
+                    value
+                })
+                .collect();
+            let m = value / 4_000 + 1;
+            let params = Params::new(p as u32, m).unwrap();
+            let filter = Filter::from_values(&values, params).unwrap();
+            let targets: Vec<u64> = values.iter().flat_map(|&v| [v, v + 1]).collect();
+            let expected: Vec<bool> = targets
+                .iter()
+                .map(|target| values.binary_search(target).is_ok())
+                .collect();
+            for level in Level::available() {
+                let filter = filter.clone().with_level(level);
+                let indexed = filter.clone().into_indexed(Step::Items(64));
+                for strategy in [Strategy::Points, Strategy::Merge] {
+                    let context = (p, bits, strategy, level);
+                    assert!(
+                        filter.matches_values_by(strategy, &targets) == expected,
+                        "{context:?}"
+                    );
+                    let answers = indexed.matches_values_by(strategy, &targets);
+                    assert!(answers == expected, "with an index, {context:?}");
+                }
+                for (&target, &found) in targets.iter().zip(&expected).step_by(7) {
+                    assert_eq!(indexed.contains_value(target), found, "{target}, {level}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_fault_anywhere_is_an_error_whichever_way_a_stranger_is_asked() {
     let params = Params::default();
     let values: Vec<u64> = (0..40_000).map(|i| i * 784_000).collect();
@@ -392,6 +438,27 @@ fn bytes_that_point_outside_or_backwards_are_refused() {
         t.points.last_mut().unwrap().base = range
     });
     refused("a list that goes backwards", &|t| t.points.reverse());
+    // One thing at a time, so that no other check finds it first.
+    let list = made.table.points.iter().rposition(|p| p.base == 40_000);
+    let list = list.unwrap();
+    refused("a base in a list that goes back", &|t| {
+        t.points[list].base = t.points[list - 1].base - 1
+    });
+    refused("a position in a list that goes back", &|t| {
+        t.points[list].position = t.points[list - 1].position - 1
+    });
+    let last = made.table.entries.len() - 1;
+    let set_last = |t: &mut Table, position: u64, base: u64| {
+        let anchor = t.anchor_of(last).unwrap();
+        assert_eq!(t.entries[last] >> 63, 0, "the last entry is one point");
+        let position = position - anchor.position;
+        t.entries[last] = position << t.layout.base_bits | (base - anchor.base);
+    };
+    let end = made.table.locate(range - 1);
+    refused("a last position outside", &|t| {
+        set_last(t, len * 8 + 1, end.base)
+    });
+    refused("a last base outside", &|t| set_last(t, end.position, range));
     refused("a list too long", &|t| {
         t.points.push(*t.points.last().unwrap())
     });
