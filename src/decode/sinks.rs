@@ -90,7 +90,7 @@ impl<const N: usize> Take<N> for Sample {
 
     #[inline]
     fn put(&mut self, _lane: usize, done: usize, _value: u64) -> bool {
-        done < self.room * self.step
+        done < self.room.saturating_mul(self.step)
     }
 }
 
