@@ -2,6 +2,7 @@
 
 use core::error::Error;
 use core::fmt;
+use std::io;
 
 use nutfilter::BuildError;
 
@@ -22,6 +23,8 @@ pub enum PublishError {
         /// What came.
         came: u64,
     },
+    /// A body could not be written where it is kept.
+    Body(io::Error),
 }
 
 impl fmt::Display for PublishError {
@@ -31,6 +34,9 @@ impl fmt::Display for PublishError {
             PublishError::Build(error) => error.fmt(f),
             PublishError::Miscounted { said, came } => {
                 write!(f, "the source counts {said} items and handed over {came}")
+            }
+            PublishError::Body(error) => {
+                write!(f, "the body of a filter cannot be written: {error}")
             }
         }
     }
@@ -42,6 +48,7 @@ impl Error for PublishError {
             PublishError::Source(error) => error.source(),
             PublishError::Build(error) => error.source(),
             PublishError::Miscounted { .. } => None,
+            PublishError::Body(error) => Some(error),
         }
     }
 }

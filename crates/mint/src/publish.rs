@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use nutfilter::{FilterResponse, ItemHash, Level, Nut25, Params, SortedHashes};
+use nutfilter::{ItemHash, Level, Nut25, Params, SortedHashes};
 
+use crate::body::{Body, BodyPlace};
 use crate::error::PublishError;
+use crate::published::PublishedFilter;
 use crate::report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
 use crate::service::FilterService;
-use crate::snapshot::{KeysetEntry, PublishedFilter, Snapshot};
+use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::{ItemBatch, KeysetInfo, MintSource, SourceError, twice_if_passing};
 use crate::{KeysetId, Kind};
 
@@ -184,10 +185,10 @@ impl Publisher {
                     let built = FilterReport {
                         keyset: keyset.clone(),
                         kind,
-                        n: filter.n,
-                        filter_bytes: filter.filter_bytes,
-                        body_bytes: filter.body.len(),
-                        timestamp: filter.timestamp,
+                        n: filter.n(),
+                        filter_bytes: filter.filter_bytes(),
+                        body_bytes: filter.json().len(),
+                        timestamp: filter.timestamp(),
                         times,
                     };
                     log_filter(&built, old);
@@ -223,9 +224,9 @@ impl Publisher {
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<(PublishedFilter, StageTimes), PublishError> {
         // Before the first row is read, so that the claim "as of" can only be modest.
-        let timestamp = self.now().max(old.map_or(0, |filter| filter.timestamp));
+        let timestamp = self.now().max(old.map_or(0, |filter| filter.timestamp()));
         let mut times = StageTimes::default();
-        let mut hashes: Vec<u64> = Vec::with_capacity(old.map_or(0, |filter| filter.n as usize));
+        let mut hashes: Vec<u64> = Vec::with_capacity(old.map_or(0, |filter| filter.n() as usize));
         let level = Level::detect();
 
         let start = Instant::now();
@@ -261,18 +262,14 @@ impl Publisher {
         times.encode = start.elapsed();
 
         let start = Instant::now();
-        let body = Bytes::from(FilterResponse::new(&filter, timestamp).to_json());
+        let (n, params) = (filter.n(), filter.params());
+        let place = BodyPlace::Memory;
+        let raw = Body::from_bytes(filter.into_bytes());
+        let filter = PublishedFilter::new(raw, n, params, timestamp, &place)
+            .and_then(|filter| filter.with_compressed(&place))
+            .map_err(PublishError::Body)?;
         times.publish = start.elapsed();
-        let (n, filter_bytes) = (filter.n(), filter.bytes().len());
-        Ok((
-            PublishedFilter {
-                n,
-                filter_bytes,
-                timestamp,
-                body,
-            },
-            times,
-        ))
+        Ok((filter, times))
     }
 
     fn now(&self) -> u64 {
@@ -317,9 +314,9 @@ fn log_filter(built: &FilterReport, old: Option<&Arc<PublishedFilter>>) {
         publish_ms = millis(times.publish),
         "built"
     );
-    if let Some(old) = old.filter(|old| old.n > *n) {
+    if let Some(old) = old.filter(|old| old.n() > *n) {
         // Legitimate after a keyset's final expiry, and otherwise the mark of a restored backup.
-        tracing::warn!(%keyset, %kind, n, before = old.n, "the mint has fewer notes than before");
+        tracing::warn!(%keyset, %kind, n, before = old.n(), "the mint has fewer notes than before");
     }
 }
 
