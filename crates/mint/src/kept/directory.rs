@@ -13,16 +13,15 @@
 
 use core::error::Error;
 use core::fmt;
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use nutfilter::store::{Options, Store, StoreError};
+use nutfilter::store::{Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{BuildError, Nut25};
 
 use super::state::{self, Recorded, RecordedSet};
-use super::{KeptSet, KindSets, set};
+use super::{KeptSet, KindSets};
 use crate::source::KeysetInfo;
 use crate::{KeysetId, Kind};
 
@@ -48,7 +47,7 @@ pub struct DataDirectory {
 /// Why sets could not be kept, or a filter not be made of them.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum DataDirectoryError {
+pub enum KeptError {
     /// Another process uses the directory.
     InUse {
         /// The directory.
@@ -69,49 +68,63 @@ pub enum DataDirectoryError {
     Body(io::Error),
 }
 
-impl fmt::Display for DataDirectoryError {
+impl KeptError {
+    /// Whether a set is not what was written: only reading everything again helps then.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, KeptError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_missing(error))
+    }
+}
+
+/// Whether a file of a store is gone.
+fn is_missing(error: &StoreError) -> bool {
+    error
+        .io_error()
+        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+impl fmt::Display for KeptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DataDirectoryError::InUse { path } => write!(
+            KeptError::InUse { path } => write!(
                 f,
                 "{}: another process uses this data directory",
                 path.display()
             ),
-            DataDirectoryError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            DataDirectoryError::Store(error) => error.fmt(f),
-            DataDirectoryError::Build(error) => error.fmt(f),
-            DataDirectoryError::Body(error) => write!(f, "writing what is to be served: {error}"),
+            KeptError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            KeptError::Store(error) => error.fmt(f),
+            KeptError::Build(error) => error.fmt(f),
+            KeptError::Body(error) => write!(f, "writing what is to be served: {error}"),
         }
     }
 }
 
-impl Error for DataDirectoryError {
+impl Error for KeptError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            DataDirectoryError::InUse { .. } => None,
-            DataDirectoryError::Io { source, .. } => Some(source),
-            DataDirectoryError::Store(error) => error.source(),
-            DataDirectoryError::Build(error) => error.source(),
-            DataDirectoryError::Body(error) => Some(error),
+            KeptError::InUse { .. } => None,
+            KeptError::Io { source, .. } => Some(source),
+            KeptError::Store(error) => error.source(),
+            KeptError::Build(error) => error.source(),
+            KeptError::Body(error) => Some(error),
         }
     }
 }
 
-impl From<StoreError> for DataDirectoryError {
+impl From<StoreError> for KeptError {
     fn from(error: StoreError) -> Self {
-        DataDirectoryError::Store(error)
+        KeptError::Store(error)
     }
 }
 
-impl From<BuildError> for DataDirectoryError {
+impl From<BuildError> for KeptError {
     fn from(error: BuildError) -> Self {
-        DataDirectoryError::Build(error)
+        KeptError::Build(error)
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> DataDirectoryError {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> KeptError {
     let path = path.to_owned();
-    move |source| DataDirectoryError::Io { path, source }
+    move |source| KeptError::Io { path, source }
 }
 
 impl DataDirectory {
@@ -120,7 +133,7 @@ impl DataDirectory {
     /// # Errors
     ///
     /// If it cannot be made, written to or locked, or another process has it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, DataDirectoryError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, KeptError> {
         let path = path.as_ref();
         let sets = path.join(SETS);
         make_private(&sets).map_err(at(&sets))?;
@@ -131,7 +144,7 @@ impl DataDirectory {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(DataDirectoryError::InUse { path: path.into() });
+                return Err(KeptError::InUse { path: path.into() });
             }
             // Some file systems know no locks; then it is for the operator to start one process.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
@@ -172,8 +185,8 @@ impl DataDirectory {
         kept.watermark = recorded.watermark;
         for recorded in recorded.sets {
             match self.restore_set(kind, &recorded) {
-                Ok((keyset, set)) => {
-                    kept.recorded = kept.recorded.max(set.as_of);
+                Ok((keyset, mut set)) => {
+                    set.as_of = set.as_of.max(recorded.as_of);
                     kept.sets.insert(keyset, set);
                 }
                 Err(reason) => {
@@ -183,7 +196,6 @@ impl DataDirectory {
                 }
             }
         }
-        kept.as_of = kept.recorded;
         (kept, recorded.keysets)
     }
 
@@ -209,11 +221,7 @@ impl DataDirectory {
     }
 
     /// An empty set of a keyset.
-    pub(super) fn create(
-        &mut self,
-        kind: Kind,
-        keyset: &KeysetId,
-    ) -> Result<KeptSet, DataDirectoryError> {
+    pub(super) fn create(&mut self, kind: Kind, keyset: &KeysetId) -> Result<KeptSet, KeptError> {
         let number = self.next_number;
         self.next_number += 1;
         let id: String = keyset
@@ -237,10 +245,11 @@ impl DataDirectory {
         kind: Kind,
         kept: &KindSets,
         keysets: &[KeysetInfo],
-    ) -> Result<(), DataDirectoryError> {
+    ) -> Result<(), KeptError> {
         let sets = kept.sets.iter().map(|(keyset, set)| RecordedSet {
             keyset: keyset.as_str().to_owned(),
             directory: set.directory_name().map(str::to_owned),
+            as_of: set.as_of,
             items: set.len(),
         });
         let recorded = Recorded {
@@ -286,37 +295,6 @@ impl DataDirectory {
 
     fn state_path(&self, kind: Kind) -> PathBuf {
         self.path.join(format!("{kind}.state"))
-    }
-}
-
-/// The sets of a whole reading that is under way.
-#[derive(Debug, Default)]
-pub(crate) struct Building {
-    sets: BTreeMap<KeysetId, KeptSet>,
-}
-
-impl Building {
-    /// Puts gathered hashes on the disk. They may hold equal ones: what a whole reading hands over is all new.
-    pub(crate) fn add(
-        &mut self,
-        directory: &mut DataDirectory,
-        kind: Kind,
-        keyset: &KeysetId,
-        hashes: &[u64],
-        as_of: u64,
-    ) -> Result<(), DataDirectoryError> {
-        if !self.sets.contains_key(keyset) {
-            let set = directory.create(kind, keyset)?;
-            self.sets.insert(keyset.clone(), set);
-        }
-        match self.sets.get_mut(keyset) {
-            Some(set) => set.append(hashes, as_of),
-            None => Ok(()),
-        }
-    }
-
-    pub(crate) fn into_sets(self) -> BTreeMap<KeysetId, KeptSet> {
-        self.sets
     }
 }
 

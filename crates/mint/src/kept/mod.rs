@@ -10,12 +10,10 @@ mod state;
 
 use std::collections::BTreeMap;
 
-pub use directory::{DataDirectory, DataDirectoryError};
-pub(crate) use directory::Building;
+pub use directory::{DataDirectory, KeptError};
 pub(crate) use set::KeptSet;
-pub(crate) use state::Recorded;
 
-use crate::source::Watermark;
+use crate::source::{KeysetInfo, Watermark};
 use crate::{KeysetId, Kind};
 
 /// Everything that is kept of one kind.
@@ -23,9 +21,9 @@ use crate::{KeysetId, Kind};
 pub(crate) struct KindSets {
     /// From where the source goes on; `None` if it is to be read whole.
     pub(crate) watermark: Option<Watermark>,
-    /// The Unix second in which the latest reading began, all of which is in the sets; 0 before the first.
+    /// The Unix second in which the latest reading began; 0 before the first.
     pub(crate) as_of: u64,
-    /// The latest of these that was recorded, and may stand in a filter: a restart never goes back behind it.
+    /// The latest of these that was recorded. No filter is dated later, so that a restart never goes back.
     pub(crate) recorded: u64,
     pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
 }
@@ -34,6 +32,12 @@ impl KindSets {
     /// How many items all sets hold.
     pub(crate) fn items(&self) -> u64 {
         self.sets.values().map(KeptSet::len).sum()
+    }
+
+    /// No later filter may be dated before this.
+    pub(crate) fn floor(&self) -> u64 {
+        let latest = self.sets.values().map(|set| set.as_of).max();
+        self.as_of.max(latest.unwrap_or(0))
     }
 }
 
@@ -53,7 +57,7 @@ impl Keep {
         }
     }
 
-    /// Adds new hashes to the set of a keyset, those that are not in it yet; says how many that were.
+    /// Adds hashes to the set of a keyset, which is made unless it is there.
     pub(crate) fn add(
         &mut self,
         kind: Kind,
@@ -61,13 +65,27 @@ impl Keep {
         sets: &mut BTreeMap<KeysetId, KeptSet>,
         hashes: Vec<u64>,
         as_of: u64,
-    ) -> Result<u64, DataDirectoryError> {
+    ) -> Result<(), KeptError> {
         let set = sets.entry(keyset.clone()).or_default();
         if let Keep::Directory(directory) = self
             && set.is_in_memory()
+            && !hashes.is_empty()
         {
             *set = directory.create(kind, keyset)?;
         }
         set.add(hashes, as_of)
+    }
+
+    /// Records what is kept of a kind, where a restart is to find it; in memory there is nothing to do.
+    pub(crate) fn record(
+        &self,
+        kind: Kind,
+        kept: &KindSets,
+        keysets: &[KeysetInfo],
+    ) -> Result<(), KeptError> {
+        match self {
+            Keep::Memory => Ok(()),
+            Keep::Directory(directory) => directory.record(kind, kept, keysets),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use nutfilter::store::{Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
 
-use super::DataDirectoryError;
+use super::KeptError;
 
 /// The sorted hashes of one keyset and kind. An empty one is in memory in any case.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct KeptSet {
     hashes: Hashes,
     /// Whether it is another than the one that was published last.
     pub(crate) changed: bool,
-    /// The Unix second of the reading that it was changed by.
+    /// The Unix second as of which it is complete.
     pub(crate) as_of: u64,
 }
 
@@ -83,15 +83,11 @@ impl KeptSet {
         }
     }
 
-    /// Adds those of `hashes`, in any order, that are not in it; says how many that were. Equal ones among
-    /// them are all added: a source may hand over again what it did before, but no item twice in one reading.
-    pub(crate) fn add(
-        &mut self,
-        hashes: Vec<u64>,
-        as_of: u64,
-    ) -> Result<u64, DataDirectoryError> {
+    /// Those of `hashes`, given in any order, that are not in it, sorted. Equal ones among them all stay: a source
+    /// may hand over again what it did before, but no item twice in one reading.
+    pub(crate) fn without_known(&self, hashes: Vec<u64>) -> Result<Vec<u64>, KeptError> {
         let mut new = SortedHashes::<Nut25>::from_hashes(hashes).into_hashes();
-        match &mut self.hashes {
+        match &self.hashes {
             Hashes::Memory(kept) => {
                 let mut rest = kept.as_slice();
                 new.retain(|hash| {
@@ -99,44 +95,30 @@ impl KeptSet {
                     rest = &rest[rest.partition_point(|kept| kept < hash)..];
                     rest.first() != Some(hash)
                 });
-                if new.is_empty() {
-                    return Ok(0);
-                }
-                let added = new.len() as u64;
-                let empty = SortedHashes::from_hashes(vec![]);
-                let more = SortedHashes::from_sorted_hashes(Nut25, new)?;
-                // The two have one hasher, so that no memory is all that can be missing.
-                *kept = core::mem::replace(kept, empty).merge(more)?;
-                self.touch(as_of);
-                Ok(added)
             }
-            Hashes::Disk { store, .. } => {
-                remove_kept(store, &mut new)?;
-                if new.is_empty() {
-                    return Ok(0);
-                }
-                commit(store, &new, as_of)?;
-                self.touch(as_of);
-                Ok(new.len() as u64)
-            }
+            Hashes::Disk { store, .. } => remove_kept(store, &mut new)?,
         }
+        Ok(new)
     }
 
-    /// Adds hashes, in any order, without a look at those that are there.
-    pub(super) fn append(&mut self, hashes: &[u64], as_of: u64) -> Result<(), DataDirectoryError> {
+    /// Adds hashes, in any order, whether they are there or not. They are on the disk then, if the set is.
+    ///
+    /// After an error a set in memory may be empty, and is to be read whole; one on the disk is as it was.
+    pub(crate) fn add(&mut self, hashes: Vec<u64>, as_of: u64) -> Result<(), KeptError> {
+        if hashes.is_empty() {
+            return Ok(());
+        }
         match &mut self.hashes {
-            Hashes::Memory(_) => {
-                self.add(hashes.to_vec(), as_of)?;
+            Hashes::Memory(kept) => {
+                let more = SortedHashes::from_hashes(hashes);
+                let empty = SortedHashes::from_hashes(vec![]);
+                *kept = core::mem::replace(kept, empty).merge(more)?;
             }
-            Hashes::Disk { store, .. } => commit(store, hashes, as_of)?,
+            Hashes::Disk { store, .. } => commit(store, &hashes, as_of)?,
         }
-        self.touch(as_of);
-        Ok(())
-    }
-
-    fn touch(&mut self, as_of: u64) {
         self.changed = true;
         self.as_of = as_of;
+        Ok(())
     }
 
     /// Writes the filter; says N.
@@ -144,13 +126,11 @@ impl KeptSet {
         &self,
         params: Params,
         output: &mut impl Write,
-    ) -> Result<u32, DataDirectoryError> {
+    ) -> Result<u32, KeptError> {
         match &self.hashes {
             Hashes::Memory(hashes) => {
                 let filter = hashes.encode(params)?;
-                output
-                    .write_all(filter.bytes())
-                    .map_err(DataDirectoryError::Body)?;
+                output.write_all(filter.bytes()).map_err(KeptError::Body)?;
                 Ok(filter.n())
             }
             Hashes::Disk { store, .. } => match store.encode_to(params, output) {
@@ -162,23 +142,19 @@ impl KeptSet {
 }
 
 /// Tells what the output refused from what is wrong with the store.
-fn body_or_store(error: StoreError) -> DataDirectoryError {
+fn body_or_store(error: StoreError) -> KeptError {
     match (error.kind(), error.io_error()) {
         (StoreErrorKind::Output, Some(said)) => {
             // The original stays with the store's error; what counts is its kind and its words.
             let error = std::io::Error::new(said.kind(), said.to_string());
-            DataDirectoryError::Body(error)
+            KeptError::Body(error)
         }
         _ => error.into(),
     }
 }
 
 /// Puts sorted hashes into a store, for good.
-pub(super) fn commit(
-    store: &mut Store<Nut25>,
-    hashes: &[u64],
-    as_of: u64,
-) -> Result<(), DataDirectoryError> {
+fn commit(store: &mut Store<Nut25>, hashes: &[u64], as_of: u64) -> Result<(), KeptError> {
     let mut batch = store.batch();
     batch.push_hashes(hashes)?;
     batch.commit_with_note(&as_of.to_le_bytes())?;
@@ -191,7 +167,7 @@ fn note_to_as_of(note: &[u8]) -> u64 {
 }
 
 /// Takes those out of `new`, which is sorted, that the store holds: one pass over it.
-fn remove_kept(store: &Store<Nut25>, new: &mut Vec<u64>) -> Result<(), DataDirectoryError> {
+fn remove_kept(store: &Store<Nut25>, new: &mut Vec<u64>) -> Result<(), KeptError> {
     let mut known = vec![false; new.len()];
     let mut at = 0;
     store.for_each_piece(|mut piece| {
@@ -246,7 +222,9 @@ mod tests {
             let added = (expected.len() - kept.len()) as u64;
             for set in [&mut memory, &mut disk] {
                 set.changed = false;
-                assert_eq!(set.add(new.clone(), 9).unwrap(), added);
+                let really_new = set.without_known(new.clone()).unwrap();
+                assert_eq!(really_new.len() as u64, added);
+                set.add(really_new, 9).unwrap();
                 assert_eq!((set.changed, set.len()), (added > 0, expected.len() as u64));
                 let mut bytes = vec![];
                 set.encode_to(Params::CASHU, &mut bytes).unwrap();

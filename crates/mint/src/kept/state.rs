@@ -41,6 +41,8 @@ pub(crate) struct RecordedSet {
     pub(crate) keyset: String,
     /// The name of its directory; `None` for an empty set, which has none.
     pub(crate) directory: Option<String>,
+    /// The Unix second as of which it is complete.
+    pub(crate) as_of: u64,
     /// How many items it had. More is what a crash left between two writes, and right; fewer is damage.
     pub(crate) items: u64,
 }
@@ -96,9 +98,7 @@ impl Recorded {
         if !bytes.starts_with(FIRST_LINE) {
             return Err("not a state file of this version");
         }
-        let (said, sum) = bytes
-            .split_last_chunk::<SUM_BYTES>()
-            .ok_or("cut short")?;
+        let (said, sum) = bytes.split_last_chunk::<SUM_BYTES>().ok_or("cut short")?;
         if Sha256::digest(said).as_slice() != sum {
             return Err("its checksum is another");
         }
@@ -146,6 +146,7 @@ mod tests {
         let set = |keyset: &str, directory: Option<&str>, items| RecordedSet {
             keyset: keyset.to_owned(),
             directory: directory.map(str::to_owned),
+            as_of: 1_699_999_999,
             items,
         };
         Recorded {
