@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
+use nutfilter::store::{MAX_NOTE_BYTES, MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -295,6 +295,39 @@ fn a_kept_store_opens_again_and_takes_more() {
     store.compact().expect("one run");
     assert_eq!(run_files(&kept).len(), 1);
     check_equal(&store, &all, "compacted");
+}
+
+#[test]
+fn a_note_is_there_with_the_items_it_was_committed_with_and_not_otherwise() {
+    let place = place();
+    let mut store = Store::create(place.path(), options()).unwrap();
+    assert_eq!(store.note(), b"");
+    let mut batch = store.batch();
+    batch.push_hashes(&[3, 1]).unwrap();
+    batch.commit_with_note(b"row 2").unwrap();
+    assert_eq!((store.len(), store.note()), (2, &b"row 2"[..]));
+
+    // Dropped, too long, none: the note stays that of the last commit that gave one.
+    let mut batch = store.batch();
+    batch.push_hashes(&[4]).unwrap();
+    drop(batch);
+    let long = vec![0; MAX_NOTE_BYTES + 1];
+    let error = store.batch().commit_with_note(&long).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::LongNote);
+    let mut batch = store.batch();
+    batch.push_hashes(&[2]).unwrap();
+    batch.commit().unwrap();
+    store.compact().unwrap();
+    drop(store);
+    let mut store = Store::open(place.path(), options()).unwrap();
+    assert_eq!((store.len(), store.note()), (3, &b"row 2"[..]));
+
+    // Nothing new is worth a note as well.
+    store.batch().commit_with_note(&long[1..]).unwrap();
+    drop(store);
+    let store = Store::open(place.path(), options()).unwrap();
+    assert_eq!((store.len(), store.note()), (3, &long[1..]));
+    check_equal(&store, &[1, 2, 3], "after a note alone");
 }
 
 #[test]

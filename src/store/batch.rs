@@ -6,7 +6,7 @@ use core::num::NonZeroUsize;
 
 use super::error::{Fault, StoreError};
 use super::run::Run;
-use super::{ItemHash, Nut25, Store};
+use super::{ItemHash, MAX_NOTE_BYTES, Nut25, Store};
 use crate::sort::sort_alone;
 
 /// Items that are hashed at once, and bytes of them that are held for it.
@@ -138,18 +138,36 @@ impl<'s, H: ItemHash> Batch<'s, H> {
     /// As [`Batch::push_item`], and those of merging where there are more runs than are read at once. The
     /// store is then as it was before the batch; only where [`StoreErrorKind::Io`](super::StoreErrorKind::Io)
     /// is about syncing the store's directory, the items are in it, and perhaps not yet on the disk.
-    pub fn commit(mut self) -> Result<(), StoreError> {
+    pub fn commit(self) -> Result<(), StoreError> {
+        self.commit_noting(None)
+    }
+
+    /// [`Batch::commit`] with a few words that are kept with the items, such as where reading them ended: both are
+    /// there from then on, or neither. They replace those of the commit before, also where no item was added.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::commit`], and a note of more than [`MAX_NOTE_BYTES`].
+    pub fn commit_with_note(self, note: &[u8]) -> Result<(), StoreError> {
+        if note.len() > MAX_NOTE_BYTES {
+            return Err(StoreError(Fault::LongNote { bytes: note.len() }));
+        }
+        self.commit_noting(Some(note))
+    }
+
+    fn commit_noting(mut self, note: Option<&[u8]>) -> Result<(), StoreError> {
         self.hash_held()?;
         self.guarded(Self::write_run)?;
         // Merging takes the memory that gathering took.
         drop(core::mem::take(&mut self.hashes));
-        if self.runs.is_empty() {
+        let news = note.is_some_and(|note| note != self.store.note);
+        if self.runs.is_empty() && !news {
             return Ok(());
         }
         let mut runs = self.store.runs.clone();
         runs.append(&mut self.runs);
         let runs = self.store.reduced(runs, self.store.budget.fan_in)?;
-        self.store.adopt(runs)
+        self.store.adopt(runs, note)
     }
 
     fn hash_held(&mut self) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::MIN_MEMORY;
+use super::{MAX_NOTE_BYTES, MIN_MEMORY};
 use crate::error::BuildError;
 
 /// A store that cannot be read or written, or a filter that cannot be made of it.
@@ -41,6 +41,8 @@ pub enum StoreErrorKind {
     RecordLength,
     /// A batch that had an error before lacks some of its items, and is not committed.
     Abandoned,
+    /// A note of more than [`MAX_NOTE_BYTES`](super::MAX_NOTE_BYTES).
+    LongNote,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,9 @@ pub(super) enum Fault {
         record_bytes: usize,
     },
     Abandoned,
+    LongNote {
+        bytes: usize,
+    },
     /// Hashes out of order: every run is verified before, so none is known.
     Encoder(BuildError),
 }
@@ -178,6 +183,7 @@ impl StoreError {
             Fault::TooLittleMemory { .. } | Fault::OutOfMemory { .. } => StoreErrorKind::Memory,
             Fault::RecordLength { .. } => StoreErrorKind::RecordLength,
             Fault::Abandoned => StoreErrorKind::Abandoned,
+            Fault::LongNote { .. } => StoreErrorKind::LongNote,
             Fault::Encoder(_) => StoreErrorKind::Damaged,
         }
     }
@@ -197,6 +203,7 @@ impl StoreError {
             | Fault::OutOfMemory { .. }
             | Fault::RecordLength { .. }
             | Fault::Abandoned
+            | Fault::LongNote { .. }
             | Fault::Encoder(_) => None,
         }
     }
@@ -245,6 +252,10 @@ impl fmt::Display for StoreError {
             Fault::RecordLength { len, record_bytes } => write!(
                 f,
                 "{len} bytes are not a whole number of records of {record_bytes} bytes"
+            ),
+            Fault::LongNote { bytes } => write!(
+                f,
+                "a note of {bytes} bytes is too long: a commit takes at most {MAX_NOTE_BYTES}"
             ),
             Fault::Abandoned => f.write_str(
                 "an earlier error left the batch without some of its items, so it cannot be committed",
@@ -340,7 +351,7 @@ mod tests {
         let error = || io::Error::other("the reason");
         let (doing, written) = (Doing::Sync, 7001);
         let (memory, bytes) = (7002, 7003);
-        let faults: [(Fault, &[&str]); 11] = [
+        let faults: [(Fault, &[&str]); 12] = [
             (
                 Fault::Io {
                     doing,
@@ -378,6 +389,7 @@ mod tests {
             ),
             (Fault::TooLittleMemory { memory }, &["7002", "262144"]),
             (Fault::OutOfMemory { bytes }, &["7003 bytes"]),
+            (Fault::LongNote { bytes: 70_004 }, &["70004 bytes", "65536"]),
             (
                 Fault::RecordLength {
                     len: 7006,

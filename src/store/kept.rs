@@ -8,11 +8,13 @@
 //! ```text
 //! nutfilter store 1
 //! set 0123456789abcdef 0123456789abcdef 0123456789abcdef
+//! note 6b6570742062792074686520756e636c65
 //! run 0000000000000000 58720256
 //! sum 0123456789abcdef
 //! ```
 //!
-//! Numbers are hexadecimal, but for the hashes of a run; the sum is the fingerprint of all lines before it.
+//! Numbers are hexadecimal, but for the hashes of a run; a note is what the last commit was given to keep with
+//! it, and has no line where that is nothing; the sum is the fingerprint of all lines before it.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -73,15 +75,18 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The store in `directory`, and its runs.
-    pub(super) fn open(directory: &Path, mark: Mark) -> Result<(Self, Vec<Run>), StoreError> {
+    /// The store in `directory`, its note and its runs.
+    pub(super) fn open(
+        directory: &Path,
+        mark: Mark,
+    ) -> Result<(Self, Vec<u8>, Vec<Run>), StoreError> {
         let path = directory.join(LIST);
         // Before the lock, which would make a file where there is no store.
         File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
         let kept = Self::lock(directory)?;
         let damaged = |damage| StoreError::damaged(&path, damage);
         let text = read_list(&path)?;
-        let (stored, listed) = parse(&text).map_err(damaged)?;
+        let (stored, note, listed) = parse(&text).map_err(damaged)?;
         if stored != mark {
             let path = directory.to_owned();
             return Err(StoreError(Fault::OtherSet { path }));
@@ -91,7 +96,7 @@ impl Kept {
             .into_iter()
             .map(|header| Run::open(run_path(directory, header.id), header))
             .collect::<Result<_, _>>()?;
-        Ok((kept, runs))
+        Ok((kept, note, runs))
     }
 
     fn lock(directory: &Path) -> Result<Self, StoreError> {
@@ -117,19 +122,24 @@ impl Kept {
     }
 
     /// Makes `runs` what the store holds; they are on the disk already.
-    pub(super) fn replace(&self, mark: Mark, runs: &[Arc<Run>]) -> Result<(), StoreError> {
+    pub(super) fn replace(
+        &self,
+        mark: Mark,
+        note: &[u8],
+        runs: &[Arc<Run>],
+    ) -> Result<(), StoreError> {
         let headers: Vec<Header> = runs.iter().map(|run| run.header()).collect();
         // The names of the runs are to be there before the list that names them.
         self.sync_directory()?;
-        self.write(mark, &headers)
+        self.write(mark, note, &headers)
     }
 
     /// Writes the list.
-    pub(super) fn write(&self, mark: Mark, runs: &[Header]) -> Result<(), StoreError> {
+    pub(super) fn write(&self, mark: Mark, note: &[u8], runs: &[Header]) -> Result<(), StoreError> {
         let (new, path) = (self.directory.join(NEW_LIST), self.directory.join(LIST));
         let mut file =
             File::create(&new).map_err(|error| StoreError::io(Doing::Create, &new, error))?;
-        let written = file.write_all(list(mark, runs).as_bytes());
+        let written = file.write_all(list(mark, note, runs).as_bytes());
         written.map_err(|error| StoreError::io(Doing::Write, &new, error))?;
         let synced = file.sync_all();
         synced.map_err(|error| StoreError::io(Doing::Sync, &new, error))?;
@@ -201,18 +211,25 @@ fn read_list(path: &Path) -> Result<String, StoreError> {
     String::from_utf8(text).map_err(|_| StoreError::damaged(path, Damage::ManifestChecksum))
 }
 
-fn list(mark: Mark, runs: &[Header]) -> String {
+fn list(mark: Mark, note: &[u8], runs: &[Header]) -> String {
     let [first, second, label] = mark;
     let mut text = format!("{FIRST_LINE}\nset {first:016x} {second:016x} {label:016x}\n");
+    // A string takes whatever is written to it, here and below.
+    if !note.is_empty() {
+        text.push_str("note ");
+        for byte in note {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push('\n');
+    }
     for run in runs {
-        // A string takes whatever is written to it.
         let _ = writeln!(text, "run {:016x} {}", run.id, run.items);
     }
     let sum = fingerprint(text.as_bytes());
     text + &format!("sum {sum:016x}\n")
 }
 
-fn parse(text: &str) -> Result<(Mark, Vec<Header>), Damage> {
+fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
     let first = text.lines().next().unwrap_or_default();
     if first != FIRST_LINE {
         let version = first.strip_prefix("nutfilter store ");
@@ -227,13 +244,16 @@ fn parse(text: &str) -> Result<(Mark, Vec<Header>), Damage> {
     if last != format!("sum {:016x}\n", fingerprint(lines.as_bytes())) {
         return Err(Damage::ManifestChecksum);
     }
-    let mut lines = (2..).zip(lines.lines().skip(1));
+    let mut lines = (2..).zip(lines.lines().skip(1)).peekable();
     let mark = lines.next().and_then(|(_, line)| {
         let mut words = line.strip_prefix("set ")?.split(' ');
         let mut word = || number(words.next()?, 16);
         Some([word()?, word()?, word()?])
     });
     let mark = mark.ok_or(Damage::Manifest { line: 2 })?;
+    let note = lines.next_if(|(_, line)| line.starts_with("note "));
+    let note = note.map_or(Some(Vec::new()), |(_, line)| bytes(&line["note ".len()..]));
+    let note = note.ok_or(Damage::Manifest { line: 3 })?;
     let run = |(line, text): (u64, &str)| {
         let words = text
             .strip_prefix("run ")
@@ -247,7 +267,21 @@ fn parse(text: &str) -> Result<(Mark, Vec<Header>), Damage> {
         });
         header.ok_or(Damage::Manifest { line })
     };
-    Ok((mark, lines.map(run).collect::<Result<_, _>>()?))
+    Ok((mark, note, lines.map(run).collect::<Result<_, _>>()?))
+}
+
+/// The bytes that pairs of digits stand for.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let byte = |pair: &[u8; 2]| {
+        number(core::str::from_utf8(pair).ok()?, 16)?
+            .try_into()
+            .ok()
+    };
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(byte).collect()
 }
 
 /// Digits alone, without a sign.
@@ -278,17 +312,22 @@ mod tests {
                 mark,
             },
         ];
-        let text = list(mark, &runs);
-        assert_eq!(parse(&text).expect("a list"), (mark, runs));
-        for end in 0..text.len() {
-            assert!(parse(&text[..end]).is_err(), "cut to {end} bytes");
-        }
-        for at in 0..text.len() {
-            for bit in 0..7 {
-                let mut bytes = text.clone().into_bytes();
-                bytes[at] ^= 1 << bit;
-                let text = String::from_utf8(bytes).expect("ASCII");
-                assert!(parse(&text).is_err(), "bit {bit} of byte {at}");
+        for note in [&b""[..], b"as of \0\xff"] {
+            let text = list(mark, note, &runs);
+            assert_eq!(
+                parse(&text).expect("a list"),
+                (mark, note.to_vec(), runs.clone())
+            );
+            for end in 0..text.len() {
+                assert!(parse(&text[..end]).is_err(), "cut to {end} bytes");
+            }
+            for at in 0..text.len() {
+                for bit in 0..7 {
+                    let mut bytes = text.clone().into_bytes();
+                    bytes[at] ^= 1 << bit;
+                    let text = String::from_utf8(bytes).expect("ASCII");
+                    assert!(parse(&text).is_err(), "bit {bit} of byte {at}");
+                }
             }
         }
     }

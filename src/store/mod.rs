@@ -80,6 +80,9 @@ pub use error::{StoreError, StoreErrorKind};
 /// The lowest limit on memory: 256 KiB.
 pub const MIN_MEMORY: usize = 256 << 10;
 
+/// The longest note of a commit: 64 KiB.
+pub const MAX_NOTE_BYTES: usize = 64 << 10;
+
 /// How a store hashes, whose set it is, and how much memory it may take.
 #[derive(Clone, Debug)]
 pub struct Options<H = Nut25> {
@@ -156,6 +159,8 @@ pub struct Store<H = Nut25> {
     directory: PathBuf,
     /// `None` for a scratch store.
     kept: Option<Kept>,
+    /// What the last commit that had one gave.
+    note: Vec<u8>,
     /// What was committed.
     runs: Vec<Arc<Run>>,
     next_id: u64,
@@ -201,7 +206,7 @@ impl<H: ItemHash> Store<H> {
         options.check()?;
         let directory = directory.as_ref();
         let kept = Kept::create(directory)?;
-        kept.write(options.mark(), &[])?;
+        kept.write(options.mark(), &[], &[])?;
         Ok(Self::empty(directory, options, Some(kept)))
     }
 
@@ -215,8 +220,9 @@ impl<H: ItemHash> Store<H> {
     pub fn open(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
-        let (kept, runs) = Kept::open(directory, options.mark())?;
+        let (kept, note, runs) = Kept::open(directory, options.mark())?;
         let mut store = Self::empty(directory, options, Some(kept));
+        store.note = note;
         store.next_id = runs.iter().map(Run::id).max().map_or(0, |id| id + 1);
         store.runs = runs.into_iter().map(Arc::new).collect();
         store.admit(0)?;
@@ -245,6 +251,7 @@ impl<H: ItemHash> Store<H> {
             options,
             directory: directory.to_owned(),
             kept,
+            note: Vec::new(),
             runs: Vec::new(),
             next_id: 0,
             max_items: u64::from(u32::MAX),
@@ -254,6 +261,12 @@ impl<H: ItemHash> Store<H> {
     /// Items to be added, all of them at once when the batch is committed, or none.
     pub fn batch(&mut self) -> Batch<'_, H> {
         Batch::new(self)
+    }
+
+    /// What was given to [`Batch::commit_with_note`] by the last commit that was made so; nothing before one was.
+    #[must_use]
+    pub fn note(&self) -> &[u8] {
+        &self.note
     }
 
     /// Writes the filter of this set to `output`, which is flushed at the end.
@@ -339,7 +352,7 @@ impl<H: ItemHash> Store<H> {
     pub fn compact(&mut self) -> Result<(), StoreError> {
         if self.runs.len() > 1 {
             let runs = self.reduced(self.runs.clone(), 1)?;
-            self.adopt(runs)?;
+            self.adopt(runs, None)?;
         }
         Ok(())
     }
@@ -364,13 +377,15 @@ impl<H: ItemHash> Store<H> {
         Ok(runs)
     }
 
-    /// A commit: `runs` become what the store holds.
-    fn adopt(&mut self, runs: Vec<Arc<Run>>) -> Result<(), StoreError> {
+    /// A commit: `runs` become what the store holds, and `note` its note, if there is one.
+    fn adopt(&mut self, runs: Vec<Arc<Run>>, note: Option<&[u8]>) -> Result<(), StoreError> {
+        let note = note.unwrap_or(&self.note).to_vec();
         let Some(kept) = &self.kept else {
-            self.runs = runs;
+            (self.runs, self.note) = (runs, note);
             return Ok(());
         };
-        kept.replace(self.options.mark(), &runs)?;
+        kept.replace(self.options.mark(), &note, &runs)?;
+        self.note = note;
         let old = core::mem::replace(&mut self.runs, runs);
         // From here on the new list counts, whatever happens. Nothing of the old goes before that is on disk.
         self.runs.iter().for_each(|run| run.keep(true));

@@ -2,9 +2,9 @@
 
 use core::error::Error;
 use core::fmt;
+use std::io;
 
-use nutfilter::BuildError;
-
+use crate::kept::KeptError;
 use crate::source::{Passing, SourceError};
 
 /// Why a filter, or all of them, could not be built.
@@ -13,8 +13,8 @@ use crate::source::{Passing, SourceError};
 pub enum PublishError {
     /// The mint's records could not be read.
     Source(SourceError),
-    /// The set cannot be a filter: 2^32 items or more.
-    Build(BuildError),
+    /// A set could not be kept, or is no filter.
+    Kept(KeptError),
     /// The source's own count is not that of the items it handed over: some were lost on the way.
     Miscounted {
         /// What the source said.
@@ -22,15 +22,20 @@ pub enum PublishError {
         /// What came.
         came: u64,
     },
+    /// A body could not be written where it is kept.
+    Body(io::Error),
 }
 
 impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PublishError::Source(error) => error.fmt(f),
-            PublishError::Build(error) => error.fmt(f),
+            PublishError::Kept(error) => error.fmt(f),
             PublishError::Miscounted { said, came } => {
                 write!(f, "the source counts {said} items and handed over {came}")
+            }
+            PublishError::Body(error) => {
+                write!(f, "the body of a filter cannot be written: {error}")
             }
         }
     }
@@ -40,8 +45,9 @@ impl Error for PublishError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             PublishError::Source(error) => error.source(),
-            PublishError::Build(error) => error.source(),
+            PublishError::Kept(error) => error.source(),
             PublishError::Miscounted { .. } => None,
+            PublishError::Body(error) => Some(error),
         }
     }
 }
@@ -58,8 +64,8 @@ impl From<SourceError> for PublishError {
     }
 }
 
-impl From<BuildError> for PublishError {
-    fn from(error: BuildError) -> Self {
-        PublishError::Build(error)
+impl From<KeptError> for PublishError {
+    fn from(error: KeptError) -> Self {
+        PublishError::Kept(error)
     }
 }

@@ -47,10 +47,14 @@
 //! A mint in Rust mounts [`http::router`] (or [`http::filter_router`], if it has its own `/v1/keysets`
 //! and `/health`) in its own axum application: see `examples/mount.rs`.
 
-#![forbid(unsafe_code)]
+// One function maps a file, and says why it may.
+#![deny(unsafe_code)]
 
+mod body;
 mod error;
+mod kept;
 mod publish;
+mod published;
 mod refresh;
 mod report;
 mod service;
@@ -60,11 +64,16 @@ pub mod http;
 pub mod sample;
 pub mod source;
 
+pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
+pub use kept::{DataDirectory, KeptError};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind};
 pub use publish::Publisher;
-pub use refresh::Refresher;
-pub use report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
+pub use published::PublishedFilter;
+pub use refresh::{RefreshTrigger, Refresher};
+pub use report::{
+    FilterFailure, FilterReport, ReadingReport, RefreshProgress, RefreshReport, StageTimes,
+};
 pub use service::{FilterService, ServiceOptions, Status};
-pub use snapshot::{KeysetEntry, PublishedFilter, Snapshot};
+pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};

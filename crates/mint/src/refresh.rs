@@ -1,10 +1,11 @@
 //! Refreshing again and again, on a thread of its own.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,14 @@ use crate::publish::Publisher;
 /// restarting is back within seconds, and a database that is gone should not be asked all the time.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest interval: a refresh reads the whole database, and the timestamps have seconds.
+/// The shortest interval: the timestamps have seconds.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A thread that refreshes at an interval, one refresh at a time, beginning at once.
+/// The largest share of the interval that chance may add or take.
+const MAX_JITTER: f64 = 0.5;
+
+/// A thread that refreshes at an interval, one refresh at a time, beginning at once: with what the publisher's
+/// data directory holds, if it has one.
 ///
 /// The interval is from start to start, measured by a clock that nobody sets. A refresh that takes
 /// longer than the interval is followed by the next one right away. To drop the handle is to ask the
@@ -25,7 +30,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Refresher {
     stop: Arc<AtomicBool>,
-    wake: Sender<()>,
+    wake: SyncSender<()>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
@@ -37,24 +42,51 @@ impl Refresher {
     ///
     /// If the system has no thread to give.
     pub fn start(publisher: Publisher, interval: Duration) -> io::Result<Self> {
+        Self::start_with_jitter(publisher, interval, 0.0)
+    }
+
+    /// [`Refresher::start`] with intervals that are longer or shorter by up to a share `jitter` of them, at
+    /// random: several services beside one database then do not read it at the same time. Below 0 is taken for 0, above 0.5
+    /// for 0.5.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn start_with_jitter(
+        publisher: Publisher,
+        interval: Duration,
+        jitter: f64,
+    ) -> io::Result<Self> {
         let stop = publisher.stop_flag();
-        let (wake, woken) = mpsc::channel();
+        // One that waits is enough: whatever was written before it begins will be in it.
+        let (wake, woken) = mpsc::sync_channel(1);
+        let interval = Interval {
+            mean: interval.max(SHORTEST_INTERVAL),
+            jitter: jitter.clamp(0.0, MAX_JITTER),
+        };
         let (end, ended) = mpsc::channel();
         let stopped = Arc::clone(&stop);
         thread::Builder::new()
             .name("nutfilter-refresh".to_owned())
             .spawn(move || {
-                run(publisher, interval.max(SHORTEST_INTERVAL), &stopped, &woken);
+                run(publisher, interval, &stopped, &woken);
                 drop(end);
             })?;
         Ok(Self { stop, wake, ended })
     }
 
     /// Asks for a refresh now, rather than when the interval is over. If one is under way, another
-    /// follows it.
+    /// follows it, however often it was asked for.
     pub fn refresh_now(&self) {
-        // An error would mean that the thread has ended, and then there is nothing to wake.
-        let _ = self.wake.send(());
+        self.trigger().refresh_now();
+    }
+
+    /// A handle to ask for refreshes with, from any thread.
+    #[must_use]
+    pub fn trigger(&self) -> RefreshTrigger {
+        RefreshTrigger {
+            wake: self.wake.clone(),
+        }
     }
 
     /// Asks the thread to end and waits for it, though not longer than `patience`. Says whether it has
@@ -71,22 +103,53 @@ impl Refresher {
     }
 }
 
+/// Asks a [`Refresher`] for refreshes.
+#[derive(Clone, Debug)]
+pub struct RefreshTrigger {
+    wake: SyncSender<()>,
+}
+
+impl RefreshTrigger {
+    /// As [`Refresher::refresh_now`]; nothing happens once the refresher has ended.
+    pub fn refresh_now(&self) {
+        // Refused means that one is waiting already, or that nobody is there to be woken.
+        let _ = self.wake.try_send(());
+    }
+}
+
 impl Drop for Refresher {
     fn drop(&mut self) {
         self.signal();
     }
 }
 
-fn run(mut publisher: Publisher, interval: Duration, stop: &AtomicBool, woken: &Receiver<()>) {
+/// The time from the start of one refresh to the start of the next.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    mean: Duration,
+    /// At most [`MAX_JITTER`].
+    jitter: f64,
+}
+
+impl Interval {
+    fn next(self) -> Duration {
+        // Nobody has to be unable to guess it: a hasher's random key does.
+        let random = RandomState::new().hash_one(()) as f64 / u64::MAX as f64;
+        self.mean.mul_f64(1.0 + self.jitter * (2.0 * random - 1.0))
+    }
+}
+
+fn run(mut publisher: Publisher, interval: Interval, stop: &AtomicBool, woken: &Receiver<()>) {
+    guarded(&mut publisher, "restoring", Publisher::restore);
     let mut retry = FIRST_RETRY;
     while !stop.load(Ordering::Relaxed) {
         let start = Instant::now();
         let good = refresh(&mut publisher);
         let pause = if good {
             retry = FIRST_RETRY;
-            interval.saturating_sub(start.elapsed())
+            interval.next().saturating_sub(start.elapsed())
         } else {
-            let pause = retry.min(interval);
+            let pause = retry.min(interval.mean);
             retry = retry.saturating_mul(2);
             pause
         };
@@ -98,21 +161,35 @@ fn run(mut publisher: Publisher, interval: Duration, stop: &AtomicBool, woken: &
 }
 
 /// One refresh; says whether all of it went well. What did not is in the log.
+fn refresh(publisher: &mut Publisher) -> bool {
+    guarded(publisher, "the refresh", |publisher| {
+        publisher
+            .refresh()
+            .is_ok_and(|report| report.failures.is_empty())
+    })
+}
+
+/// Does something with the publisher, and takes a panic for a failure.
 ///
 /// A source may be anybody's code. If it panics, the service must not go on calling itself well with
-/// filters that nobody renews. Nothing that is shared is left half done: the snapshot is swapped whole,
-/// and what a publisher keeps from one refresh to the next is only what it has logged.
-fn refresh(publisher: &mut Publisher) -> bool {
-    match catch_unwind(AssertUnwindSafe(|| publisher.refresh())) {
-        Ok(result) => result.is_ok_and(|report| report.failures.is_empty()),
+/// filters that nobody renews. Nothing that is shared is left half done: the snapshot is swapped whole. What the
+/// publisher keeps may lack items then, and is read whole again.
+fn guarded(
+    publisher: &mut Publisher,
+    what: &str,
+    action: impl FnOnce(&mut Publisher) -> bool,
+) -> bool {
+    match catch_unwind(AssertUnwindSafe(|| action(publisher))) {
+        Ok(good) => good,
         Err(panic) => {
             publisher.service().set_failing(true);
+            publisher.start_over();
             let said = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no words");
-            tracing::error!(panic = said, "the refresh panicked; it is tried again");
+            tracing::error!(panic = said, "{what} panicked; it is tried again");
             false
         }
     }

@@ -16,27 +16,28 @@ pub struct RefreshProgress<'a> {
     pub items: u64,
 }
 
-/// The time that each stage of building a filter took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StageTimes {
-    /// Reading the rows from the database.
+/// What was read of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadingReport {
+    /// The kind.
+    pub kind: Kind,
+    /// Whether everything was read, and not what is new alone.
+    pub whole: bool,
+    /// How many items were read, of all keysets.
+    pub items: u64,
+    /// The time that reading the rows took, and putting the new hashes among the old.
     pub read: Duration,
-    /// Hashing the items.
+    /// The time that hashing took.
     pub hash: Duration,
-    /// Sorting the hashes.
-    pub sort: Duration,
-    /// Mapping, differences, Golomb-Rice coding.
-    pub encode: Duration,
-    /// Base64 and JSON.
-    pub publish: Duration,
 }
 
-impl StageTimes {
-    /// All stages together.
-    #[must_use]
-    pub fn total(&self) -> Duration {
-        self.read + self.hash + self.sort + self.encode + self.publish
-    }
+/// The time that each stage of making a filter took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Mapping, differences, Golomb-Rice coding.
+    pub encode: Duration,
+    /// Base64, JSON, compression.
+    pub publish: Duration,
 }
 
 /// A filter that was built.
@@ -61,8 +62,8 @@ pub struct FilterReport {
 /// A filter that could not be built. The one before it, if there is one, goes on being served.
 #[derive(Debug)]
 pub struct FilterFailure {
-    /// The keyset.
-    pub keyset: KeysetId,
+    /// The keyset; `None` if it is all of them.
+    pub keyset: Option<KeysetId>,
     /// The kind.
     pub kind: Kind,
     /// What happened.
@@ -70,13 +71,15 @@ pub struct FilterFailure {
 }
 
 /// What a refresh did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RefreshReport {
     /// How long it took to list the keysets.
     pub list: Duration,
     /// How long everything took, until the new snapshot was being served.
     pub total: Duration,
-    /// What was built.
+    /// What was read.
+    pub readings: Vec<ReadingReport>,
+    /// What was built. A filter that nothing was added to, and that is young enough, is not built anew.
     pub filters: Vec<FilterReport>,
     /// What was not.
     pub failures: Vec<FilterFailure>,

@@ -3,23 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use crate::body::Body;
+use crate::published::PublishedFilter;
 use crate::source::KeysetInfo;
 use crate::{KeysetId, Kind};
-
-/// One finished filter.
-#[derive(Clone, Debug)]
-pub struct PublishedFilter {
-    /// The number of items.
-    pub n: u32,
-    /// The length of the filter itself, in bytes.
-    pub filter_bytes: usize,
-    /// The Unix second in which reading the database began.
-    pub timestamp: u64,
-    /// The response object, as JSON. Clones share it.
-    pub body: Bytes,
-}
 
 /// One keyset and its filters.
 #[derive(Clone, Debug)]
@@ -54,7 +41,7 @@ impl KeysetEntry {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     keysets: BTreeMap<KeysetId, KeysetEntry>,
-    keysets_body: Bytes,
+    keysets_body: Body,
     refreshed_at: u64,
 }
 
@@ -62,7 +49,7 @@ impl Snapshot {
     /// A snapshot of these keysets, by a refresh that began at the Unix second `refreshed_at`.
     #[must_use]
     pub fn new(entries: Vec<KeysetEntry>, refreshed_at: u64) -> Self {
-        let keysets_body = keysets_json(entries.iter().map(|entry| &entry.info));
+        let keysets_body = keysets_body(entries.iter().map(|entry| &entry.info));
         let keysets = entries
             .into_iter()
             .map(|entry| (entry.info.id.clone(), entry))
@@ -72,6 +59,29 @@ impl Snapshot {
             keysets_body,
             refreshed_at,
         }
+    }
+
+    /// The same with another filter in one place, so that the body it replaces can be freed before the
+    /// next one is made. `None` if there is no such keyset here.
+    #[must_use]
+    pub fn with_filter(
+        &self,
+        keyset: &KeysetId,
+        kind: Kind,
+        filter: Arc<PublishedFilter>,
+    ) -> Option<Self> {
+        let mut changed = self.clone();
+        changed.keysets.get_mut(keyset)?.set(kind, Some(filter));
+        Some(changed)
+    }
+
+    /// Whether each keyset has both of its filters.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let mut filters = self
+            .keysets()
+            .flat_map(|entry| Kind::ALL.map(|kind| entry.filter(kind)));
+        filters.all(|filter| filter.is_some())
     }
 
     /// A keyset, in whichever spelling it is asked for; `None` if the mint has no such keyset.
@@ -88,7 +98,7 @@ impl Snapshot {
     /// The list of keysets in the shape of NUT-02, as JSON. A keyset of which only notes were found has
     /// the unit `unknown` there.
     #[must_use]
-    pub fn keysets_body(&self) -> &Bytes {
+    pub fn keysets_body(&self) -> &Body {
         &self.keysets_body
     }
 
@@ -103,12 +113,12 @@ impl Snapshot {
     pub fn items(&self, kind: Kind) -> u64 {
         self.keysets()
             .filter_map(|entry| entry.filter(kind))
-            .map(|filter| u64::from(filter.n))
+            .map(|filter| u64::from(filter.n()))
             .sum()
     }
 }
 
-fn keysets_json<'a>(keysets: impl Iterator<Item = &'a KeysetInfo>) -> Bytes {
+fn keysets_body<'a>(keysets: impl Iterator<Item = &'a KeysetInfo>) -> Body {
     let keysets: Vec<serde_json::Value> = keysets
         .map(|keyset| {
             serde_json::json!({
@@ -119,5 +129,5 @@ fn keysets_json<'a>(keysets: impl Iterator<Item = &'a KeysetInfo>) -> Bytes {
             })
         })
         .collect();
-    serde_json::json!({ "keysets": keysets }).to_string().into()
+    Body::from_bytes(serde_json::json!({ "keysets": keysets }).to_string())
 }

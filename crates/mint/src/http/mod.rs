@@ -82,12 +82,12 @@ fn filter(
     let snapshot = service.snapshot().ok_or(CashuError::NotBuilt)?;
     let keyset = snapshot.keyset(&id).ok_or(CashuError::UnknownKeyset)?;
     let filter = keyset.filter(kind).ok_or(CashuError::NotBuilt)?;
-    Ok(Json(filter.body.clone()))
+    Ok(Json(filter.json().bytes().clone()))
 }
 
 async fn keysets(State(service): State<FilterService>) -> Result<Json, CashuError> {
     let snapshot = service.snapshot().ok_or(CashuError::NotBuilt)?;
-    Ok(Json(snapshot.keysets_body().clone()))
+    Ok(Json(snapshot.keysets_body().bytes().clone()))
 }
 
 /// Says how the service is, with status 200 in any case: the one who answers is alive.

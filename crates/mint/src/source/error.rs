@@ -110,12 +110,10 @@ pub enum SourceError {
         /// What is wrong with it.
         fault: RowFault,
     },
-    /// Two spellings of one keyset in the store: to read one of them would lose the notes of the other.
-    TwoSpellings {
-        /// One.
-        first: KeysetId,
-        /// The other.
-        second: KeysetId,
+    /// The store is not what it was with more items: it is to be read whole. Nothing is wrong with it.
+    StartOver {
+        /// What tells.
+        reason: String,
     },
     /// A database that nobody had open was opened for writing while it was being read. Reading it again
     /// will do.
@@ -247,8 +245,8 @@ impl fmt::Display for SourceError {
                 "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row} of the \
                  answer: {fault}"
             ),
-            SourceError::TwoSpellings { first, second } => {
-                write!(f, "keyset {first} is also spelled {second} in the database")
+            SourceError::StartOver { reason } => {
+                write!(f, "what was read before cannot be continued: {reason}")
             }
             SourceError::ChangedWhileRead { path } => write!(
                 f,

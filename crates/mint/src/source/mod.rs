@@ -4,6 +4,7 @@
 //! serve another mint, implement the trait and hand it to [`Publisher::new`](crate::Publisher::new).
 
 mod batch;
+mod by_keyset;
 mod error;
 mod location;
 mod retry;
@@ -27,14 +28,17 @@ use crate::{KeysetId, Kind};
 /// - The methods may block; they are called on one thread at a time, and never on an async one.
 /// - The store belongs to the mint: hold no lock that its writers wait for, and no transaction open
 ///   between calls.
-/// - Each call of [`stream`](Self::stream) sees one consistent state of the store, no older than the
-///   start of the call: the filter built of it will claim to be right as of then.
-/// - An item that cannot be read is an error. A filter with an item missing tells a wallet that a spent
-///   note is not spent, which is the one thing that must not happen.
+/// - Each call of [`read`](Self::read) sees one consistent state of the store, no older than the start of
+///   the call: the filters built of it will claim to be right as of then.
+/// - An item that cannot be read is to be reported. A filter with an item missing tells a wallet that a
+///   spent note is not spent, which is the one thing that must not happen.
+/// - A store that can tell what is new gives a [`Watermark`] with each reading. One that cannot gives none,
+///   and is read whole each time.
 ///
 /// ```
-/// use core::ops::ControlFlow;
-/// use nutfilter_mint::source::{ItemBatch, Keysets, KeysetInfo, MintSource, SourceError};
+/// use nutfilter_mint::source::{
+///     ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, SourceError, Watermark,
+/// };
 /// use nutfilter_mint::{KeysetId, Kind};
 ///
 /// /// A mint with one keyset and one spent note.
@@ -45,7 +49,7 @@ use crate::{KeysetId, Kind};
 ///         "one-note"
 ///     }
 ///
-///     fn keysets(&self) -> Result<Keysets, SourceError> {
+///     fn keysets(&mut self) -> Result<Keysets, SourceError> {
 ///         let keyset = KeysetInfo {
 ///             id: self.0.clone(),
 ///             unit: Some("sat".to_owned()),
@@ -55,49 +59,137 @@ use crate::{KeysetId, Kind};
 ///         Ok(Keysets { keysets: vec![keyset], unservable: vec![] })
 ///     }
 ///
-///     fn stream(
-///         &self,
-///         keyset: &KeysetId,
+///     fn read(
+///         &mut self,
 ///         kind: Kind,
-///         sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-///     ) -> Result<u64, SourceError> {
-///         if keyset != &self.0 || kind != Kind::Spent {
-///             return Ok(0);
+///         _since: Option<&Watermark>,
+///         sink: &mut dyn ItemSink,
+///     ) -> Result<Reading, SourceError> {
+///         if kind != Kind::Spent {
+///             return Ok(Reading::whole(0));
 ///         }
 ///         let mut batch = ItemBatch::new();
 ///         batch.push(&[2; 33]);
-///         match sink(&batch) {
-///             ControlFlow::Continue(()) => Ok(1),
-///             ControlFlow::Break(()) => Err(SourceError::Stopped),
+///         if sink.items(&self.0, &batch).is_break() {
+///             return Err(SourceError::Stopped);
 ///         }
+///         Ok(Reading::whole(1))
 ///     }
 /// }
 /// ```
-pub trait MintSource: Send + Sync {
+pub trait MintSource: Send {
     /// The mint's software in a word, for logs and `/health`.
     fn mint(&self) -> &str;
 
-    /// Every keyset that the mint lists, and every keyset that has notes though it is listed no more.
+    /// Every keyset that the mint lists. Those that only its notes name come with the notes.
     ///
     /// # Errors
     ///
     /// If the store cannot be reached or is not as expected.
-    fn keysets(&self) -> Result<Keysets, SourceError>;
+    fn keysets(&mut self) -> Result<Keysets, SourceError>;
 
-    /// Hands all items of a keyset and kind to `sink`, in batches and in any order, and returns how many
-    /// there were. A keyset without notes has no items, which is no error.
+    /// Hands the items of a kind to `sink`, those of all keysets, in batches and in any order: all of them,
+    /// or those that came since the reading that gave the watermark `since`. Items that the earlier reading
+    /// handed over may come again; none may be missing.
     ///
     /// # Errors
     ///
-    /// If the store cannot be reached, is not as expected, or holds something that is no item; and
-    /// [`SourceError::Stopped`] once `sink` breaks off. What `sink` was given before is then to be
-    /// thrown away.
-    fn stream(
-        &self,
-        keyset: &KeysetId,
+    /// If the store cannot be reached or is not as expected; [`SourceError::StartOver`] if it is not
+    /// what it was at `since` with more items (some were deleted, or an older copy was put in its place), and is
+    /// to be read whole; and [`SourceError::Stopped`] once `sink` breaks off. What `sink` was given
+    /// before is then to be thrown away.
+    fn read(
+        &mut self,
         kind: Kind,
-        sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-    ) -> Result<u64, SourceError>;
+        since: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError>;
+}
+
+/// A source behind a pointer, for whoever chooses it at run time.
+impl<S: MintSource + ?Sized> MintSource for Box<S> {
+    fn mint(&self) -> &str {
+        (**self).mint()
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        (**self).keysets()
+    }
+
+    fn read(
+        &mut self,
+        kind: Kind,
+        since: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        (**self).read(kind, since, sink)
+    }
+}
+
+/// What takes the items of a reading.
+pub trait ItemSink {
+    /// Takes some items of a keyset. To break off is to end the reading with [`SourceError::Stopped`].
+    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()>;
+
+    /// Learns that an item of a keyset could not be read, and why. The reading goes on: the other keysets
+    /// have nothing to do with it.
+    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()>;
+}
+
+/// What [`MintSource::read`] has to say when all items are handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reading {
+    /// From where the next reading may go on; `None` if it has to be whole.
+    pub watermark: Option<Watermark>,
+    /// How many items of this kind the store has in all, in keysets that can be served, counted by itself
+    /// in the state that was read and not by adding up; `None` if it cannot count.
+    pub total: Option<u64>,
+    /// Ids of keysets that notes name and no request could.
+    pub unservable: Vec<String>,
+}
+
+impl Reading {
+    /// A reading of a store that cannot tell what is new, of `total` items.
+    #[must_use]
+    pub fn whole(total: u64) -> Self {
+        Self {
+            watermark: None,
+            total: Some(total),
+            unservable: vec![],
+        }
+    }
+
+    /// A reading after which one may go on from `watermark`.
+    #[must_use]
+    pub fn until(watermark: Watermark, total: u64) -> Self {
+        Self {
+            watermark: Some(watermark),
+            ..Self::whole(total)
+        }
+    }
+}
+
+/// How far a source has read, in its own words. It is kept beside the hashes of what was read, also across
+/// restarts, and means something to the source alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watermark(Vec<u8>);
+
+impl Watermark {
+    /// The most bytes that are kept.
+    pub const MAX_BYTES: usize = 64 << 20;
+
+    /// A watermark that says this.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// The mints whose databases this crate can read by itself.
@@ -133,8 +225,7 @@ impl fmt::Display for MintType {
 /// What [`MintSource::keysets`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keysets {
-    /// Those that can be served, each once. One that the store spells in two ways is here once too, and
-    /// is refused by [`stream`](MintSource::stream).
+    /// Those that can be served, each once, whichever ways the store spells it.
     pub keysets: Vec<KeysetInfo>,
     /// Ids in the store that have no shape of a keyset id, so that no request could name them. They are
     /// reported so that somebody can wonder about them.

@@ -196,10 +196,10 @@ fn the_report_counts_what_was_built() {
         .unwrap()
         .filter(Kind::Spent)
         .unwrap();
-    assert_eq!(spent.body_bytes, served.body.len());
+    assert_eq!(spent.body_bytes, served.json().len());
     assert_eq!(
         (spent.n, spent.filter_bytes, spent.timestamp),
-        (served.n, served.filter_bytes, served.timestamp)
+        (served.n(), served.filter_bytes(), served.timestamp())
     );
     let times = spent.times;
     for stage in [

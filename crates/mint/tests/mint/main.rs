@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bodies;
 mod filters;
 mod http;
 mod live;

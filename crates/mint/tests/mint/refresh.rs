@@ -24,7 +24,7 @@ fn timestamp(service: &FilterService, kind: Kind) -> u64 {
         .unwrap()
         .filter(kind)
         .unwrap()
-        .timestamp
+        .timestamp()
 }
 
 /// A clock that shows what it is set to.

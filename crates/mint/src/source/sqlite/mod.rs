@@ -7,20 +7,18 @@
 mod connect;
 mod schema;
 
-use core::ops::ControlFlow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::named_params;
 use rusqlite::types::ValueRef;
 
 use self::connect::{JournalMode, ReadOnly};
 use self::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemBatch, KeysetInfo, Keysets, MintSource, MintType, RowFault, SourceError,
-    twice_if_passing,
+    DatabaseLocation, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, MintType, Reading,
+    RowFault, SourceError, Watermark, twice_if_passing,
 };
+use crate::source::by_keyset::ByKeyset;
 use crate::{KeysetId, Kind};
 
 /// A mint's SQLite database, opened read-only for each reading of it.
@@ -37,9 +35,6 @@ use crate::{KeysetId, Kind};
 pub struct SqliteSource {
     path: PathBuf,
     mint: MintType,
-    /// The keysets that the latest listing found under two spellings, with the second one. SQL compares
-    /// texts: to read one spelling would lose the notes of the other.
-    twice: Arc<Mutex<BTreeMap<KeysetId, KeysetId>>>,
 }
 
 impl SqliteSource {
@@ -67,7 +62,6 @@ impl SqliteSource {
         Ok(Self {
             path: path.into(),
             mint,
-            twice: Arc::default(),
         })
     }
 
@@ -90,11 +84,6 @@ impl SqliteSource {
         Ok((database, schema))
     }
 
-    fn twice(&self) -> MutexGuard<'_, BTreeMap<KeysetId, KeysetId>> {
-        // It is only ever replaced whole, which a panic elsewhere cannot spoil.
-        self.twice.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SourceError {
         move |source| sqlite_error(&self.path, doing, source)
     }
@@ -105,83 +94,70 @@ impl MintSource for SqliteSource {
         self.mint.as_str()
     }
 
-    fn keysets(&self) -> Result<Keysets, SourceError> {
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
         let (database, schema) = self.connect()?;
         let mut list = KeysetList::default();
-        let mut read = |sql, described: bool| -> rusqlite::Result<()> {
-            let mut statement = database.connection.prepare(sql)?;
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = database.connection.prepare(schema.list_keysets)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 let id = row.get_ref(0)?;
-                let description = match described {
-                    true => (
-                        unit(row.get_ref(1)?),
-                        is_true(row.get_ref(2)?),
-                        fee(row.get_ref(3)?),
-                    ),
-                    false => (None, false, 0),
-                };
+                let description = (
+                    unit(row.get_ref(1)?),
+                    is_true(row.get_ref(2)?),
+                    fee(row.get_ref(3)?),
+                );
                 list.add(id, description);
             }
             Ok(())
         };
-        // The described ones first: what the notes add are those that nobody describes.
-        for (sql, described) in [
-            (schema.list_keysets, true),
-            (schema.keysets_of_notes, false),
-        ] {
-            read(sql, described).map_err(self.failed("listing keysets"))?;
-        }
+        read().map_err(self.failed("listing keysets"))?;
         database.finish()?;
-        *self.twice() = list.twice;
         Ok(Keysets {
             keysets: list.found.into_values().collect(),
             unservable: list.unservable,
         })
     }
 
-    fn stream(
-        &self,
-        keyset: &KeysetId,
+    fn read(
+        &mut self,
         kind: Kind,
-        sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-    ) -> Result<u64, SourceError> {
-        if let Some((first, second)) = self.twice().get_key_value(keyset) {
-            return Err(SourceError::TwoSpellings {
-                first: first.clone(),
-                second: second.clone(),
-            });
-        }
+        _since: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
         let (database, schema) = self.connect()?;
         let notes = schema.notes(kind);
         let failed = self.failed("reading notes");
-        let mut count = 0;
+        let mut rows_read = 0;
+        let mut by_keyset = ByKeyset::new(sink);
         {
             // A single statement is a read transaction of its own, and ends with its last row.
             let mut statement = database.connection.prepare(notes.select).map_err(&failed)?;
-            let mut rows = statement
-                .query(named_params! { ":keyset": keyset.as_str() })
-                .map_err(&failed)?;
-            let mut batch = ItemBatch::new();
+            let mut rows = statement.query([]).map_err(&failed)?;
             while let Some(row) = rows.next().map_err(&failed)? {
-                count += 1;
-                let value = row.get_ref(0).map_err(&failed)?;
-                push(&mut batch, notes, value).map_err(|fault| SourceError::BadRow {
-                    table: notes.table(),
-                    column: notes.item,
-                    keyset: keyset.clone(),
-                    kind,
-                    row: count,
-                    fault,
-                })?;
-                if batch.is_full() {
-                    hand_on(&mut batch, sink)?;
-                }
+                rows_read += 1;
+                let value = row.get_ref(1).map_err(&failed)?;
+                let id = row.get_ref(0).map_err(&failed)?;
+                let id = id.as_bytes().unwrap_or_default();
+                by_keyset.row(
+                    id,
+                    |batch| push(batch, notes, value),
+                    |keyset, fault| SourceError::BadRow {
+                        table: notes.table(),
+                        column: notes.item,
+                        keyset: keyset.clone(),
+                        kind,
+                        row: rows_read,
+                        fault,
+                    },
+                )?;
             }
-            hand_on(&mut batch, sink)?;
         }
+        let gathered = by_keyset.finish()?;
         database.finish()?;
-        Ok(count)
+        let mut reading = Reading::whole(gathered.items);
+        reading.unservable = gathered.unservable;
+        Ok(reading)
     }
 }
 
@@ -208,21 +184,6 @@ fn warn_of_access(database: &ReadOnly, path: &Path) {
             "nobody has the database open; if the mint is running, its -wal file is not visible \
              here, and what is read is old: mount the whole directory"
         );
-    }
-}
-
-fn hand_on(
-    batch: &mut ItemBatch,
-    sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-) -> Result<(), SourceError> {
-    if batch.is_empty() {
-        return Ok(());
-    }
-    let flow = sink(batch);
-    batch.clear();
-    match flow {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(SourceError::Stopped),
     }
 }
 
@@ -259,7 +220,6 @@ fn type_name(value: ValueRef<'_>) -> &'static str {
 #[derive(Default)]
 struct KeysetList {
     found: BTreeMap<KeysetId, KeysetInfo>,
-    twice: BTreeMap<KeysetId, KeysetId>,
     unservable: Vec<String>,
 }
 
@@ -285,9 +245,6 @@ impl KeysetList {
                     input_fee_ppk,
                 };
                 self.found.insert(id, info);
-            }
-            Some(known) if known.id.as_str() != id.as_str() => {
-                self.twice.insert(known.id.clone(), id);
             }
             Some(_) => {}
         }

@@ -15,8 +15,6 @@ pub(super) struct Schema {
     issued: Notes,
     /// All keysets with their description: id, unit, active, fee.
     pub(super) list_keysets: &'static str,
-    /// The ids of all keysets that have notes of either kind.
-    pub(super) keysets_of_notes: &'static str,
 }
 
 /// A table and the columns of it that are read.
@@ -32,7 +30,7 @@ pub(super) struct Notes {
     pub(super) item: &'static str,
     /// Whether items are hex in TEXT, as against bytes in a BLOB.
     pub(super) hex: bool,
-    /// All items of the keyset `:keyset`.
+    /// All items, each with its keyset's id.
     pub(super) select: &'static str,
 }
 
@@ -77,7 +75,7 @@ const NUTSHELL: Schema = Schema {
         },
         item: "y",
         hex: true,
-        select: "SELECT y FROM proofs_used WHERE id = :keyset",
+        select: "SELECT id, y FROM proofs_used",
     },
     issued: Notes {
         table: Table {
@@ -86,10 +84,9 @@ const NUTSHELL: Schema = Schema {
         },
         item: "b_",
         hex: true,
-        select: "SELECT b_ FROM promises WHERE id = :keyset AND c_ IS NOT NULL",
+        select: "SELECT id, b_ FROM promises WHERE c_ IS NOT NULL",
     },
     list_keysets: "SELECT id, unit, active, input_fee_ppk FROM keysets",
-    keysets_of_notes: "SELECT id FROM proofs_used UNION SELECT id FROM promises",
 };
 
 /// A proof passes through other states before `SPENT`, and may leave them for good without it.
@@ -106,7 +103,7 @@ const CDK: Schema = Schema {
         },
         item: "y",
         hex: false,
-        select: "SELECT y FROM proof WHERE keyset_id = :keyset AND state = 'SPENT'",
+        select: "SELECT keyset_id, y FROM proof WHERE state = 'SPENT'",
     },
     issued: Notes {
         table: Table {
@@ -115,10 +112,9 @@ const CDK: Schema = Schema {
         },
         item: "blinded_message",
         hex: false,
-        select: "SELECT blinded_message FROM blind_signature WHERE keyset_id = :keyset AND c IS NOT NULL",
+        select: "SELECT keyset_id, blinded_message FROM blind_signature WHERE c IS NOT NULL",
     },
     list_keysets: "SELECT id, unit, active, input_fee_ppk FROM keyset",
-    keysets_of_notes: "SELECT keyset_id FROM proof UNION SELECT keyset_id FROM blind_signature",
 };
 
 /// Tells the mint by its tables of notes. (The table of keysets would not do: wallets have one too.)

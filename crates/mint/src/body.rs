@@ -1,0 +1,300 @@
+//! Finished bodies: bytes that will not change any more, and the tag that says which ones they are.
+//!
+//! A body lies in memory, or in a file without a name that is mapped: then it costs memory only while the
+//! system has nothing better to do with it, and sets larger than memory can be served.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use axum::http::HeaderValue;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+/// How much is handed to a file at once, in bytes: what comes is pieces of text of 64 KiB at most.
+const FILE_BUFFER: usize = 64 << 10;
+
+/// A finished body and its entity tag. Clones share the bytes.
+#[derive(Clone, Debug)]
+pub struct Body {
+    bytes: Bytes,
+    etag: HeaderValue,
+}
+
+impl Body {
+    /// A body of bytes that are in memory already.
+    ///
+    /// # Cost
+    ///
+    /// One pass, for the tag.
+    #[must_use]
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        let etag = etag(Sha256::new_with_prefix(&bytes));
+        Self { bytes, etag }
+    }
+
+    /// The bytes. Clones of what is returned share them.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The strong entity tag: the SHA-256 of the bytes in lower-case hex, between quotes.
+    #[must_use]
+    pub fn etag(&self) -> &HeaderValue {
+        &self.etag
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// Where bodies are kept while they are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyPlace {
+    /// In memory.
+    Memory,
+    /// On the disk that holds this directory, in files that have no name and end with the process,
+    /// however it ends.
+    Directory(PathBuf),
+}
+
+impl BodyPlace {
+    /// Begins a body.
+    ///
+    /// # Errors
+    ///
+    /// If no file can be made in the directory.
+    pub fn writer(&self) -> io::Result<BodyWriter> {
+        self.writer_for(0)
+    }
+
+    /// Begins a body of probably this many bytes. In memory it then grows without being moved.
+    ///
+    /// # Errors
+    ///
+    /// As [`BodyPlace::writer`]; and if there is not so much memory.
+    pub fn writer_for(&self, bytes: usize) -> io::Result<BodyWriter> {
+        let sink = match self {
+            BodyPlace::Memory => {
+                let mut memory = Vec::new();
+                memory.try_reserve_exact(bytes)?;
+                Sink::Memory(memory)
+            }
+            BodyPlace::Directory(directory) => {
+                let file = tempfile::tempfile_in(directory)?;
+                Sink::File(BufWriter::with_capacity(FILE_BUFFER, file))
+            }
+        };
+        Ok(BodyWriter {
+            sink,
+            digest: Sha256::new(),
+            written: 0,
+        })
+    }
+}
+
+/// A body in the making. Dropped before [`finish`](Self::finish), it leaves nothing behind.
+#[derive(Debug)]
+pub struct BodyWriter {
+    sink: Sink,
+    digest: Sha256,
+    written: u64,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Memory(Vec<u8>),
+    File(BufWriter<File>),
+}
+
+impl BodyWriter {
+    /// Ends the body.
+    ///
+    /// # Errors
+    ///
+    /// If the disk does not take or keep what was written. The space is free again then.
+    pub fn finish(self) -> io::Result<Body> {
+        let bytes = match self.sink {
+            Sink::Memory(mut memory) => {
+                memory.shrink_to_fit();
+                memory.into()
+            }
+            Sink::File(file) => {
+                let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+                // A file system that allocates late may only now find that there is no space, and a page
+                // that could not be written must not be met by a reader, as a SIGBUS.
+                file.sync_data()?;
+                map(file, self.written)?
+            }
+        };
+        Ok(Body {
+            bytes,
+            etag: etag(self.digest),
+        })
+    }
+}
+
+impl Write for BodyWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = match &mut self.sink {
+            Sink::Memory(memory) => {
+                memory.try_reserve(bytes.len())?;
+                memory.write(bytes)?
+            }
+            Sink::File(file) => file.write(bytes)?,
+        };
+        self.digest.update(&bytes[..taken]);
+        self.written += taken as u64;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Memory(_) => Ok(()),
+            Sink::File(file) => file.flush(),
+        }
+    }
+}
+
+/// The bytes of a file that has no name, and that this function is the last to hold open.
+#[expect(unsafe_code, reason = "a map of a file cannot be had otherwise")]
+fn map(file: File, length: u64) -> io::Result<Bytes> {
+    let found = file.metadata()?.len();
+    if found != length {
+        return Err(io::Error::other(format!(
+            "{length} bytes were written to a file that has {found}"
+        )));
+    }
+    // Nothing cannot be mapped.
+    if length == 0 {
+        return Ok(Bytes::new());
+    }
+    // SAFETY: The bytes of a map must not change, nor may its file become shorter. This file was made by
+    // `tempfile_in`, with access for this user alone and without a name (or with one that was removed at
+    // once), so nobody can open it; `file` is its only descriptor, was handed to nobody, and is closed
+    // when this function returns. From then on the map itself, which is read-only, is the only way to it.
+    let map = unsafe { memmap2::Mmap::map(&file)? };
+    Ok(Bytes::from_owner(map))
+}
+
+fn etag(digest: Sha256) -> HeaderValue {
+    let mut tag = String::with_capacity(66);
+    tag.push('"');
+    for byte in digest.finalize() {
+        for digit in [byte >> 4, byte & 15] {
+            tag.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+        }
+    }
+    tag.push('"');
+    // Hex digits and quotes are a header value.
+    HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(place: &BodyPlace, pieces: &[&[u8]]) -> Body {
+        let mut writer = place.writer().expect("a writer");
+        for piece in pieces {
+            writer.write_all(piece).expect("room");
+        }
+        writer.finish().expect("a body")
+    }
+
+    fn places() -> (tempfile::TempDir, [BodyPlace; 2]) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = BodyPlace::Directory(directory.path().to_owned());
+        (directory, [BodyPlace::Memory, place])
+    }
+
+    #[test]
+    fn the_tag_is_the_sha_256_of_the_bytes_wherever_they_lie() {
+        let (_directory, places) = places();
+        for place in &places {
+            // FIPS 180-2, and the digest of nothing.
+            for (pieces, tag) in [
+                (
+                    &[b"a".as_slice(), b"", b"bc"][..],
+                    "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"",
+                ),
+                (
+                    &[],
+                    "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"",
+                ),
+            ] {
+                let body = written(place, pieces);
+                assert_eq!(body.bytes()[..], pieces.concat()[..], "{place:?}");
+                assert_eq!(body.etag(), tag, "{place:?}");
+                assert_eq!(body.etag(), Body::from_bytes(body.bytes().clone()).etag());
+                assert_eq!(body.is_empty(), pieces.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_around_the_length_of_the_buffer_come_out_whole() {
+        let (_directory, places) = places();
+        for place in &places {
+            for length in [FILE_BUFFER - 1, FILE_BUFFER, FILE_BUFFER + 1] {
+                let piece: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+                let body = written(place, &[&piece, b"x", &piece]);
+                assert_eq!(body.bytes()[..], [&piece, &b"x"[..], &piece].concat()[..]);
+                assert_eq!(body.len(), 2 * length + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn files_have_no_name_and_bodies_outlive_their_directory() {
+        let (directory, places) = places();
+        let body = written(&places[1], &[b"still here"]);
+        let unfinished = places[1].writer().expect("a writer");
+        let listed = std::fs::read_dir(directory.path()).expect("a directory");
+        assert_eq!(listed.count(), 0);
+        drop(unfinished);
+        directory.close().expect("nothing in it");
+        assert_eq!(body.bytes()[..], b"still here"[..]);
+        assert!(places[1].writer().is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_is_an_error_and_never_a_body() {
+        let full = File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux has it");
+        let mut writer = BodyWriter {
+            sink: Sink::File(BufWriter::with_capacity(FILE_BUFFER, full)),
+            digest: Sha256::new(),
+            written: 0,
+        };
+        // In the buffer there is room, so that only the end finds out.
+        writer.write_all(b"lost").expect("room in the buffer");
+        let error = writer.finish().expect_err("no space");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn a_file_of_another_length_is_not_mapped() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(3).expect("room");
+        let error = map(file, 4).expect_err("shorter than what was written");
+        assert_eq!(
+            error.to_string(),
+            "4 bytes were written to a file that has 3"
+        );
+    }
+}

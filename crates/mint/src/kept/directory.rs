@@ -1,0 +1,355 @@
+//! [`DataDirectory`]: sets that outlast the process.
+//!
+//! ```text
+//! nutfilter-data.lock           one process at a time
+//! spent.state, issued.state     what there is: see `state`
+//! sets/KIND-ID-NUMBER/          the sorted hashes of one keyset and kind: a `nutfilter::store::Store`
+//! ```
+//!
+//! A reading puts new hashes into the stores, one commit each, and then replaces the state file. What a crash
+//! leaves in between is stores that are ahead of the state: the items come again with the next reading, and are
+//! found to be there. A whole reading makes stores of its own, which count from the replacing of the state file
+//! on. Whatever is damaged is thrown away, said in the log, and read anew.
+
+use core::error::Error;
+use core::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use nutfilter::store::{Options, Store, StoreError, StoreErrorKind};
+use nutfilter::{BuildError, Nut25};
+
+use super::state::{self, Recorded, RecordedSet};
+use super::{KeptSet, KindSets};
+use crate::source::KeysetInfo;
+use crate::{KeysetId, Kind};
+
+const LOCK: &str = "nutfilter-data.lock";
+const SETS: &str = "sets";
+
+/// What a store may take while it sorts, merges or encodes: enough for runs of 2.6 million items.
+const STORE_MEMORY: usize = 24 << 20;
+
+/// How many hashes are gathered before they go to the disk: 16 MiB.
+const GATHER_LIMIT: usize = 2 << 20;
+
+/// A directory in which a service keeps its sets, so that a restart serves at once and reads only what is new.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    /// Later than that of every set there is.
+    next_number: u64,
+    /// The lock goes with the file.
+    _lock: File,
+}
+
+/// Why sets could not be kept, or a filter not be made of them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum KeptError {
+    /// Another process uses the directory.
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file or directory could not be read or written.
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A set could not be read or written, or is damaged.
+    Store(StoreError),
+    /// A set cannot be a filter, or there is no memory for it.
+    Build(BuildError),
+    /// What is to be published could not be written.
+    Body(io::Error),
+}
+
+impl KeptError {
+    /// Whether a set is not what was written: only reading everything again helps then.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, KeptError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_missing(error))
+    }
+}
+
+/// Whether a file of a store is gone.
+fn is_missing(error: &StoreError) -> bool {
+    error
+        .io_error()
+        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+impl fmt::Display for KeptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeptError::InUse { path } => write!(
+                f,
+                "{}: another process uses this data directory",
+                path.display()
+            ),
+            KeptError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            KeptError::Store(error) => error.fmt(f),
+            KeptError::Build(error) => error.fmt(f),
+            KeptError::Body(error) => write!(f, "writing what is to be served: {error}"),
+        }
+    }
+}
+
+impl Error for KeptError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            KeptError::InUse { .. } => None,
+            KeptError::Io { source, .. } => Some(source),
+            KeptError::Store(error) => error.source(),
+            KeptError::Build(error) => error.source(),
+            KeptError::Body(error) => Some(error),
+        }
+    }
+}
+
+impl From<StoreError> for KeptError {
+    fn from(error: StoreError) -> Self {
+        KeptError::Store(error)
+    }
+}
+
+impl From<BuildError> for KeptError {
+    fn from(error: BuildError) -> Self {
+        KeptError::Build(error)
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> KeptError {
+    let path = path.to_owned();
+    move |source| KeptError::Io { path, source }
+}
+
+impl DataDirectory {
+    /// Opens a directory, which is made unless it is there, and locks it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made, written to or locked, or another process has it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, KeptError> {
+        let path = path.as_ref();
+        let sets = path.join(SETS);
+        make_private(&sets).map_err(at(&sets))?;
+        let lock_path = path.join(LOCK);
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true);
+        let lock = lock.open(&lock_path).map_err(at(&lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(KeptError::InUse { path: path.into() });
+            }
+            // Some file systems know no locks; then it is for the operator to start one process.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(at(&lock_path)(error)),
+        }
+        Ok(Self {
+            path: path.into(),
+            next_number: 0,
+            _lock: lock,
+        })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn gather_limit(&self) -> usize {
+        GATHER_LIMIT
+    }
+
+    /// What was kept of a kind, and the keysets listed then. Where something is damaged or missing, the sets that
+    /// are whole, and no watermark: all is read again.
+    pub(crate) fn restore(&mut self, kind: Kind) -> (KindSets, Vec<KeysetInfo>) {
+        let mut kept = KindSets::default();
+        let path = self.state_path(kind);
+        let recorded = match read_state(&path, kind) {
+            Ok(Some(recorded)) => recorded,
+            Ok(None) => return (kept, vec![]),
+            Err(reason) => {
+                discard(&path, reason);
+                return (kept, vec![]);
+            }
+        };
+        kept.as_of = recorded.as_of;
+        kept.recorded = recorded.as_of;
+        kept.watermark = recorded.watermark;
+        for recorded in recorded.sets {
+            match self.restore_set(kind, &recorded) {
+                Ok((keyset, mut set)) => {
+                    set.as_of = set.as_of.max(recorded.as_of);
+                    kept.sets.insert(keyset, set);
+                }
+                Err(reason) => {
+                    kept.watermark = None;
+                    let name = recorded.directory.unwrap_or_default();
+                    discard(&self.path.join(SETS).join(name), reason);
+                }
+            }
+        }
+        (kept, recorded.keysets)
+    }
+
+    fn restore_set(
+        &mut self,
+        kind: Kind,
+        recorded: &RecordedSet,
+    ) -> Result<(KeysetId, KeptSet), String> {
+        let keyset = KeysetId::parse(&recorded.keyset).map_err(|error| error.to_string())?;
+        let Some(name) = &recorded.directory else {
+            return Ok((keyset, KeptSet::default()));
+        };
+        let number = number_of(name).ok_or("no name of a set")?;
+        self.next_number = self.next_number.max(number.saturating_add(1));
+        let path = self.path.join(SETS).join(name);
+        let store = Store::open(path, options(kind, &keyset)).map_err(|error| error.to_string())?;
+        if store.len() < recorded.items {
+            let (has, had) = (store.len(), recorded.items);
+            return Err(format!("has {has} items, and had {had}"));
+        }
+        // Whether every byte is right is seen when it is read, before anything of it is served.
+        Ok((keyset, KeptSet::on_disk(store, name.clone())))
+    }
+
+    /// An empty set of a keyset.
+    pub(super) fn create(&mut self, kind: Kind, keyset: &KeysetId) -> Result<KeptSet, KeptError> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let id: String = keyset
+            .as_str()
+            .bytes()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let name = format!("{kind}-{id}-{number:08x}");
+        let path = self.path.join(SETS).join(&name);
+        // What an earlier process did not come to remove.
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(at(&path))?;
+        }
+        let store = Store::create(&path, options(kind, keyset))?;
+        Ok(KeptSet::on_disk(store, name))
+    }
+
+    /// Replaces the state file of a kind: from here on a restart begins with this.
+    pub(crate) fn record(
+        &self,
+        kind: Kind,
+        kept: &KindSets,
+        keysets: &[KeysetInfo],
+    ) -> Result<(), KeptError> {
+        let sets = kept.sets.iter().map(|(keyset, set)| RecordedSet {
+            keyset: keyset.as_str().to_owned(),
+            directory: set.directory_name().map(str::to_owned),
+            as_of: set.as_of,
+            items: set.len(),
+        });
+        let recorded = Recorded {
+            as_of: kept.as_of,
+            watermark: kept.watermark.clone(),
+            sets: sets.collect(),
+            keysets: keysets.to_vec(),
+        };
+        let path = self.state_path(kind);
+        let new = path.with_extension("state.new");
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&new)?;
+            file.write_all(&recorded.to_bytes(kind))?;
+            file.sync_all()?;
+            // The names of new sets are to be there before the file that names them.
+            sync_directory(&self.path.join(SETS))?;
+            fs::rename(&new, &path)?;
+            sync_directory(&self.path)
+        };
+        write().map_err(at(&path))
+    }
+
+    /// Removes the directories of sets that no kind has any more.
+    pub(crate) fn remove_others<'a>(&self, kinds: impl Iterator<Item = &'a KindSets>) {
+        let used: Vec<&str> = kinds
+            .flat_map(|kept| kept.sets.values())
+            .filter_map(KeptSet::directory_name)
+            .collect();
+        let sets = self.path.join(SETS);
+        let remove = || -> io::Result<()> {
+            for entry in fs::read_dir(&sets)? {
+                let name = entry?.file_name();
+                if name.to_str().is_none_or(|name| !used.contains(&name)) {
+                    fs::remove_dir_all(sets.join(name))?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = remove() {
+            tracing::warn!(path = %sets.display(), %error, "old sets could not be removed; it is tried again");
+        }
+    }
+
+    fn state_path(&self, kind: Kind) -> PathBuf {
+        self.path.join(format!("{kind}.state"))
+    }
+}
+
+fn options(kind: Kind, keyset: &KeysetId) -> Options<Nut25> {
+    Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
+}
+
+/// The number in the name of a set's directory.
+fn number_of(name: &str) -> Option<u64> {
+    if name.contains(['/', '\\']) {
+        return None;
+    }
+    let (_, number) = name.rsplit_once('-')?;
+    u64::from_str_radix(number, 16).ok()
+}
+
+/// The state file; `None` if there is none.
+fn read_state(path: &Path, kind: Kind) -> Result<Option<Recorded>, String> {
+    let mut bytes = vec![];
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+        Ok(file) => file
+            .take(state::MAX_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(|error| error.to_string())?,
+    };
+    let recorded = Recorded::from_bytes(&bytes, kind)?;
+    Ok(Some(recorded))
+}
+
+fn discard(path: &Path, reason: String) {
+    metrics::counter!("nutfilter_data_discarded_total").increment(1);
+    tracing::error!(
+        path = %path.display(),
+        reason,
+        "what was kept here cannot be used; the database is read whole"
+    );
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    // Elsewhere a directory cannot be opened as a file, and renaming is as durable as it gets.
+    if cfg!(unix) {
+        File::open(path)?.sync_all()?;
+    }
+    Ok(())
+}

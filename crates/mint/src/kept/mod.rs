@@ -1,0 +1,91 @@
+//! What is kept from one reading to the next: for each keyset and kind the sorted hashes, and for each kind how
+//! far the source was read.
+//!
+//! With hashes kept, a new filter takes the new items and one linear pass; no old row is read, hashed or sorted
+//! again. They are in memory, or in a [`DataDirectory`], from where a restart goes on.
+
+mod directory;
+mod set;
+mod state;
+
+use std::collections::BTreeMap;
+
+pub use directory::{DataDirectory, KeptError};
+pub(crate) use set::KeptSet;
+
+use crate::source::{KeysetInfo, Watermark};
+use crate::{KeysetId, Kind};
+
+/// Everything that is kept of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct KindSets {
+    /// From where the source goes on; `None` if it is to be read whole.
+    pub(crate) watermark: Option<Watermark>,
+    /// The Unix second in which the latest reading began; 0 before the first.
+    pub(crate) as_of: u64,
+    /// The latest of these that was recorded. No filter is dated later, so that a restart never goes back.
+    pub(crate) recorded: u64,
+    pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
+}
+
+impl KindSets {
+    /// How many items all sets hold.
+    pub(crate) fn items(&self) -> u64 {
+        self.sets.values().map(KeptSet::len).sum()
+    }
+
+    /// No later filter may be dated before this.
+    pub(crate) fn floor(&self) -> u64 {
+        let latest = self.sets.values().map(|set| set.as_of).max();
+        self.as_of.max(latest.unwrap_or(0))
+    }
+}
+
+/// Where sets are kept.
+#[derive(Debug)]
+pub(crate) enum Keep {
+    Memory,
+    Directory(DataDirectory),
+}
+
+impl Keep {
+    /// How many hashes may be gathered in memory, where there is a limit.
+    pub(crate) fn gather_limit(&self) -> Option<usize> {
+        match self {
+            Keep::Memory => None,
+            Keep::Directory(directory) => Some(directory.gather_limit()),
+        }
+    }
+
+    /// Adds hashes to the set of a keyset, which is made unless it is there.
+    pub(crate) fn add(
+        &mut self,
+        kind: Kind,
+        keyset: &KeysetId,
+        sets: &mut BTreeMap<KeysetId, KeptSet>,
+        hashes: Vec<u64>,
+        as_of: u64,
+    ) -> Result<(), KeptError> {
+        let set = sets.entry(keyset.clone()).or_default();
+        if let Keep::Directory(directory) = self
+            && set.is_in_memory()
+            && !hashes.is_empty()
+        {
+            *set = directory.create(kind, keyset)?;
+        }
+        set.add(hashes, as_of)
+    }
+
+    /// Records what is kept of a kind, where a restart is to find it; in memory there is nothing to do.
+    pub(crate) fn record(
+        &self,
+        kind: Kind,
+        kept: &KindSets,
+        keysets: &[KeysetInfo],
+    ) -> Result<(), KeptError> {
+        match self {
+            Keep::Memory => Ok(()),
+            Keep::Directory(directory) => directory.record(kind, kept, keysets),
+        }
+    }
+}

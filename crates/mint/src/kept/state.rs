@@ -1,0 +1,190 @@
+//! The file that says what a data directory holds of one kind.
+//!
+//! ```text
+//! nutfilter state 1\n
+//! {"profile":"nut25","kind":"spent","as_of":1700000000,"sets":[..],"keysets":[..],"watermark":1234}\n
+//! the 1,234 bytes of the watermark
+//! the SHA-256 of all that is before (32 bytes)
+//! ```
+//!
+//! It is replaced by renaming, and so is there whole or not at all. The sets it names are on the disk before it.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::Kind;
+use crate::source::{KeysetInfo, Watermark};
+
+const FIRST_LINE: &[u8] = b"nutfilter state 1\n";
+
+/// The hash of the items. A set of another hash would answer "absent" to everything.
+const PROFILE: &str = "nut25";
+
+const SUM_BYTES: usize = 32;
+
+/// The most bytes that such a file has.
+pub(super) const MAX_BYTES: u64 = 2 * Watermark::MAX_BYTES as u64;
+
+/// What is recorded of a kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    pub(crate) as_of: u64,
+    pub(crate) watermark: Option<Watermark>,
+    pub(crate) sets: Vec<RecordedSet>,
+    /// The keysets that the mint listed.
+    pub(crate) keysets: Vec<KeysetInfo>,
+}
+
+/// One set in the directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordedSet {
+    pub(crate) keyset: String,
+    /// The name of its directory; `None` for an empty set, which has none.
+    pub(crate) directory: Option<String>,
+    /// The Unix second as of which it is complete.
+    pub(crate) as_of: u64,
+    /// How many items it had. More is what a crash left between two writes, and right; fewer is damage.
+    pub(crate) items: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    profile: String,
+    kind: String,
+    as_of: u64,
+    sets: Vec<RecordedSet>,
+    keysets: Vec<ListedKeyset>,
+    /// How many bytes follow; `None` if there is no watermark, which is not an empty one.
+    watermark: Option<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ListedKeyset {
+    id: String,
+    unit: Option<String>,
+    active: bool,
+    input_fee_ppk: u64,
+}
+
+impl Recorded {
+    pub(super) fn to_bytes(&self, kind: Kind) -> Vec<u8> {
+        let keysets = self.keysets.iter().map(|info| ListedKeyset {
+            id: info.id.as_str().to_owned(),
+            unit: info.unit.clone(),
+            active: info.active,
+            input_fee_ppk: info.input_fee_ppk,
+        });
+        let watermark = self.watermark.as_ref().map(Watermark::as_bytes);
+        let line = Line {
+            profile: PROFILE.to_owned(),
+            kind: kind.to_string(),
+            as_of: self.as_of,
+            sets: self.sets.clone(),
+            keysets: keysets.collect(),
+            watermark: watermark.map(<[u8]>::len),
+        };
+        let mut bytes = FIRST_LINE.to_vec();
+        // Strings and numbers alone: nothing that JSON could refuse.
+        bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
+        bytes.push(b'\n');
+        bytes.extend_from_slice(watermark.unwrap_or_default());
+        let sum = Sha256::digest(&bytes);
+        bytes.extend_from_slice(&sum);
+        bytes
+    }
+
+    /// What a file says, or what is wrong with it.
+    pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Result<Self, &'static str> {
+        if !bytes.starts_with(FIRST_LINE) {
+            return Err("not a state file of this version");
+        }
+        let (said, sum) = bytes.split_last_chunk::<SUM_BYTES>().ok_or("cut short")?;
+        if Sha256::digest(said).as_slice() != sum {
+            return Err("its checksum is another");
+        }
+        let said = said.get(FIRST_LINE.len()..).ok_or("cut short")?;
+        let end = said
+            .iter()
+            .position(|&byte| byte == b'\n')
+            .ok_or("without its description")?;
+        let line: Line =
+            serde_json::from_slice(&said[..end]).map_err(|_| "with another description")?;
+        if line.profile != PROFILE {
+            return Err("of another hash");
+        }
+        if line.kind != kind.as_str() {
+            return Err("of the other kind");
+        }
+        let rest = &said[end + 1..];
+        let watermark = match line.watermark {
+            None if rest.is_empty() => None,
+            Some(length) if rest.len() == length => Some(Watermark::new(rest.to_vec())),
+            _ => return Err("with another length of its watermark"),
+        };
+        let keysets = line.keysets.into_iter().map(|listed| {
+            Ok(KeysetInfo {
+                id: listed.id.parse().map_err(|_| "with an id that is none")?,
+                unit: listed.unit,
+                active: listed.active,
+                input_fee_ppk: listed.input_fee_ppk,
+            })
+        });
+        Ok(Self {
+            as_of: line.as_of,
+            watermark,
+            sets: line.sets,
+            keysets: keysets.collect::<Result<_, &'static str>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(watermark: Option<&[u8]>) -> Recorded {
+        let set = |keyset: &str, directory: Option<&str>, items| RecordedSet {
+            keyset: keyset.to_owned(),
+            directory: directory.map(str::to_owned),
+            as_of: 1_699_999_999,
+            items,
+        };
+        Recorded {
+            as_of: 1_700_000_000,
+            watermark: watermark.map(|bytes| Watermark::new(bytes.to_vec())),
+            sets: vec![
+                set("009a1f293253e41e", Some("spent-a-0"), 7),
+                set("I2yN+iR/fkzT", None, 0),
+            ],
+            keysets: vec![KeysetInfo {
+                id: "009a1f293253e41e".parse().unwrap(),
+                unit: Some("sat".to_owned()),
+                active: true,
+                input_fee_ppk: 100,
+            }],
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_comes_back_and_nothing_that_was_damaged_does() {
+        for watermark in [None, Some(&b""[..]), Some(b"{\"row\":7}\n\0\xff")] {
+            let recorded = recorded(watermark);
+            let bytes = recorded.to_bytes(Kind::Spent);
+            assert_eq!(
+                Recorded::from_bytes(&bytes, Kind::Spent).as_ref(),
+                Ok(&recorded)
+            );
+            assert!(Recorded::from_bytes(&bytes, Kind::Issued).is_err());
+            for end in 0..bytes.len() {
+                assert!(Recorded::from_bytes(&bytes[..end], Kind::Spent).is_err());
+            }
+            for at in 0..bytes.len() {
+                for bit in 0..8 {
+                    let mut bytes = bytes.clone();
+                    bytes[at] ^= 1 << bit;
+                    assert!(Recorded::from_bytes(&bytes, Kind::Spent).is_err());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Items on their way from a source into sets: hashed as they come.
+
+use core::ops::ControlFlow;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nutfilter::{ItemHash, Level, Nut25, SortedHashes};
+
+use crate::kept::{Keep, KeptError, KeptSet};
+use crate::report::RefreshProgress;
+use crate::source::{ItemBatch, ItemSink, SourceError};
+use crate::{KeysetId, Kind};
+
+/// What a reading hands over.
+pub(super) struct Gather<'a> {
+    kind: Kind,
+    level: Level,
+    stop: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(RefreshProgress<'_>),
+    beyond: Beyond<'a>,
+    /// In the order in which they came.
+    pub(super) hashes: BTreeMap<KeysetId, Vec<u64>>,
+    held: usize,
+    came: BTreeMap<KeysetId, u64>,
+    /// Keysets of which something could not be read, and what.
+    pub(super) bad: BTreeMap<KeysetId, SourceError>,
+    pub(super) hashing: Duration,
+    pub(super) failed: Option<Failed>,
+}
+
+/// What happens to hashes that are more than may be held in memory.
+pub(super) enum Beyond<'a> {
+    /// Any number may.
+    Never,
+    /// The reading breaks off.
+    TooMany { limit: usize },
+    /// They go into sets on the disk.
+    Disk {
+        keep: &'a mut Keep,
+        sets: BTreeMap<KeysetId, KeptSet>,
+        limit: usize,
+        as_of: u64,
+    },
+}
+
+/// Why a reading was broken off from this side.
+pub(super) enum Failed {
+    /// Asked to.
+    Stopped,
+    /// There are more new items than are gathered at once.
+    TooMany {
+        limit: usize,
+    },
+    Kept(KeptError),
+}
+
+impl<'a> Gather<'a> {
+    pub(super) fn new(
+        kind: Kind,
+        stop: &'a AtomicBool,
+        progress: &'a mut dyn FnMut(RefreshProgress<'_>),
+        beyond: Beyond<'a>,
+    ) -> Self {
+        Self {
+            kind,
+            level: Level::detect(),
+            stop,
+            progress,
+            beyond,
+            hashes: BTreeMap::new(),
+            held: 0,
+            came: BTreeMap::new(),
+            bad: BTreeMap::new(),
+            hashing: Duration::ZERO,
+            failed: None,
+        }
+    }
+
+    /// How many items came.
+    pub(super) fn came(&self) -> u64 {
+        self.came.values().sum()
+    }
+
+    /// The sets of a whole reading.
+    pub(super) fn into_sets(mut self) -> Result<BTreeMap<KeysetId, KeptSet>, KeptError> {
+        self.spill()?;
+        if let Beyond::Disk { sets, .. } = self.beyond {
+            return Ok(sets);
+        }
+        let sets = self.hashes.into_iter().map(|(keyset, hashes)| {
+            let set = KeptSet::in_memory(SortedHashes::from_hashes(hashes));
+            (keyset, set)
+        });
+        Ok(sets.collect())
+    }
+
+    /// Puts what is held on the disk, where it goes there.
+    fn spill(&mut self) -> Result<(), KeptError> {
+        let Beyond::Disk {
+            keep, sets, as_of, ..
+        } = &mut self.beyond
+        else {
+            return Ok(());
+        };
+        while let Some((keyset, hashes)) = self.hashes.pop_first() {
+            keep.add(self.kind, &keyset, sets, hashes, *as_of)?;
+        }
+        self.held = 0;
+        Ok(())
+    }
+
+    fn has_room(&mut self) -> Result<(), Failed> {
+        match self.beyond {
+            Beyond::TooMany { limit } if self.held > limit => Err(Failed::TooMany { limit }),
+            Beyond::Disk { limit, .. } if self.held > limit => self.spill().map_err(Failed::Kept),
+            _ => Ok(()),
+        }
+    }
+
+    fn go_on(&mut self, result: Result<(), Failed>) -> ControlFlow<()> {
+        let stopped = || match self.stop.load(Ordering::Relaxed) {
+            true => Err(Failed::Stopped),
+            false => Ok(()),
+        };
+        match result.and_then(|()| stopped()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failed) => {
+                self.failed = Some(failed);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl ItemSink for Gather<'_> {
+    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
+        let start = Instant::now();
+        if !self.hashes.contains_key(keyset) {
+            self.hashes.insert(keyset.clone(), vec![]);
+        }
+        if let Some(hashes) = self.hashes.get_mut(keyset) {
+            hash_batch(self.level, items, hashes);
+        }
+        self.hashing += start.elapsed();
+        self.held += items.len();
+        let came = self.came.entry(keyset.clone()).or_default();
+        *came += items.len() as u64;
+        (self.progress)(RefreshProgress {
+            keyset,
+            kind: self.kind,
+            items: *came,
+        });
+        let room = self.has_room();
+        self.go_on(room)
+    }
+
+    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
+        // The first one says enough.
+        self.bad.entry(keyset.clone()).or_insert(error);
+        self.go_on(Ok(()))
+    }
+}
+
+fn hash_batch(level: Level, batch: &ItemBatch, hashes: &mut Vec<u64>) {
+    let hashed = hashes.len();
+    match batch.records() {
+        Some((records, length)) => {
+            hashes.resize(hashed + batch.len(), 0);
+            Nut25.hash_records(level, records, length, &mut hashes[hashed..]);
+        }
+        None => hashes.extend(batch.items().map(|item| Nut25.hash(item))),
+    }
+}

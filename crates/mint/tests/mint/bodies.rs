@@ -1,0 +1,133 @@
+//! The forms in which a filter is served, made once, in memory and on disk.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter_mint::source::KeysetInfo;
+use nutfilter_mint::{Body, BodyPlace, KeysetEntry, Kind, PublishedFilter, Snapshot};
+
+use crate::support::{V1, V2, items, keyset};
+
+/// A filter of `n` items, and the JSON that it has to be served as.
+fn filter(n: usize, timestamp: u64, place: &BodyPlace) -> (PublishedFilter, Vec<u8>) {
+    let filter = SortedHashes::<Nut25>::from_items(items(1, n, 33));
+    let filter = filter.encode(Params::CASHU).unwrap();
+    let json = FilterResponse::new(&filter, timestamp).to_json();
+    let (n, params) = (filter.n(), filter.params());
+    let raw = Body::from_bytes(filter.into_bytes());
+    let published = PublishedFilter::new(raw, n, params, timestamp, place).unwrap();
+    (published, json.into_bytes())
+}
+
+fn places() -> (tempfile::TempDir, [BodyPlace; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let place = BodyPlace::Directory(directory.path().to_owned());
+    (directory, [BodyPlace::Memory, place])
+}
+
+#[test]
+fn every_form_holds_the_same_response() {
+    let (_directory, places) = places();
+    for place in &places {
+        for n in [0, 1, 300, 400, 50_000] {
+            let (published, json) = filter(n, 1_767_225_600, place);
+            let published = published.with_compressed(place).unwrap();
+            assert_eq!(published.json().bytes()[..], json[..], "n = {n}");
+            assert_eq!(published.gzip().is_some(), json.len() >= 1024, "n = {n}");
+            assert_eq!(published.zstd().is_some(), json.len() >= 1024, "n = {n}");
+            if let (Some(gzip), Some(zstd)) = (published.gzip(), published.zstd()) {
+                let mut text = vec![];
+                let mut decoder = flate2::read::GzDecoder::new(&gzip.bytes()[..]);
+                decoder.read_to_end(&mut text).unwrap();
+                assert_eq!(text, json, "n = {n}");
+                assert_eq!(zstd::decode_all(&zstd.bytes()[..]).unwrap(), json);
+                assert_ne!(gzip.etag(), published.json().etag());
+                assert_ne!(zstd.etag(), published.json().etag());
+            }
+        }
+    }
+}
+
+#[test]
+fn base64_shrinks_by_a_quarter() {
+    let (published, json) = filter(50_000, 0, &BodyPlace::Memory);
+    let published = published.with_compressed(&BodyPlace::Memory).unwrap();
+    for body in [published.gzip().unwrap(), published.zstd().unwrap()] {
+        let share = body.len() as f64 / json.len() as f64;
+        assert!((0.74..0.76).contains(&share), "{share}");
+    }
+}
+
+#[test]
+fn the_same_set_makes_the_same_bytes_in_any_place() {
+    let (_directory, places) = places();
+    let tags = places.map(|place| {
+        let (published, _) = filter(5_000, 7, &place);
+        let published = published.with_compressed(&place).unwrap();
+        let bodies = [
+            Some(published.raw()),
+            Some(published.json()),
+            published.gzip(),
+            published.zstd(),
+        ];
+        bodies.map(|body| body.unwrap().etag().clone())
+    });
+    assert_eq!(tags[0], tags[1]);
+}
+
+#[test]
+fn a_later_timestamp_changes_the_json_and_not_the_filter() {
+    let place = BodyPlace::Memory;
+    let (first, _) = filter(1_000, 5, &place);
+    let later = first.restamped(6, &place).unwrap();
+    let (_, expected) = filter(1_000, 6, &place);
+    assert_eq!(later.json().bytes()[..], expected[..]);
+    assert_eq!((later.n(), later.timestamp()), (1_000, 6));
+    assert_ne!(later.json().etag(), first.json().etag());
+    // Not copied: the very same bytes.
+    assert_eq!(later.raw().bytes().as_ptr(), first.raw().bytes().as_ptr());
+}
+
+#[test]
+fn a_place_that_is_gone_is_an_error() {
+    let (directory, [_, place]) = places();
+    let (published, _) = filter(1_000, 5, &place);
+    directory.close().unwrap();
+    assert!(published.restamped(6, &place).is_err());
+    assert!(published.with_compressed(&place).is_err());
+}
+
+#[test]
+fn a_snapshot_takes_one_filter_at_a_time() {
+    let info = |id| KeysetInfo {
+        id: keyset(id),
+        unit: None,
+        active: true,
+        input_fee_ppk: 0,
+    };
+    let entry = |id| KeysetEntry {
+        info: info(id),
+        spent: None,
+        issued: None,
+    };
+    let empty = Snapshot::new(vec![entry(V1)], 1);
+    let (published, _) = filter(3, 5, &BodyPlace::Memory);
+    let published = Arc::new(published);
+    let spent = empty
+        .with_filter(&keyset(V1), Kind::Spent, published.clone())
+        .unwrap();
+    assert!(!empty.is_complete() && !spent.is_complete());
+    assert_eq!(
+        (spent.items(Kind::Spent), spent.items(Kind::Issued)),
+        (3, 0)
+    );
+    let both = spent
+        .with_filter(&keyset(V1), Kind::Issued, published.clone())
+        .unwrap();
+    assert!(both.is_complete());
+    assert!(
+        both.with_filter(&keyset(V2), Kind::Spent, published)
+            .is_none()
+    );
+}
