@@ -52,7 +52,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
 
 /// Opens the database as the service would, and closes it again.
 fn database(resolved: &Resolved) -> Result<(), CliError> {
-    let source = super::source(resolved)?;
+    let mut source = super::source(resolved)?;
     let keysets = source.keysets()?;
     let mint = source.mint();
     output::print(

@@ -20,11 +20,9 @@ pub(crate) struct Config {
     pub(crate) wait_for_database: bool,
 
     pub(crate) data_dir: Option<PathBuf>,
-    /// Bytes for hashes that are sorted and merged.
-    pub(crate) memory: usize,
 
     pub(crate) refresh: Duration,
-    /// By how many hundredths of the interval a refresh may come later.
+    /// By how many hundredths of it an interval is longer or shorter.
     pub(crate) jitter_percent: u32,
     pub(crate) restamp: Duration,
 

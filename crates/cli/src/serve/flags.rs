@@ -60,7 +60,6 @@ fn argument(setting: &'static Setting) -> Arg {
     let argument = Arg::new(setting.name).long(long).help(help);
     match setting.shape {
         Shape::Text(word) | Shape::Number(word) => argument.value_name(word),
-        Shape::Bytes => argument.value_name("BYTES"),
         Shape::List(word) => argument.value_name(word).action(ArgAction::Append),
         Shape::Switch => argument
             .value_name("on|off")

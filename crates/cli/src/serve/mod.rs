@@ -105,7 +105,7 @@ fn serve(
         globals.threads = config.threads;
         globals.start_threads()?;
     }
-    let source = source(resolved)?;
+    let mut source = source(resolved)?;
     if !config.wait_for_database {
         source.opened()?;
     }

@@ -8,7 +8,7 @@ use nutfilter_mint::MintType;
 
 use super::config::{Config, Secret};
 use super::values::{
-    Value, base_path, bytes, host, listen, mode, number, path, seconds, switch, token, url, word,
+    Value, base_path, host, listen, mode, number, path, seconds, switch, token, url, word,
 };
 use crate::log::{LEVELS, LogFormat};
 
@@ -51,8 +51,6 @@ pub(crate) enum Shape {
     List(&'static str),
     /// A whole number; the word for it in the help.
     Number(&'static str),
-    /// Bytes, with K, M, G or T behind the number.
-    Bytes,
     /// On or off.
     Switch,
     /// One of these words, in any case.
@@ -156,7 +154,7 @@ pub(crate) const GROUPS: &[Group] = &[
         settings: MINT,
     },
     Group {
-        title: "Memory and disk",
+        title: "Disk",
         settings: STORE,
     },
     Group {
@@ -243,35 +241,18 @@ const MINT: &[Setting] = &[
     },
 ];
 
-/// Less would make runs of a few thousand notes.
-const LEAST_MEMORY: usize = 16 << 20;
-
-const STORE: &[Setting] = &[
-    Setting {
-        name: "data_dir",
-        variable: "NUTFILTER_DATA_DIR",
-        shape: Shape::Text("DIR"),
-        unset: "everything in memory",
-        help: "Where sorted hashes are kept, 8 bytes a note, so that a restart reads only what is new",
-        read: |config, text| {
-            config.data_dir = path(text)?;
-            Ok(())
-        },
-        ..OPEN
+const STORE: &[Setting] = &[Setting {
+    name: "data_dir",
+    variable: "NUTFILTER_DATA_DIR",
+    shape: Shape::Text("DIR"),
+    unset: "everything in memory",
+    help: "Where sets and bodies are kept, so that a restart serves at once and reads only what is new; made unless it is there",
+    read: |config, text| {
+        config.data_dir = path(text)?;
+        Ok(())
     },
-    Setting {
-        name: "memory",
-        variable: "NUTFILTER_MEMORY",
-        shape: Shape::Bytes,
-        default: Some("256M"),
-        help: "Memory for hashes that are sorted and merged, with `data_dir`",
-        read: |config, text| {
-            config.memory = bytes(text, LEAST_MEMORY..=isize::MAX as usize)?;
-            Ok(())
-        },
-        ..OPEN
-    },
-];
+    ..OPEN
+}];
 
 const REFRESH: &[Setting] = &[
     Setting {
@@ -291,9 +272,9 @@ const REFRESH: &[Setting] = &[
         variable: "NUTFILTER_JITTER",
         shape: Shape::Number("PERCENT"),
         default: Some("10"),
-        help: "By how many hundredths of that it may be longer, at random, so that services do not read in step",
+        help: "By how many hundredths of that it is longer or shorter, at random, so that services do not read in step",
         read: |config, text| {
-            config.jitter_percent = number(text, 0..=100)?;
+            config.jitter_percent = number(text, 0..=50)?;
             Ok(())
         },
         ..OPEN

@@ -362,7 +362,7 @@ pub(super) fn toml_value(setting: &Setting, texts: &[String]) -> String {
         Shape::Switch => values::switch(&texts.concat())
             .unwrap_or_default()
             .to_string(),
-        Shape::Text(_) | Shape::Bytes | Shape::Words(_) => quoted(&texts.concat()),
+        Shape::Text(_) | Shape::Words(_) => quoted(&texts.concat()),
     }
 }
 

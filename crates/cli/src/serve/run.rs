@@ -4,9 +4,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nutfilter_mint::{FilterService, Kind, Publisher, Refresher, ServiceOptions, http};
+use nutfilter_mint::{
+    DataDirectory, FilterService, Kind, Publisher, RefreshTrigger, Refresher, ServiceOptions, http,
+};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 
 use super::config::Config;
 use super::metrics::Metrics;
@@ -46,12 +47,17 @@ pub(super) async fn until_stopped(
     let base = base_url(listener.local_addr()?, &config.base_path);
     tracing::info!(target: log::SERVICE, version = env!("CARGO_PKG_VERSION"), "listening on {base}");
 
-    let wish = Arc::new(Notify::new());
-    let refresher = Refresher::start(Publisher::new(source, service.clone()), config.refresh)?;
+    let mut publisher = Publisher::new(source, service.clone()).restamp_after(config.restamp);
+    if let Some(directory) = &config.data_dir {
+        publisher = publisher
+            .with_data_directory(DataDirectory::open(directory).map_err(CliError::failed)?);
+    }
+    let jitter = f64::from(config.jitter_percent) / 100.0;
+    let refresher = Refresher::start_with_jitter(publisher, config.refresh, jitter)?;
     let orderly = async {
         let served = tokio::select! {
             served = http::serve(listener, router, stop) => served,
-            never = attend(&refresher, hangup, &wish) => match never {},
+            never = attend(refresher.trigger(), hangup) => match never {},
             never = report(&service, &manager) => match never {},
         };
         let ending = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE));
@@ -67,18 +73,12 @@ pub(super) async fn until_stopped(
     }
 }
 
-/// Does what is asked for from outside: refreshes at once on SIGHUP, and when an administrator wishes it.
-async fn attend(refresher: &Refresher, mut hangup: Hangup, wish: &Notify) -> Infallible {
+/// Does at every SIGHUP what it is for.
+async fn attend(trigger: RefreshTrigger, mut hangup: Hangup) -> Infallible {
     loop {
-        tokio::select! {
-            () = hangup.next() => {
-                tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
-            }
-            () = wish.notified() => {
-                tracing::info!(target: log::SERVICE, "an administrator asks: refreshing now");
-            }
-        }
-        refresher.refresh_now();
+        hangup.next().await;
+        tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
+        trigger.refresh_now();
     }
 }
 

@@ -41,19 +41,6 @@ pub(super) fn seconds(text: &str, limits: RangeInclusive<u64>) -> Value<Duration
         })
 }
 
-/// Bytes, with K, M, G or T behind the number, within these limits.
-pub(super) fn bytes(text: &str, limits: RangeInclusive<usize>) -> Value<usize> {
-    let bytes = names::bytes(text)?;
-    match limits.contains(&bytes) {
-        true => Ok(bytes),
-        false => Err(format!(
-            "must be from {} to {} bytes",
-            limits.start(),
-            limits.end()
-        )),
-    }
-}
-
 /// The words for yes and no.
 pub(super) const SWITCH: [&str; 8] = ["on", "off", "true", "false", "yes", "no", "1", "0"];
 
@@ -196,8 +183,6 @@ mod tests {
             seconds("1m", 1..=9),
             Err("is not a whole number of seconds".to_owned())
         );
-        assert_eq!(bytes("1K", 1..=1024), Ok(1024));
-        assert!(bytes("2K", 1..=1024).unwrap_err().contains("1024 bytes"));
     }
 
     #[test]
