@@ -52,6 +52,7 @@
 
 mod body;
 mod error;
+mod info;
 mod publish;
 mod published;
 mod refresh;
@@ -65,11 +66,12 @@ pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
+pub use info::{InfoError, InfoService};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind};
 pub use publish::Publisher;
 pub use published::PublishedFilter;
 pub use refresh::Refresher;
 pub use report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
-pub use service::{FilterService, ServiceOptions, Status};
+pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
