@@ -3,11 +3,12 @@
 //! The libraries count through the `metrics` facade. Here is the list of all that they count, with units and
 //! words; what follows from the snapshot is set when somebody asks.
 
+use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use nutfilter_mint::{FilterService, Kind, Status};
+use nutfilter_mint::{FilterService, Status};
 
 use crate::error::CliError;
 
@@ -23,11 +24,11 @@ const REQUEST_BUCKETS: [f64; 10] = [
 const REFRESH_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
 
 /// What a metric is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Sort {
     Counter,
     Gauge,
-    Histogram(&'static str),
+    Histogram(&'static [f64]),
 }
 
 /// A metric, as it is described to Prometheus and to the reader of the documents.
@@ -82,13 +83,6 @@ pub(super) const METRICS: &[Metric] = &[
         "1 for how the service is (`starting`, `ok`, `degraded`, `failing`), 0 for the others",
     ),
     metric(
-        "nutfilter_refreshed_timestamp_seconds",
-        Gauge,
-        Unit::Seconds,
-        "",
-        "Unix time at which the refresh began whose filters are served; 0 before the first",
-    ),
-    metric(
         "nutfilter_keysets",
         Gauge,
         Unit::Count,
@@ -96,11 +90,81 @@ pub(super) const METRICS: &[Metric] = &[
         "Keysets that are served",
     ),
     metric(
-        "nutfilter_notes",
+        "nutfilter_items",
         Gauge,
         Unit::Count,
         "`kind`",
         "Notes in the filters that are served",
+    ),
+    metric(
+        "nutfilter_last_refresh_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        "",
+        "Unix time at which the latest refresh began that published something",
+    ),
+    metric(
+        "nutfilter_as_of_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        "`kind`",
+        "Unix time at which the latest good reading of this kind began: what filters may be dated at most",
+    ),
+    metric(
+        "nutfilter_refreshes_total",
+        Counter,
+        Unit::Count,
+        "`result`",
+        "Refreshes: `ok`, `partial` (some filters failed) or `failed`",
+    ),
+    metric(
+        "nutfilter_refresh_seconds",
+        Histogram(&REFRESH_BUCKETS),
+        Unit::Seconds,
+        "",
+        "Time that refreshes took, failed ones too",
+    ),
+    metric(
+        "nutfilter_items_read_total",
+        Counter,
+        Unit::Count,
+        "`kind`, `reading`",
+        "Notes read from the database, by readings of everything (`whole`) and of what is new",
+    ),
+    metric(
+        "nutfilter_full_rereads_total",
+        Counter,
+        Unit::Count,
+        "`kind`",
+        "Times that everything was read again because the database was not what it was with more notes",
+    ),
+    metric(
+        "nutfilter_shrunk_total",
+        Counter,
+        Unit::Count,
+        "`kind`",
+        "Times that a keyset had fewer notes than before",
+    ),
+    metric(
+        "nutfilter_data_discarded_total",
+        Counter,
+        Unit::Count,
+        "",
+        "Times that something in the data directory was damaged or foreign, and thrown away",
+    ),
+    metric(
+        "nutfilter_info_failures_total",
+        Counter,
+        Unit::Count,
+        "",
+        "Times that the mint's own `/v1/info` could not be had",
+    ),
+    metric(
+        "nutfilter_http_requests_total",
+        Counter,
+        Unit::Count,
+        "`route`, `status`",
+        "Requests answered",
     ),
 ];
 
@@ -120,10 +184,6 @@ impl Metrics {
         let mut builder = PrometheusBuilder::new();
         for metric in METRICS {
             if let Histogram(buckets) = metric.sort {
-                let buckets = match buckets {
-                    "request" => &REQUEST_BUCKETS,
-                    _ => &REFRESH_BUCKETS,
-                };
                 builder = builder
                     .set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
                     .map_err(CliError::failed)?;
@@ -158,7 +218,7 @@ impl Metrics {
     }
 
     /// Drops what is old, again and again.
-    pub(super) async fn keep_up(self) {
+    pub(super) async fn keep_up(self) -> Infallible {
         loop {
             tokio::time::sleep(UPKEEP).await;
             self.handle.run_upkeep();
@@ -180,14 +240,8 @@ fn of_snapshot(service: &FilterService) {
         gauge!("nutfilter_status", "status" => status.as_str()).set(is);
     }
     let snapshot = service.snapshot();
-    let snapshot = snapshot.as_deref();
-    let refreshed = snapshot.map_or(0, |snapshot| snapshot.refreshed_at());
-    gauge!("nutfilter_refreshed_timestamp_seconds").set(refreshed as f64);
-    gauge!("nutfilter_keysets").set(snapshot.map_or(0, |snapshot| snapshot.keysets().len()) as f64);
-    for kind in Kind::ALL {
-        let notes = snapshot.map_or(0, |snapshot| snapshot.items(kind));
-        gauge!("nutfilter_notes", "kind" => kind.as_str()).set(notes as f64);
-    }
+    let keysets = snapshot.map_or(0, |snapshot| snapshot.keysets().len());
+    gauge!("nutfilter_keysets").set(keysets as f64);
 }
 
 fn seconds(time: SystemTime) -> f64 {

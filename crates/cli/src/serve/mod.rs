@@ -21,16 +21,13 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use nutfilter_mint::source::{DatabaseLocation, MintSource, SqliteSource};
-use nutfilter_mint::{FilterService, Kind, Publisher, Refresher, ServiceOptions, Snapshot, http};
-use tokio::net::TcpListener;
+use nutfilter_mint::{Kind, Snapshot};
 use tokio::runtime::Runtime;
 use tracing_subscriber::filter::LevelFilter;
 
-use self::config::Config;
 use self::flags::Flags;
 use self::notify::Manager;
 use self::resolve::{Resolved, Sources};

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nutfilter_mint::http::{self, AdminOptions, RouterOptions};
 use nutfilter_mint::{
-    DataDirectory, FilterService, Kind, Publisher, RefreshTrigger, Refresher, ServiceOptions, http,
+    DataDirectory, FilterService, InfoService, Kind, Publisher, RefreshTrigger, Refresher,
+    ServiceOptions,
 };
 use tokio::net::TcpListener;
 
@@ -41,24 +43,25 @@ pub(super) async fn until_stopped(
     };
     let options = ServiceOptions::default().serve_keysets(config.serves_keysets());
     let service = FilterService::new(options);
-    let router =
-        http::under(&config.base_path, http::router(service.clone())).map_err(CliError::failed)?;
     let listener = listen(config).await?;
     let base = base_url(listener.local_addr()?, &config.base_path);
     tracing::info!(target: log::SERVICE, version = env!("CARGO_PKG_VERSION"), "listening on {base}");
 
-    let mut publisher = Publisher::new(source, service.clone()).restamp_after(config.restamp);
-    if let Some(directory) = &config.data_dir {
-        publisher = publisher
-            .with_data_directory(DataDirectory::open(directory).map_err(CliError::failed)?);
-    }
-    let jitter = f64::from(config.jitter_percent) / 100.0;
-    let refresher = Refresher::start_with_jitter(publisher, config.refresh, jitter)?;
+    // Before anything counts.
+    let metrics = match config.metrics {
+        true => Some(Metrics::install()?),
+        false => None,
+    };
+    let refresher = refresher(config, source, service.clone())?;
+    let options = offered(config, &service, refresher.trigger(), metrics.as_ref())?;
+    let router = http::router_with(service.clone(), options);
+    let router = http::under(&config.base_path, router).map_err(CliError::failed)?;
     let orderly = async {
         let served = tokio::select! {
             served = http::serve(listener, router, stop) => served,
             never = attend(refresher.trigger(), hangup) => match never {},
             never = report(&service, &manager) => match never {},
+            never = keep_up(metrics) => match never {},
         };
         let ending = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE));
         if !ending.await.map_err(CliError::failed)? {
@@ -70,6 +73,61 @@ pub(super) async fn until_stopped(
     tokio::select! {
         result = orderly => result,
         () = at_once => Err(stopped_at_once()),
+    }
+}
+
+/// The thread that reads the database and publishes.
+fn refresher(
+    config: &Config,
+    source: WaitingSource,
+    service: FilterService,
+) -> Result<Refresher, CliError> {
+    let mut publisher = Publisher::new(source, service).restamp_after(config.restamp);
+    if let Some(directory) = &config.data_dir {
+        let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
+        publisher = publisher.with_data_directory(directory);
+    }
+    let jitter = f64::from(config.jitter_percent) / 100.0;
+    Ok(Refresher::start_with_jitter(
+        publisher,
+        config.refresh,
+        jitter,
+    )?)
+}
+
+/// What is offered beside the filters.
+fn offered(
+    config: &Config,
+    service: &FilterService,
+    trigger: RefreshTrigger,
+    metrics: Option<&Metrics>,
+) -> Result<RouterOptions, CliError> {
+    let mut options = RouterOptions::default();
+    options.max_age = config.max_age;
+    options.ready_within = config.ready_within();
+    options.metrics = metrics.cloned().map(|metrics| {
+        let service = service.clone();
+        Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
+    });
+    options.admin = config.admin_token.as_ref().map(|token| AdminOptions {
+        token: token.reveal().to_owned(),
+        refresh: Arc::new(move || {
+            tracing::info!(target: log::SERVICE, "an administrator asks: refreshing now");
+            trigger.refresh_now();
+        }),
+    });
+    if let Some(mint) = config.mint_api.as_ref().filter(|_| config.serves_info()) {
+        let info =
+            InfoService::start(mint.reveal()).map_err(|error| CliError::at("mint_api", error))?;
+        options.info = Some(info);
+    }
+    Ok(options)
+}
+
+async fn keep_up(metrics: Option<Metrics>) -> Infallible {
+    match metrics {
+        Some(metrics) => metrics.keep_up().await,
+        None => std::future::pending().await,
     }
 }
 

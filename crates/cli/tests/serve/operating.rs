@@ -57,7 +57,7 @@ fn a_hangup_refreshes_at_once() {
     assert_eq!(spent(&server), Some(300));
     kill(&server.child, "-HUP");
     server.wait_for("SIGHUP: refreshing now");
-    server.wait_for("published");
+    server.wait_for("refreshed");
     assert_eq!(spent(&server), Some(301));
 }
 
@@ -79,7 +79,7 @@ fn a_log_for_programs_is_json_from_the_first_line_to_the_last() {
     );
     server.get("/health");
     kill(&server.child, "-HUP");
-    server.wait_for("published");
+    server.wait_for("refreshed");
     kill(&server.child, "-TERM");
     server.wait_for("stopped");
     assert_eq!(server.child.wait().unwrap().code(), Some(0));

@@ -225,9 +225,9 @@ fn words_of_the_environment_may_be_in_any_case() {
         );
         // At the level `info`, and at it alone, the refresh is told of, perhaps a moment later.
         match level {
-            "INFO" if !until_ready.contains("published") => drop(server.wait_for("published")),
+            "INFO" if !until_ready.contains("refreshed") => drop(server.wait_for("refreshed")),
             "INFO" => {}
-            _ => assert!(!until_ready.contains("published"), "{until_ready}"),
+            _ => assert!(!until_ready.contains("refreshed"), "{until_ready}"),
         }
     }
 }
@@ -299,7 +299,7 @@ fn ids_that_are_none_are_told_of_once_and_not_at_every_refresh() {
     );
     let mut said = server.seen.clone();
     for _ in 0..2 {
-        said += &server.wait_for("published");
+        said += &server.wait_for("refreshed");
     }
     assert_eq!(said.matches("no keyset ids").count(), 1, "{said}");
 }

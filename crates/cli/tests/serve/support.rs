@@ -4,6 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
 
 use nutfilter_mint::sample::Sample;
 
@@ -23,10 +26,13 @@ pub(crate) fn sample(directory: &Path) -> Sample {
     sample
 }
 
+/// How long a line of the log may take to come on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A running server, killed when dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
-    log: BufReader<std::process::ChildStderr>,
+    log: Receiver<String>,
     /// `http://ADDRESS/BASE`
     pub(crate) base: String,
     /// What was in the log before it listened.
@@ -51,7 +57,14 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line, log) = mpsc::channel();
+        // Ends with the process. A test that nobody answers ends with a message, and not never.
+        thread::spawn(move || {
+            for text in stderr.lines() {
+                let _ = line.send(text.unwrap() + "\n");
+            }
+        });
         let mut server = Self {
             child,
             log,
@@ -73,17 +86,17 @@ impl Server {
         server
     }
 
-    /// Everything up to the line with `what` in it.
+    /// Everything up to the line with `what` in it, which has to come before long.
     pub(crate) fn wait_for(&mut self, what: &str) -> String {
         let mut seen = String::new();
         loop {
-            let start = seen.len();
-            assert!(
-                self.log.read_line(&mut seen).unwrap() > 0,
-                "`{what}` is not in the log:\n{seen}"
-            );
-            self.all += &seen[start..];
-            if seen[start..].contains(what) {
+            let line = match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(error) => panic!("`{what}` is not in the log ({error}):\n{seen}"),
+            };
+            self.all += &line;
+            seen += &line;
+            if line.contains(what) {
                 return seen.trim_end().to_owned();
             }
         }
@@ -91,7 +104,7 @@ impl Server {
 
     /// Reads the log to its end.
     pub(crate) fn rest(&mut self) {
-        self.log.read_to_string(&mut self.all).unwrap();
+        self.all.extend(self.log.iter());
     }
 
     /// Status line and body.
