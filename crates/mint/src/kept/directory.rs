@@ -183,14 +183,27 @@ impl DataDirectory {
         kept.as_of = recorded.as_of;
         kept.recorded = recorded.as_of;
         kept.watermark = recorded.watermark;
+        for lost in recorded.lost {
+            match KeysetId::parse(&lost) {
+                Ok(keyset) => kept.lose(&keyset),
+                Err(_) => {
+                    discard(&path, format!("`{lost}` is no keyset id"));
+                    return (KindSets::default(), vec![]);
+                }
+            }
+        }
         for recorded in recorded.sets {
-            match self.restore_set(kind, &recorded) {
-                Ok((keyset, mut set)) => {
+            let Ok(keyset) = KeysetId::parse(&recorded.keyset) else {
+                discard(&path, format!("`{}` is no keyset id", recorded.keyset));
+                return (KindSets::default(), vec![]);
+            };
+            match self.restore_set(kind, &keyset, &recorded) {
+                Ok(mut set) => {
                     set.as_of = set.as_of.max(recorded.as_of);
                     kept.sets.insert(keyset, set);
                 }
                 Err(reason) => {
-                    kept.watermark = None;
+                    kept.lose(&keyset);
                     let name = recorded.directory.unwrap_or_default();
                     discard(&self.path.join(SETS).join(name), reason);
                 }
@@ -202,22 +215,22 @@ impl DataDirectory {
     fn restore_set(
         &mut self,
         kind: Kind,
+        keyset: &KeysetId,
         recorded: &RecordedSet,
-    ) -> Result<(KeysetId, KeptSet), String> {
-        let keyset = KeysetId::parse(&recorded.keyset).map_err(|error| error.to_string())?;
+    ) -> Result<KeptSet, String> {
         let Some(name) = &recorded.directory else {
-            return Ok((keyset, KeptSet::default()));
+            return Ok(KeptSet::default());
         };
         let number = number_of(name).ok_or("no name of a set")?;
         self.next_number = self.next_number.max(number.saturating_add(1));
         let path = self.path.join(SETS).join(name);
-        let store = Store::open(path, options(kind, &keyset)).map_err(|error| error.to_string())?;
+        let store = Store::open(path, options(kind, keyset)).map_err(|error| error.to_string())?;
         if store.len() < recorded.items {
             let (has, had) = (store.len(), recorded.items);
             return Err(format!("has {has} items, and had {had}"));
         }
         // Whether every byte is right is seen when it is read, before anything of it is served.
-        Ok((keyset, KeptSet::on_disk(store, name.clone())))
+        Ok(KeptSet::on_disk(store, name.clone()))
     }
 
     /// An empty set of a keyset.
@@ -256,6 +269,7 @@ impl DataDirectory {
             as_of: kept.as_of,
             watermark: kept.watermark.clone(),
             sets: sets.collect(),
+            lost: kept.lost.iter().map(KeysetId::to_string).collect(),
             keysets: keysets.to_vec(),
         };
         let path = self.state_path(kind);

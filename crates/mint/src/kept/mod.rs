@@ -8,7 +8,7 @@ mod directory;
 mod set;
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use directory::{DataDirectory, KeptError};
 pub(crate) use set::KeptSet;
@@ -26,12 +26,22 @@ pub(crate) struct KindSets {
     /// The latest of these that was recorded. No filter is dated later, so that a restart never goes back.
     pub(crate) recorded: u64,
     pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
+    /// Keysets that had sets which cannot be used: there is nothing to say of them before a whole reading, and
+    /// least of all that they have no notes.
+    pub(crate) lost: BTreeSet<KeysetId>,
 }
 
 impl KindSets {
     /// How many items all sets hold.
     pub(crate) fn items(&self) -> u64 {
         self.sets.values().map(KeptSet::len).sum()
+    }
+
+    /// Throws a set away that cannot be used.
+    pub(crate) fn lose(&mut self, keyset: &KeysetId) {
+        self.sets.remove(keyset);
+        self.lost.insert(keyset.clone());
+        self.watermark = None;
     }
 
     /// No later filter may be dated before this.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! nutfilter state 1\n
-//! {"profile":"nut25","kind":"spent","as_of":1700000000,"sets":[..],"keysets":[..],"watermark":1234}\n
+//! {"profile":"nut25","kind":"spent","as_of":1700000000,"sets":[..],"lost":[],"keysets":[..],"watermark":1234}\n
 //! the 1,234 bytes of the watermark
 //! the SHA-256 of all that is before (32 bytes)
 //! ```
@@ -31,6 +31,8 @@ pub(crate) struct Recorded {
     pub(crate) as_of: u64,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) sets: Vec<RecordedSet>,
+    /// Keysets of which there is no set, and that are not empty for that.
+    pub(crate) lost: Vec<String>,
     /// The keysets that the mint listed.
     pub(crate) keysets: Vec<KeysetInfo>,
 }
@@ -53,6 +55,7 @@ struct Line {
     kind: String,
     as_of: u64,
     sets: Vec<RecordedSet>,
+    lost: Vec<String>,
     keysets: Vec<ListedKeyset>,
     /// How many bytes follow; `None` if there is no watermark, which is not an empty one.
     watermark: Option<usize>,
@@ -80,6 +83,7 @@ impl Recorded {
             kind: kind.to_string(),
             as_of: self.as_of,
             sets: self.sets.clone(),
+            lost: self.lost.clone(),
             keysets: keysets.collect(),
             watermark: watermark.map(<[u8]>::len),
         };
@@ -133,6 +137,7 @@ impl Recorded {
             as_of: line.as_of,
             watermark,
             sets: line.sets,
+            lost: line.lost,
             keysets: keysets.collect::<Result<_, &'static str>>()?,
         })
     }
@@ -156,6 +161,7 @@ mod tests {
                 set("009a1f293253e41e", Some("spent-a-0"), 7),
                 set("I2yN+iR/fkzT", None, 0),
             ],
+            lost: vec!["00ad268c4d1f5826".to_owned()],
             keysets: vec![KeysetInfo {
                 id: "009a1f293253e41e".parse().unwrap(),
                 unit: Some("sat".to_owned()),

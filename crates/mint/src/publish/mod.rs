@@ -166,7 +166,7 @@ impl Publisher {
     /// The filter of a restored set, not compressed yet. A set that turns out to be damaged is thrown away.
     fn restored(&mut self, keyset: &KeysetId, kind: Kind) -> Option<PublishedFilter> {
         let kept = &mut self.kept[index(kind)];
-        if kept.recorded == 0 {
+        if kept.recorded == 0 || kept.lost.contains(keyset) {
             return None;
         }
         let set = kept.sets.entry(keyset.clone()).or_default();
@@ -182,8 +182,7 @@ impl Publisher {
             Err(error) => {
                 tracing::error!(%keyset, %kind, %error, "a kept set cannot be used; the database is read whole");
                 metrics::counter!("nutfilter_data_discarded_total").increment(1);
-                kept.sets.remove(keyset);
-                kept.watermark = None;
+                kept.lose(keyset);
                 None
             }
         }
@@ -329,7 +328,8 @@ impl Publisher {
     fn entries(&self, listed: Vec<KeysetInfo>) -> BTreeMap<KeysetId, KeysetEntry> {
         let with_notes = self.kept.iter().flat_map(|kept| {
             let sets = kept.sets.iter().filter(|(_, set)| set.len() > 0);
-            sets.map(|(keyset, _)| KeysetInfo {
+            let keysets = sets.map(|(keyset, _)| keyset).chain(&kept.lost);
+            keysets.map(|keyset| KeysetInfo {
                 id: keyset.clone(),
                 unit: None,
                 active: false,

@@ -151,6 +151,8 @@ impl Publisher {
                 set.as_of = as_of;
             }
         }
+        kept.lost = held_back.iter().cloned().collect();
+        kept.lost.retain(|keyset| !sets.contains_key(keyset));
         kept.sets = sets;
         kept.as_of = as_of;
         tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read whole");

@@ -1,0 +1,163 @@
+//! kill -9 at any moment: what is served after the restart is exactly what was true at the time it names.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nutfilter_mint::{DataDirectory, FilterService, KeysetId, Kind, Publisher, ServiceOptions};
+
+use crate::invented::{Invented, State};
+
+/// Names the directory to work in, in a process that is there to be killed.
+pub(crate) const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
+
+/// How often a process is killed, unless the environment says otherwise.
+const KILLS: u64 = 60;
+
+fn random(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+pub(crate) fn publisher(directory: &Path) -> Publisher {
+    let invented = Invented::in_directory(directory);
+    let clock = invented.clone();
+    let kept = DataDirectory::open(directory.join("data")).unwrap();
+    Publisher::new(invented, FilterService::new(ServiceOptions::default()))
+        .with_data_directory(kept)
+        .restamp_after(Duration::from_secs(3))
+        .with_clock(move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now()))
+}
+
+fn timestamps(service: &FilterService) -> BTreeMap<(String, &'static str), u64> {
+    let snapshot = service.snapshot().unwrap();
+    let mut times = BTreeMap::new();
+    for entry in snapshot.keysets() {
+        for kind in Kind::ALL {
+            if let Some(filter) = entry.filter(kind) {
+                times.insert(
+                    (entry.info.id.to_string(), kind.as_str()),
+                    filter.timestamp(),
+                );
+            }
+        }
+    }
+    times
+}
+
+/// Goes on from what is there, checks it, and refreshes until it is killed.
+pub(crate) fn child_if_asked() -> bool {
+    let Some(directory) = env::var_os(VICTIM).map(PathBuf::from) else {
+        return false;
+    };
+    let mut seed = u64::from(std::process::id()) << 20 | 1;
+    let mut publisher = publisher(&directory);
+    let invented = Invented::in_directory(&directory);
+    let seen = directory.join("seen");
+    let service = publisher.service().clone();
+    if publisher.restore() {
+        assert_eq!(invented.lies_in(&service), Vec::<String>::new(), "restored");
+        let floor: u64 = std::fs::read_to_string(&seen)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        for (what, as_of) in timestamps(&service) {
+            // What was changed last is dated last; the others may be older, by the time that they may age.
+            assert!(
+                as_of + 4 >= floor,
+                "{what:?} went back to {as_of}, {floor} was seen"
+            );
+        }
+        // It says so once it stands for its answer.
+        println!("restored");
+    }
+    println!("ready");
+    loop {
+        let mut state = invented.states().last().copied().unwrap_or_default();
+        if random(&mut seed).is_multiple_of(11) {
+            state = State {
+                epoch: state.epoch + 1,
+                ..state
+            };
+        }
+        for count in state.counts.as_flattened_mut() {
+            *count += random(&mut seed) % 3 * (random(&mut seed) % 50);
+            if state.epoch % 2 == 1 {
+                *count = *count * 3 / 4;
+            }
+        }
+        // Fewer notes than before are another epoch's.
+        state.epoch = (state.epoch + 1) & !1;
+        invented.push(state);
+        let report = publisher.refresh().unwrap();
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        assert_eq!(
+            invented.lies_in(&service),
+            Vec::<String>::new(),
+            "refreshed"
+        );
+        let latest = timestamps(&service).into_values().max().unwrap_or(0);
+        let new = directory.join("seen.new");
+        std::fs::write(&new, latest.to_string()).unwrap();
+        std::fs::rename(&new, &seen).unwrap();
+    }
+}
+
+#[test]
+fn a_service_that_is_killed_at_any_moment_goes_on_exactly() {
+    if env::var_os(VICTIM).is_some() {
+        return;
+    }
+    let kills = env::var("NUTFILTER_KILLS").ok();
+    let kills = kills.and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let directory = tempfile::tempdir().unwrap();
+    let mut seed = 88_172_645_463_325_252;
+    let mut restored = 0;
+    for kill in 0..kills {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "a_victim_if_this_process_is_one", "--nocapture"])
+            .env(VICTIM, directory.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        // Most of them while they refresh, the others while they start.
+        if random(&mut seed).is_multiple_of(4) {
+            thread::sleep(Duration::from_micros(random(&mut seed) % 60_000));
+        } else {
+            while !said.contains("ready") && stdout.read_line(&mut said).unwrap() > 0 {}
+            thread::sleep(Duration::from_micros(random(&mut seed) % 40_000));
+        }
+        let died = child.try_wait().unwrap();
+        child.kill().unwrap();
+        stdout.read_to_string(&mut said).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            died.is_none(),
+            "before kill {kill}: {said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        restored += u64::from(said.contains("restored"));
+    }
+    assert!(restored > kills / 3, "{restored} of {kills} came so far");
+
+    // And once more, undisturbed.
+    let mut publisher = publisher(directory.path());
+    let invented = Invented::in_directory(directory.path());
+    assert!(publisher.restore());
+    assert_eq!(invented.lies_in(publisher.service()), Vec::<String>::new());
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty());
+    assert_eq!(invented.lies_in(publisher.service()), Vec::<String>::new());
+    let keyset: KeysetId = crate::invented::KEYSETS[0].parse().unwrap();
+    let snapshot = publisher.service().snapshot().unwrap();
+    assert!(snapshot.keyset(&keyset).is_some());
+}

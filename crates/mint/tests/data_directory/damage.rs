@@ -1,0 +1,124 @@
+//! Files that are not what was written: never served, and read anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::crash::publisher;
+use crate::invented::{Invented, State};
+
+/// All files below a directory but for those that say nothing.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_none_or(|extension| extension != "lock") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn filled() -> (tempfile::TempDir, Invented) {
+    let directory = tempfile::tempdir().unwrap();
+    let invented = Invented::in_directory(directory.path());
+    let state = State {
+        epoch: 0,
+        counts: [[700, 90], [3, 0], [0, 40]],
+    };
+    invented.push(state);
+    let mut publisher = publisher(directory.path());
+    assert!(publisher.refresh().unwrap().failures.is_empty());
+    (directory, invented)
+}
+
+/// Restores, refreshes twice, and says whether anything was served before the first refresh.
+fn goes_on(directory: &Path, invented: &Invented, what: &str) {
+    let mut publisher = publisher(directory);
+    if publisher.restore() {
+        assert_eq!(
+            invented.lies_in(publisher.service()),
+            Vec::<String>::new(),
+            "{what}"
+        );
+    }
+    // The first one may find the damage, the second reads whole.
+    let _ = publisher.refresh();
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
+    assert_eq!(
+        invented.lies_in(publisher.service()),
+        Vec::<String>::new(),
+        "{what}"
+    );
+    let snapshot = publisher.service().snapshot().unwrap();
+    assert!(snapshot.is_complete(), "{what}");
+}
+
+#[test]
+fn a_file_that_was_cut_or_changed_anywhere_is_never_served() {
+    let (directory, invented) = filled();
+    let data = directory.path().join("data");
+    let good: Vec<(PathBuf, Vec<u8>)> = files(&data)
+        .into_iter()
+        .map(|path| (path.clone(), fs::read(path).unwrap()))
+        .collect();
+    assert!(good.len() > 6, "{good:?}");
+    for (path, bytes) in &good {
+        // Spread over the file, and both ends.
+        let step = (bytes.len() / 5).max(1);
+        let places = (0..bytes.len()).step_by(step).chain([bytes.len() - 1]);
+        for at in places {
+            for cut in [true, false] {
+                let _ = fs::remove_dir_all(&data);
+                for (path, bytes) in &good {
+                    fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    fs::write(path, bytes).unwrap();
+                }
+                let mut damaged = bytes.clone();
+                match cut {
+                    true => damaged.truncate(at),
+                    false => damaged[at] ^= 1 << (at % 8),
+                }
+                fs::write(path, damaged).unwrap();
+                let how = if cut { "cut to" } else { "changed at" };
+                goes_on(
+                    directory.path(),
+                    &invented,
+                    &format!("{} {how} {at}", path.display()),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn files_that_are_missing_or_in_each_others_place_are_never_served() {
+    let (directory, invented) = filled();
+    let data = directory.path().join("data");
+    let all = files(&data);
+    for gone in &all {
+        if gone.exists() {
+            fs::remove_file(gone).unwrap();
+            goes_on(
+                directory.path(),
+                &invented,
+                &format!("without {}", gone.display()),
+            );
+        }
+    }
+    // The sets of two keysets, exchanged.
+    let mut sets: Vec<PathBuf> = fs::read_dir(data.join("sets"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().contains("spent"))
+        .collect();
+    sets.sort();
+    let (a, b, c) = (&sets[0], &sets[1], data.join("between"));
+    fs::rename(a, &c).unwrap();
+    fs::rename(b, a).unwrap();
+    fs::rename(&c, b).unwrap();
+    goes_on(directory.path(), &invented, "exchanged");
+}

@@ -1,0 +1,102 @@
+//! Restarts: what is served at once, and what is read.
+
+use std::time::Duration;
+
+use nutfilter_mint::{DataDirectory, KeptError, Kind};
+
+use crate::crash::publisher;
+use crate::invented::{Invented, State};
+
+fn state(n: u64) -> State {
+    State {
+        epoch: 0,
+        counts: [[n, 2 * n], [n / 2, 0], [0, 0]],
+    }
+}
+
+#[test]
+fn a_restart_serves_what_there_was_and_reads_what_is_new() {
+    let directory = tempfile::tempdir().unwrap();
+    let invented = Invented::in_directory(directory.path());
+    invented.push(state(10_000));
+    let mut first = publisher(directory.path());
+    assert!(!first.restore(), "there is nothing yet");
+    let report = first.refresh().unwrap();
+    assert!(report.readings.iter().all(|reading| reading.whole));
+    let before = first.service().snapshot().unwrap();
+    drop(first);
+
+    invented.push(state(10_010));
+    let mut second = publisher(directory.path());
+    assert!(second.restore());
+    let restored = second.service().snapshot().unwrap();
+    for (old, new) in before.keysets().zip(restored.keysets()) {
+        assert_eq!(old.info, new.info);
+        for kind in Kind::ALL {
+            let (old, new) = (old.filter(kind).unwrap(), new.filter(kind).unwrap());
+            assert_eq!(old.json().bytes(), new.json().bytes(), "to the byte");
+        }
+    }
+    let report = second.refresh().unwrap();
+    let read: Vec<_> = report
+        .readings
+        .iter()
+        .map(|reading| (reading.whole, reading.items))
+        .collect();
+    assert_eq!(read, [(false, 15), (false, 20)]);
+    assert_eq!(invented.lies_in(second.service()), Vec::<String>::new());
+    let compressed = second.service().snapshot().unwrap();
+    let compressed = compressed.keysets().next().unwrap();
+    assert!(compressed.filter(Kind::Spent).unwrap().gzip().is_some());
+}
+
+#[test]
+fn a_data_directory_has_one_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep/data");
+    let first = DataDirectory::open(&path).unwrap();
+    let error = DataDirectory::open(&path).unwrap_err();
+    assert!(matches!(error, KeptError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains("deep/data"), "{error}");
+    drop(first);
+    DataDirectory::open(&path).unwrap();
+}
+
+#[test]
+fn a_filter_that_nothing_is_added_to_stays_the_same_until_it_is_old() {
+    let directory = tempfile::tempdir().unwrap();
+    let invented = Invented::in_directory(directory.path());
+    let mut publisher = publisher(directory.path()).restamp_after(Duration::from_secs(3));
+    let mut tags = vec![];
+    for _ in 0..5 {
+        invented.push(state(1_000));
+        publisher.refresh().unwrap();
+        let snapshot = publisher.service().snapshot().unwrap();
+        let entry = snapshot.keysets().next().unwrap();
+        let filter = entry.filter(Kind::Spent).unwrap();
+        tags.push((filter.timestamp(), filter.json().etag().clone()));
+    }
+    let times: Vec<u64> = tags.iter().map(|(time, _)| *time).collect();
+    assert_eq!(times, [1, 1, 1, 4, 4]);
+    assert_eq!(tags[0].1, tags[2].1);
+    assert_ne!(tags[2].1, tags[3].1);
+}
+
+#[test]
+fn more_than_is_gathered_in_memory_goes_through_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let invented = Invented::in_directory(directory.path());
+    invented.push(state(1_500_000));
+    let mut first = publisher(directory.path());
+    let report = first.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    assert_eq!(invented.lies_in(first.service()), Vec::<String>::new());
+    drop(first);
+    // Too many new ones at once are no increment any more.
+    invented.push(state(4_500_000));
+    let mut second = publisher(directory.path());
+    assert!(second.restore());
+    let report = second.refresh().unwrap();
+    assert!(report.readings.iter().all(|reading| reading.whole));
+    assert_eq!(invented.lies_in(second.service()), Vec::<String>::new());
+}
