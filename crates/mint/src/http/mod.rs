@@ -16,15 +16,22 @@
 //! and send it, a part of it, or word that it has not changed. Errors have the form of every Cashu mint:
 //! a status and `{"detail": text, "code": number}`, 400 where the keyset is not known, 503 before the first build.
 
+mod activity;
+mod answer;
 mod base_path;
 mod conditional;
+mod connection;
 mod endpoints;
 mod error;
 mod guard;
+pub mod limits;
+mod listener;
 mod negotiate;
 mod options;
 mod representation;
 mod serve;
+mod socket;
+mod tls;
 
 use axum::Router;
 use axum::http::HeaderValue;
@@ -38,8 +45,11 @@ pub use self::base_path::{BasePathError, under};
 use self::endpoints::Endpoints;
 pub use self::error::CashuError;
 pub use self::guard::MAX_URI;
+pub use self::limits::ServerOptions;
+pub use self::listener::Listener;
 pub use self::options::{AdminOptions, DEFAULT_MAX_AGE, DEFAULT_READY_WITHIN, RouterOptions};
-pub use self::serve::serve;
+pub use self::serve::{Served, serve, serve_with};
+pub use self::tls::{Tls, TlsError};
 use crate::service::FilterService;
 
 /// For what is true only now.
