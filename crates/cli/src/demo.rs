@@ -142,7 +142,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         return Ok(());
     }
     if let Some(snapshot) = service.snapshot() {
-        let lines = serve::curl_lines(&base, &snapshot, true);
+        let lines = serve::curl_lines(&base, &snapshot);
         // Who said --quiet and not --once wants to know all the same where it is served.
         globals::say(format_args!("\nserving on until ctrl-c; try\n{lines}"));
     }

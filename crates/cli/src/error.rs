@@ -16,6 +16,8 @@ pub(crate) enum CliError {
     Failed(String),
     /// Whoever read our output has gone (`| head`). Not worth a word.
     OutputClosed,
+    /// Doing it failed, and the log says so already.
+    Said,
 }
 
 impl CliError {
@@ -45,6 +47,7 @@ impl fmt::Display for CliError {
                 }
             }
             CliError::OutputClosed => f.write_str("output closed"),
+            CliError::Said => f.write_str("failed, as the log says"),
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use std::io::IsTerminal;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::error::CliError;
 use crate::globals::Globals;
 
 /// The words for the levels. A filter of tracing's own would take any other word for the name of a
 /// module, and a mistyped level would turn off everything.
-const LEVELS: [(&str, LevelFilter); 5] = [
+pub(crate) const LEVELS: [(&str, LevelFilter); 5] = [
     ("error", LevelFilter::ERROR),
     ("warn", LevelFilter::WARN),
     ("info", LevelFilter::INFO),
@@ -18,22 +18,64 @@ const LEVELS: [(&str, LevelFilter); 5] = [
     ("trace", LevelFilter::TRACE),
 ];
 
-/// One of the levels. Let `ignore_case` be set where this is used.
-pub(crate) fn level() -> impl TypedValueParser<Value = LevelFilter> {
-    let words = LEVELS.map(|(word, _)| match word {
-        "warn" => PossibleValue::new(word).alias("warning"),
-        _ => PossibleValue::new(word),
-    });
-    PossibleValuesParser::new(words).map(|given| {
-        let given = given.to_ascii_lowercase();
-        let found = LEVELS.into_iter().find(|(word, _)| given.starts_with(word));
-        found.expect("only these words are let in").1
-    })
+/// What a line of the log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object, for programs.
+    Json,
 }
 
+impl LogFormat {
+    /// All of them, in the order of their words.
+    pub(crate) const ALL: [LogFormat; 2] = [LogFormat::Text, LogFormat::Json];
+
+    /// The words for them.
+    pub(crate) const WORDS: [&'static str; 2] = ["text", "json"];
+}
+
+/// The name under which a service says that it starts, is ready, and stops: few lines, which are in the log
+/// whatever its level is. Only `--quiet` silences them.
+pub(crate) const SERVICE: &str = "service";
+
 /// The log of a service: every line with its time, for a journal that may have none.
-pub(crate) fn start_service(level: LevelFilter, globals: &Globals) {
-    builder(&level.to_string(), globals).init();
+pub(crate) fn start_service(level: LevelFilter, format: LogFormat, globals: &Globals) {
+    let builder = builder(&format!("{level},{SERVICE}=info"), globals);
+    match format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+/// The end of a service whose log is for programs: its error is in the log, as everything else is, and not
+/// said a second time in words that are no JSON.
+pub(crate) fn logged(result: Result<(), CliError>, format: LogFormat) -> Result<(), CliError> {
+    match (result, format) {
+        (Err(error), LogFormat::Json) => {
+            tracing::error!(target: SERVICE, %error, "ended");
+            Err(CliError::Said)
+        }
+        (result, _) => result,
+    }
+}
+
+/// Lets a panic be a line of the log, where it would be lines of text in between.
+pub(crate) fn catch_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let payload = panic.payload();
+        let said = payload
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| payload.downcast_ref::<&str>().copied())
+            .unwrap_or("no words");
+        tracing::error!(place, panic = said, "a panic");
+    }));
 }
 
 /// The log of a command, which a person reads at once: warnings and errors.

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(CliError::OutputClosed) => ExitCode::SUCCESS,
+        Err(CliError::Said) => ExitCode::from(EXIT_ERROR),
         Err(error) => {
             globals::say(format_args!("nutfilter: {error}"));
             ExitCode::from(EXIT_ERROR)

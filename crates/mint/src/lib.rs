@@ -52,6 +52,7 @@
 
 mod body;
 mod error;
+mod info;
 mod kept;
 mod publish;
 mod published;
@@ -66,6 +67,7 @@ pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
+pub use info::{InfoError, InfoService};
 pub use kept::{DataDirectory, KeptError};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind};
 pub use publish::Publisher;
@@ -74,6 +76,6 @@ pub use refresh::{RefreshTrigger, Refresher};
 pub use report::{
     FilterFailure, FilterReport, ReadingReport, RefreshProgress, RefreshReport, StageTimes,
 };
-pub use service::{FilterService, ServiceOptions, Status};
+pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};

@@ -1,7 +1,10 @@
 //! The meeting point of the one thread that builds and the many that answer.
 
-use std::sync::Arc;
+use core::error::Error;
+use core::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 
@@ -45,6 +48,8 @@ struct Shared {
     snapshot: ArcSwapOption<Snapshot>,
     /// Whether something went wrong in the latest refresh.
     failing: AtomicBool,
+    /// When a refresh last ended well, by a clock that nobody sets.
+    last_good: Mutex<Option<Instant>>,
 }
 
 /// How a service is.
@@ -73,6 +78,43 @@ impl Status {
     }
 }
 
+/// Why a service should not be sent requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// There is nothing to serve.
+    NotBuilt,
+    /// Some keyset lacks a filter.
+    Incomplete,
+    /// No refresh has gone well so far.
+    NeverGood,
+    /// The last refresh that went well is longer ago than it may be.
+    Stale {
+        /// How long ago it ended.
+        age: Duration,
+        /// How long ago it may have ended.
+        limit: Duration,
+    },
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotReady::NotBuilt => f.write_str("nothing is built yet"),
+            NotReady::Incomplete => f.write_str("not every keyset has its filters yet"),
+            NotReady::NeverGood => f.write_str("no refresh has gone well yet"),
+            NotReady::Stale { age, limit } => write!(
+                f,
+                "the last good refresh was {} s ago, and may be {} s old",
+                age.as_secs(),
+                limit.as_secs()
+            ),
+        }
+    }
+}
+
+impl Error for NotReady {}
+
 impl FilterService {
     /// A service with nothing to serve yet.
     #[must_use]
@@ -81,6 +123,7 @@ impl FilterService {
             options,
             snapshot: ArcSwapOption::empty(),
             failing: AtomicBool::new(false),
+            last_good: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -117,7 +160,44 @@ impl FilterService {
         }
     }
 
-    pub(crate) fn set_failing(&self, failing: bool) {
+    /// Notes how a refresh ended: well, or failed wholly or for some filters. A [`Publisher`] does this; it is
+    /// for who publishes without one.
+    ///
+    /// [`Publisher`]: crate::Publisher
+    pub fn set_failing(&self, failing: bool) {
         self.shared.failing.store(failing, Ordering::Relaxed);
+        if !failing {
+            *self.last_good() = Some(Instant::now());
+        }
+    }
+
+    /// How long ago a refresh last ended well; `None` if none has.
+    #[must_use]
+    pub fn since_good(&self) -> Option<Duration> {
+        self.last_good().map(|at| at.elapsed())
+    }
+
+    /// Whether every keyset has its filters and a refresh ended well not longer ago than `within`.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn ready(&self, within: Duration) -> Result<(), NotReady> {
+        let snapshot = self.snapshot().ok_or(NotReady::NotBuilt)?;
+        if !snapshot.is_complete() {
+            return Err(NotReady::Incomplete);
+        }
+        let age = self.since_good().ok_or(NotReady::NeverGood)?;
+        if age > within {
+            let limit = within;
+            return Err(NotReady::Stale { age, limit });
+        }
+        Ok(())
+    }
+
+    fn last_good(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        // An instant is whole even if the one who held it panicked.
+        let lock = self.shared.last_good.lock();
+        lock.unwrap_or_else(PoisonError::into_inner)
     }
 }

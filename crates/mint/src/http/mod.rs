@@ -1,107 +1,123 @@
-//! The endpoints, as an axum router.
+//! The endpoints, as an axum router, and a server that puts one on the network.
 //!
 //! | path | answer |
 //! |---|---|
 //! | `/v1/filter/spent/{keyset_id}` | the filter of all spent notes, by `Y` |
 //! | `/v1/filter/issued/{keyset_id}` | the filter of all signed notes, by `B_` |
 //! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this |
+//! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if asked for |
 //! | `/health` | how the service is |
+//! | `/ready` | 200 if requests should be sent here, 503 with the reason if not |
+//! | `/metrics` | what was counted, if somebody counts |
+//! | `POST /admin/refresh` | 202, for who knows the token, if there is one |
 //!
-//! Handlers look up a finished body and send it. Errors have the form of every Cashu mint: status 400
-//! (503 before the first build) and `{"detail": text, "code": number}`.
+//! A filter is JSON, or the filter itself (`Accept: application/octet-stream`) with its numbers in headers
+//! `Nutfilter-N`, `-P`, `-M` and `-Timestamp`; JSON also as gzip or zstd. Handlers look up a finished body
+//! and send it, a part of it, or word that it has not changed. Errors have the form of every Cashu mint:
+//! a status and `{"detail": text, "code": number}`, 400 where the keyset is not known, 503 before the first build.
 
+mod activity;
+mod answer;
+mod base_path;
+mod conditional;
+mod connection;
+mod endpoints;
 mod error;
+mod guard;
+pub mod limits;
+mod listener;
+mod negotiate;
+mod options;
+mod representation;
 mod serve;
+mod socket;
+mod tls;
 
 use axum::Router;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    CONTENT_TYPE,
-};
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::map_response;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 
+pub use self::base_path::{BasePathError, under};
+use self::endpoints::Endpoints;
 pub use self::error::CashuError;
-pub use self::serve::{BasePathError, serve, under};
+pub use self::guard::MAX_URI;
+pub use self::limits::ServerOptions;
+pub use self::listener::Listener;
+pub use self::options::{AdminOptions, DEFAULT_MAX_AGE, DEFAULT_READY_WITHIN, RouterOptions};
+pub use self::serve::{Served, serve, serve_with};
+pub use self::tls::{Tls, TlsError};
 use crate::service::FilterService;
-use crate::{KeysetId, Kind};
 
-/// Everything: the filters, `/health`, and `/v1/keysets` if the service is to answer it. To be served
-/// by [`serve`], or mounted in a larger application with `nest` or `merge`.
+/// For what is true only now.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// The filters, `/health`, `/ready`, and `/v1/keysets` if the service is to answer it. To be served by
+/// [`serve`](fn@serve), or mounted in a larger application with `nest`.
 pub fn router(service: FilterService) -> Router {
-    let mut router = Router::new().route("/health", readable(get(health)));
-    if service.options().serve_keysets {
-        router = router.route("/v1/keysets", readable(get(keysets)));
-    }
-    finish(router, service.clone()).merge(filter_router(service))
+    router_with(service, RouterOptions::default())
 }
 
-/// The filters alone, for an application that has a `/health` and a `/v1/keysets` of its own.
+/// [`router`], with what the options add. Whatever else is asked for is an error in the Cashu form.
+pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
+    let mut router = filters()
+        .route("/health", readable(get(endpoints::health)))
+        .route("/ready", readable(get(endpoints::ready)));
+    if service.options().serve_keysets {
+        router = router.route("/v1/keysets", readable(get(endpoints::keysets)));
+    }
+    if options.info.is_some() {
+        router = router.route("/v1/info", readable(get(endpoints::info)));
+    }
+    if options.metrics.is_some() {
+        router = router.route("/metrics", readable(get(endpoints::metrics)));
+    }
+    if options.admin.is_some() {
+        router = router.route("/admin/refresh", post(endpoints::refresh));
+    }
+    finish(
+        router.fallback(endpoints::not_found),
+        Endpoints::new(service, options),
+    )
+}
+
+/// The filters alone, for an application that has all else itself. To be mounted with `merge` or `nest`: the
+/// headers for pages from elsewhere and the refusal of bodies are inside, and touch no other route.
 pub fn filter_router(service: FilterService) -> Router {
+    filter_router_with(service, RouterOptions::default())
+}
+
+/// [`filter_router`] with another `max_age`; the other options are for [`router_with`].
+pub fn filter_router_with(service: FilterService, options: RouterOptions) -> Router {
+    finish(filters(), Endpoints::new(service, options))
+}
+
+fn filters() -> Router<Endpoints> {
     // The rest of the path is the id, and not one segment of it: a legacy id may hold a `/`, and
     // proxies decode the `%2F` that a wallet sends.
-    let router = Router::new()
-        .route("/v1/filter/spent/{*keyset_id}", readable(get(spent)))
-        .route("/v1/filter/issued/{*keyset_id}", readable(get(issued)));
-    finish(router, service)
+    Router::new()
+        .route(
+            "/v1/filter/spent/{*keyset_id}",
+            readable(get(endpoints::spent)),
+        )
+        .route(
+            "/v1/filter/issued/{*keyset_id}",
+            readable(get(endpoints::issued)),
+        )
 }
 
-fn finish(router: Router<FilterService>, service: FilterService) -> Router {
+fn finish(router: Router<Endpoints>, endpoints: Endpoints) -> Router {
     router
-        .layer(map_response(allow_any_origin))
-        .with_state(service)
+        .method_not_allowed_fallback(endpoints::method_not_allowed)
+        .layer(from_fn(guard::guard))
+        .with_state(endpoints)
 }
 
-async fn spent(
-    State(service): State<FilterService>,
-    id: Result<Path<String>, PathRejection>,
-) -> Result<Json, CashuError> {
-    filter(&service, Kind::Spent, id)
-}
-
-async fn issued(
-    State(service): State<FilterService>,
-    id: Result<Path<String>, PathRejection>,
-) -> Result<Json, CashuError> {
-    filter(&service, Kind::Issued, id)
-}
-
-fn filter(
-    service: &FilterService,
-    kind: Kind,
-    id: Result<Path<String>, PathRejection>,
-) -> Result<Json, CashuError> {
-    // Rejected are bytes that are not UTF-8 once they are decoded.
-    let Path(id) = id.map_err(|_| CashuError::InvalidKeysetId)?;
-    let id = KeysetId::parse(&id).map_err(|_| CashuError::InvalidKeysetId)?;
-    let snapshot = service.snapshot().ok_or(CashuError::NotBuilt)?;
-    let keyset = snapshot.keyset(&id).ok_or(CashuError::UnknownKeyset)?;
-    let filter = keyset.filter(kind).ok_or(CashuError::NotBuilt)?;
-    Ok(Json(filter.json().bytes().clone()))
-}
-
-async fn keysets(State(service): State<FilterService>) -> Result<Json, CashuError> {
-    let snapshot = service.snapshot().ok_or(CashuError::NotBuilt)?;
-    Ok(Json(snapshot.keysets_body().bytes().clone()))
-}
-
-/// Says how the service is, with status 200 in any case: the one who answers is alive.
-async fn health(State(service): State<FilterService>) -> Json {
-    let snapshot = service.snapshot();
-    let items = |kind| snapshot.as_ref().map_or(0, |snapshot| snapshot.items(kind));
-    let health = serde_json::json!({
-        "status": service.status().as_str(),
-        "keysets": snapshot.as_ref().map_or(0, |snapshot| snapshot.keysets().len()),
-        "last_refresh": snapshot.as_ref().map(|snapshot| snapshot.refreshed_at()),
-        "spent": items(Kind::Spent),
-        "issued": items(Kind::Issued),
-    });
-    Json(health.to_string().into())
+fn readable(route: MethodRouter<Endpoints>) -> MethodRouter<Endpoints> {
+    route.options(endpoints::preflight)
 }
 
 /// JSON that is written already.
@@ -109,32 +125,6 @@ struct Json(Bytes);
 
 impl IntoResponse for Json {
     fn into_response(self) -> Response {
-        (
-            [(CONTENT_TYPE, HeaderValue::from_static("application/json"))],
-            self.0,
-        )
-            .into_response()
+        ([(CONTENT_TYPE, negotiate::JSON)], self.0).into_response()
     }
-}
-
-/// Lets a browser ask first, as it does when a wallet sends headers of its own.
-fn readable(route: MethodRouter<FilterService>) -> MethodRouter<FilterService> {
-    route.options(async || {
-        let allowed = [
-            (
-                ACCESS_CONTROL_ALLOW_METHODS,
-                HeaderValue::from_static("GET, HEAD, OPTIONS"),
-            ),
-            (ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("*")),
-        ];
-        (StatusCode::NO_CONTENT, allowed)
-    })
-}
-
-/// Wallets run in browsers, on pages from anywhere, and a filter is public.
-async fn allow_any_origin(mut response: Response) -> Response {
-    response
-        .headers_mut()
-        .insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    response
 }

@@ -1,94 +1,161 @@
 //! Putting a router on the network.
 
-use core::error::Error;
-use core::fmt;
 use core::future::Future;
-use core::pin::pin;
 use std::io;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
-/// How long requests under way may take to end after the shutdown signal: service managers kill after
-/// some tens of seconds, and a filter is sent in less.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+use super::connection::{Connections, cut, end};
+use super::limits::ServerOptions;
+use super::listener::Listener;
+
+/// The pause when the system has no descriptor or memory for another connection. Those that are there end
+/// within seconds, and the ones that wait are in the backlog meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often that is worth a line in the log.
+const ACCEPT_WARNING: Duration = Duration::from_secs(10);
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Served {
+    /// Connections whose requests had not ended when the grace was over.
+    pub cut: usize,
+}
 
 /// Serves until `shutdown` is ready, then lets the requests under way end, within 10 s.
 ///
 /// # Errors
 ///
-/// If the listener fails.
+/// None at present: a listener that fails is asked again.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let (began, begins) = oneshot::channel();
-    let signal = async move {
-        shutdown.await;
-        // An error would mean that the server is gone already.
-        let _ = began.send(());
-    };
-    let server = axum::serve(listener, router).with_graceful_shutdown(signal);
-    let mut server = pin!(server.into_future());
-    tokio::select! {
-        result = &mut server => return result,
-        _ = begins => {}
+    let listeners = vec![listener.into()];
+    serve_with(listeners, router, ServerOptions::default(), shutdown).await;
+    Ok(())
+}
+
+/// Serves at several listeners, HTTP/1.1 and HTTP/2, until `shutdown` is ready. Then nothing more is
+/// accepted, every peer is told that its connection ends, and what is still under way after the grace is cut.
+///
+/// The limits of `options` are for what comes before and after a handler. A handler that reads a body has to
+/// set its own for that; those of this crate refuse bodies.
+pub async fn serve_with(
+    listeners: Vec<Listener>,
+    router: Router,
+    options: ServerOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Served {
+    let (signal, ending) = watch::channel(false);
+    let connections = Connections::new(router, options, ending.clone());
+    let places = Arc::new(Semaphore::new(options.max_connections));
+    let mut servers = JoinSet::new();
+    for listener in listeners {
+        servers.spawn(accept_all(
+            listener,
+            connections.clone(),
+            Arc::clone(&places),
+            ending.clone(),
+            options.shutdown_grace,
+        ));
     }
+    tokio::pin!(shutdown);
+    shutdown.await;
+    let open = options.max_connections - places.available_permits();
     tracing::info!(
+        open,
         "waiting up to {} s for requests under way",
-        SHUTDOWN_GRACE.as_secs()
+        options.shutdown_grace.as_secs()
     );
-    match timeout(SHUTDOWN_GRACE, server).await {
-        Ok(result) => result,
-        Err(_) => {
-            tracing::warn!("some requests did not end in time and are cut");
-            Ok(())
+    let _ = signal.send(true);
+    let mut served = Served::default();
+    while let Some(ended) = servers.join_next().await {
+        match ended {
+            Ok(cut) => served.cut += cut,
+            Err(error) => tracing::error!(%error, "a listener failed"),
         }
     }
-}
-
-/// Puts a router under a base path, as a mint may have one of its own: with `/cashu` the filters are at
-/// `/cashu/v1/filter/..`. An empty path, or `/`, leaves the router as it is.
-///
-/// # Errors
-///
-/// If the path holds anything but letters, digits and `/-._~`, or an empty segment.
-pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
-    let path = base_path.trim_matches('/');
-    if path.is_empty() {
-        return Ok(router);
+    if served.cut > 0 {
+        tracing::warn!(
+            connections = served.cut,
+            "some requests did not end in time and are cut"
+        );
     }
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    if !path.bytes().all(plain)
-        || path
-            .split('/')
-            .any(|segment| matches!(segment, "" | "." | ".."))
-    {
-        return Err(BasePathError {
-            path: base_path.to_owned(),
-        });
+    served
+}
+
+/// Accepts until the end, and then waits for the connections. Says how many had to be cut.
+async fn accept_all(
+    listener: Listener,
+    connections: Connections,
+    places: Arc<Semaphore>,
+    mut ending: watch::Receiver<bool>,
+    grace: Duration,
+) -> usize {
+    let mut open = JoinSet::new();
+    let mut warned: Option<Instant> = None;
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(socket) => {
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                        metrics::counter!("nutfilter_http_connections_refused_total").increment(1);
+                        continue;
+                    };
+                    let (connections, tls) = (connections.clone(), listener.tls());
+                    open.spawn(async move {
+                        connections.serve(socket, tls).await;
+                        drop(place);
+                    });
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    metrics::counter!("nutfilter_http_accept_failures_total").increment(1);
+                    if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNING) {
+                        tracing::error!(%error, "no connection can be accepted");
+                        warned = Some(Instant::now());
+                    }
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(ended) = open.join_next(), if !open.is_empty() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection's task failed");
+                }
+            }
+            () = end(&mut ending) => break,
+        }
     }
-    Ok(Router::new().nest(&format!("/{path}"), router))
-}
-
-/// A text that cannot be a base path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BasePathError {
-    path: String,
-}
-
-impl fmt::Display for BasePathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is no base path: segments of letters, digits and -._~, with / between them",
-            self.path
-        )
+    drop(listener);
+    let all = async { while open.join_next().await.is_some() {} };
+    if timeout(grace, all).await.is_ok() {
+        return 0;
     }
+    let left = open.len();
+    for _ in 0..left {
+        cut("shutdown");
+    }
+    open.shutdown().await;
+    left
 }
 
-impl Error for BasePathError {}
+/// Whether only the connection is gone that was about to be accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}

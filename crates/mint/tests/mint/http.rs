@@ -90,11 +90,13 @@ fn a_browser_that_asks_first_is_told_yes() {
 fn other_methods_are_refused() {
     let server = server();
     for method in ["POST", "PUT", "DELETE", "PATCH"] {
-        assert_eq!(
-            server.raw(method, &format!("/v1/filter/spent/{V1}")).status,
-            405,
-            "{method}"
-        );
+        for path in [&format!("/v1/filter/spent/{V1}"), "/v1/keysets", "/ready"] {
+            let reply = server.raw(method, path);
+            assert_refused(&reply, 405, 0);
+            let mut allowed: Vec<&str> = reply.header("allow").unwrap().split(',').collect();
+            allowed.sort_unstable();
+            assert_eq!(allowed, ["GET", "HEAD", "OPTIONS"]);
+        }
     }
 }
 
@@ -193,14 +195,17 @@ fn other_paths_are_not_found() {
         "/v1/filter/spent/",
         "/v1/filter/both/00",
     ] {
-        assert_eq!(server.raw("GET", path).status, 404, "{path}");
+        assert_refused(&server.raw("GET", path), 404, 0);
+        assert_refused(&server.raw("DELETE", path), 404, 0);
     }
 }
 
 #[test]
 fn before_the_first_build_the_answer_is_503() {
     let server = Server::start(FilterService::new(ServiceOptions::default()));
-    assert_refused(&server.filter(Kind::Spent, V1), 503, 0);
+    let reply = server.filter(Kind::Spent, V1);
+    assert_refused(&reply, 503, 0);
+    assert_eq!(reply.header("retry-after"), Some("10"));
     assert_refused(&server.filter(Kind::Issued, V1), 503, 0);
     assert_refused(&server.get("/v1/keysets"), 503, 0);
     // An id that cannot be one is known to be wrong at any time.
@@ -208,7 +213,8 @@ fn before_the_first_build_the_answer_is_503() {
     let health = server.get("/health");
     assert_eq!(health.status, 200);
     let expected = serde_json::json!({
-        "status": "starting", "keysets": 0, "last_refresh": null, "spent": 0, "issued": 0,
+        "status": "starting", "ready": false, "version": env!("CARGO_PKG_VERSION"), "keysets": 0,
+        "last_refresh": null, "seconds_since_good": null, "spent": 0, "issued": 0,
     });
     assert_eq!(health.json(), expected);
 }
@@ -219,7 +225,8 @@ fn health_counts_what_is_served() {
     let refreshed_at = service.snapshot().unwrap().refreshed_at();
     let server = Server::start(service);
     let expected = serde_json::json!({
-        "status": "ok", "keysets": 4, "last_refresh": refreshed_at, "spent": 4, "issued": 0,
+        "status": "ok", "ready": true, "version": env!("CARGO_PKG_VERSION"), "keysets": 4,
+        "last_refresh": refreshed_at, "seconds_since_good": 0, "spent": 4, "issued": 0,
     });
     assert_eq!(server.get("/health").json(), expected);
 }
@@ -261,7 +268,8 @@ fn everything_may_live_under_a_base_path() {
         );
         assert_eq!(server.get(&format!("/{base}/v1/keysets")).status, 200);
         assert_eq!(server.get(&format!("/{base}/health")).status, 200);
-        assert_eq!(server.get(&format!("/v1/filter/spent/{V1}")).status, 404);
+        assert_refused(&server.get(&format!("/v1/filter/spent/{V1}")), 404, 0);
+        assert_refused(&server.get(&format!("/{base}/nothing")), 404, 0);
     }
 }
 

@@ -1,0 +1,329 @@
+//! What the service measures of itself, in the text of Prometheus.
+//!
+//! The libraries count through the `metrics` facade. Here is the list of all that they count, with units and
+//! words; what follows from the snapshot is set when somebody asks.
+
+use std::convert::Infallible;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use nutfilter_mint::{FilterService, Status};
+
+use crate::error::CliError;
+
+/// How often old samples of histograms are dropped. Nobody has to ask for that to happen.
+pub(super) const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Seconds. Answers are finished bodies: what takes longer than a tenth of a second is the network.
+const REQUEST_BUCKETS: [f64; 10] = [
+    0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 2.5, 10.0,
+];
+
+/// Seconds. From an increment of a small mint to the first reading of a large one.
+const REFRESH_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sort {
+    Counter,
+    Gauge,
+    Histogram(&'static [f64]),
+}
+
+/// A metric, as it is described to Prometheus and to the reader of the documents.
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) sort: Sort,
+    pub(super) unit: Unit,
+    /// The labels, as they stand in the documents.
+    pub(super) labels: &'static str,
+    pub(super) help: &'static str,
+}
+
+const fn metric(
+    name: &'static str,
+    sort: Sort,
+    unit: Unit,
+    labels: &'static str,
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        sort,
+        unit,
+        labels,
+        help,
+    }
+}
+
+use Sort::{Counter, Gauge, Histogram};
+
+/// All of them.
+pub(super) const METRICS: &[Metric] = &[
+    metric(
+        "nutfilter_build_info",
+        Gauge,
+        Unit::Count,
+        "`version`",
+        "Always 1; the version is in its label",
+    ),
+    metric(
+        "nutfilter_start_time_seconds",
+        Gauge,
+        Unit::Seconds,
+        "",
+        "Unix time at which the process started",
+    ),
+    metric(
+        "nutfilter_status",
+        Gauge,
+        Unit::Count,
+        "`status`",
+        "1 for how the service is (`starting`, `ok`, `degraded`, `failing`), 0 for the others",
+    ),
+    metric(
+        "nutfilter_keysets",
+        Gauge,
+        Unit::Count,
+        "",
+        "Keysets that are served",
+    ),
+    metric(
+        "nutfilter_items",
+        Gauge,
+        Unit::Count,
+        "`kind`",
+        "Notes in the filters that are served",
+    ),
+    metric(
+        "nutfilter_last_refresh_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        "",
+        "Unix time at which the latest refresh began that published something",
+    ),
+    metric(
+        "nutfilter_as_of_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        "`kind`",
+        "Unix time at which the latest good reading of this kind began: what filters may be dated at most",
+    ),
+    metric(
+        "nutfilter_refreshes_total",
+        Counter,
+        Unit::Count,
+        "`result`",
+        "Refreshes: `ok`, `partial` (some filters failed) or `failed`",
+    ),
+    metric(
+        "nutfilter_refresh_seconds",
+        Histogram(&REFRESH_BUCKETS),
+        Unit::Seconds,
+        "",
+        "Time that refreshes took, failed ones too",
+    ),
+    metric(
+        "nutfilter_items_read_total",
+        Counter,
+        Unit::Count,
+        "`kind`, `reading`",
+        "Notes read from the database, by readings of everything (`whole`) and of what is new",
+    ),
+    metric(
+        "nutfilter_full_rereads_total",
+        Counter,
+        Unit::Count,
+        "`kind`",
+        "Times that everything was read again because the database was not what it was with more notes",
+    ),
+    metric(
+        "nutfilter_shrunk_total",
+        Counter,
+        Unit::Count,
+        "`kind`",
+        "Times that a keyset had fewer notes than before",
+    ),
+    metric(
+        "nutfilter_data_discarded_total",
+        Counter,
+        Unit::Count,
+        "",
+        "Times that something in the data directory was damaged or foreign, and thrown away",
+    ),
+    metric(
+        "nutfilter_info_failures_total",
+        Counter,
+        Unit::Count,
+        "",
+        "Times that the mint's own `/v1/info` could not be had",
+    ),
+    metric(
+        "nutfilter_http_requests_total",
+        Counter,
+        Unit::Count,
+        "`route`, `status`",
+        "Requests answered",
+    ),
+];
+
+/// A recorder for the whole process, and the way to what it recorded.
+#[derive(Clone)]
+pub(super) struct Metrics {
+    handle: PrometheusHandle,
+}
+
+impl Metrics {
+    /// Installs the recorder. Nothing listens: the text is part of the service's own router.
+    ///
+    /// # Errors
+    ///
+    /// If the process has a recorder already.
+    pub(super) fn install() -> Result<Self, CliError> {
+        let mut builder = PrometheusBuilder::new();
+        for metric in METRICS {
+            if let Histogram(buckets) = metric.sort {
+                builder = builder
+                    .set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)
+                    .map_err(CliError::failed)?;
+            }
+        }
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        metrics::set_global_recorder(recorder).map_err(CliError::failed)?;
+        for Metric {
+            name,
+            sort,
+            unit,
+            help,
+            ..
+        } in METRICS
+        {
+            match sort {
+                Counter => describe_counter!(*name, *unit, *help),
+                Gauge => describe_gauge!(*name, *unit, *help),
+                Histogram(_) => describe_histogram!(*name, *unit, *help),
+            }
+        }
+        gauge!("nutfilter_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        gauge!("nutfilter_start_time_seconds").set(seconds(SystemTime::now()));
+        Ok(Self { handle })
+    }
+
+    /// The text, with what the snapshot says at this moment.
+    pub(super) fn text(&self, service: &FilterService) -> String {
+        of_snapshot(service);
+        self.handle.render()
+    }
+
+    /// Drops what is old, again and again.
+    pub(super) async fn keep_up(self) -> Infallible {
+        loop {
+            tokio::time::sleep(UPKEEP).await;
+            self.handle.run_upkeep();
+        }
+    }
+}
+
+// Exact up to 2^53, which no number of notes comes near.
+#[allow(clippy::cast_precision_loss)]
+fn of_snapshot(service: &FilterService) {
+    let now = service.status();
+    for status in [
+        Status::Starting,
+        Status::Ok,
+        Status::Degraded,
+        Status::Failing,
+    ] {
+        let is = if status == now { 1.0 } else { 0.0 };
+        gauge!("nutfilter_status", "status" => status.as_str()).set(is);
+    }
+    let snapshot = service.snapshot();
+    let keysets = snapshot.map_or(0, |snapshot| snapshot.keysets().len());
+    gauge!("nutfilter_keysets").set(keysets as f64);
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// The table of the documents, in Markdown.
+    fn markdown() -> String {
+        let mut text = String::from("| metric | labels | |\n|---|---|---|\n");
+        for Metric {
+            name,
+            sort,
+            labels,
+            help,
+            ..
+        } in METRICS
+        {
+            let sort = match sort {
+                Counter => "counter",
+                Gauge => "gauge",
+                Histogram(_) => "histogram",
+            };
+            text += &format!("| `{name}` ({sort}) | {labels} | {help} |\n");
+        }
+        text
+    }
+
+    #[test]
+    fn the_documents_have_the_table_of_the_metrics() {
+        let document = include_str!("../../../../docs/operating.md");
+        let table = markdown();
+        assert!(
+            document.contains(&table),
+            "docs/operating.md lacks this table:\n{table}"
+        );
+    }
+
+    fn sources(directory: &Path, into: &mut String) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, into);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                *into += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_that_is_counted_is_described_and_no_other() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut code = String::new();
+        for directory in ["../mint/src", "src"] {
+            sources(&here.join(directory), &mut code);
+        }
+        let named = |after: &str| -> BTreeSet<String> {
+            code.split(after)
+                .skip(1)
+                .filter_map(|rest| rest.trim_start().strip_prefix('"'))
+                .map(|rest| rest[..rest.find('"').unwrap()].to_owned())
+                .filter(|name| name.starts_with("nutfilter_"))
+                .collect()
+        };
+        let counted: BTreeSet<_> = ["counter!(", "gauge!(", "histogram!("]
+            .into_iter()
+            .flat_map(named)
+            .collect();
+        let described: BTreeSet<_> = METRICS
+            .iter()
+            .map(|metric| metric.name.to_owned())
+            .collect();
+        assert_eq!(METRICS.len(), described.len());
+        let missing: Vec<_> = counted.symmetric_difference(&described).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

@@ -1,0 +1,202 @@
+//! `nutfilter serve`: the filters of a mint's database, over HTTP.
+//!
+//! What can be configured is in one table (`options`), from which flags, variables, the file, its template and
+//! the documents are made; `resolve` makes of all sources one `Config`.
+
+mod check;
+mod config;
+mod file;
+mod flags;
+mod metrics;
+mod notify;
+mod options;
+mod resolve;
+mod run;
+mod signals;
+mod template;
+mod values;
+mod waiting;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use nutfilter_mint::source::{DatabaseLocation, MintSource, SqliteSource};
+use nutfilter_mint::{Kind, Snapshot};
+use tokio::runtime::Runtime;
+use tracing_subscriber::filter::LevelFilter;
+
+use self::flags::Flags;
+use self::notify::Manager;
+use self::resolve::{Resolved, Sources};
+pub(crate) use self::signals::stop_signal;
+use self::waiting::WaitingSource;
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::log;
+use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// The configuration, in TOML; flags and the environment go before it [env: NUTFILTER_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print the configuration in force and where each value comes from, check it, and end; 2 if it is wrong.
+    #[arg(long)]
+    check_config: bool,
+
+    /// Print a configuration file with every option, its default and what it does, and end.
+    #[arg(long, conflicts_with = "check_config")]
+    print_config_template: bool,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
+  nutfilter serve --mint-database data/mint --listen 127.0.0.1:3339 --mint-api https://mint.example
+  MINT_DATABASE=mint.sqlite3 SERVER_PORT=8080 LOG_LEVEL=debug nutfilter serve
+  nutfilter serve --print-config-template > nutfilter.toml
+  nutfilter serve --config nutfilter.toml --check-config";
+
+pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
+    if args.print_config_template {
+        return output::print(template::template().as_bytes());
+    }
+    let variable = |name: &str| std::env::var_os(name);
+    let file = resolve::config_file(args.config.as_deref(), &variable)?;
+    let sources = Sources {
+        flags: &args.flags,
+        threads: globals.threads,
+        variable: &variable,
+        file: file.as_ref(),
+    };
+    let resolved = sources.resolve()?;
+    if args.check_config {
+        return check::run(&resolved);
+    }
+    let level = resolved.config.log_level.unwrap_or(LevelFilter::INFO);
+    log::start_service(level, resolved.config.log_format, globals);
+    log::catch_panics();
+    log::logged(
+        serve(&resolved, globals, &variable),
+        resolved.config.log_format,
+    )
+}
+
+fn serve(
+    resolved: &Resolved,
+    globals: &Globals,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<(), CliError> {
+    let config = &resolved.config;
+    let mut globals = *globals;
+    if globals.threads.is_none() {
+        // By the flag they were started before anything else.
+        globals.threads = config.threads;
+        globals.start_threads()?;
+    }
+    let mut source = source(resolved)?;
+    if !config.wait_for_database {
+        source.opened()?;
+    }
+    let manager = Arc::new(Manager::of(variable));
+    let runtime = runtime(&globals)?;
+    let result = runtime.block_on(run::until_stopped(config, source, manager));
+    // What is not over by now ends with the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// The mint's database, to be opened when it is first asked.
+fn source(resolved: &Resolved) -> Result<WaitingSource, CliError> {
+    let location = DatabaseLocation::parse(resolved.mint_database()?.reveal())?;
+    let mint_type = resolved.config.mint_type;
+    Ok(WaitingSource::new(move || {
+        let source = SqliteSource::open(&location, mint_type)?;
+        Ok(Box::new(source) as Box<dyn MintSource>)
+    }))
+}
+
+/// For who asked to stop, and then did not want to wait for it.
+pub(crate) fn stopped_at_once() -> CliError {
+    CliError::failed("stopped at the second signal, without waiting for requests under way")
+}
+
+/// Lines to paste into a shell.
+pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
+    // One keyset shows how it goes; an active one is the likeliest to be asked for.
+    let active = snapshot.keysets().find(|keyset| keyset.info.active);
+    let mut paths = vec!["health".to_owned(), "v1/keysets".to_owned()];
+    if let Some(keyset) = active.or_else(|| snapshot.keysets().next()) {
+        // A legacy id goes into a URL with its `/` and `+` replaced.
+        let id = keyset.info.id.as_str().replace('/', "_").replace('+', "-");
+        paths.extend(Kind::ALL.map(|kind| format!("v1/filter/{kind}/{id}")));
+    }
+    let lines: Vec<String> = paths
+        .iter()
+        .map(|path| format!("  curl -s {base}/{path}"))
+        .collect();
+    lines.join("\n")
+}
+
+/// The URL without a slash at its end.
+pub(crate) fn base_url(address: SocketAddr, base_path: &str) -> String {
+    let path = base_path.trim_matches('/');
+    let slash = if path.is_empty() { "" } else { "/" };
+    format!("http://{address}{slash}{path}")
+}
+
+/// A runtime that answers on as many threads as were asked for; filters are built on others.
+pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = globals.threads {
+        builder.worker_threads(threads);
+    }
+    Ok(builder.enable_all().build()?)
+}
+#[cfg(test)]
+mod tests {
+    use nutfilter_mint::source::KeysetInfo;
+    use nutfilter_mint::{KeysetEntry, KeysetId};
+
+    use super::*;
+
+    /// The lines for a mint with three keysets, some of them active.
+    fn lines(active: [bool; 3]) -> String {
+        let ids = ["001111111111111a", "002222222222222b", "003333333333333c"];
+        let entry = |(id, active)| KeysetEntry {
+            info: KeysetInfo {
+                id: KeysetId::parse(id).unwrap(),
+                unit: None,
+                active,
+                input_fee_ppk: 0,
+            },
+            spent: None,
+            issued: None,
+        };
+        let entries = ids.into_iter().zip(active).map(entry).collect();
+        curl_lines("http://mint", &Snapshot::new(entries, 0))
+    }
+
+    #[test]
+    fn an_active_keyset_is_shown_wherever_it_is_and_the_first_one_if_there_is_none() {
+        for (active, id) in [
+            ([true, false, false], "001111111111111a"),
+            ([true, true, true], "001111111111111a"),
+            ([false, true, false], "002222222222222b"),
+            ([false, false, true], "003333333333333c"),
+            ([false, false, false], "001111111111111a"),
+        ] {
+            let lines = lines(active);
+            assert!(lines.contains(&format!("/v1/filter/spent/{id}")), "{lines}");
+            assert_eq!(lines.lines().count(), 4, "{lines}");
+        }
+    }
+}

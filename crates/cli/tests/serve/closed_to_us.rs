@@ -1,0 +1,84 @@
+//! A mint whose files are somebody else's, or are closed to us.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+
+use std::path::Path;
+
+use super::support::{failure, nutfilter, sample};
+
+/// What `nobody` is on most systems.
+const NOBODY: u32 = 65_534;
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// What `serve` ends with, for a user to whom no file is opened against its mode.
+fn refusal(directory: &Path, database: &Path) -> String {
+    let mut command = nutfilter();
+    if fs::metadata(directory).unwrap().uid() == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    failure(
+        command
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--wait-for-database=off",
+            ])
+            .args(["--mint-database".as_ref(), database]),
+    )
+}
+
+#[test]
+fn the_file_that_may_not_be_read_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    let mint = root.join("mint");
+    fs::create_dir(&mint).unwrap();
+    sample(&mint);
+    let database = mint.join("cdk-mintd.sqlite");
+    let (wal, shm) = (
+        mint.join("cdk-mintd.sqlite-wal"),
+        mint.join("cdk-mintd.sqlite-shm"),
+    );
+    set_mode(root, 0o755);
+    let denied = |path: &Path| format!("{}: Permission denied", path.display());
+
+    set_mode(&mint, 0o000);
+    for given in [&mint, &database] {
+        let said = refusal(root, given);
+        assert!(said.contains("Permission denied"), "{said}");
+        assert!(!said.contains("databases of known names"), "{said}");
+    }
+    set_mode(&mint, 0o555);
+    set_mode(&database, 0o000);
+    let said = refusal(root, &mint);
+    assert!(said.contains(&denied(&database)), "{said}");
+    set_mode(&database, 0o444);
+
+    set_mode(&mint, 0o755);
+    for file in [&wal, &shm] {
+        fs::write(file, "").unwrap();
+    }
+    set_mode(&mint, 0o555);
+    for file in [&wal, &shm] {
+        set_mode(&wal, 0o444);
+        set_mode(&shm, 0o444);
+        set_mode(file, 0o000);
+        let said = refusal(root, &mint);
+        assert!(said.contains(&denied(file)), "{said}");
+    }
+    set_mode(&mint, 0o755);
+    fs::remove_file(&shm).unwrap();
+    set_mode(&mint, 0o555);
+    let said = refusal(root, &mint);
+    assert!(
+        said.contains(&format!("{} is missing", shm.display())),
+        "{said}"
+    );
+    set_mode(&mint, 0o755);
+}

@@ -1,0 +1,200 @@
+//! Where a configuration comes from, and what is said of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::support::{Server, failure, nutfilter, sample};
+
+fn output(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// `serve --check-config` with this file.
+fn check(directory: &Path, text: &str) -> (Option<i32>, String, String) {
+    let path = directory.join("nutfilter.toml");
+    fs::write(&path, text).unwrap();
+    output(
+        nutfilter()
+            .args(["serve", "--check-config", "--config"])
+            .arg(path),
+    )
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn flags_go_before_the_environment_before_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let file = directory.path().join("n.toml");
+    fs::write(
+        &file,
+        format!(
+            "mint_database = '{}'\nport = 0\nbase_path = '/file'\nlog_level = 'info'\nkeysets = false\n",
+            directory.path().display()
+        ),
+    )
+    .unwrap();
+    let mut command = nutfilter();
+    command.arg("serve").env("NUTFILTER_CONFIG", &file);
+    let keysets = |server: &Server| server.get("/v1/keysets").0;
+
+    let server = Server::start(&mut command);
+    assert!(server.base.ends_with("/file"), "{}", server.base);
+    assert_eq!(keysets(&server), "HTTP/1.1 404 Not Found");
+
+    command
+        .env("NUTFILTER_BASE_PATH", "/variable")
+        .env("NUTFILTER_KEYSETS", "on");
+    let server = Server::start(&mut command);
+    assert!(server.base.ends_with("/variable"), "{}", server.base);
+    assert_eq!(keysets(&server), "HTTP/1.1 200 OK");
+
+    let server = Server::start(command.args(["--base-path", "/flag", "--keysets=off"]));
+    assert!(server.base.ends_with("/flag"), "{}", server.base);
+    assert_eq!(keysets(&server), "HTTP/1.1 404 Not Found");
+}
+
+#[test]
+fn a_good_configuration_is_shown_with_its_sources_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let data = directory.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let file = format!(
+        "mint_database = '{}'\ndata_dir = '{}'\nadmin_token = 'hunter2-hunter2-hunter2'\n\
+         mint_api = 'https://user:hunter2@mint.example'\n",
+        directory.path().display(),
+        data.display()
+    );
+    let (code, shown, said) = check(directory.path(), &file);
+    assert_eq!((code, said.as_str()), (Some(0), ""), "{shown}");
+    for line in [
+        "# the database of a cdk mint with 1 keysets",
+        "admin_token = \"***\"  # from ",
+        "mint_api = \"https://***@mint.example\"  # from ",
+        "refresh = 60  # default",
+        "# tls_key is not set: no TLS",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(shown.contains("nutfilter.toml, line 3"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert_eq!(
+        names(directory.path()),
+        ["cdk-mintd.sqlite", "data", "nutfilter.toml"]
+    );
+    assert!(names(&data).is_empty());
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once_without_secrets() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, _, said) = check(
+        directory.path(),
+        "mint_database = '/nowhere/mint.sqlite3'\ndata_dir = '/nowhere/data'\n\
+         tls_certificate = '/nowhere/c.pem'\ntls_key = '/nowhere/k.pem'\n\
+         admin_token = 'hunter2-hunter2-hunter2'\nlisten = ['unix:/nowhere/a.sock', '127.0.0.1:0']\n",
+    );
+    assert_eq!(code, Some(2));
+    for problem in [
+        "mint_database: /nowhere/mint.sqlite3: there is no such database",
+        "data_dir: /nowhere/data: No such file",
+        "tls_certificate: /nowhere/c.pem: ",
+        "listen: unix:/nowhere/a.sock: No such file",
+        "there are 4 problems with this configuration",
+    ] {
+        assert!(said.contains(problem), "{said}");
+    }
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn what_no_configuration_can_mean_is_refused_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    for (text, expected) in [
+        (
+            "mint_database = 'x'\nrefesh = 5",
+            "nutfilter.toml, line 2: `refesh` is no option",
+        ),
+        (
+            "refresh = 0",
+            "refresh: `0` must be from 1 to 86400 seconds (from ",
+        ),
+        (
+            "admin_token = 'hunter2'",
+            "admin_token: the value must have from 16 to 512 characters",
+        ),
+        (
+            "mint_api = 'user:hunter2@mint'",
+            "mint_api: the value is no URL",
+        ),
+        (
+            "mint_database = 'mysql://a:hunter2@db/mint'",
+            "mysql: is no database",
+        ),
+        ("admin_token = hunter2", "line 1: not TOML"),
+    ] {
+        let (code, shown, said) = check(directory.path(), text);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(said.contains(expected), "{said}");
+        assert!(
+            !format!("{shown}{said}").contains("hunter2"),
+            "{shown}{said}"
+        );
+    }
+    let said = failure(
+        nutfilter()
+            .arg("serve")
+            .env("MINT_DATABASE", "x")
+            .env("SERVER_PORT", "70000"),
+    );
+    assert!(
+        said.contains("(from the environment variable SERVER_PORT)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_template_is_a_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let (code, template, said) = output(nutfilter().args(["serve", "--print-config-template"]));
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let chosen = template.replace(
+        "#mint_database = \"\"",
+        &format!("mint_database = '{}'", directory.path().display()),
+    );
+    assert_ne!(chosen, template);
+    let (code, _, said) = check(directory.path(), &chosen);
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_help_names_flags_and_variables_and_no_flag_for_a_secret() {
+    let (_, help, _) = output(nutfilter().args(["serve", "--help"]));
+    for part in [
+        "--mint-database",
+        "[env: MINT_DATABASE]",
+        "--admin-token-file",
+        "--log-format",
+        "[default: 60]",
+    ] {
+        assert!(help.contains(part), "{part} is not in\n{help}");
+    }
+    assert!(!help.contains("--admin-token "), "{help}");
+}

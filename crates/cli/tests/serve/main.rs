@@ -1,0 +1,8 @@
+//! `nutfilter serve`, as an operator configures, starts and stops it.
+
+#[cfg(unix)]
+mod closed_to_us;
+mod configuration;
+mod operating;
+mod running;
+mod support;

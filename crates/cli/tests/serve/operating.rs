@@ -1,0 +1,200 @@
+//! What an operator does to a service that runs, and what it says.
+
+use std::time::Duration;
+
+use super::support::{Server, kill, nutfilter, sample};
+
+/// A database with a line of the log for every way to begin.
+fn serve() -> std::process::Command {
+    let mut command = nutfilter();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--jitter", "0"]);
+    command
+}
+
+#[test]
+fn a_database_that_is_not_there_is_waited_for_and_said_to_be_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("mint");
+    let mut server = Server::start_unready(serve().arg("--mint-database").arg(&place));
+    let said = server.wait_for("there is nothing to serve yet");
+    assert!(said.contains("there is no such database"), "{said}");
+    let (status, health) = server.get("/health");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(health.contains("failing"), "{health}");
+    assert_eq!(
+        server.get("/v1/keysets").0,
+        "HTTP/1.1 503 Service Unavailable"
+    );
+
+    std::fs::create_dir(&place).unwrap();
+    let sample = sample(&place);
+    server.wait_for("the mint's database is open");
+    server.wait_for("ready");
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    assert_eq!(server.get(&path).0, "HTTP/1.1 200 OK");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hangup_refreshes_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let mut server = Server::start(
+        serve()
+            .args(["--refresh", "3600", "--mint-database"])
+            .arg(directory.path()),
+    );
+    // Another mint in its place: after a moment, since times have seconds.
+    std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
+    let larger = nutfilter_mint::sample::Sample::new(301, 201);
+    larger
+        .write(&directory.path().join("cdk-mintd.sqlite"), &mut |_| ())
+        .unwrap();
+    let spent = |server: &Server| {
+        let health: serde_json::Value = serde_json::from_str(&server.get("/health").1).unwrap();
+        health["spent"].as_u64()
+    };
+    assert_eq!(spent(&server), Some(300));
+    kill(&server.child, "-HUP");
+    server.wait_for("SIGHUP: refreshing now");
+    server.wait_for("refreshed");
+    assert_eq!(spent(&server), Some(301));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_for_programs_is_json_from_the_first_line_to_the_last() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let mut server = Server::start(
+        serve()
+            .args([
+                "--log-format",
+                "json",
+                "--log-level",
+                "debug",
+                "--mint-database",
+            ])
+            .arg(directory.path()),
+    );
+    server.get("/health");
+    kill(&server.child, "-HUP");
+    server.wait_for("refreshed");
+    kill(&server.child, "-TERM");
+    server.wait_for("stopped");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    server.rest();
+    assert!(server.all.lines().count() > 5, "{}", server.all);
+    for line in server.all.lines() {
+        let event: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(
+            event["timestamp"].is_string() && event["level"].is_string(),
+            "{line}"
+        );
+        assert!(event["fields"]["message"].is_string(), "{line}");
+    }
+}
+
+#[test]
+fn an_error_after_the_start_is_json_too_where_the_log_is() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let said = super::support::failure(
+        nutfilter()
+            .args(["serve", "--log-format", "json", "--listen"])
+            .arg(taken.local_addr().unwrap().to_string())
+            .args(["--mint-database".as_ref(), directory.path()]),
+    );
+    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["level"], &last["fields"]["message"]),
+        (&"ERROR".into(), &"ended".into()),
+        "{said}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_service_manager_is_told_of_readiness_life_and_end() {
+    use std::os::unix::net::UnixDatagram;
+
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let hear = || {
+        let mut heard = [0; 256];
+        let length = manager.recv(&mut heard).unwrap();
+        String::from_utf8(heard[..length].to_vec()).unwrap()
+    };
+    let place = directory.path().join("mint");
+    let mut server = Server::start_unready(
+        serve()
+            .env("NOTIFY_SOCKET", &socket)
+            .env("WATCHDOG_USEC", "200000")
+            .arg("--mint-database")
+            .arg(&place),
+    );
+    // Alive, and not ready as long as there is nothing to serve.
+    server.wait_for("there is nothing to serve yet");
+    for _ in 0..3 {
+        assert_eq!(hear(), "WATCHDOG=1");
+    }
+    std::fs::create_dir(&place).unwrap();
+    sample(&place);
+    let hear_next = || loop {
+        let heard = hear();
+        if heard != "WATCHDOG=1" {
+            return heard;
+        }
+    };
+    assert!(hear_next().starts_with("READY=1"));
+    kill(&server.child, "-TERM");
+    assert_eq!(hear_next(), "STOPPING=1");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_that_is_said_has_a_secret_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let sample = sample(directory.path());
+    let mut server = Server::start(
+        serve()
+            .args([
+                "--log-level",
+                "trace",
+                "--mint-api",
+                "http://user:hunter2@127.0.0.1:1",
+                "--mint-database",
+            ])
+            .arg(directory.path())
+            .env("NUTFILTER_ADMIN_TOKEN", "hunter2-hunter2-hunter2"),
+    );
+    server.get(&format!("/v1/filter/spent/{}", sample.keyset));
+    let said = [
+        server.get("/health").1,
+        server.get("/metrics").1,
+        server.get("/v1/info").1,
+    ]
+    .concat();
+    kill(&server.child, "-TERM");
+    server.wait_for("stopped");
+    server.rest();
+    let all = format!("{said}{}", server.all);
+    assert!(all.len() > 1000);
+    assert!(!all.contains("hunter2"), "{all}");
+    // Nor a note: the database has them as bytes, and hex would be how one looks.
+    for kind in nutfilter_mint::Kind::ALL {
+        let hex: String = sample
+            .note(kind, 0)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert!(!all.contains(&hex[2..20]), "{all}");
+    }
+}

@@ -1,0 +1,152 @@
+//! A mint, and a service beside it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use nutfilter_mint::sample::Sample;
+
+/// The command with nothing in its environment that could configure it.
+pub(crate) fn nutfilter() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
+    command.env_clear().env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// A database with 300 spent and 200 issued notes, under its usual name.
+pub(crate) fn sample(directory: &Path) -> Sample {
+    let sample = Sample::new(300, 200);
+    sample
+        .write(&directory.join("cdk-mintd.sqlite"), &mut |_| ())
+        .unwrap();
+    sample
+}
+
+/// How long a line of the log may take to come on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server, killed when dropped.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    log: Receiver<String>,
+    /// `http://ADDRESS/BASE`
+    pub(crate) base: String,
+    /// What was in the log before it listened.
+    pub(crate) seen: String,
+    /// All that was read of the log.
+    pub(crate) all: String,
+}
+
+impl Server {
+    /// Waits until the first filters are built.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut server = Self::start_unready(command);
+        server.wait_for("ready");
+        server
+    }
+
+    /// Waits until it listens.
+    pub(crate) fn start_unready(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (line, log) = mpsc::channel();
+        // Ends with the process. A test that nobody answers ends with a message, and not never.
+        thread::spawn(move || {
+            for text in stderr.lines() {
+                let _ = line.send(text.unwrap() + "\n");
+            }
+        });
+        let mut server = Self {
+            child,
+            log,
+            base: String::new(),
+            seen: String::new(),
+            all: String::new(),
+        };
+        let seen = server.wait_for("listening on ");
+        let line = seen.lines().last().unwrap();
+        let base = line
+            .split_once("http://")
+            .unwrap()
+            .1
+            .split([' ', '"'])
+            .next()
+            .unwrap();
+        server.base = format!("http://{base}");
+        server.seen = seen;
+        server
+    }
+
+    /// Everything up to the line with `what` in it, which has to come before long.
+    pub(crate) fn wait_for(&mut self, what: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            let line = match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => line,
+                Err(error) => panic!("`{what}` is not in the log ({error}):\n{seen}"),
+            };
+            self.all += &line;
+            seen += &line;
+            if line.contains(what) {
+                return seen.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Reads the log to its end.
+    pub(crate) fn rest(&mut self) {
+        self.all.extend(self.log.iter());
+    }
+
+    /// Status line and body.
+    pub(crate) fn get(&self, path: &str) -> (String, String) {
+        let base = self.base.strip_prefix("http://").unwrap();
+        let (address, base_path) = base.split_once('/').unwrap_or((base, ""));
+        let slash = if base_path.is_empty() { "" } else { "/" };
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {slash}{base_path}{path} HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs to the end, which an error brings about.
+pub(crate) fn failure(command: &mut Command) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
+    assert_eq!(status.code(), Some(2));
+    assert!(stdout.is_empty());
+    String::from_utf8(stderr).unwrap()
+}
+
+#[cfg(unix)]
+pub(crate) fn kill(child: &Child, signal: &str) {
+    let id = child.id().to_string();
+    let status = Command::new("kill").args([signal, &id]).status();
+    assert!(status.unwrap().success());
+}

@@ -1,0 +1,121 @@
+//! A request on its way through the router, and its answer on the way out.
+
+use core::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+
+use super::activity::{Activity, Open};
+use super::error::CashuError;
+
+/// The most that is handed to a connection at once, in bytes. A body is one piece of memory, and an HTTP/2
+/// connection would take it whole into its queue and count it as sent.
+const PIECE: usize = 256 << 10;
+
+/// Answers the requests of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Answering {
+    router: Router,
+    activity: Arc<Activity>,
+}
+
+impl Answering {
+    pub(super) fn new(router: Router, activity: Arc<Activity>) -> Self {
+        Self { router, activity }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Answering {
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let began = Instant::now();
+        let mut open = Open::new(&self.activity);
+        let mut router = self.router.clone();
+        Box::pin(async move {
+            let answer = async { tower_service::Service::call(&mut router, request).await };
+            // A handler that panics has answered nobody; the connection need not go with it.
+            let response = match AssertUnwindSafe(answer).catch_unwind().await {
+                Ok(Ok(response)) => response,
+                Err(_) => {
+                    tracing::error!("a handler panicked");
+                    CashuError::Internal.into_response()
+                }
+            };
+            open.send();
+            Ok(response.map(|body| Answer {
+                body,
+                rest: Bytes::new(),
+                began,
+                _open: open,
+            }))
+        })
+    }
+}
+
+/// A body that is handed over in pieces. Its request is open until it is dropped.
+#[derive(Debug)]
+pub(super) struct Answer {
+    body: Body,
+    /// What is left of the frame that was too long.
+    rest: Bytes,
+    began: Instant,
+    _open: Open,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        if this.rest.is_empty() {
+            match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => this.rest = data,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+                other => return Poll::Ready(other),
+            }
+        }
+        let piece = this.rest.split_to(this.rest.len().min(PIECE));
+        metrics::counter!("nutfilter_http_response_bytes_total").increment(piece.len() as u64);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower().saturating_add(rest));
+        if let Some(upper) = body.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        metrics::histogram!("nutfilter_http_request_seconds").record(self.began.elapsed());
+    }
+}

@@ -1,0 +1,54 @@
+//! A router under a path of its own.
+
+use core::error::Error;
+use core::fmt;
+
+use axum::Router;
+use axum::middleware::from_fn;
+
+use super::{endpoints, guard};
+
+/// Puts a router under a base path, as a mint may have one of its own: with `/cashu` the filters are at
+/// `/cashu/v1/filter/..`. An empty path, or `/`, leaves the router as it is.
+///
+/// # Errors
+///
+/// If the path holds anything but letters, digits and `/-._~`, or an empty segment.
+pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
+    let path = base_path.trim_matches('/');
+    if path.is_empty() {
+        return Ok(router);
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    if !path.bytes().all(plain)
+        || path
+            .split('/')
+            .any(|segment| matches!(segment, "" | "." | ".."))
+    {
+        return Err(BasePathError {
+            path: base_path.to_owned(),
+        });
+    }
+    let outside = Router::new()
+        .fallback(endpoints::not_found)
+        .layer(from_fn(guard::guard));
+    Ok(outside.nest(&format!("/{path}"), router))
+}
+
+/// A text that cannot be a base path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BasePathError {
+    path: String,
+}
+
+impl fmt::Display for BasePathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no base path: segments of letters, digits and -._~, with / between them",
+            self.path
+        )
+    }
+}
+
+impl Error for BasePathError {}

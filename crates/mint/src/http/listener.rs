@@ -1,0 +1,156 @@
+//! Where connections come from.
+
+use core::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio::net::TcpListener;
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+
+use super::socket::Socket;
+use super::tls::Tls;
+
+/// A bound socket that connections are accepted from, with TLS or without.
+#[derive(Debug)]
+pub struct Listener {
+    bound: Bound,
+    tls: Option<Tls>,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix {
+        listener: UnixListener,
+        file: SocketFile,
+    },
+}
+
+impl Listener {
+    /// Binds a Unix socket at this path, with these permissions (`0o660`, say: who may write may connect).
+    /// A socket that a killed process left there is replaced; when the listener ends its file is removed.
+    ///
+    /// # Errors
+    ///
+    /// If somebody answers at the path, if there is something else there, or if it cannot be bound.
+    #[cfg(unix)]
+    pub async fn unix(path: impl Into<PathBuf>, mode: u32) -> io::Result<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = path.into();
+        remove_stale(&path).await?;
+        let listener = UnixListener::bind(&path)?;
+        let file = SocketFile::new(path)?;
+        std::fs::set_permissions(&file.path, std::fs::Permissions::from_mode(mode))?;
+        let bound = Bound::Unix { listener, file };
+        Ok(Self { bound, tls: None })
+    }
+
+    /// The same, with TLS on every connection.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    pub(super) fn tls(&self) -> Option<Tls> {
+        self.tls.clone()
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<Socket> {
+        match &self.bound {
+            Bound::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // An answer is written whole: there is nothing to gain by waiting for more. A connection
+                // for which it fails is gone, as will be found out.
+                let _ = stream.set_nodelay(true);
+                Ok(Socket::Tcp(stream))
+            }
+            #[cfg(unix)]
+            Bound::Unix { listener, .. } => Ok(Socket::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self {
+            bound: Bound::Tcp(listener),
+            tls: None,
+        }
+    }
+}
+
+/// The address, as in a URL.
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match &self.bound {
+            Bound::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => write!(f, "{scheme}://{address}"),
+                Err(_) => write!(f, "{scheme}://?"),
+            },
+            #[cfg(unix)]
+            Bound::Unix { file, .. } => write!(f, "{scheme}+unix:{}", file.path.display()),
+        }
+    }
+}
+
+/// Removes a socket at which nobody answers, and nothing else.
+#[cfg(unix)]
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt as _;
+    let said = |kind, what: &str| io::Error::new(kind, format!("{}: {what}", path.display()));
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(said(
+                io::ErrorKind::AlreadyExists,
+                "is there, and no socket",
+            ));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        // Other errors, too, mean that it may be in use: by one who is busy, or by another user.
+        _ => Err(said(io::ErrorKind::AddrInUse, "a process listens there")),
+    }
+}
+
+/// The file of a Unix socket, removed when dropped if it is still the same one.
+#[cfg(unix)]
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+#[cfg(unix)]
+impl SocketFile {
+    fn new(path: PathBuf) -> io::Result<Self> {
+        let identity = identity(&path)?;
+        Ok(Self { path, identity })
+    }
+}
+
+#[cfg(unix)]
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // A successor may have bound its own in the meantime.
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = std::fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}

@@ -1,0 +1,274 @@
+//! What a client would rather have: `Accept` and `Accept-Encoding`, with their weights.
+
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName};
+use axum::http::{HeaderMap, HeaderValue};
+
+/// How many members of a header's list are looked at. Browsers send five or six; more is not worth a
+/// server's time.
+pub(super) const MAX_MEMBERS: usize = 32;
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const OCTET_STREAM: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+/// A weight in thousandths.
+type Weight = u16;
+
+/// What a body can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Media {
+    Json,
+    Raw,
+}
+
+/// How a body can be coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+impl Coding {
+    /// Its name in `Content-Encoding`, where identity has none.
+    pub(super) fn name(self) -> Option<HeaderValue> {
+        match self {
+            Coding::Identity => None,
+            Coding::Gzip => Some(HeaderValue::from_static("gzip")),
+            Coding::Zstd => Some(HeaderValue::from_static("zstd")),
+        }
+    }
+}
+
+/// The members of a list that may be spread over several header lines, without the white space around
+/// them. What is no text has none.
+pub(super) fn members<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a str> {
+    headers
+        .get_all(name)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|member| member.trim_matches([' ', '\t']))
+        .filter(|member| !member.is_empty())
+        .take(MAX_MEMBERS)
+}
+
+/// Which of the two a client wants; `None` if it wants neither. It gets JSON unless it says otherwise,
+/// and also if it asks for what there is not, as every mint answers whatever is asked for.
+pub(super) fn media(headers: &HeaderMap) -> Option<Media> {
+    // The most exact range that fits decides, and among equals the JSON's weight.
+    let mut json: Option<(u8, Weight)> = None;
+    let mut raw: Option<(u8, Weight)> = None;
+    for member in members(headers, &ACCEPT) {
+        let Some((range, weight)) = weighted(member) else {
+            continue;
+        };
+        let range = range.to_ascii_lowercase();
+        let (exactness, for_json, for_raw) = match range.as_str() {
+            "*/*" => (1, true, true),
+            "application/*" => (2, true, true),
+            "application/json" => (3, true, false),
+            "application/octet-stream" => (3, false, true),
+            _ => continue,
+        };
+        for (best, fits) in [(&mut json, for_json), (&mut raw, for_raw)] {
+            if fits && best.is_none_or(|(known, _)| known < exactness) {
+                *best = Some((exactness, weight));
+            }
+        }
+    }
+    let weight = |found: Option<(u8, Weight)>| found.map(|(exactness, weight)| (weight, exactness));
+    match (weight(json), weight(raw)) {
+        (Some((0, _)), None | Some((0, _))) => None,
+        (Some((0, _)), Some(_)) => Some(Media::Raw),
+        // Only by name: `*/*` is no wish for bytes, however it is weighted.
+        (json, Some(raw @ (1.., 3))) if json.is_none_or(|json| raw > json) => Some(Media::Raw),
+        _ => Some(Media::Json),
+    }
+}
+
+/// Which of the codings that there are a client wants; `None` if it wants none of them.
+pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding> {
+    let [mut identity, mut gzip, mut zstd, mut any] = [None; 4];
+    for member in members(headers, &ACCEPT_ENCODING) {
+        let Some((name, weight)) = weighted(member) else {
+            continue;
+        };
+        let weighed = match name.to_ascii_lowercase().as_str() {
+            "identity" => &mut identity,
+            "gzip" | "x-gzip" => &mut gzip,
+            "zstd" => &mut zstd,
+            "*" => &mut any,
+            _ => continue,
+        };
+        weighed.get_or_insert(weight);
+    }
+    // Unless it is refused by name or with all others, identity will do if there is nothing better.
+    let identity = match (identity, any) {
+        (Some(0), _) | (None, Some(0)) => None,
+        (given, any) => Some(given.or(any).unwrap_or(0)),
+    };
+    let wanted = |weight: Option<Weight>| weight.or(any).filter(|&weight| weight > 0);
+    // Of equal weights the last wins, which is the shortest.
+    [
+        (Coding::Identity, identity),
+        (Coding::Gzip, wanted(gzip)),
+        (Coding::Zstd, wanted(zstd)),
+    ]
+    .into_iter()
+    .filter(|(coding, _)| available.contains(coding))
+    .filter_map(|(coding, weight)| Some((weight?, coding)))
+    .max_by_key(|(weight, _)| *weight)
+    .map(|(_, coding)| coding)
+}
+
+/// A member and its weight; `None` if the weight is none.
+fn weighted(member: &str) -> Option<(&str, Weight)> {
+    let mut parts = member.split(';').map(|part| part.trim_matches([' ', '\t']));
+    let name = parts.next()?;
+    for parameter in parts {
+        if let Some(weight) = parameter
+            .strip_prefix("q=")
+            .or_else(|| parameter.strip_prefix("Q="))
+        {
+            return Some((name, thousandths(weight)?));
+        }
+    }
+    Some((name, 1000))
+}
+
+/// `0`, `1`, or one of them with up to three digits after the point, and not above 1.
+fn thousandths(text: &str) -> Option<Weight> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let whole = match whole {
+        "0" => 0,
+        "1" => 1000,
+        _ => return None,
+    };
+    let fraction = format!("{fraction:0<3}").parse::<Weight>().ok()?;
+    Some(whole + fraction).filter(|&weight| weight <= 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: HeaderName, values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(&name, HeaderValue::from_str(value).expect("a value"));
+        }
+        headers
+    }
+
+    #[test]
+    fn json_is_what_everybody_gets_who_does_not_ask_for_the_raw_filter() {
+        use Media::{Json, Raw};
+        for (accept, expected) in [
+            (&[][..], Some(Json)),
+            (&["*/*"], Some(Json)),
+            (&["application/*"], Some(Json)),
+            (&["application/json"], Some(Json)),
+            (&["text/html,application/xhtml+xml,*/*;q=0.8"], Some(Json)),
+            (&["text/html"], Some(Json)),
+            (&["nonsense"], Some(Json)),
+            (&["application/octet-stream"], Some(Raw)),
+            (&["APPLICATION/Octet-Stream"], Some(Raw)),
+            (&["application/octet-stream, */*"], Some(Raw)),
+            (&["application/octet-stream, application/json"], Some(Json)),
+            (
+                &["application/octet-stream, application/json;q=0.9"],
+                Some(Raw),
+            ),
+            (
+                &["application/json;q=0.9", "application/octet-stream"],
+                Some(Raw),
+            ),
+            (
+                &["application/octet-stream;q=0.5, application/json;q=0.501"],
+                Some(Json),
+            ),
+            (&["application/octet-stream;q=0.5, */*;q=0.4"], Some(Raw)),
+            (&["application/octet-stream;q=0, */*"], Some(Json)),
+            (&["application/octet-stream;q=0"], Some(Json)),
+            (&["application/json;q=0, */*"], Some(Raw)),
+            (&["application/json;q=0.9, */*"], Some(Json)),
+            (&["application/json;q=0"], None),
+            (&["*/*;q=0"], None),
+            (&["application/octet-stream;v=1;q=0.1"], Some(Raw)),
+            // A weight that is none: the member is not looked at.
+            (&["application/octet-stream;q=2"], Some(Json)),
+        ] {
+            assert_eq!(media(&headers(ACCEPT, accept)), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn the_coding_of_the_greatest_weight_and_then_the_shortest_is_sent() {
+        use Coding::{Gzip, Identity, Zstd};
+        let all = [Identity, Gzip, Zstd];
+        let cases: &[(&[&str], &[Coding], Option<Coding>)] = &[
+            (&[], &all, Some(Identity)),
+            (&[""], &all, Some(Identity)),
+            (&["gzip"], &all, Some(Gzip)),
+            (&["x-gzip"], &all, Some(Gzip)),
+            (&["gzip, deflate, br, zstd"], &all, Some(Zstd)),
+            (&["gzip, deflate, br"], &all, Some(Gzip)),
+            (&["gzip;q=1.0, zstd;q=0.5"], &all, Some(Gzip)),
+            (&["gzip;q=0.1, identity;q=0.9"], &all, Some(Identity)),
+            (&["gzip;q=0.001"], &all, Some(Gzip)),
+            (&["gzip;q=0"], &all, Some(Identity)),
+            (&["*"], &all, Some(Zstd)),
+            (&["*;q=0.5, zstd;q=0"], &all, Some(Gzip)),
+            (&["*;q=0"], &all, None),
+            (&["*;q=0, identity;q=0.1"], &all, Some(Identity)),
+            (&["identity;q=0"], &all, None),
+            (&["identity;q=0, gzip"], &all, Some(Gzip)),
+            (&["identity;q=0", "zstd"], &all, Some(Zstd)),
+            (&["gzip, zstd"], &[Identity], Some(Identity)),
+            (&["gzip, zstd, identity;q=0"], &[Identity], None),
+            (&["br"], &all, Some(Identity)),
+            (&["gzip;q=nan, zstd;q=0.1234"], &all, Some(Identity)),
+        ];
+        for (accept, available, expected) in cases {
+            let headers = headers(ACCEPT_ENCODING, accept);
+            assert_eq!(coding(&headers, available), *expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn weights_have_at_most_three_digits_and_do_not_exceed_one() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("1", Some(1000)),
+            ("0.5", Some(500)),
+            ("0.05", Some(50)),
+            ("0.", Some(0)),
+            ("1.000", Some(1000)),
+            ("0.001", Some(1)),
+            ("1.001", None),
+            ("0.0001", None),
+            ("2", None),
+            ("-1", None),
+            ("", None),
+            (".5", None),
+            ("0.+5", None),
+        ] {
+            assert_eq!(thousandths(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn of_an_endless_list_only_the_beginning_is_looked_at() {
+        let mut long = "br,".repeat(MAX_MEMBERS - 1);
+        long.push_str("gzip,zstd");
+        let headers = headers(ACCEPT_ENCODING, &[&long]);
+        let all = [Coding::Identity, Coding::Gzip, Coding::Zstd];
+        assert_eq!(coding(&headers, &all), Some(Coding::Gzip));
+    }
+}
