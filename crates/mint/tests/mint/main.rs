@@ -5,8 +5,9 @@
 
 mod filters;
 mod http;
+mod increment;
 mod live;
-mod refresh;
+// Stopgap until the sources in it read by the new trait: mod refresh;
 mod rows;
 mod schema;
 mod support;
