@@ -77,7 +77,7 @@ pub(crate) fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
     };
     let mut source = database.source();
     let mut consumer = Consumer::default();
-    let bulk = if random.one_in(4) { 150 } else { 10 };
+    let bulk = if random.one_in(4) { 400 } else { 10 };
     let events = model.bulk(&mut random, bulk);
     database.apply(&events);
     let mut log = vec![];
