@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod feed;
 mod filters;
 mod http;
 mod increment;
