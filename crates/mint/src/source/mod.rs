@@ -6,6 +6,7 @@
 mod batch;
 mod by_keyset;
 mod error;
+mod feed;
 mod location;
 mod retry;
 mod sqlite;
@@ -15,6 +16,7 @@ use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
+pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
 pub use location::DatabaseLocation;
 pub use retry::{Passing, twice_if_passing};
 pub use sqlite::SqliteSource;
