@@ -7,6 +7,7 @@ mod batch;
 mod by_keyset;
 mod error;
 mod location;
+mod postgres;
 mod retry;
 mod sqlite;
 
@@ -15,7 +16,8 @@ use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
-pub use location::DatabaseLocation;
+pub use location::{DatabaseLocation, open};
+pub use postgres::PostgresSource;
 pub use retry::{Passing, twice_if_passing};
 pub use sqlite::SqliteSource;
 
