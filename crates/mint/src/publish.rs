@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::ControlFlow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,7 +14,9 @@ use crate::error::PublishError;
 use crate::report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
 use crate::service::FilterService;
 use crate::snapshot::{KeysetEntry, PublishedFilter, Snapshot};
-use crate::source::{ItemBatch, KeysetInfo, MintSource, SourceError, twice_if_passing};
+use crate::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, SourceError, twice_if_passing,
+};
 use crate::{KeysetId, Kind};
 
 /// Builds every filter of a mint and publishes them to a [`FilterService`].
@@ -123,7 +126,8 @@ impl Publisher {
         let start = Instant::now();
         let refreshed_at = self.now();
         let before = self.service.snapshot();
-        let listed = twice_if_passing(|| self.source.keysets())?;
+        let mut listed = twice_if_passing(|| self.source.keysets())?;
+        self.add_those_of_notes(&mut listed)?;
         let list = start.elapsed();
         if listed.unservable != self.unservable {
             listed.warn_of_unservable();
@@ -165,7 +169,7 @@ impl Publisher {
 
     /// Both filters of one keyset; in place of one that fails, the one there was.
     fn rebuild_keyset(
-        &self,
+        &mut self,
         info: KeysetInfo,
         old: Option<&KeysetEntry>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
@@ -216,7 +220,7 @@ impl Publisher {
     }
 
     fn build(
-        &self,
+        &mut self,
         keyset: &KeysetId,
         kind: Kind,
         old: Option<&Arc<PublishedFilter>>,
@@ -229,29 +233,29 @@ impl Publisher {
         let level = Level::detect();
 
         let start = Instant::now();
-        let items = self.source.stream(keyset, kind, &mut |batch| {
-            let hashing = Instant::now();
-            hash_batch(level, batch, &mut hashes);
-            times.hash += hashing.elapsed();
-            progress(RefreshProgress {
-                keyset,
-                kind,
-                items: hashes.len() as u64,
-            });
-            if self.stop.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        times.read = start.elapsed() - times.hash;
-        if items != hashes.len() as u64 {
-            return Err(PublishError::Miscounted {
-                said: items,
-                came: hashes.len() as u64,
-            });
+        let mut sink = OfOneKeyset {
+            keyset,
+            bad: None,
+            each: |batch: &ItemBatch| {
+                let hashing = Instant::now();
+                hash_batch(level, batch, &mut hashes);
+                times.hash += hashing.elapsed();
+                progress(RefreshProgress {
+                    keyset,
+                    kind,
+                    items: hashes.len() as u64,
+                });
+                match self.stop.load(Ordering::Relaxed) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            },
+        };
+        self.source.read(kind, None, &mut sink)?;
+        if let Some(error) = sink.bad {
+            return Err(error.into());
         }
-
+        times.read = start.elapsed() - times.hash;
         let start = Instant::now();
         let sorted = SortedHashes::<Nut25>::from_hashes(hashes);
         times.sort = start.elapsed();
@@ -275,11 +279,72 @@ impl Publisher {
         ))
     }
 
+    /// Adds the keysets that only the notes name.
+    fn add_those_of_notes(&mut self, listed: &mut Keysets) -> Result<(), PublishError> {
+        struct Names(BTreeSet<KeysetId>);
+        impl ItemSink for Names {
+            fn items(&mut self, keyset: &KeysetId, _items: &ItemBatch) -> ControlFlow<()> {
+                if !self.0.contains(keyset) {
+                    self.0.insert(keyset.clone());
+                }
+                ControlFlow::Continue(())
+            }
+
+            fn bad_row(&mut self, keyset: &KeysetId, _error: SourceError) -> ControlFlow<()> {
+                self.0.insert(keyset.clone());
+                ControlFlow::Continue(())
+            }
+        }
+        let mut names = Names(BTreeSet::new());
+        for kind in Kind::ALL {
+            let reading = twice_if_passing(|| self.source.read(kind, None, &mut names))?;
+            for id in reading.unservable {
+                if !listed.unservable.contains(&id) {
+                    listed.unservable.push(id);
+                }
+            }
+        }
+        for id in names.0 {
+            if listed.keysets.iter().all(|info| info.id != id) {
+                listed.keysets.push(KeysetInfo {
+                    id,
+                    unit: None,
+                    active: false,
+                    input_fee_ppk: 0,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn now(&self) -> u64 {
         // Before 1970 the clock is not set at all.
         (self.clock)()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs())
+    }
+}
+
+/// Takes the items of one keyset out of a reading.
+struct OfOneKeyset<'a, F> {
+    keyset: &'a KeysetId,
+    bad: Option<SourceError>,
+    each: F,
+}
+
+impl<F: FnMut(&ItemBatch) -> ControlFlow<()>> ItemSink for OfOneKeyset<'_, F> {
+    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
+        match keyset == self.keyset {
+            true => (self.each)(items),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
+        if keyset == self.keyset {
+            self.bad.get_or_insert(error);
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -6,6 +6,7 @@
 mod batch;
 mod by_keyset;
 mod error;
+mod feed;
 mod location;
 mod postgres;
 mod retry;
@@ -16,6 +17,7 @@ use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
+pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
 pub use location::{DatabaseLocation, open};
 pub use postgres::PostgresSource;
 pub use retry::{Passing, twice_if_passing};
