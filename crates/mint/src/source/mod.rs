@@ -8,6 +8,7 @@ mod by_keyset;
 mod error;
 mod feed;
 mod location;
+mod postgres;
 mod retry;
 mod sqlite;
 
@@ -17,7 +18,8 @@ use core::ops::ControlFlow;
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
 pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
-pub use location::DatabaseLocation;
+pub use location::{DatabaseLocation, open};
+pub use postgres::PostgresSource;
 pub use retry::{Passing, twice_if_passing};
 pub use sqlite::SqliteSource;
 
