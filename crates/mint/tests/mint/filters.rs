@@ -1,5 +1,7 @@
 //! What is served is, byte for byte, what the reference builds of the mint's notes.
 
+use std::time::Duration;
+
 use nutfilter_mint::source::{ItemBatch, KeysetInfo, MintSource};
 use nutfilter_mint::{Kind, MintType, Publisher};
 
@@ -197,17 +199,16 @@ fn the_report_counts_what_was_built() {
         (spent.n, spent.filter_bytes, spent.timestamp),
         (served.n(), served.filter_bytes(), served.timestamp())
     );
-    let times = spent.times;
-    for stage in [
-        times.read,
-        times.hash,
-        times.sort,
-        times.encode,
-        times.publish,
-    ] {
-        assert!(!stage.is_zero(), "{times:?}");
-    }
-    assert!(report.list + times.total() <= report.total);
+    let [reading, of_issued] = &report.readings[..] else {
+        panic!("{:?}", report.readings)
+    };
+    assert_eq!((reading.kind, reading.items), (Kind::Spent, 5000));
+    assert_eq!((of_issued.kind, of_issued.items), (Kind::Issued, 0));
+    let (read, times) = (reading, spent.times);
+    let stages = [read.read, read.hash, read.sort, times.encode, times.publish];
+    assert!(stages.iter().all(|stage| !stage.is_zero()), "{stages:?}");
+    let together: Duration = stages.iter().sum();
+    assert!(report.list + together <= report.total);
 }
 
 #[test]

@@ -45,7 +45,8 @@ fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
             for _ in 0..20 {
                 let report = publisher.refresh().unwrap();
                 assert!(report.failures.is_empty(), "{:?}", report.failures);
-                counts.push(report.filters[0].n as usize);
+                let snapshot = publisher.service().snapshot().unwrap();
+                counts.push(snapshot.items(Kind::Spent) as usize);
             }
             done.store(true, Ordering::Relaxed);
             let written = writer.join().expect("the writer never fails");
