@@ -47,7 +47,7 @@ impl MintDatabase {
         };
         let connection = database.connect();
         connection
-            .pragma_update(None, "journal_mode", "WAL")
+            .execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL;")
             .unwrap();
         connection.execute_batch(database.tables()).unwrap();
         database
