@@ -3,5 +3,10 @@
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
+mod faults;
+mod histories;
+#[path = "../mint/support/history.rs"]
+mod history;
 mod rows;
 mod support;
+mod tls;
