@@ -7,6 +7,7 @@ mod faults;
 mod histories;
 #[path = "../mint/support/history.rs"]
 mod history;
+mod measure;
 mod rows;
 mod support;
 mod tls;
