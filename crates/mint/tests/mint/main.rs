@@ -5,6 +5,7 @@
 
 mod bodies;
 mod filters;
+mod forms;
 mod http;
 mod live;
 mod refresh;
