@@ -55,6 +55,9 @@ if has caddy contrib/Caddyfile; then caddy validate --adapter caddyfile --config
 has nginx contrib/nginx.conf || exit 0
 [ -x "$nutfilter" ] || fail "there is no $nutfilter to put behind nginx"
 
+# The value of a header in the answer that came from a port; nothing if it is not there.
+header() { sed -n "s/^$1: //Ip" "$work/head.$2" | tr -d '\r'; }
+
 # A mint of 500 notes, and in the place of the mint itself a server of files.
 "$nutfilter" --quiet demo --once --items 500 --keep "$work/mint" >"$work/demo.log"
 mkdir -p "$work/mint-api/v1"
@@ -101,12 +104,12 @@ NGINX
             done
             cmp "$work/body.$port" "$work/body.$filters_port"
             for name in etag content-type content-encoding cache-control access-control-allow-origin; do
-                [ "$(grep -i "^$name:" "$work/head.$port")" = "$(grep -i "^$name:" "$work/head.$filters_port")" ] ||
+                [ "$(header "$name" "$port")" = "$(header "$name" "$filters_port")" ] ||
                     fail "$name is not what the service said ($accept, $coding)"
             done
         done
     done
-    tag=$(grep -i ^etag: "$work/head.$port" | tr -d '\r' | cut -d' ' -f2)
+    tag=$(header etag "$port")
     status() { curl -s -o "$work/answer" -w '%{http_code}' "$@"; }
     expect() { local wanted=$1; shift; local got; got=$(status "$@"); [ "$got" = "$wanted" ] || fail "$* answers $got, not $wanted"; }
     expect 304 -H 'Accept: application/octet-stream' -H "If-None-Match: $tag" "$proxy/v1/filter/spent/$keyset"
