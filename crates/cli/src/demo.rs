@@ -10,7 +10,8 @@ use indicatif::{HumanBytes, HumanCount};
 use nutfilter_mint::sample::{Sample, SampleError};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    FilterReport, FilterService, Kind, Publisher, RefreshReport, ServiceOptions, http,
+    FilterReport, FilterService, Kind, Publisher, ReadingReport, RefreshReport, ServiceOptions,
+    http,
 };
 use nutfilter_wallet::{Answer, MintClient, Policy};
 use tempfile::TempDir;
@@ -161,6 +162,13 @@ struct Rehearsal {
     globals: Globals,
 }
 
+/// Everything about one filter.
+struct Column<'a> {
+    reading: &'a ReadingReport,
+    built: &'a FilterReport,
+    restored: Restored,
+}
+
 /// What a wallet saw of one filter.
 struct Restored {
     fetch: Duration,
@@ -183,8 +191,13 @@ impl Rehearsal {
         let report = self.publish()?;
 
         let mut columns = Vec::new();
-        for built in &report.filters {
-            columns.push((built, self.restore(built)?));
+        for (reading, built) in report.readings.iter().zip(&report.filters) {
+            let restored = self.restore(built)?;
+            columns.push(Column {
+                reading,
+                built,
+                restored,
+            });
         }
         let mut text = format!(
             "sample mint: {} spent and {} issued, a database of {}, written in {}\n\n",
@@ -235,6 +248,7 @@ impl Rehearsal {
             .map_err(CliError::failed)?;
         match report.failures.pop() {
             Some(failure) => Err(CliError::at(failure.kind, failure.error)),
+            // One keyset, and so one filter for each reading.
             None => Ok(report),
         }
     }
@@ -286,8 +300,11 @@ fn maybes(answers: &[Answer]) -> u64 {
 }
 
 /// A filter that denies a note it holds is worse than none.
-fn verify(columns: &[(&FilterReport, Restored)]) -> Result<(), CliError> {
-    for (built, restored) in columns {
+fn verify(columns: &[Column<'_>]) -> Result<(), CliError> {
+    for Column {
+        built, restored, ..
+    } in columns
+    {
         if restored.known_matched != restored.known {
             return Err(CliError::failed(format_args!(
                 "of {} {} notes only {} were found",
@@ -298,45 +315,37 @@ fn verify(columns: &[(&FilterReport, Restored)]) -> Result<(), CliError> {
     Ok(())
 }
 
-fn table(columns: &[(&FilterReport, Restored)]) -> String {
-    type Cell = fn(&FilterReport, &Restored) -> String;
+fn table(columns: &[Column<'_>]) -> String {
+    type Cell = fn(&Column<'_>) -> String;
     let rows: [(&str, Cell); 16] = [
-        ("", |built, _| built.kind.to_string()),
-        ("notes in the filter", |built, _| count(u64::from(built.n))),
-        ("filter, bytes", |built, _| count(built.filter_bytes as u64)),
-        ("bits a note", |built, _| {
-            format!(
-                "{:.3}",
-                built.filter_bytes as f64 * 8.0 / f64::from(built.n)
-            )
+        ("", |of| of.built.kind.to_string()),
+        ("notes in the filter", |of| count(u64::from(of.built.n))),
+        ("filter, bytes", |of| count(of.built.filter_bytes as u64)),
+        ("bits a note", |of| {
+            let bits = of.built.filter_bytes as f64 * 8.0;
+            format!("{:.3}", bits / f64::from(of.built.n))
         }),
-        ("response, bytes", |built, _| count(built.body_bytes as u64)),
-        ("mint: read database", |built, _| time(built.times.read)),
-        ("mint: hash", |built, _| time(built.times.hash)),
-        ("mint: sort", |built, _| time(built.times.sort)),
-        ("mint: encode", |built, _| time(built.times.encode)),
-        ("mint: base64, JSON", |built, _| time(built.times.publish)),
-        ("wallet: fetch, validate", |_, restored| {
-            time(restored.fetch)
+        ("response, bytes", |of| count(of.built.body_bytes as u64)),
+        ("mint: read database", |of| time(of.reading.read)),
+        ("mint: hash", |of| time(of.reading.hash)),
+        ("mint: sort", |of| time(of.reading.sort)),
+        ("mint: encode", |of| time(of.built.times.encode)),
+        ("mint: JSON, gzip, zstd", |of| time(of.built.times.publish)),
+        ("wallet: fetch, validate", |of| time(of.restored.fetch)),
+        ("wallet: check all notes", |of| time(of.restored.check)),
+        ("notes checked", |of| {
+            count(of.restored.known + of.restored.strangers)
         }),
-        ("wallet: check all notes", |_, restored| {
-            time(restored.check)
-        }),
-        ("notes checked", |_, restored| {
-            count(restored.known + restored.strangers)
-        }),
-        ("known to the mint", |_, restored| count(restored.known)),
-        ("of them found", |_, restored| count(restored.known_matched)),
-        ("false positives", |_, restored| {
-            count(restored.false_positives)
-        }),
+        ("known to the mint", |of| count(of.restored.known)),
+        ("of them found", |of| count(of.restored.known_matched)),
+        ("false positives", |of| count(of.restored.false_positives)),
     ];
     let mut text = String::new();
     for (name, cell) in rows {
         // Writing to a string cannot fail.
         let _ = write!(text, "{name:<26}");
-        for (built, restored) in columns {
-            let _ = write!(text, "{:>14}", cell(built, restored));
+        for column in columns {
+            let _ = write!(text, "{:>14}", cell(column));
         }
         text.push('\n');
     }

@@ -25,10 +25,12 @@ pub struct ReadingReport {
     pub whole: bool,
     /// How many items were read, of all keysets.
     pub items: u64,
-    /// The time that reading the rows took, and putting the new hashes among the old.
+    /// The time that reading the rows took.
     pub read: Duration,
     /// The time that hashing took.
     pub hash: Duration,
+    /// The time that sorting took, and putting the new hashes among the old.
+    pub sort: Duration,
 }
 
 /// The time that each stage of making a filter took.

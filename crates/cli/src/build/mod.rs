@@ -1,5 +1,6 @@
 //! `nutfilter build`: items in, a filter out.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -8,7 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use nutfilter::{Filter, FilterResponse, KeysetId, Kind, Params, SipHash, SortedHashes, bip158};
 use nutfilter_mint::source::{
-    DatabaseLocation, MintSource, MintType, SourceError, SqliteSource, twice_if_passing,
+    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, SqliteSource,
+    twice_if_passing,
 };
 use serde_json::json;
 
@@ -254,57 +256,106 @@ fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Resul
             None => input.hex_lines(globals, &mut |item| sink.push(item)),
         };
     };
-    let (source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
+    let (mut source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
     twice_if_passing(|| {
         let progress = Progress::items(globals, format!("reading {}", source.mint()));
         sink.restart();
-        let mut pushed = Ok(());
-        let streamed = source.stream(&keyset, kind, &mut |batch| {
-            pushed = batch.items().try_for_each(|item| sink.push(item));
-            if pushed.is_err() {
-                return ControlFlow::Break(());
-            }
-            progress.advance(batch.len() as u64);
-            ControlFlow::Continue(())
-        });
-        match streamed {
+        let mut of_keyset = OfKeyset {
+            keyset: &keyset,
+            sink,
+            progress,
+            found: vec![],
+            failed: None,
+        };
+        let read = source.read(kind, None, &mut of_keyset);
+        match (of_keyset.failed, read) {
             // What the sink has to say is why it broke off.
-            Err(SourceError::Stopped) if pushed.is_err() => Ok(pushed),
-            other => other.map(|_| Ok(())),
+            (Some(NotTaken::Sink(error)), _) => Ok(Err(error)),
+            (Some(NotTaken::Row(error)), _) => Err(error),
+            (None, Err(error)) => Err(error),
+            (None, Ok(_)) => Ok(check_known(&mut source, &keyset, of_keyset.found)),
         }
     })?
 }
 
-/// The database, and the keyset in the database's own spelling: SQL compares texts.
+/// Takes the items of one keyset out of all.
+struct OfKeyset<'a> {
+    keyset: &'a KeysetId,
+    sink: &'a mut dyn ItemSink,
+    progress: Progress,
+    /// The keysets that have items.
+    found: Vec<KeysetId>,
+    failed: Option<NotTaken>,
+}
+
+enum NotTaken {
+    Row(SourceError),
+    Sink(CliError),
+}
+
+impl source::ItemSink for OfKeyset<'_> {
+    fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
+        if !self.found.contains(keyset) {
+            self.found.push(keyset.clone());
+        }
+        if keyset != self.keyset {
+            return ControlFlow::Continue(());
+        }
+        self.progress.advance(items.len() as u64);
+        match items.items().try_for_each(|item| self.sink.push(item)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.failed = Some(NotTaken::Sink(error));
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
+        if keyset != self.keyset {
+            return ControlFlow::Continue(());
+        }
+        self.failed = Some(NotTaken::Row(error));
+        ControlFlow::Break(())
+    }
+}
+
 fn open_database(
     database: &str,
     mint_type: Option<MintType>,
     keyset: &str,
     globals: &Globals,
 ) -> Result<(SqliteSource, KeysetId), CliError> {
-    let asked: KeysetId = keyset
+    let keyset = keyset
         .parse()
         .map_err(|error| CliError::at("--keyset", error))?;
     log::start_command(globals);
     let source = SqliteSource::open(&DatabaseLocation::parse(database)?, mint_type)?;
-    // A keyset without notes has an empty filter; one that the mint does not have has none.
+    Ok((source, keyset))
+}
+
+/// A keyset without notes has an empty filter; one that the mint does not have has none.
+fn check_known(
+    source: &mut dyn MintSource,
+    asked: &KeysetId,
+    found: Vec<KeysetId>,
+) -> Result<(), CliError> {
     let listed = twice_if_passing(|| source.keysets())?;
     listed.warn_of_unservable();
-    let keysets = listed.keysets;
-    match keysets.iter().find(|keyset| keyset.id == asked) {
-        Some(keyset) => Ok((source, keyset.id.clone())),
-        None => {
-            let known: Vec<&str> = keysets.iter().map(|keyset| keyset.id.as_str()).collect();
-            Err(CliError::failed(format_args!(
-                "the database has no keyset {asked}; it has {}",
-                if known.is_empty() {
-                    "none at all".to_owned()
-                } else {
-                    known.join(", ")
-                }
-            )))
-        }
+    let listed = listed.keysets.into_iter().map(|keyset| keyset.id);
+    let known: BTreeSet<KeysetId> = listed.chain(found).collect();
+    if known.contains(asked) {
+        return Ok(());
     }
+    let known: Vec<&str> = known.iter().map(KeysetId::as_str).collect();
+    Err(CliError::failed(format_args!(
+        "the database has no keyset {asked}; it has {}",
+        if known.is_empty() {
+            "none at all".to_owned()
+        } else {
+            known.join(", ")
+        }
+    )))
 }
 
 fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(), CliError> {

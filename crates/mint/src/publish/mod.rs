@@ -273,6 +273,7 @@ impl Publisher {
         let mut report = RefreshReport::default();
         let mut failed = [false; 2];
         for kind in Kind::ALL {
+            let as_of = self.now().max(as_of);
             match self.read(kind, as_of, &mut report.failures, progress) {
                 Ok(reading) => report.readings.push(reading),
                 Err(PublishError::Source(SourceError::Stopped)) => {
@@ -296,7 +297,7 @@ impl Publisher {
         self.listed = listed.keysets;
         for kind in Kind::ALL {
             if !failed[index(kind)]
-                && let Err(error) = self.record_if_due(kind, as_of)
+                && let Err(error) = self.record_if_due(kind)
             {
                 failed[index(kind)] = true;
                 report.fail(None, kind, error.into());
@@ -314,12 +315,12 @@ impl Publisher {
     }
 
     /// Records a kind if something has changed, or what was recorded is old enough for filters to be dated anew.
-    fn record_if_due(&mut self, kind: Kind, as_of: u64) -> Result<(), KeptError> {
+    fn record_if_due(&mut self, kind: Kind) -> Result<(), KeptError> {
         let kept = &mut self.kept[index(kind)];
-        let old = kept.recorded.saturating_add(self.restamp_after) <= as_of;
+        let old = kept.recorded.saturating_add(self.restamp_after) <= kept.as_of;
         if old || kept.recorded == 0 || kept.sets.values().any(|set| set.changed) {
             self.keep.record(kind, kept, &self.listed)?;
-            kept.recorded = as_of;
+            kept.recorded = kept.as_of;
         }
         Ok(())
     }

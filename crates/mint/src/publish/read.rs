@@ -1,6 +1,6 @@
 //! Bringing the sets of a kind up to date: by what is new, or whole.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::gather::{Beyond, Failed, Gather};
 use super::{Publisher, millis};
@@ -58,7 +58,8 @@ impl Publisher {
             let reason = format!("a row of keyset {keyset} cannot be read: {error}");
             return Err(SourceError::StartOver { reason }.into());
         }
-        let (came, hashing) = (gather.came(), gather.hashing);
+        let (came, hash) = (gather.came(), gather.hashing);
+        let read = start.elapsed().saturating_sub(hash);
 
         let kept = &self.kept[super::index(kind)];
         let mut new = vec![];
@@ -89,7 +90,14 @@ impl Publisher {
         kept.watermark = reading.watermark;
         kept.as_of = as_of;
         kept.sets.values_mut().for_each(|set| set.as_of = as_of);
-        Ok(report(kind, false, came, hashing, start))
+        Ok(ReadingReport {
+            kind,
+            whole: false,
+            items: came,
+            read,
+            hash,
+            sort: start.elapsed().saturating_sub(read + hash),
+        })
     }
 
     fn read_whole(
@@ -113,7 +121,8 @@ impl Publisher {
         let result = self.source.read(kind, None, &mut gather);
         let reading = checked(result, &mut gather)?;
         let bad = core::mem::take(&mut gather.bad);
-        let (came, hashing) = (gather.came(), gather.hashing);
+        let (came, hash) = (gather.came(), gather.hashing);
+        let read = start.elapsed().saturating_sub(hash);
         if let Some(said) = reading.total
             && said != came
             && bad.is_empty()
@@ -156,7 +165,14 @@ impl Publisher {
         kept.sets = sets;
         kept.as_of = as_of;
         tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read whole");
-        Ok(report(kind, true, came, hashing, start))
+        Ok(ReadingReport {
+            kind,
+            whole: true,
+            items: came,
+            read,
+            hash,
+            sort: start.elapsed().saturating_sub(read + hash),
+        })
     }
 }
 
@@ -173,15 +189,5 @@ fn checked(
             let reason = format!("more than {limit} items are new");
             Err(SourceError::StartOver { reason }.into())
         }
-    }
-}
-
-fn report(kind: Kind, whole: bool, items: u64, hash: Duration, start: Instant) -> ReadingReport {
-    ReadingReport {
-        kind,
-        whole,
-        items,
-        read: start.elapsed().saturating_sub(hash),
-        hash,
     }
 }

@@ -34,22 +34,9 @@ impl ItemBatch {
     /// is added.
     #[must_use]
     pub fn push_hex(&mut self, text: &[u8]) -> bool {
-        let start = self.bytes.len();
-        let (pairs, rest) = text.as_chunks::<2>();
-        let valid = rest.is_empty()
-            && pairs
-                .iter()
-                .all(|&[high, low]| match (nibble(high), nibble(low)) {
-                    (Some(high), Some(low)) => {
-                        self.bytes.push(high << 4 | low);
-                        true
-                    }
-                    _ => false,
-                });
+        let valid = decode_hex(text, &mut self.bytes);
         if valid {
             self.ends.push(self.bytes.len());
-        } else {
-            self.bytes.truncate(start);
         }
         valid
     }
@@ -102,15 +89,40 @@ impl ItemBatch {
     }
 }
 
-/// Strictly `0-9a-fA-F`: `u8::from_str_radix` would take a sign as well.
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        b'A'..=b'F' => Some(digit - b'A' + 10),
-        _ => None,
+/// Appends what the hex digits of either case say, strictly `0-9a-fA-F` and an even number of them. Says whether they
+/// are; if not, nothing is appended.
+pub(super) fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> bool {
+    let start = bytes.len();
+    let (pairs, rest) = text.as_chunks::<2>();
+    let mut seen = 0;
+    // No early end, which lets the compiler unroll: what is wrong is rare.
+    bytes.extend(pairs.iter().map(|&[high, low]| {
+        let (high, low) = (NIBBLES[usize::from(high)], NIBBLES[usize::from(low)]);
+        seen |= high | low;
+        high << 4 | low & 15
+    }));
+    let valid = rest.is_empty() && seen & NO_DIGIT == 0;
+    if !valid {
+        bytes.truncate(start);
     }
+    valid
 }
+
+/// In place of the value of what is no digit.
+const NO_DIGIT: u8 = 0x80;
+
+/// The value of each hex digit.
+const NIBBLES: [u8; 256] = {
+    let mut nibbles = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digits = [b"0123456789abcdef", b"0123456789ABCDEF"];
+        nibbles[digits[0][value] as usize] = value as u8;
+        nibbles[digits[1][value] as usize] = value as u8;
+        value += 1;
+    }
+    nibbles
+};
 
 #[cfg(test)]
 mod tests {

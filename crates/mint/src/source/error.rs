@@ -31,8 +31,93 @@ pub enum SourceError {
         /// What the system said.
         source: io::Error,
     },
-    /// A Postgres URL. The URL is not kept: it holds a password.
-    PostgresUnsupported,
+    /// A Postgres URL that does not parse. The URL is not kept: it holds a password.
+    PostgresUrl {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A file was asked for, and the database is none.
+    NotAFile {
+        /// The database, without a password.
+        database: String,
+    },
+    /// Postgres, or the way to it, failed.
+    Postgres {
+        /// The database, without a password.
+        database: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What was said.
+        source: tokio_postgres::Error,
+    },
+    /// Postgres did not answer in time.
+    PostgresTimeout {
+        /// The database, without a password.
+        database: String,
+        /// What was being done.
+        doing: &'static str,
+        /// How long it was waited.
+        seconds: u64,
+    },
+    /// A Postgres server that this crate cannot read.
+    PostgresVersion {
+        /// The database, without a password.
+        database: String,
+        /// What it says it is, as in `130004`.
+        found: String,
+    },
+    /// What should make a TLS connection possible does not.
+    Tls {
+        /// What.
+        what: String,
+        /// What was said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// What should be a table of a mint's is something else of that name: a view, perhaps, of which nobody can
+    /// tell what is new.
+    NotATable {
+        /// The database, without a password.
+        database: String,
+        /// The name.
+        table: &'static str,
+        /// The letter in which Postgres says what it is (`relkind`).
+        found: String,
+    },
+    /// A column is of a type that is not this mint's.
+    ColumnType {
+        /// The database, without a password.
+        database: String,
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// Its type.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The role may not read a column.
+    NoPrivilege {
+        /// The database, without a password.
+        database: String,
+        /// The table.
+        table: &'static str,
+        /// The columns of the table that have to be readable.
+        columns: String,
+    },
+    /// What Postgres sent is not the binary form of rows.
+    MalformedCopy {
+        /// The table.
+        table: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A table was truncated or rewritten between the look at the database and the lock on the table. Reading
+    /// again will do.
+    Rewritten {
+        /// The table.
+        table: &'static str,
+    },
     /// A URL of something else. The URL is not kept either.
     UnsupportedScheme {
         /// What it begins with.
@@ -171,8 +256,60 @@ impl fmt::Display for SourceError {
                 directory.display()
             ),
             SourceError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            SourceError::PostgresUnsupported => f.write_str(
-                "Postgres databases are not yet supported in this version; SQLite files are",
+            SourceError::PostgresUrl { reason } => write!(f, "the Postgres URL: {reason}"),
+            SourceError::NotAFile { database } => write!(f, "{database}: is no file"),
+            SourceError::Postgres {
+                database,
+                doing,
+                source,
+            } => {
+                write!(f, "{database}: {doing}: ")?;
+                write_postgres(f, source)
+            }
+            SourceError::PostgresTimeout {
+                database,
+                doing,
+                seconds,
+            } => write!(f, "{database}: {doing}: no answer in {seconds} seconds"),
+            SourceError::PostgresVersion { database, found } => write!(
+                f,
+                "{database}: Postgres 13 or later is needed, and this is {found}"
+            ),
+            SourceError::Tls { what, source } => write!(f, "{what}: {source}"),
+            SourceError::NotATable {
+                database,
+                table,
+                found,
+            } => write!(
+                f,
+                "{database}: `{table}` is no table but something of kind `{found}`; views and \
+                 partitioned tables cannot be read"
+            ),
+            SourceError::ColumnType {
+                database,
+                table,
+                column,
+                found,
+                expected,
+            } => write!(
+                f,
+                "{database}: column `{column}` of table `{table}` is {found}, and should be {expected}"
+            ),
+            SourceError::NoPrivilege {
+                database,
+                table,
+                columns,
+            } => write!(
+                f,
+                "{database}: the role may not read what is needed of table `{table}`; what it takes: \
+                 GRANT SELECT ({columns}) ON {table} TO the role"
+            ),
+            SourceError::MalformedCopy { table, reason } => {
+                write!(f, "table `{table}` came malformed: {reason}")
+            }
+            SourceError::Rewritten { table } => write!(
+                f,
+                "table `{table}` was truncated or rewritten while it was being read"
             ),
             SourceError::UnsupportedScheme { scheme } => write!(
                 f,
@@ -259,6 +396,20 @@ impl fmt::Display for SourceError {
     }
 }
 
+/// What Postgres said: of its own errors the message and the code, and never the detail, which may quote rows.
+fn write_postgres(f: &mut fmt::Formatter<'_>, error: &tokio_postgres::Error) -> fmt::Result {
+    if let Some(said) = error.as_db_error() {
+        return write!(f, "{} (SQLSTATE {})", said.message(), said.code().code());
+    }
+    write!(f, "{error}")?;
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        write!(f, ": {error}")?;
+        cause = error.source();
+    }
+    Ok(())
+}
+
 impl Error for SourceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -266,6 +417,7 @@ impl Error for SourceError {
             SourceError::Sqlite { source, .. } | SourceError::NoSharedMemory { source, .. } => {
                 Some(source)
             }
+            SourceError::Tls { source, .. } => Some(&**source),
             SourceError::Other(error) => error.source(),
             _ => None,
         }

@@ -6,7 +6,9 @@
 mod batch;
 mod by_keyset;
 mod error;
+mod feed;
 mod location;
+mod postgres;
 mod retry;
 mod sqlite;
 
@@ -15,7 +17,9 @@ use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
-pub use location::DatabaseLocation;
+pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
+pub use location::{DatabaseLocation, open};
+pub use postgres::PostgresSource;
 pub use retry::{Passing, twice_if_passing};
 pub use sqlite::SqliteSource;
 

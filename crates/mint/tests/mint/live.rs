@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nutfilter_mint::source::{MintSource, SourceError};
+use nutfilter_mint::source::SourceError;
 use nutfilter_mint::{Kind, MintType};
 use rusqlite::Connection;
 
-use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, keyset};
+use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, read_whole};
 
 #[test]
 fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
@@ -45,7 +45,8 @@ fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
             for _ in 0..20 {
                 let report = publisher.refresh().unwrap();
                 assert!(report.failures.is_empty(), "{:?}", report.failures);
-                counts.push(report.filters[0].n as usize);
+                let snapshot = publisher.service().snapshot().unwrap();
+                counts.push(snapshot.items(Kind::Spent) as usize);
             }
             done.store(true, Ordering::Relaxed);
             let written = writer.join().expect("the writer never fails");
@@ -97,13 +98,11 @@ fn a_writer_may_commit_while_a_keyset_is_being_read() {
     mint.busy_timeout(Duration::ZERO).unwrap();
     insert_spent(&mut mint, MintType::Cdk, &notes[9_000..9_001]);
     let mut next = 9_001;
-    let read = database
-        .source()
-        .stream(&keyset(V1), Kind::Spent, &mut |_| {
-            insert_spent(&mut mint, MintType::Cdk, &notes[next..next + 1]);
-            next += 1;
-            ControlFlow::Continue(())
-        });
+    let read = read_whole(database.source(), Kind::Spent, || {
+        insert_spent(&mut mint, MintType::Cdk, &notes[next..next + 1]);
+        next += 1;
+        ControlFlow::Continue(())
+    });
     assert_eq!(
         read.unwrap(),
         9_001,
@@ -135,16 +134,14 @@ fn a_mint_that_starts_while_its_closed_database_is_read_makes_the_reading_void()
     let notes = items(1, 10_000, 33);
     database.add_spent(V1, &notes[..9_000]);
     let mut first = true;
-    let error = database
-        .source()
-        .stream(&keyset(V1), Kind::Spent, &mut |_| {
-            if std::mem::take(&mut first) {
-                // Starts, writes, checkpoints, stops.
-                database.add_spent(V1, &notes[9_000..]);
-            }
-            ControlFlow::Continue(())
-        })
-        .unwrap_err();
+    let error = read_whole(database.source(), Kind::Spent, || {
+        if std::mem::take(&mut first) {
+            // Starts, writes, checkpoints, stops.
+            database.add_spent(V1, &notes[9_000..]);
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap_err();
     assert!(
         matches!(error, SourceError::ChangedWhileRead { .. }),
         "{error}"
@@ -153,7 +150,7 @@ fn a_mint_that_starts_while_its_closed_database_is_read_makes_the_reading_void()
     let mint = database.connect();
     let mut first = true;
     let source = database.source();
-    let error = source.stream(&keyset(V1), Kind::Spent, &mut |_| {
+    let error = read_whole(source, Kind::Spent, || {
         if std::mem::take(&mut first) {
             mint.execute("UPDATE proof SET amount = 2 WHERE rowid = 1", [])
                 .unwrap();
@@ -191,9 +188,7 @@ fn nothing_in_the_name_of_a_database_is_taken_for_anything_else() {
     ] {
         let database = MintDatabase::named(MintType::Cdk, name);
         database.add_spent(V1, &items(1, 5, 33));
-        let count = database
-            .source()
-            .stream(&keyset(V1), Kind::Spent, &mut |_| ControlFlow::Continue(()));
+        let count = read_whole(database.source(), Kind::Spent, || ControlFlow::Continue(()));
         assert_eq!(count.unwrap(), 5, "{name}");
         assert_eq!(database.files(), [name]);
     }
@@ -212,7 +207,7 @@ fn the_database_is_found_through_a_link() {
     let link = elsewhere.path().join("link.db");
     std::os::unix::fs::symlink(&database.path, &link).unwrap();
     let source = SqliteSource::open(&DatabaseLocation::from(link.as_path()), None).unwrap();
-    let count = source.stream(&keyset(V1), Kind::Spent, &mut |_| ControlFlow::Continue(()));
+    let count = read_whole(source, Kind::Spent, || ControlFlow::Continue(()));
     assert_eq!(count.unwrap(), 5);
 }
 

@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod bodies;
+mod feed;
 mod filters;
 mod http;
+mod increment;
 mod live;
 mod refresh;
 mod rows;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use core::ops::ControlFlow;
-use nutfilter_mint::source::{ItemBatch, KeysetInfo, Keysets, MintSource, SourceError};
+use nutfilter_mint::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
+};
 use nutfilter_mint::{
-    FilterService, KeysetId, Kind, MintType, PublishError, Publisher, Refresher, ServiceOptions,
-    Status,
+    FilterService, Kind, MintType, PublishError, Publisher, Refresher, ServiceOptions, Status,
 };
 
 use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset};
@@ -119,7 +119,7 @@ fn the_time_is_that_of_the_start_of_the_reading() {
             "slow"
         }
 
-        fn keysets(&self) -> Result<Keysets, SourceError> {
+        fn keysets(&mut self) -> Result<Keysets, SourceError> {
             let unit = Some("sat".to_owned());
             let info = KeysetInfo {
                 id: keyset(V1),
@@ -133,17 +133,17 @@ fn the_time_is_that_of_the_start_of_the_reading() {
             })
         }
 
-        fn stream(
-            &self,
-            _: &KeysetId,
+        fn read(
+            &mut self,
             _: Kind,
-            sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-        ) -> Result<u64, SourceError> {
+            _: Option<&Watermark>,
+            sink: &mut dyn ItemSink,
+        ) -> Result<Reading, SourceError> {
             self.0.fetch_add(50, Ordering::Relaxed);
             let mut batch = ItemBatch::new();
             batch.push(b"an item");
-            assert!(sink(&batch).is_continue());
-            Ok(1)
+            assert!(sink.items(&keyset(V1), &batch).is_continue());
+            Ok(Reading::whole(1))
         }
     }
 
@@ -163,6 +163,7 @@ fn a_clock_that_is_set_back_sets_no_timestamp_back() {
     database.add_keyset(V1, "sat", true, 0);
     let (seconds, clock) = clock();
     let mut publisher = database.publisher().with_clock(clock);
+    publisher = publisher.restamp_after(Duration::ZERO);
     let mut seen = vec![];
     for now in [10_000, 6_400, 9_999, 10_000, 13_600, 0, 13_601] {
         seconds.store(now, Ordering::Relaxed);
@@ -188,29 +189,27 @@ fn a_source_that_loses_items_on_the_way_is_not_believed() {
             "forgetful"
         }
 
-        fn keysets(&self) -> Result<Keysets, SourceError> {
+        fn keysets(&mut self) -> Result<Keysets, SourceError> {
             Ok(one_keyset())
         }
 
-        fn stream(
-            &self,
-            _: &KeysetId,
+        fn read(
+            &mut self,
             _: Kind,
-            _: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-        ) -> Result<u64, SourceError> {
-            Ok(3)
+            _: Option<&Watermark>,
+            _: &mut dyn ItemSink,
+        ) -> Result<Reading, SourceError> {
+            Ok(Reading::whole(3))
         }
     }
 
     let service = FilterService::new(ServiceOptions::default());
-    let report = Publisher::new(Forgetful, service).refresh().unwrap();
-    assert_eq!(report.failures.len(), 2);
-    for failure in report.failures {
-        assert!(matches!(
-            failure.error,
-            PublishError::Miscounted { said: 3, came: 0 }
-        ));
-    }
+    let error = Publisher::new(Forgetful, service.clone()).refresh();
+    assert!(matches!(
+        error.unwrap_err(),
+        PublishError::Miscounted { said: 3, came: 0 }
+    ));
+    assert!(service.snapshot().is_none());
 }
 
 #[test]
@@ -235,7 +234,7 @@ fn a_reading_that_a_starting_mint_made_void_is_repeated_from_the_beginning() {
             "starting"
         }
 
-        fn keysets(&self) -> Result<Keysets, SourceError> {
+        fn keysets(&mut self) -> Result<Keysets, SourceError> {
             let info = KeysetInfo {
                 id: keyset(V1),
                 unit: None,
@@ -249,17 +248,17 @@ fn a_reading_that_a_starting_mint_made_void_is_repeated_from_the_beginning() {
             })
         }
 
-        fn stream(
-            &self,
-            _: &KeysetId,
+        fn read(
+            &mut self,
             _: Kind,
-            sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-        ) -> Result<u64, SourceError> {
+            _: Option<&Watermark>,
+            sink: &mut dyn ItemSink,
+        ) -> Result<Reading, SourceError> {
             let mut batch = ItemBatch::new();
             batch.push(b"an item");
-            assert!(sink(&batch).is_continue());
+            assert!(sink.items(&keyset(V1), &batch).is_continue());
             self.read_before()?;
-            Ok(1)
+            Ok(Reading::whole(1))
         }
     }
 
@@ -339,19 +338,19 @@ fn a_source_that_panics_is_noticed_and_asked_again() {
             "clumsy"
         }
 
-        fn keysets(&self) -> Result<Keysets, SourceError> {
+        fn keysets(&mut self) -> Result<Keysets, SourceError> {
             let call = self.0.fetch_add(1, Ordering::Relaxed);
             assert!(!call.is_multiple_of(2), "call {call}");
             Ok(Keysets::default())
         }
 
-        fn stream(
-            &self,
-            _: &KeysetId,
+        fn read(
+            &mut self,
             _: Kind,
-            _: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-        ) -> Result<u64, SourceError> {
-            Ok(0)
+            _: Option<&Watermark>,
+            _: &mut dyn ItemSink,
+        ) -> Result<Reading, SourceError> {
+            Ok(Reading::whole(0))
         }
     }
 
@@ -376,19 +375,19 @@ fn a_refresh_under_way_ends_when_it_is_told_to_and_publishes_nothing() {
             "endless"
         }
 
-        fn keysets(&self) -> Result<Keysets, SourceError> {
+        fn keysets(&mut self) -> Result<Keysets, SourceError> {
             Ok(one_keyset())
         }
 
-        fn stream(
-            &self,
-            _: &KeysetId,
+        fn read(
+            &mut self,
             _: Kind,
-            sink: &mut dyn FnMut(&ItemBatch) -> ControlFlow<()>,
-        ) -> Result<u64, SourceError> {
+            _: Option<&Watermark>,
+            sink: &mut dyn ItemSink,
+        ) -> Result<Reading, SourceError> {
             let mut batch = ItemBatch::new();
             batch.push(b"again");
-            while sink(&batch).is_continue() {
+            while sink.items(&keyset(V1), &batch).is_continue() {
                 *self.0.lock().unwrap() += 1;
                 thread::sleep(Duration::from_millis(1));
             }

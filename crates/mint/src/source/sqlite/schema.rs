@@ -26,17 +26,50 @@ struct Table {
 /// The notes of one kind.
 pub(super) struct Notes {
     table: Table,
-    /// The column with the item.
+    /// The column with the keyset's id.
+    pub(super) keyset: &'static str,
+    /// The column with the item; unique.
     pub(super) item: &'static str,
     /// Whether items are hex in TEXT, as against bytes in a BLOB.
     pub(super) hex: bool,
-    /// All items, each with its keyset's id.
-    pub(super) select: &'static str,
+    /// Whether a row counts: whether its note is spent, its message signed. A row that does not may do so later.
+    pub(super) member: &'static str,
+    /// Where the mint itself keeps the sum of the amounts of each keyset, if it does.
+    pub(super) totals: Option<Totals>,
+}
+
+/// A sum that the mint keeps for each keyset. No filter depends on it, and it may be absent.
+pub(super) struct Totals {
+    table: Table,
+    /// The column of the notes' table with what adds up to it.
+    pub(super) amount: &'static str,
 }
 
 impl Notes {
     pub(super) fn table(&self) -> &'static str {
         self.table.name
+    }
+
+    /// The totals, if this database has what it takes to compare with them.
+    pub(super) fn totals(
+        &self,
+        connection: &Connection,
+        path: &Path,
+    ) -> Result<Option<&Totals>, SourceError> {
+        let Some(totals) = &self.totals else {
+            return Ok(None);
+        };
+        let there = columns(connection, path, totals.table.name)?;
+        let there = totals.table.columns.iter().all(|&name| has(&there, name))
+            && has(&columns(connection, path, self.table.name)?, totals.amount);
+        Ok(there.then_some(totals))
+    }
+}
+
+impl Totals {
+    pub(super) fn select(&self) -> String {
+        let Table { name, columns } = &self.table;
+        format!("SELECT {} FROM {name}", columns.join(", "))
     }
 }
 
@@ -73,18 +106,22 @@ const NUTSHELL: Schema = Schema {
             name: "proofs_used",
             columns: &["id", "y"],
         },
+        keyset: "id",
         item: "y",
         hex: true,
-        select: "SELECT id, y FROM proofs_used",
+        member: "1",
+        totals: None,
     },
     issued: Notes {
         table: Table {
             name: "promises",
             columns: &["id", "b_", "c_"],
         },
+        keyset: "id",
         item: "b_",
         hex: true,
-        select: "SELECT id, b_ FROM promises WHERE c_ IS NOT NULL",
+        member: "c_ IS NOT NULL",
+        totals: None,
     },
     list_keysets: "SELECT id, unit, active, input_fee_ppk FROM keysets",
 };
@@ -101,18 +138,34 @@ const CDK: Schema = Schema {
             name: "proof",
             columns: &["keyset_id", "y", "state"],
         },
+        keyset: "keyset_id",
         item: "y",
         hex: false,
-        select: "SELECT keyset_id, y FROM proof WHERE state = 'SPENT'",
+        member: "state = 'SPENT'",
+        totals: Some(Totals {
+            table: Table {
+                name: "keyset_amounts",
+                columns: &["keyset_id", "total_redeemed"],
+            },
+            amount: "amount",
+        }),
     },
     issued: Notes {
         table: Table {
             name: "blind_signature",
             columns: &["keyset_id", "blinded_message", "c"],
         },
+        keyset: "keyset_id",
         item: "blinded_message",
         hex: false,
-        select: "SELECT keyset_id, blinded_message FROM blind_signature WHERE c IS NOT NULL",
+        member: "c IS NOT NULL",
+        totals: Some(Totals {
+            table: Table {
+                name: "keyset_amounts",
+                columns: &["keyset_id", "total_issued"],
+            },
+            amount: "amount",
+        }),
     },
     list_keysets: "SELECT id, unit, active, input_fee_ppk FROM keyset",
 };
@@ -158,7 +211,7 @@ pub(super) fn verify(
             return Err(SourceError::MissingTable { path, mint, table });
         }
         for &column in table.columns {
-            if !there.iter().any(|name| name.eq_ignore_ascii_case(column)) {
+            if !has(&there, column) {
                 let (path, mint, table) = (path.into(), schema.mint, table.name);
                 return Err(SourceError::MissingColumn {
                     path,
@@ -170,6 +223,10 @@ pub(super) fn verify(
         }
     }
     Ok(())
+}
+
+fn has(columns: &[String], column: &str) -> bool {
+    columns.iter().any(|name| name.eq_ignore_ascii_case(column))
 }
 
 /// The columns of a table; none if there is no such table.

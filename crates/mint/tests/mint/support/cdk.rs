@@ -1,6 +1,9 @@
 //! The Cashu Development Kit's tables and rows.
 
+use nutfilter_mint::Kind;
 use rusqlite::{Connection, params};
+
+use super::history::Event;
 
 pub(super) const TABLES: &str = "
     CREATE TABLE proof (
@@ -70,4 +73,67 @@ pub(super) fn add_signatures(
             .unwrap();
     }
     transaction.commit().unwrap();
+}
+
+pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
+    let (note, table, item) = match event {
+        Event::Insert(note) | Event::Flip(note) | Event::Delete(note) => match note.kind {
+            Kind::Spent => (note, "proof", "y"),
+            Kind::Issued => (note, "blind_signature", "blinded_message"),
+        },
+        _ => return Ok(()),
+    };
+    match event {
+        Event::Insert(_) if note.kind == Kind::Spent => {
+            // Not yet spent is one of these.
+            let states = ["PENDING", "UNSPENT", "RESERVED"];
+            let state = match note.counts {
+                true => "SPENT",
+                false => states[usize::from(note.item[note.item.len() - 1]) % states.len()],
+            };
+            connection
+                .prepare(
+                    "INSERT INTO proof (y, amount, keyset_id, secret, c, state)
+                     VALUES (?1, ?2, ?3, 'secret', x'02', ?4)",
+                )?
+                .execute(params![note.item, note.amount, note.keyset, state])?;
+        }
+        Event::Insert(_) => {
+            let signature = note.counts.then_some([2_u8; 33]);
+            connection
+                .prepare(
+                    "INSERT INTO blind_signature (blinded_message, amount, keyset_id, c)
+                     VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute(params![note.item, note.amount, note.keyset, signature])?;
+        }
+        Event::Flip(_) => {
+            let how = match note.kind {
+                Kind::Spent => "state = 'SPENT'",
+                Kind::Issued => "c = x'02'",
+            };
+            connection
+                .prepare(&format!("UPDATE {table} SET {how} WHERE {item} = ?1"))?
+                .execute([&note.item])?;
+        }
+        _ => {
+            connection
+                .prepare(&format!("DELETE FROM {table} WHERE {item} = ?1"))?
+                .execute([&note.item])?;
+            return Ok(());
+        }
+    }
+    if note.counts {
+        let total = match note.kind {
+            Kind::Spent => "total_redeemed",
+            Kind::Issued => "total_issued",
+        };
+        connection
+            .prepare(&format!(
+                "INSERT INTO keyset_amounts (keyset_id, {total}) VALUES (?1, ?2)
+                 ON CONFLICT (keyset_id) DO UPDATE SET {total} = {total} + excluded.{total}"
+            ))?
+            .execute(params![note.keyset, note.amount])?;
+    }
+    Ok(())
 }

@@ -1,15 +1,19 @@
 //! Databases of both mints, a server for them, a client, and the expected answer.
 
 mod cdk;
+pub(crate) mod history;
 mod nutshell;
 mod server;
 
+use core::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{FilterService, KeysetId, MintType, Publisher, ServiceOptions};
+use nutfilter_mint::source::{
+    DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
+};
+use nutfilter_mint::{FilterService, KeysetId, Kind, MintType, Publisher, ServiceOptions};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -110,6 +114,18 @@ impl MintDatabase {
         cdk::add_proofs(&mut self.connect(), keyset, items, state);
     }
 
+    /// Lets something happen through the mint's own connection.
+    pub(crate) fn happen(
+        &self,
+        connection: &Connection,
+        event: &history::Event,
+    ) -> rusqlite::Result<()> {
+        match self.mint {
+            MintType::Nutshell => nutshell::apply(connection, event),
+            _ => cdk::apply(connection, event),
+        }
+    }
+
     pub(crate) fn location(&self) -> DatabaseLocation {
         DatabaseLocation::from(self.path.as_path())
     }
@@ -133,6 +149,38 @@ impl MintDatabase {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// Reads whole, and does something after each batch. The first bad row is an error. Gives the total.
+pub(crate) fn read_whole<S: MintSource>(
+    mut source: S,
+    kind: Kind,
+    each: impl FnMut() -> ControlFlow<()>,
+) -> Result<u64, SourceError> {
+    struct Sink<F> {
+        each: F,
+        bad: Option<SourceError>,
+    }
+    impl<F: FnMut() -> ControlFlow<()>> ItemSink for Sink<F> {
+        fn items(&mut self, _keyset: &KeysetId, _items: &ItemBatch) -> ControlFlow<()> {
+            (self.each)()
+        }
+
+        fn bad_row(&mut self, _keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
+            self.bad.get_or_insert(error);
+            ControlFlow::Continue(())
+        }
+    }
+    let mut sink = Sink { each, bad: None };
+    let reading = source.read(kind, None, &mut sink)?;
+    match sink.bad {
+        // What was left out is not to be passed over the next time either.
+        Some(error) => {
+            assert_eq!(reading.watermark, None);
+            Err(error)
+        }
+        None => Ok(reading.total.expect("both mints are counted")),
     }
 }
 

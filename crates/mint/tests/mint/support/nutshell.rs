@@ -1,6 +1,9 @@
 //! nutshell's tables and rows.
 
+use nutfilter_mint::Kind;
 use rusqlite::{Connection, params};
+
+use super::history::Event;
 
 pub(super) const TABLES: &str = "
     CREATE TABLE proofs_used (
@@ -57,6 +60,40 @@ pub(super) fn add_promises(
             .unwrap();
     }
     transaction.commit().unwrap();
+}
+
+pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
+    let (note, table, item) = match event {
+        Event::Insert(note) | Event::Flip(note) | Event::Delete(note) => match note.kind {
+            Kind::Spent => (note, "proofs_used", "y"),
+            Kind::Issued => (note, "promises", "b_"),
+        },
+        _ => return Ok(()),
+    };
+    let hex = hex(&note.item);
+    let count = match event {
+        Event::Insert(_) if note.kind == Kind::Spent => connection
+            .prepare(
+                "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (?1, ?2, '02', '', ?3)",
+            )?
+            .execute(params![note.amount, note.keyset, hex])?,
+        Event::Insert(_) => connection
+            .prepare("INSERT INTO promises (amount, id, b_, c_) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![
+                note.amount,
+                note.keyset,
+                hex,
+                note.counts.then_some("02")
+            ])?,
+        Event::Flip(_) => connection
+            .prepare("UPDATE promises SET c_ = '02' WHERE b_ = ?1")?
+            .execute([&hex])?,
+        _ => connection
+            .prepare(&format!("DELETE FROM {table} WHERE {item} = ?1"))?
+            .execute([&hex])?,
+    };
+    assert_eq!(count, 1);
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,0 +1,246 @@
+//! The binary form in which `COPY` sends rows.
+//!
+//! ```text
+//! "PGCOPY\n\xff\r\n\0"  flags: u32  length: u32, so many bytes of an extension
+//! per row:  fields: i16  { length: i32, -1 for null   that many bytes } for each
+//! in the end: -1 as i16, and nothing behind it
+//! ```
+//!
+//! All numbers are big-endian. The pieces in which it arrives may end anywhere.
+
+/// What every stream begins with.
+const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
+
+/// Bit 16 of the flags: each row has an oid in front, which no Postgres of this decade sends. All bits from 16 on
+/// are critical: a reader that does not know them has to give up.
+const CRITICAL_FLAGS: u32 = 0xffff_0000;
+
+/// No field of a mint's is near this: 16 MiB.
+const MAX_FIELD_BYTES: usize = 16 << 20;
+
+/// Rows of `N` fields out of the pieces of a stream.
+///
+/// # Cost
+///
+/// Memory for the pieces that were fed and not read yet.
+pub(super) struct BinaryCopy<const N: usize> {
+    buffer: Vec<u8>,
+    /// What of the buffer was read.
+    at: usize,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Header,
+    Rows,
+    Ended,
+}
+
+/// The fields of a row; `None` for null.
+pub(super) type Row<'b, const N: usize> = [Option<&'b [u8]>; N];
+
+impl<const N: usize> BinaryCopy<N> {
+    pub(super) fn new() -> Self {
+        Self {
+            buffer: vec![],
+            at: 0,
+            stage: Stage::Header,
+        }
+    }
+
+    /// Adds a piece of the stream.
+    pub(super) fn feed(&mut self, piece: &[u8]) {
+        if self.at > 0 {
+            self.buffer.drain(..self.at);
+            self.at = 0;
+        }
+        self.buffer.extend_from_slice(piece);
+    }
+
+    /// The next row; `None` if it is not there yet, or the stream has ended.
+    pub(super) fn next_row(&mut self) -> Result<Option<Row<'_, N>>, String> {
+        if self.stage == Stage::Header && !self.header()? {
+            return Ok(None);
+        }
+        let fields = self.buffer[self.at..].first_chunk().copied();
+        if self.stage == Stage::Rows && fields.map(i16::from_be_bytes) == Some(-1) {
+            self.at += 2;
+            self.stage = Stage::Ended;
+        }
+        if self.stage == Stage::Ended {
+            return match self.buffer.len() - self.at {
+                0 => Ok(None),
+                more => Err(format!("{more} bytes behind the end")),
+            };
+        }
+        let mut rest = &self.buffer[self.at..];
+        let Some(fields) = take::<2>(&mut rest).map(i16::from_be_bytes) else {
+            return Ok(None);
+        };
+        if usize::try_from(fields) != Ok(N) {
+            return Err(format!("a row of {fields} fields instead of {N}"));
+        }
+        let mut row = [None; N];
+        for field in &mut row {
+            let Some(length) = take::<4>(&mut rest).map(i32::from_be_bytes) else {
+                return Ok(None);
+            };
+            if length == -1 {
+                continue;
+            }
+            let length = match usize::try_from(length) {
+                Ok(length) if length <= MAX_FIELD_BYTES => length,
+                _ => return Err(format!("a field of {length} bytes")),
+            };
+            let Some((bytes, behind)) = rest.split_at_checked(length) else {
+                return Ok(None);
+            };
+            *field = Some(bytes);
+            rest = behind;
+        }
+        self.at = self.buffer.len() - rest.len();
+        Ok(Some(row))
+    }
+
+    /// To be asked when the stream has ended: whether it was whole.
+    pub(super) fn finish(&self) -> Result<(), String> {
+        match self.stage {
+            Stage::Ended if self.at == self.buffer.len() => Ok(()),
+            _ => Err(format!(
+                "it ends without an end, {} bytes into something",
+                self.buffer.len() - self.at
+            )),
+        }
+    }
+
+    /// Reads the header, if it is there.
+    fn header(&mut self) -> Result<bool, String> {
+        let mut rest = &self.buffer[self.at..];
+        let seen = rest.len().min(SIGNATURE.len());
+        if rest[..seen] != SIGNATURE[..seen] {
+            return Err("it does not begin as binary rows do".to_owned());
+        }
+        let parts = (
+            take::<11>(&mut rest),
+            take::<4>(&mut rest).map(u32::from_be_bytes),
+            take::<4>(&mut rest).map(u32::from_be_bytes),
+        );
+        let (Some(_), Some(flags), Some(extension)) = parts else {
+            return Ok(false);
+        };
+        if flags & CRITICAL_FLAGS != 0 {
+            return Err(format!("flags {flags:#x} are not known"));
+        }
+        let extension = extension as usize;
+        if extension > MAX_FIELD_BYTES {
+            return Err(format!("a header of {extension} bytes"));
+        }
+        let Some((_, behind)) = rest.split_at_checked(extension) else {
+            return Ok(false);
+        };
+        self.at = self.buffer.len() - behind.len();
+        self.stage = Stage::Rows;
+        Ok(true)
+    }
+}
+
+fn take<const L: usize>(rest: &mut &[u8]) -> Option<[u8; L]> {
+    let (head, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(*head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Rows = Vec<[Option<Vec<u8>>; 2]>;
+
+    fn stream(extension: &[u8], rows: &Rows) -> Vec<u8> {
+        let mut bytes = SIGNATURE.to_vec();
+        bytes.extend([0; 4]);
+        bytes.extend((extension.len() as u32).to_be_bytes());
+        bytes.extend(extension);
+        for row in rows {
+            bytes.extend([0, 2]);
+            for field in row {
+                match field {
+                    None => bytes.extend([0xff; 4]),
+                    Some(field) => {
+                        bytes.extend((field.len() as u32).to_be_bytes());
+                        bytes.extend(field);
+                    }
+                }
+            }
+        }
+        bytes.extend([0xff; 2]);
+        bytes
+    }
+
+    fn rows() -> Rows {
+        vec![
+            [Some(vec![1, 2, 3]), Some(vec![])],
+            [None, Some(vec![7; 300])],
+            [None, None],
+        ]
+    }
+
+    fn read<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> Result<Rows, String> {
+        let mut copy = BinaryCopy::<2>::new();
+        let mut rows = vec![];
+        for piece in pieces {
+            copy.feed(piece);
+            while let Some(row) = copy.next_row()? {
+                rows.push(row.map(|field| field.map(<[u8]>::to_vec)));
+            }
+        }
+        copy.finish()?;
+        Ok(rows)
+    }
+
+    #[test]
+    fn rows_come_out_wherever_the_pieces_end() {
+        let bytes = stream(b"more", &rows());
+        assert_eq!(read([&bytes[..]]), Ok(rows()));
+        assert_eq!(read(bytes.chunks(1)), Ok(rows()));
+        for cut in 0..=bytes.len() {
+            assert_eq!(
+                read([&bytes[..cut], &bytes[cut..]]),
+                Ok(rows()),
+                "cut at {cut}"
+            );
+        }
+        assert_eq!(read([&stream(b"", &vec![])[..]]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_stream_that_ends_anywhere_before_its_end_is_refused() {
+        let bytes = stream(b"", &rows());
+        for end in 0..bytes.len() {
+            assert!(read([&bytes[..end]]).is_err(), "end at {end}");
+        }
+        assert!(
+            read([&bytes[..], b"x"])
+                .unwrap_err()
+                .contains("behind the end")
+        );
+    }
+
+    #[test]
+    fn what_is_no_such_stream_is_refused_with_the_number_in_it() {
+        let whole = stream(b"", &rows());
+        let changed = |at: usize, bytes: &[u8]| {
+            let mut changed = whole.clone();
+            changed[at..at + bytes.len()].copy_from_slice(bytes);
+            read([&changed[..]]).unwrap_err()
+        };
+        assert!(changed(0, b"p").contains("begin"));
+        assert!(changed(11, &[0, 1, 0, 0]).contains("0x10000"));
+        assert!(changed(15, &[0xff; 4]).contains("a header of 4294967295 bytes"));
+        assert!(changed(19, &[0, 3]).contains("3 fields instead of 2"));
+        assert!(changed(19, &[0xff, 0xfe]).contains("-2 fields"));
+        assert!(changed(21, &[0xff, 0xff, 0xff, 0xfe]).contains("field of -2 bytes"));
+        assert!(changed(21, &[0x7f, 0xff, 0xff, 0xff]).contains("2147483647 bytes"));
+    }
+}

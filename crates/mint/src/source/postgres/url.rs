@@ -1,0 +1,325 @@
+//! What is in a Postgres URL: how to reach the server, and how to know that it is the right one.
+
+use core::fmt;
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+use super::tls::Verification;
+use crate::source::SourceError;
+
+/// How long it may take to reach a host, unless the URL says something else.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After so much silence the other side is asked whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+
+/// How often it is asked.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// After so many questions without an answer it is not there.
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Where Debian's, Fedora's and upstream's servers have their sockets.
+#[cfg(unix)]
+const SOCKET_DIRECTORIES: [&str; 3] = ["/run/postgresql", "/var/run/postgresql", "/tmp"];
+
+/// What libpq takes for the port if none is named.
+const DEFAULT_PORT: u16 = 5432;
+
+/// The options that may stand in the URL, besides `sslmode` and `sslrootcert`.
+const OPTIONS: [&str; 18] = [
+    "application_name",
+    "channel_binding",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "hostaddr",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "load_balance_hosts",
+    "options",
+    "password",
+    "port",
+    "sslnegotiation",
+    "target_session_attrs",
+    "tcp_user_timeout",
+    "user",
+];
+
+/// A Postgres database.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::source) struct PostgresUrl {
+    pub(super) config: Config,
+    /// How the server's certificate is verified; not at all where there is no TLS.
+    pub(super) verification: Verification,
+    /// The file with the roots, if not Mozilla's.
+    pub(super) roots: Option<PathBuf>,
+}
+
+impl PostgresUrl {
+    /// Parses what is behind `postgres://`.
+    pub(in crate::source) fn parse(rest: &str) -> Result<Self, SourceError> {
+        // The user and the password end with the first `@`, as the parser of the rest sees it too.
+        let behind_user = rest.find('@').map_or(0, |at| at + 1);
+        let (place, query) = match rest[behind_user..].find('?') {
+            Some(at) => (&rest[..behind_user + at], &rest[behind_user + at + 1..]),
+            None => (rest, ""),
+        };
+        let mut kept: Vec<&str> = vec![];
+        let mut ssl = Ssl::default();
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (key, value) = option
+                .split_once('=')
+                .ok_or(refused("an option has no value"))?;
+            match key {
+                "sslmode" => ssl.set_mode(value)?,
+                "sslrootcert" => ssl.roots = Some(percent_decoded(value)?),
+                _ if OPTIONS.contains(&key) => kept.push(option),
+                _ => {
+                    return Err(refused(
+                        "an option in it is not known; the user and the password end with the first `@`, and `@` in \
+                     them is written %40",
+                    ));
+                }
+            }
+        }
+        let config = format!("postgres://{place}?{}", kept.join("&"))
+            .parse()
+            // What the parser says may quote the URL.
+            .map_err(|_| refused(
+                "it does not parse as postgres://user:password@host:port/name?options; characters like / and @ in \
+                 a name or password are written in percent",
+            ))?;
+        Ok(Self::new(config, ssl))
+    }
+
+    fn new(mut config: Config, ssl: Ssl) -> Self {
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            add_default_host(&mut config);
+        }
+        let local = !config.get_hosts().is_empty()
+            && config
+                .get_hosts()
+                .iter()
+                .all(|host| !matches!(host, Host::Tcp(_)));
+        config.ssl_mode(if local { SslMode::Disable } else { ssl.mode });
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config
+                .keepalives_idle(KEEPALIVE_IDLE)
+                .keepalives_interval(KEEPALIVE_INTERVAL)
+                .keepalives_retries(KEEPALIVE_RETRIES);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("nutfilter");
+        }
+        Self {
+            config,
+            verification: ssl.verification,
+            roots: ssl.roots.filter(|roots| roots != Path::new("system")),
+        }
+    }
+}
+
+/// What the URL says of TLS.
+struct Ssl {
+    mode: SslMode,
+    verification: Verification,
+    roots: Option<PathBuf>,
+}
+
+impl Default for Ssl {
+    fn default() -> Self {
+        Self {
+            mode: SslMode::Prefer,
+            verification: Verification::None,
+            roots: None,
+        }
+    }
+}
+
+impl Ssl {
+    fn set_mode(&mut self, mode: &str) -> Result<(), SourceError> {
+        (self.mode, self.verification) = match mode {
+            "disable" => (SslMode::Disable, Verification::None),
+            "prefer" => (SslMode::Prefer, Verification::None),
+            "verify-ca" => (SslMode::Require, Verification::Chain),
+            "require" | "verify-full" => (SslMode::Require, Verification::ChainAndName),
+            _ => {
+                return Err(refused(
+                    "sslmode is none of disable, prefer, require, verify-ca, verify-full",
+                ));
+            }
+        };
+        Ok(())
+    }
+}
+
+fn refused(reason: &'static str) -> SourceError {
+    SourceError::PostgresUrl { reason }
+}
+
+/// Where libpq would look: the first socket there is, else this machine by TCP.
+fn add_default_host(config: &mut Config) {
+    #[cfg(unix)]
+    {
+        let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
+        let socket = format!(".s.PGSQL.{port}");
+        for directory in SOCKET_DIRECTORIES.map(Path::new) {
+            if directory.join(&socket).exists() {
+                config.host_path(directory);
+                return;
+            }
+        }
+    }
+    config.host("localhost");
+}
+
+/// The path that a value in percent encoding names.
+fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
+    let mut bytes = vec![];
+    let mut rest = value.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let digits = rest.split_at_checked(2).and_then(|(digits, behind)| {
+            rest = behind;
+            let [high, low] = *digits else { return None };
+            Some((
+                char::from(high).to_digit(16)?,
+                char::from(low).to_digit(16)?,
+            ))
+        });
+        let (high, low) = digits.ok_or(refused("sslrootcert has a % without two hex digits"))?;
+        bytes.push((high << 4 | low) as u8);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| refused("sslrootcert is not UTF-8"))?;
+    Ok(text.into())
+}
+
+/// Without the password, and of the options the socket alone.
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("postgres://")?;
+        if let Some(user) = self.config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        let mut socket = None;
+        let ports = self.config.get_ports();
+        for (i, host) in self.config.get_hosts().iter().enumerate() {
+            match host {
+                Host::Tcp(name) => {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma}{name}")?;
+                    match ports.get(i).or(ports.first()) {
+                        None | Some(&DEFAULT_PORT) => {}
+                        Some(port) => write!(f, ":{port}")?,
+                    }
+                }
+                #[cfg(unix)]
+                Host::Unix(path) => socket = Some(path),
+            }
+        }
+        if self.config.get_hosts().is_empty() {
+            for (i, address) in self.config.get_hostaddrs().iter().enumerate() {
+                let comma = if i == 0 { "" } else { "," };
+                write!(f, "{comma}{address}")?;
+            }
+        }
+        if let Some(name) = self.config.get_dbname() {
+            write!(f, "/{name}")?;
+        }
+        match socket {
+            Some(path) => write!(f, "?host={}", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(rest: &str) -> PostgresUrl {
+        PostgresUrl::parse(rest).unwrap()
+    }
+
+    #[test]
+    fn each_sslmode_says_whether_there_is_tls_and_what_is_verified() {
+        for (option, mode, verification) in [
+            ("", SslMode::Prefer, Verification::None),
+            ("sslmode=disable", SslMode::Disable, Verification::None),
+            ("sslmode=prefer", SslMode::Prefer, Verification::None),
+            (
+                "sslmode=require",
+                SslMode::Require,
+                Verification::ChainAndName,
+            ),
+            ("sslmode=verify-ca", SslMode::Require, Verification::Chain),
+            (
+                "sslmode=verify-full",
+                SslMode::Require,
+                Verification::ChainAndName,
+            ),
+        ] {
+            let url = parse(&format!("db/mint?connect_timeout=3&{option}"));
+            assert_eq!(url.config.get_ssl_mode(), mode, "{option}");
+            assert_eq!(url.verification, verification, "{option}");
+            assert_eq!(
+                url.config.get_connect_timeout(),
+                Some(&Duration::from_secs(3))
+            );
+        }
+        assert!(PostgresUrl::parse("db/mint?sslmode=allow").is_err());
+    }
+
+    #[test]
+    fn the_file_with_the_roots_is_written_in_percent_or_not() {
+        let roots = |rest| parse(rest).roots;
+        assert_eq!(roots("db/mint"), None);
+        assert_eq!(roots("db/mint?sslrootcert=system"), None);
+        assert_eq!(roots("db?sslrootcert=/a/b.pem"), Some("/a/b.pem".into()));
+        assert_eq!(roots("db?sslrootcert=%2Fa%20b"), Some("/a b".into()));
+        for bad in ["%", "%2", "%zz", "%ff"] {
+            assert!(
+                PostgresUrl::parse(&format!("db?sslrootcert={bad}")).is_err(),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_socket_has_no_tls_and_every_wait_has_an_end() {
+        let url = parse("/mint?host=/run/postgresql&sslmode=require");
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Disable);
+        let url = parse("m:p%2Fw@db,other:6000/mint");
+        assert_eq!(url.config.get_password(), Some(&b"p/w"[..]));
+        assert_eq!(url.config.get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(url.config.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
+        assert_eq!(url.config.get_keepalives_idle(), KEEPALIVE_IDLE);
+        assert_eq!(url.config.get_application_name(), Some("nutfilter"));
+    }
+
+    #[test]
+    fn a_question_mark_in_a_password_begins_no_options() {
+        let url = parse("m:a?b=c@db/mint");
+        assert_eq!(url.config.get_password(), Some(&b"a?b=c"[..]));
+        assert_eq!(url.to_string(), "postgres://m@db/mint");
+    }
+}

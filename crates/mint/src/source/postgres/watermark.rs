@@ -1,0 +1,343 @@
+//! From where a reading goes on: the moment of the last one, in the server's own terms.
+//!
+//! Why nothing is missed is in `docs/decisions/0015-postgres-increments.md`.
+
+use serde::{Deserialize, Serialize};
+
+use super::schema::Notes;
+use crate::source::Watermark;
+
+/// How many of the newest items are looked up before the next reading.
+pub(super) const ANCHORS: usize = 64;
+
+/// The distance of transaction ids over which 32 bits of them are still compared; they could be over twice that.
+const MAX_DISTANCE: u64 = 1 << 30;
+
+/// The form of what is kept.
+const FORMAT: u32 = 1;
+
+/// All that is kept of a reading.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mark {
+    format: u32,
+    pub(super) state: State,
+    /// How many items there were, in keysets that can be served.
+    pub(super) members: u64,
+    /// Ids of keysets that notes name and no request could.
+    pub(super) unservable: Vec<String>,
+    /// The newest items.
+    pub(super) anchors: Vec<Anchor>,
+}
+
+/// What was read, and when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) mint: String,
+    pub(super) table: String,
+    /// The cluster, if the role may know.
+    pub(super) system: Option<String>,
+    /// Since when the server has been running, in seconds since 1970, with a fraction.
+    pub(super) started: String,
+    /// The database's oid.
+    pub(super) database: String,
+    /// The table's oid.
+    pub(super) relation: String,
+    pub(super) snapshot: Snapshot,
+}
+
+/// What a transaction sees: everything before `xmin`, nothing from `xmax` on, and of what is between all but those
+/// that were running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Snapshot {
+    /// In Postgres' words, `xmin:xmax:running`.
+    text: String,
+    pub(super) xmin: u64,
+    pub(super) xmax: u64,
+}
+
+impl Snapshot {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let (xmin, xmax) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        (xmin <= xmax).then(|| Self {
+            text: text.to_owned(),
+            xmin,
+            xmax,
+        })
+    }
+
+    /// The 64 bits of the id of a transaction that is visible in this snapshot, of which a row has 32.
+    pub(super) fn widen(&self, xid: u32) -> u64 {
+        let age = (self.xmax as u32).wrapping_sub(xid);
+        self.xmax.saturating_sub(age.into())
+    }
+}
+
+/// An item that was among the newest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Anchor {
+    /// The transaction that wrote its row.
+    xid: u64,
+    /// In hex, in the case in which it is written if it is.
+    pub(super) item: String,
+}
+
+impl Mark {
+    pub(super) fn new(
+        state: State,
+        members: u64,
+        unservable: Vec<String>,
+        anchors: Vec<Anchor>,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            state,
+            members,
+            unservable,
+            anchors,
+        }
+    }
+
+    pub(super) fn decode(watermark: &Watermark) -> Result<Self, String> {
+        let unreadable = || "the watermark is not one of this version".to_owned();
+        let mark: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|_| unreadable())?;
+        // The items become part of a statement.
+        let hex = |anchor: &Anchor| {
+            !anchor.item.is_empty() && anchor.item.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        match mark.format == FORMAT && mark.anchors.iter().all(hex) {
+            true => Ok(mark),
+            false => Err(unreadable()),
+        }
+    }
+
+    /// `None` if it cannot be written, which has no reason.
+    pub(super) fn encode(&self) -> Option<Watermark> {
+        serde_json::to_vec(self).ok().map(Watermark::new)
+    }
+
+    /// Why a reading of `now` cannot go on from here, as far as that can be told without looking at the rows.
+    pub(super) fn obstacle(&self, now: &State) -> Option<String> {
+        let then = &self.state;
+        if (&then.mint, &then.table) != (&now.mint, &now.table) {
+            return Some(format!("it was table {} of {}", then.table, then.mint));
+        }
+        if then.system != now.system {
+            return Some("it is another Postgres cluster".to_owned());
+        }
+        if then.started != now.started {
+            return Some("the Postgres server was restarted".to_owned());
+        }
+        if then.database != now.database {
+            return Some("it is another database of that name".to_owned());
+        }
+        if then.relation != now.relation {
+            return Some(format!("it is another table {}", now.table));
+        }
+        let (then, now) = (&then.snapshot, &now.snapshot);
+        if now.xmax < then.xmax {
+            return Some(format!(
+                "transaction ids went back from {} to {}",
+                then.xmax, now.xmax
+            ));
+        }
+        if now.xmax - then.xmin > MAX_DISTANCE {
+            return Some(format!("{} transactions have passed", now.xmax - then.xmin));
+        }
+        None
+    }
+
+    /// Whether no transaction has ended since, so that there is nothing to read.
+    pub(super) fn is_now(&self, now: &State) -> bool {
+        // On a standby the text does not list what is running, so that equal texts say something only where
+        // nothing is.
+        self.state == *now && now.snapshot.xmin == now.snapshot.xmax
+    }
+
+    /// The statement that counts how many of the anchors are still members.
+    pub(super) fn count_anchors(&self, notes: &Notes) -> String {
+        let items: Vec<String> = self
+            .anchors
+            .iter()
+            .map(|anchor| match notes.hex {
+                true => format!("'{}'", anchor.item),
+                false => format!("pg_catalog.decode('{}', 'hex')", anchor.item),
+            })
+            .collect();
+        format!(
+            "SELECT count(*) FROM {} WHERE {} IN ({}) AND ({})",
+            notes.table.name,
+            notes.item,
+            items.join(","),
+            notes.member
+        )
+    }
+}
+
+/// The newest items of a reading, as they come by.
+pub(super) struct Newest {
+    anchors: Vec<Anchor>,
+    /// Nothing older than this is among the newest.
+    least: u64,
+}
+
+impl Newest {
+    /// Of these and those that follow.
+    pub(super) fn among(anchors: Vec<Anchor>) -> Self {
+        Self { anchors, least: 0 }
+    }
+
+    /// # Cost
+    ///
+    /// A comparison for a row that is not among the newest so far, and now and then the sorting of 128.
+    pub(super) fn add(&mut self, xid: u64, item: impl FnOnce() -> String) {
+        // Of rows that one transaction wrote those that came first will do.
+        if self.anchors.len() >= ANCHORS && xid <= self.least {
+            return;
+        }
+        self.anchors.push(Anchor { xid, item: item() });
+        if self.anchors.len() >= 2 * ANCHORS {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        self.anchors.sort_unstable_by(|a, b| b.cmp(a));
+        self.anchors.dedup_by(|a, b| a.item == b.item);
+        self.anchors.truncate(ANCHORS);
+        if self.anchors.len() == ANCHORS {
+            self.least = self.anchors.last().map_or(0, |anchor| anchor.xid);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Anchor> {
+        // The same item may have come with an older and a newer row.
+        self.anchors.sort_unstable_by(|a, b| b.cmp(a));
+        let mut seen = std::collections::HashSet::new();
+        self.anchors
+            .retain(|anchor| seen.insert(anchor.item.clone()));
+        self.anchors.truncate(ANCHORS);
+        self.anchors
+    }
+}
+
+/// An item for an anchor.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MintType;
+
+    fn state(snapshot: &str) -> State {
+        State {
+            mint: MintType::Cdk.to_string(),
+            table: "proof".to_owned(),
+            system: Some("1".to_owned()),
+            started: "1.5".to_owned(),
+            database: "5".to_owned(),
+            relation: "16385".to_owned(),
+            snapshot: Snapshot::parse(snapshot).unwrap(),
+        }
+    }
+
+    fn mark(snapshot: &str) -> Mark {
+        Mark::new(state(snapshot), 7, vec![], vec![])
+    }
+
+    #[test]
+    fn a_reading_goes_on_from_the_same_table_of_the_same_running_server_alone() {
+        let then = mark("100:105:100,103");
+        assert_eq!(then.obstacle(&state("100:105:100,103")), None);
+        assert_eq!(then.obstacle(&state("200:210:")), None);
+        let changes: [(fn(&mut State), &str); 6] = [
+            (|now| now.mint = "nutshell".to_owned(), "of cdk"),
+            (|now| now.table = "promises".to_owned(), "table proof"),
+            (|now| now.system = None, "another Postgres cluster"),
+            (|now| now.started = "1.6".to_owned(), "restarted"),
+            (|now| now.database = "6".to_owned(), "another database"),
+            (|now| now.relation = "6".to_owned(), "another table"),
+        ];
+        for (change, said) in changes {
+            let mut now = state("200:210:");
+            change(&mut now);
+            let reason = then.obstacle(&now).unwrap();
+            assert!(reason.contains(said), "{reason}");
+        }
+        let back = then.obstacle(&state("100:104:")).unwrap();
+        assert!(back.contains("from 105 to 104"), "{back}");
+        let far = |xmax: u64| then.obstacle(&state(&format!("{xmax}:{xmax}:")));
+        assert_eq!(far(100 + MAX_DISTANCE), None);
+        assert!(far(101 + MAX_DISTANCE).unwrap().contains("have passed"));
+    }
+
+    #[test]
+    fn nothing_is_new_if_the_snapshot_is_the_same_and_nothing_was_running() {
+        assert!(mark("100:100:").is_now(&state("100:100:")));
+        assert!(!mark("100:100:").is_now(&state("100:101:")));
+        assert!(!mark("100:100:").is_now(&state("101:101:")));
+        // Running, on a standby.
+        assert!(!mark("100:105:").is_now(&state("100:105:")));
+    }
+
+    #[test]
+    fn ids_of_32_bits_are_those_before_the_end_of_the_snapshot() {
+        let wrap = 1_u64 << 32;
+        let snapshot = Snapshot::parse(&format!("{}:{}:", wrap + 4, wrap + 10)).unwrap();
+        assert_eq!(snapshot.widen(9), wrap + 9);
+        assert_eq!(snapshot.widen(u32::MAX), wrap - 1);
+        assert_eq!(snapshot.widen(11), 11);
+    }
+
+    #[test]
+    fn snapshots_that_are_none_are_refused() {
+        for text in ["", "1", "1:", "x:1:", "5:4:", "-1:4:"] {
+            assert_eq!(Snapshot::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_watermark_comes_back_and_anything_else_is_refused() {
+        let mut mark = mark("100:105:100,103");
+        mark.anchors.push(Anchor {
+            xid: 99,
+            item: "02aB".to_owned(),
+        });
+        let watermark = mark.encode().unwrap();
+        assert_eq!(Mark::decode(&watermark), Ok(mark.clone()));
+        for bytes in [&b""[..], b"{}", b"null"] {
+            assert!(Mark::decode(&Watermark::new(bytes.to_vec())).is_err());
+        }
+        let newer = Mark {
+            format: FORMAT + 1,
+            ..mark.clone()
+        };
+        assert!(Mark::decode(&newer.encode().unwrap()).is_err());
+        for item in ["02') OR true --", ""] {
+            mark.anchors[0].item = item.to_owned();
+            assert!(Mark::decode(&mark.encode().unwrap()).is_err(), "{item}");
+        }
+    }
+
+    #[test]
+    fn the_newest_are_those_of_the_latest_transactions_each_once() {
+        let mut newest = Newest::among(vec![]);
+        // In an order that is neither of both.
+        for xid in (0..1000_u64).map(|i| i * 7 % 1000) {
+            newest.add(xid, || format!("{xid:04}"));
+        }
+        let kept = newest.finish();
+        let xids: Vec<u64> = kept.iter().map(|anchor| anchor.xid).collect();
+        assert_eq!(xids, (936..1000).rev().collect::<Vec<_>>());
+
+        let mut newest = Newest::among(kept);
+        newest.add(2000, || "0999".to_owned());
+        newest.add(1, || "0001".to_owned());
+        let kept = newest.finish();
+        assert_eq!(kept.len(), ANCHORS);
+        assert_eq!((kept[0].xid, &*kept[0].item), (2000, "0999"));
+        assert!(kept[1..].iter().all(|anchor| anchor.item != "0999"));
+    }
+}

@@ -1,0 +1,238 @@
+//! What is remembered of a table between two readings of it: the watermark in its parts.
+
+use std::collections::BTreeMap;
+
+use rusqlite::ToSql;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use serde::{Deserialize, Serialize};
+
+use crate::source::{SourceError, Watermark};
+
+/// Watermarks of another form are refused, and the table is read whole.
+const VERSION: u32 = 1;
+
+/// How many of the newest rows are looked up again, of each sort.
+pub(super) const NEWEST: usize = 64;
+
+/// The most rows that are remembered because they may come to count later. A busy mint has some
+/// hundreds at a time; those of abandoned quotes stay.
+const MAX_PENDING: usize = 900_000;
+
+/// What a reading knows of its table. All of it belongs to one state of the database.
+///
+/// Every row of that state is counted once: among the members, the unservable or the pending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Progress {
+    version: u32,
+    mint: String,
+    table: String,
+    /// How many rows count and are of a keyset that can be served.
+    pub(super) members: u64,
+    /// How many rows count and name a keyset that no request could.
+    pub(super) unservable: u64,
+    /// Some of the ids that they name.
+    pub(super) unservable_ids: Vec<String>,
+    /// The rows with the highest ids among those that count, the highest first.
+    pub(super) anchors: Vec<(i64, Item)>,
+    /// Rows that came to count after they had been pending, the latest last.
+    pub(super) flipped: Vec<Item>,
+    /// All rows that do not count yet.
+    pub(super) pending: Vec<Item>,
+    /// What the mint says that the amounts of each keyset add up to; `None` if it says nothing.
+    pub(super) totals: Option<BTreeMap<String, i64>>,
+}
+
+/// The value of an item's column, just as it is there, so that it can be looked up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(super) enum Item {
+    Text(String),
+    Blob(Vec<u8>),
+}
+
+impl Progress {
+    pub(super) fn of(mint: &str, table: &str) -> Self {
+        Self {
+            version: VERSION,
+            mint: mint.to_owned(),
+            table: table.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads what [`Progress::watermark`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceError::StartOver`] for anything that was not written for this table.
+    pub(super) fn parse(
+        watermark: &Watermark,
+        mint: &str,
+        table: &str,
+    ) -> Result<Self, SourceError> {
+        let parsed: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|error| {
+            // The message of a parser may repeat what it could not parse.
+            start_over(format!(
+                "the watermark cannot be read, line {} column {}",
+                error.line(),
+                error.column()
+            ))
+        })?;
+        let expected = Self::of(mint, table);
+        if (parsed.version, &parsed.mint, &parsed.table)
+            != (expected.version, &expected.mint, &expected.table)
+        {
+            return Err(start_over(format!(
+                "the watermark is of version {}, of table `{}` of {}, and not of version {VERSION}, of \
+                 `{table}` of {mint}",
+                parsed.version, parsed.table, parsed.mint
+            )));
+        }
+        Ok(parsed)
+    }
+
+    /// What to remember; nothing if that would be too much.
+    pub(super) fn watermark(&self) -> Option<Watermark> {
+        let bytes = serde_json::to_vec(self).ok()?;
+        if bytes.len() > Watermark::MAX_BYTES {
+            tracing::warn!(
+                table = self.table,
+                pending = self.pending.len(),
+                bytes = bytes.len(),
+                "too much to remember of the rows that do not count yet; the next reading is whole"
+            );
+            return None;
+        }
+        Some(Watermark::new(bytes))
+    }
+
+    /// Remembers a row that does not count yet; says whether there was room.
+    pub(super) fn remember(&mut self, item: Item) -> bool {
+        let room = self.pending.len() < MAX_PENDING;
+        if room {
+            self.pending.push(item);
+        }
+        room
+    }
+
+    /// The highest id of a row that counted.
+    pub(super) fn last(&self) -> Option<i64> {
+        self.anchors.first().map(|&(rowid, _)| rowid)
+    }
+
+    pub(super) fn add_flipped(&mut self, item: Item) {
+        self.flipped.push(item);
+        // Rarely, so that to drop the oldest costs little.
+        if self.flipped.len() >= 2 * NEWEST {
+            self.trim_flipped();
+        }
+    }
+
+    pub(super) fn trim_flipped(&mut self) {
+        let oldest = self.flipped.len().saturating_sub(NEWEST);
+        self.flipped.drain(..oldest);
+    }
+}
+
+pub(super) fn start_over(reason: impl Into<String>) -> SourceError {
+    SourceError::StartOver {
+        reason: reason.into(),
+    }
+}
+
+impl Item {
+    /// The value, if it is of a type that an item may have.
+    pub(super) fn of(value: ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::Text(text) => Some(Item::Text(core::str::from_utf8(text).ok()?.to_owned())),
+            ValueRef::Blob(bytes) => Some(Item::Blob(bytes.to_vec())),
+            _ => None,
+        }
+    }
+}
+
+impl ToSql for Item {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Item::Text(text) => ValueRef::Text(text.as_bytes()),
+            Item::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// `t` and the text, or `x` and the bytes in hex.
+impl From<Item> for String {
+    fn from(item: Item) -> Self {
+        match item {
+            Item::Text(text) => format!("t{text}"),
+            Item::Blob(bytes) => {
+                const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+                core::iter::once('x')
+                    .chain(digits.map(|digit| char::from(DIGITS[usize::from(digit)])))
+                    .collect()
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for Item {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if let Some(text) = text.strip_prefix('t') {
+            return Ok(Item::Text(text.to_owned()));
+        }
+        let mut bytes = vec![];
+        match text.strip_prefix('x') {
+            Some(digits) if crate::source::batch::decode_hex(digits.as_bytes(), &mut bytes) => {
+                Ok(Item::Blob(bytes))
+            }
+            _ => Err("neither text nor hex digits"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watermark_says_what_was_put_into_it() {
+        let mut progress = Progress::of("cdk", "proof");
+        progress.members = 7;
+        progress.anchors = vec![(i64::MIN, Item::Blob(vec![0, 0xff, 0x1a]))];
+        progress.flipped = vec![Item::Text("x\"0".to_owned()), Item::Blob(vec![])];
+        progress.totals = Some([("00ad".to_owned(), -3)].into());
+        assert!(progress.remember(Item::Text(String::new())));
+        let watermark = progress.watermark().unwrap();
+        assert_eq!(
+            Progress::parse(&watermark, "cdk", "proof").unwrap(),
+            progress
+        );
+        for (mint, table) in [("cdk", "blind_signature"), ("nutshell", "proof")] {
+            let error = Progress::parse(&watermark, mint, table).unwrap_err();
+            assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_watermark_is_refused_and_not_repeated() {
+        for bytes in [&b""[..], b"{}", b"\"02secret\"", b"[[[[", b"\xff"] {
+            let error =
+                Progress::parse(&Watermark::new(bytes.to_vec()), "cdk", "proof").unwrap_err();
+            assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_the_flipped_the_latest_are_kept() {
+        let mut progress = Progress::default();
+        let item = |n: usize| Item::Text(n.to_string());
+        (0..1000).for_each(|n| progress.add_flipped(item(n)));
+        progress.trim_flipped();
+        let latest: Vec<Item> = (1000 - NEWEST..1000).map(item).collect();
+        assert_eq!(progress.flipped, latest);
+    }
+}

@@ -1,0 +1,392 @@
+//! One reading of a table of notes: whole, or what is new since another.
+//!
+//! All four tables are alike: a row names its keyset, holds an item that no other row of the table holds, and counts or
+//! does not count yet. A mint adds rows, lets rows count that did not, and deletes rows that do not count; after a
+//! keyset's expiry it may delete others too. SQLite gives a new row an id above all that are there. Hence, while the
+//! row with the highest id of those that counted is there, whatever has a lower id was there with it: it counted, or is
+//! remembered as pending. Everything else is above it, and is read.
+//!
+//! What a mint does not do, an operator does who restores a backup. `docs/decisions/0014` says what tells, and what does
+//! not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, Statement};
+
+use super::progress::{Item, NEWEST, Progress, start_over};
+use super::schema::{Notes, Totals};
+use super::{push, sqlite_error};
+use crate::source::by_keyset::ByKeyset;
+use crate::source::{ItemSink, Reading, SourceError};
+use crate::{KeysetId, Kind};
+
+/// In place of the column with the amount, where nobody asks.
+const NO_AMOUNT: &str = "0";
+
+/// The table that is read, and how.
+pub(super) struct Table<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) path: &'a Path,
+    pub(super) mint: &'static str,
+    pub(super) notes: &'static Notes,
+    pub(super) kind: Kind,
+    /// Whether the mint's own totals are believed to be of use.
+    pub(super) compare_totals: bool,
+}
+
+/// Why a reading came to nothing.
+pub(super) enum Failure {
+    /// The mint's totals say otherwise, and nothing else does.
+    Totals(SourceError),
+    Other(SourceError),
+}
+
+impl From<SourceError> for Failure {
+    fn from(error: SourceError) -> Self {
+        Failure::Other(error)
+    }
+}
+
+/// What was read so far.
+struct Taken<'s> {
+    by_keyset: ByKeyset<'s>,
+    rows: u64,
+    bad: u64,
+    /// The column with the amount of a row, if somebody will ask for the sums.
+    amount: &'static str,
+    /// The sum of the amounts of each keyset.
+    sums: BTreeMap<KeysetId, i64>,
+}
+
+impl Table<'_> {
+    /// Reads what is new since `before`, or everything.
+    pub(super) fn read(
+        &self,
+        before: Option<Progress>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, Failure> {
+        // One transaction, so that all statements see one state. Dropping it ends it.
+        let _transaction = self
+            .connection
+            .unchecked_transaction()
+            .map_err(self.failed())?;
+        let totals = match self.compare_totals {
+            true => self.notes.totals(self.connection, self.path)?,
+            false => None,
+        };
+        let whole = before.is_none();
+        let mut progress = before.unwrap_or_else(|| Progress::of(self.mint, self.notes.table()));
+        let totals_now = totals.map(|totals| self.totals(totals)).transpose()?;
+        let totals_before = core::mem::replace(&mut progress.totals, totals_now);
+        let mut taken = Taken {
+            by_keyset: ByKeyset::new(sink),
+            rows: 0,
+            bad: 0,
+            amount: match (totals, &totals_before) {
+                (Some(totals), Some(_)) => totals.amount,
+                _ => NO_AMOUNT,
+            },
+            sums: BTreeMap::new(),
+        };
+        if !whole {
+            self.check_anchors(&progress)?;
+            self.check_flipped(&progress)?;
+            self.take_flipped(&mut progress, &mut taken)?;
+        }
+        let forgotten = self.take_new(&mut progress, &mut taken)?;
+        let Taken {
+            by_keyset,
+            bad,
+            sums,
+            ..
+        } = taken;
+        let gathered = by_keyset.finish()?;
+        progress.members += gathered.items;
+        if !whole {
+            let pending = progress.pending.len() as u64 + forgotten;
+            self.check_count(progress.members + progress.unservable + bad + pending)?;
+        }
+        if let (Some(before), Some(now)) = (&totals_before, &progress.totals) {
+            check_totals(before, now, &sums).map_err(Failure::Totals)?;
+        }
+        for id in gathered.unservable {
+            if !progress.unservable_ids.contains(&id) {
+                progress.unservable_ids.push(id);
+            }
+        }
+        let mut reading = Reading::whole(progress.members);
+        reading.unservable.clone_from(&progress.unservable_ids);
+        if forgotten > 0 {
+            tracing::warn!(
+                table = self.notes.table(),
+                pending = progress.pending.len() as u64 + forgotten,
+                forgotten,
+                "rows that do not count yet are too many to remember, or hold no item; the next reading is whole"
+            );
+        } else if bad == 0
+            && let Some(anchors) = self.anchors()?
+        {
+            progress.anchors = anchors;
+            progress.trim_flipped();
+            reading.watermark = progress.watermark();
+        }
+        Ok(reading)
+    }
+
+    /// The rows that counted and had the highest ids are where they were. Then no row was renumbered in a way that
+    /// matters, and all that is new is above the first of them.
+    fn check_anchors(&self, progress: &Progress) -> Result<(), SourceError> {
+        let mut look_up = self.look_up(NO_AMOUNT)?;
+        for (rowid, item) in &progress.anchors {
+            let mut rows = look_up.query([item]).map_err(self.failed())?;
+            let reason = match rows.next().map_err(self.failed())? {
+                None => "is gone",
+                Some(row) if row.get::<_, i64>(0).map_err(self.failed())? != *rowid => {
+                    "has another id"
+                }
+                Some(row) if !self.counts(row)? => "does not count any more",
+                Some(_) => continue,
+            };
+            return Err(start_over(format!(
+                "row {rowid} of `{}` {reason}",
+                self.notes.table()
+            )));
+        }
+        Ok(())
+    }
+
+    /// The rows that were seen to count later than they came still count.
+    fn check_flipped(&self, progress: &Progress) -> Result<(), SourceError> {
+        let mut look_up = self.look_up(NO_AMOUNT)?;
+        for item in &progress.flipped {
+            let mut rows = look_up.query([item]).map_err(self.failed())?;
+            let reason = match rows.next().map_err(self.failed())? {
+                None => "is gone",
+                Some(row) if !self.counts(row)? => "does not count any more",
+                Some(_) => continue,
+            };
+            return Err(start_over(format!(
+                "a row of `{}` that had come to count {reason}",
+                self.notes.table()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Takes those that were pending and count now.
+    fn take_flipped(
+        &self,
+        progress: &mut Progress,
+        taken: &mut Taken<'_>,
+    ) -> Result<(), SourceError> {
+        let pending = core::mem::take(&mut progress.pending);
+        let Some(last) = progress.last() else {
+            // All rows will be read again.
+            return Ok(());
+        };
+        let mut look_up = self.look_up(taken.amount)?;
+        for item in pending {
+            let mut rows = look_up.query([&item]).map_err(self.failed())?;
+            // A row that is gone was deleted, and is forgotten.
+            let Some(row) = rows.next().map_err(self.failed())? else {
+                continue;
+            };
+            // One that is above the last was so before or was deleted and came again: it will be read with the new ones.
+            if row.get::<_, i64>(0).map_err(self.failed())? > last {
+                continue;
+            }
+            if self.counts(row)? {
+                self.take(row, progress, taken)?;
+                progress.add_flipped(item);
+            } else {
+                progress.pending.push(item);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows above the last that counted. Says how many do not count and could not be remembered.
+    fn take_new(&self, progress: &mut Progress, taken: &mut Taken<'_>) -> Result<u64, SourceError> {
+        let first = match progress.last() {
+            None => i64::MIN,
+            // There are no ids above, and SQLite looks for free ones below.
+            Some(i64::MAX) => return Err(start_over("a row has the highest id there is")),
+            Some(last) => last + 1,
+        };
+        let mut forgotten = 0;
+        // Whatever indexes there are, to follow the rows in their own order is fastest, and sorts nothing.
+        let mut statement =
+            self.select(taken.amount, "NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid")?;
+        let mut rows = statement.query([first]).map_err(self.failed())?;
+        while let Some(row) = rows.next().map_err(self.failed())? {
+            if self.counts(row)? {
+                self.take(row, progress, taken)?;
+                continue;
+            }
+            let item = Item::of(row.get_ref(2).map_err(self.failed())?);
+            if !item.is_some_and(|item| progress.remember(item)) {
+                forgotten += 1;
+            }
+        }
+        Ok(forgotten)
+    }
+
+    fn take(
+        &self,
+        row: &Row<'_>,
+        progress: &mut Progress,
+        taken: &mut Taken<'_>,
+    ) -> Result<(), SourceError> {
+        let value = |column| row.get_ref(column).map_err(self.failed());
+        let (id, item) = (value(1)?, value(2)?);
+        let id = id.as_bytes().unwrap_or_default();
+        taken.rows += 1;
+        let (rows, mut is_bad) = (taken.rows, false);
+        let is_served = taken.by_keyset.row(
+            id,
+            |batch| push(batch, self.notes, item),
+            |keyset, fault| {
+                is_bad = true;
+                SourceError::BadRow {
+                    table: self.notes.table(),
+                    column: self.notes.item,
+                    keyset: keyset.clone(),
+                    kind: self.kind,
+                    row: rows,
+                    fault,
+                }
+            },
+        )?;
+        taken.bad += u64::from(is_bad);
+        progress.unservable += u64::from(!is_served);
+        if taken.amount != NO_AMOUNT
+            && let ValueRef::Integer(amount) = value(4)?
+            && let Some(keyset) = keyset_of(id)
+        {
+            let sum = taken.sums.entry(keyset).or_default();
+            *sum = sum.wrapping_add(amount);
+        }
+        Ok(())
+    }
+
+    /// The table has as many rows as were found: nothing that counted, or was remembered, is missing, and nothing is
+    /// there that was not read.
+    fn check_count(&self, expected: u64) -> Result<(), SourceError> {
+        let table = self.notes.table();
+        let count: i64 = self
+            .prepare(&format!("SELECT COUNT(*) FROM {table}"))?
+            .query_row([], |row| row.get(0))
+            .map_err(self.failed())?;
+        match u64::try_from(count) {
+            Ok(count) if count == expected => Ok(()),
+            _ => Err(start_over(format!(
+                "`{table}` has {count} rows where {expected} were expected"
+            ))),
+        }
+    }
+
+    /// The rows by which the next reading will know this state again; `None` if one of them has nothing to know it by.
+    ///
+    /// The search ends when enough are found; it passes over rows that do not count, and all of those were just read.
+    fn anchors(&self) -> Result<Option<Vec<(i64, Item)>>, SourceError> {
+        let newest = format!(
+            "NOT INDEXED WHERE {} ORDER BY rowid DESC LIMIT {NEWEST}",
+            self.notes.member
+        );
+        let mut statement = self.select(NO_AMOUNT, &newest)?;
+        let mut rows = statement.query([]).map_err(self.failed())?;
+        let mut anchors = vec![];
+        while let Some(row) = rows.next().map_err(self.failed())? {
+            let rowid = row.get(0).map_err(self.failed())?;
+            // Of a keyset that cannot be served it may be anything.
+            let Some(item) = Item::of(row.get_ref(2).map_err(self.failed())?) else {
+                return Ok(None);
+            };
+            anchors.push((rowid, item));
+        }
+        Ok(Some(anchors))
+    }
+
+    /// What the mint says that the amounts of each keyset add up to.
+    fn totals(&self, totals: &Totals) -> Result<BTreeMap<String, i64>, SourceError> {
+        let mut statement = self.prepare(&totals.select())?;
+        let mut rows = statement.query([]).map_err(self.failed())?;
+        let mut found = BTreeMap::new();
+        while let Some(row) = rows.next().map_err(self.failed())? {
+            let id = row.get_ref(0).map_err(self.failed())?;
+            let sum = row.get_ref(1).map_err(self.failed())?;
+            if let (ValueRef::Text(id), ValueRef::Integer(sum)) = (id, sum) {
+                found.insert(String::from_utf8_lossy(id).into_owned(), sum);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks rows up by their items.
+    fn look_up(&self, amount: &str) -> Result<Statement<'_>, SourceError> {
+        self.select(amount, &format!("WHERE {} = ?1", self.notes.item))
+    }
+
+    fn select(&self, amount: &str, of_which: &str) -> Result<Statement<'_>, SourceError> {
+        let Notes {
+            keyset,
+            item,
+            member,
+            ..
+        } = self.notes;
+        let table = self.notes.table();
+        self.prepare(&format!(
+            "SELECT rowid, {keyset}, {item}, {member}, {amount} FROM {table} {of_which}"
+        ))
+    }
+
+    fn counts(&self, row: &Row<'_>) -> Result<bool, SourceError> {
+        let value = row.get_ref(3).map_err(self.failed())?;
+        Ok(matches!(value, ValueRef::Integer(1)))
+    }
+
+    fn prepare(&self, sql: &str) -> Result<Statement<'_>, SourceError> {
+        self.connection.prepare(sql).map_err(self.failed())
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> SourceError {
+        let path = self.path;
+        move |source| sqlite_error(path, "reading notes", source)
+    }
+}
+
+fn keyset_of(id: &[u8]) -> Option<KeysetId> {
+    KeysetId::parse(core::str::from_utf8(id).ok()?).ok()
+}
+
+/// The amounts of what was read are what the mint's totals grew by.
+fn check_totals(
+    before: &BTreeMap<String, i64>,
+    now: &BTreeMap<String, i64>,
+    sums: &BTreeMap<KeysetId, i64>,
+) -> Result<(), SourceError> {
+    // Ids may be spelled in several ways, here as in the notes.
+    let mut unexplained: BTreeMap<KeysetId, i64> = BTreeMap::new();
+    let mut add = |id: &str, sum: i64| {
+        if let Ok(keyset) = KeysetId::parse(id) {
+            let entry = unexplained.entry(keyset).or_default();
+            *entry = entry.wrapping_add(sum);
+        }
+    };
+    now.iter().for_each(|(id, &sum)| add(id, sum));
+    before
+        .iter()
+        .for_each(|(id, &sum)| add(id, sum.wrapping_neg()));
+    for (keyset, sum) in sums {
+        let entry = unexplained.entry(keyset.clone()).or_default();
+        *entry = entry.wrapping_sub(*sum);
+    }
+    match unexplained.iter().find(|&(_, &sum)| sum != 0) {
+        None => Ok(()),
+        Some((keyset, sum)) => Err(start_over(format!(
+            "the mint's total of keyset {keyset} grew by {sum} more than its notes"
+        ))),
+    }
+}

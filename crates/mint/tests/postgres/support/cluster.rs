@@ -1,0 +1,212 @@
+//! A Postgres server of the tests' own, in a temporary directory.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What makes an absent Postgres a failure.
+const REQUIRED_BY: [&str; 2] = ["CI", "NUTFILTER_REQUIRE_POSTGRES"];
+
+/// Users as whom the server may run, as it refuses to be root's.
+const USERS: [&str; 2] = ["postgres", "nobody"];
+
+/// A running server. When this process is over, for whatever reason, it is stopped and removed.
+pub(crate) struct Cluster {
+    programs: PathBuf,
+    directory: PathBuf,
+    /// Behind its name, if somebody else has to run the server.
+    user: Option<&'static str>,
+    /// How the server is started.
+    options: String,
+    /// Waits for the end of its input, which is the end of this process, and clears away.
+    _janitor: Child,
+}
+
+impl Cluster {
+    /// The one that most tests share; `None`, with a message, if there is no Postgres here and none is demanded.
+    pub(crate) fn shared() -> Option<&'static Cluster> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(|| Cluster::start("", &[])).as_ref()
+    }
+
+    /// One for a single test, with settings and files in its data directory.
+    pub(crate) fn start(settings: &str, files: &[(&str, &str)]) -> Option<Cluster> {
+        let Some(programs) = programs() else {
+            let required = REQUIRED_BY
+                .iter()
+                .any(|name| std::env::var_os(name).is_some());
+            assert!(
+                !required,
+                "no initdb of Postgres was found, and it is demanded"
+            );
+            eprintln!("skipped: there is no Postgres here (Debian's package is `postgresql`)");
+            return None;
+        };
+        let directory = tempfile::Builder::new()
+            .prefix("nutfilter-pg-")
+            .tempdir()
+            .unwrap()
+            .keep();
+        let user = is_root().then(|| {
+            let mut users = USERS.into_iter();
+            let user = users.find(|user| succeeds(Command::new("id").arg(user)));
+            let user = user.expect("root needs a user to run Postgres as");
+            run(Command::new("chown").arg(user).arg(&directory));
+            user
+        });
+        let janitor = janitor(&directory);
+        let cluster = Cluster {
+            options: format!(
+                "-k {} -c fsync=off -c listen_addresses= -c max_connections=200 \
+                 -c max_prepared_transactions=20 -c autovacuum=off {settings}",
+                directory.display()
+            ),
+            programs,
+            directory,
+            user,
+            _janitor: janitor,
+        };
+        let data = cluster.data();
+        run(cluster
+            .program("initdb")
+            .args(["-A", "trust", "-U", "owner", "-N", "-D"])
+            .arg(&data));
+        for (name, content) in files {
+            cluster.write(name, content);
+        }
+        cluster.restart_after_stop();
+        Some(cluster)
+    }
+
+    /// Puts a file into the data directory.
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.data().join(name);
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))
+            .unwrap();
+        if let Some(user) = self.user {
+            run(Command::new("chown").arg(user).arg(&path));
+        }
+    }
+
+    pub(crate) fn restart_after_stop(&self) {
+        let log = self.directory.join("log");
+        run(self
+            .program("pg_ctl")
+            .args(["start", "-w", "-s", "-D"])
+            .arg(self.data())
+            .arg("-l")
+            .arg(log)
+            .args(["-o", &self.options]));
+    }
+
+    /// Stops the server: `fast`, or `immediate`, which is a crash.
+    pub(crate) fn stop(&self, mode: &str) {
+        run(self
+            .program("pg_ctl")
+            .args(["stop", "-w", "-s", "-m", mode, "-D"])
+            .arg(self.data()));
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// The directory with the socket.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A name that no database of this server has yet.
+    pub(crate) fn fresh_name() -> String {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        format!("mint_{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The URL of a database, through the socket.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!(
+            "postgres://owner@/{database}?host={}",
+            self.directory.display()
+        )
+    }
+
+    /// A program of Postgres', as the server's user.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let program = self.programs.join(name);
+        let mut command = match self.user {
+            None => Command::new(program),
+            Some(user) => {
+                let mut command = Command::new("runuser");
+                command.args(["-u", user, "--"]).arg(program);
+                command
+            }
+        };
+        // The server would hold on to our output, and whoever reads it would wait for the server.
+        command
+            .current_dir("/")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+/// Stops the server and removes its directory when this process ends, also if it is killed.
+fn janitor(directory: &Path) -> Child {
+    const CLEAR: &str = r#"trap '' INT TERM; cat >/dev/null
+        if pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null); then
+            kill -QUIT "$pid"
+            while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+        fi
+        rm -rf "$0""#;
+    Command::new("sh")
+        .args(["-c", CLEAR])
+        .arg(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Where the server's programs are: Debian keeps them out of the path.
+fn programs() -> Option<PathBuf> {
+    let mut places: Vec<PathBuf> = vec![];
+    if let Ok(entries) = std::fs::read_dir("/usr/lib/postgresql") {
+        places.extend(entries.flatten().map(|entry| entry.path().join("bin")));
+    }
+    places.sort();
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
+        places.push(String::from_utf8_lossy(&output.stdout).trim().into());
+    }
+    places.extend(std::env::split_paths(
+        &std::env::var_os("PATH").unwrap_or_default(),
+    ));
+    places.into_iter().find(|place| {
+        ["initdb", "pg_ctl", "postgres"]
+            .iter()
+            .all(|name| place.join(name).is_file())
+    })
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output().unwrap();
+    output.stdout.trim_ascii() == b"0"
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let status = command.status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+}

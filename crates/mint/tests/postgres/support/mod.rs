@@ -1,0 +1,114 @@
+//! Databases of both mints on a server of the tests' own, and what a publisher keeps of their notes.
+
+mod cluster;
+mod consumer;
+mod tables;
+
+use std::time::Duration;
+
+use nutfilter_mint::MintType;
+use nutfilter_mint::source::{DatabaseLocation, PostgresSource, SourceError};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+
+pub(crate) use cluster::Cluster;
+pub(crate) use consumer::{Consumer, Noted};
+pub(crate) use tables::{hex, insert_keyset, insert_member, tables};
+
+pub(crate) const V1: &str = "009a1f293253e41e";
+/// An id from before the versions.
+pub(crate) const LEGACY: &str = "I2yN+iR/fkzT";
+
+/// A connection that may write, as the mint has one.
+pub(crate) struct Writer {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Writer {
+    pub(crate) fn connect(url: &str) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let client = runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client
+        });
+        Self { runtime, client }
+    }
+
+    pub(crate) fn try_run(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
+        let work = self.client.simple_query(sql);
+        let limit = Duration::from_secs(60);
+        self.runtime
+            .block_on(async { tokio::time::timeout(limit, work).await })
+            .expect("a statement of a test takes no minute")
+    }
+
+    #[track_caller]
+    pub(crate) fn run(&self, sql: &str) {
+        if let Err(error) = self.try_run(sql) {
+            panic!("{sql}: {:?}", error.as_db_error());
+        }
+    }
+
+    /// The first column of all rows.
+    #[track_caller]
+    pub(crate) fn column(&self, sql: &str) -> Vec<String> {
+        let messages = self.try_run(sql).unwrap();
+        let rows = messages.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+            _ => None,
+        });
+        rows.collect()
+    }
+}
+
+/// A database of a mint.
+pub(crate) struct MintDatabase {
+    pub(crate) mint: MintType,
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) name: String,
+    pub(crate) writer: Writer,
+}
+
+impl MintDatabase {
+    /// An empty one with the mint's tables; `None` if there is no Postgres here.
+    pub(crate) fn new(mint: MintType) -> Option<Self> {
+        let database = Self::bare(mint)?;
+        database.writer.run(tables(mint));
+        Some(database)
+    }
+
+    /// An empty one without tables.
+    pub(crate) fn bare(mint: MintType) -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        let name = Cluster::fresh_name();
+        Writer::connect(&cluster.url("postgres")).run(&format!("CREATE DATABASE {name}"));
+        let writer = Writer::connect(&cluster.url(&name));
+        Some(Self {
+            mint,
+            cluster,
+            name,
+            writer,
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.cluster.url(&self.name)
+    }
+
+    pub(crate) fn another_writer(&self) -> Writer {
+        Writer::connect(&self.url())
+    }
+
+    /// Opened as the service does, which has to find out by itself which mint it is.
+    pub(crate) fn source(&self) -> PostgresSource {
+        let source = open(&self.url(), None).unwrap();
+        assert_eq!(source.mint_type(), self.mint);
+        source
+    }
+}
+
+pub(crate) fn open(url: &str, mint: Option<MintType>) -> Result<PostgresSource, SourceError> {
+    PostgresSource::open(&DatabaseLocation::parse(url)?, mint)
+}
