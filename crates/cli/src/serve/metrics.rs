@@ -166,6 +166,48 @@ pub(super) const METRICS: &[Metric] = &[
         "`route`, `status`",
         "Requests answered",
     ),
+    metric(
+        "nutfilter_http_request_seconds",
+        Histogram(&REQUEST_BUCKETS),
+        Unit::Seconds,
+        "",
+        "Time from a request's head to the last byte of its answer",
+    ),
+    metric(
+        "nutfilter_http_response_bytes_total",
+        Counter,
+        Unit::Bytes,
+        "",
+        "Bytes of bodies sent",
+    ),
+    metric(
+        "nutfilter_http_connections",
+        Gauge,
+        Unit::Count,
+        "",
+        "Connections that are open",
+    ),
+    metric(
+        "nutfilter_http_connections_refused_total",
+        Counter,
+        Unit::Count,
+        "",
+        "Connections closed at once because there were as many as may be",
+    ),
+    metric(
+        "nutfilter_http_connections_cut_total",
+        Counter,
+        Unit::Count,
+        "`reason`",
+        "Connections cut because a limit on time was reached, or at the end",
+    ),
+    metric(
+        "nutfilter_http_accept_failures_total",
+        Counter,
+        Unit::Count,
+        "",
+        "Times that the system had no descriptor or memory for another connection",
+    ),
 ];
 
 /// A recorder for the whole process, and the way to what it recorded.

@@ -146,11 +146,17 @@ pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
     lines.join("\n")
 }
 
+/// The base path with a slash in front of it and none at its end; empty if there is none.
+fn base_path(path: &str) -> String {
+    match path.trim_matches('/') {
+        "" => String::new(),
+        path => format!("/{path}"),
+    }
+}
+
 /// The URL without a slash at its end.
-pub(crate) fn base_url(address: SocketAddr, base_path: &str) -> String {
-    let path = base_path.trim_matches('/');
-    let slash = if path.is_empty() { "" } else { "/" };
-    format!("http://{address}{slash}{path}")
+pub(crate) fn base_url(address: SocketAddr, path: &str) -> String {
+    format!("http://{address}{}", base_path(path))
 }
 
 /// A runtime that answers on as many threads as were asked for; filters are built on others.
