@@ -5,6 +5,7 @@
 //! is noticed, and its schema is verified each time.
 
 mod connect;
+mod latest;
 mod progress;
 mod reading;
 mod schema;
