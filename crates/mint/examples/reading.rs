@@ -32,8 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     // Spread over the table, as the quotes are that nobody paid.
     let pending: u64 = pending.parse()?;
-    if pending > 0 {
-        let every = rows / pending;
+    if let Some(every) = rows.checked_div(pending) {
         let update = format!("UPDATE {table} SET {signature} = NULL WHERE rowid % {every} = 0");
         Connection::open(path)?.execute_batch(&update)?;
     }

@@ -18,6 +18,7 @@ use rusqlite::{Connection, Row, Statement};
 use super::latest::Latest;
 use super::progress::{Item, NEWEST, Progress, start_over};
 use super::schema::{Notes, Totals};
+use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
 use crate::source::by_keyset::ByKeyset;
 use crate::source::{ItemSink, Reading, SourceError};
@@ -396,39 +397,5 @@ impl Table<'_> {
     fn failed(&self) -> impl Fn(rusqlite::Error) -> SourceError {
         let path = self.path;
         move |source| sqlite_error(path, "reading notes", source)
-    }
-}
-
-fn keyset_of(id: &[u8]) -> Option<KeysetId> {
-    KeysetId::parse(core::str::from_utf8(id).ok()?).ok()
-}
-
-/// The amounts of what was read are what the mint's totals grew by.
-fn check_totals(
-    before: &BTreeMap<String, i64>,
-    now: &BTreeMap<String, i64>,
-    sums: &BTreeMap<KeysetId, i64>,
-) -> Result<(), SourceError> {
-    // Ids may be spelled in several ways, here as in the notes.
-    let mut unexplained: BTreeMap<KeysetId, i64> = BTreeMap::new();
-    let mut add = |id: &str, sum: i64| {
-        if let Ok(keyset) = KeysetId::parse(id) {
-            let entry = unexplained.entry(keyset).or_default();
-            *entry = entry.wrapping_add(sum);
-        }
-    };
-    now.iter().for_each(|(id, &sum)| add(id, sum));
-    before
-        .iter()
-        .for_each(|(id, &sum)| add(id, sum.wrapping_neg()));
-    for (keyset, sum) in sums {
-        let entry = unexplained.entry(keyset.clone()).or_default();
-        *entry = entry.wrapping_sub(*sum);
-    }
-    match unexplained.iter().find(|&(_, &sum)| sum != 0) {
-        None => Ok(()),
-        Some((keyset, sum)) => Err(start_over(format!(
-            "the mint's total of keyset {keyset} grew by {sum} more than its notes"
-        ))),
     }
 }
