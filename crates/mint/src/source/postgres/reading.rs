@@ -77,9 +77,13 @@ impl<'u> Begun<'u> {
         since: Option<Mark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
-        let Some(counted) = self.counted.take() else {
-            self.session.finish();
-            return Ok(since.map_or_else(|| Reading::whole(0), |mark| reading(&mark)));
+        let counted = match (self.counted.take(), &since) {
+            (Some(counted), _) => counted,
+            (None, Some(mark)) => {
+                self.session.finish();
+                return Ok(reading(mark));
+            }
+            (None, None) => return Err(SourceError::Other("the table was not counted".into())),
         };
         if let Some(mark) = &since {
             self.check_anchors(mark)?;
