@@ -7,8 +7,12 @@ mod bodies;
 mod filters;
 mod forms;
 mod http;
+mod info;
 mod live;
 mod refresh;
 mod rows;
 mod schema;
+#[cfg(unix)]
+mod sockets;
 mod support;
+mod transport;
