@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use nutfilter_mint::source::{DatabaseLocation, MintSource, SqliteSource};
+use nutfilter_mint::source::DatabaseLocation;
 use nutfilter_mint::{Kind, Snapshot};
 use tokio::runtime::Runtime;
 use tracing_subscriber::filter::LevelFilter;
@@ -119,8 +119,7 @@ fn source(resolved: &Resolved) -> Result<WaitingSource, CliError> {
     let location = DatabaseLocation::parse(resolved.mint_database()?.reveal())?;
     let mint_type = resolved.config.mint_type;
     Ok(WaitingSource::new(move || {
-        let source = SqliteSource::open(&location, mint_type)?;
-        Ok(Box::new(source) as Box<dyn MintSource>)
+        nutfilter_mint::source::open(&location, mint_type)
     }))
 }
 
