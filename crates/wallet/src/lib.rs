@@ -39,15 +39,31 @@
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod ask_error;
 mod base_url;
+mod batches;
+mod cache;
+mod cache_file;
 mod client;
+mod confirmation;
 mod error;
+mod hex;
+mod matches;
+mod points;
 mod policy;
+mod restoration;
 mod restore_filter;
+mod transport;
 
 pub use allowance::match_limit;
+pub use ask_error::{AnswerFault, AskError};
+pub use cache::{CachedFetch, FilterCache};
+pub use cache_file::Damage;
 pub use client::MintClient;
+pub use confirmation::{Confirmation, Confirmed};
 pub use error::{CheckError, FetchError, MintError, Refusal, TransportError, UNKNOWN_KEYSET};
+pub use matches::{FilterSource, Matches};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind, endpoint_path};
 pub use policy::{Moment, Policy};
+pub use restoration::{BlindSignature, Dleq, Restoration, Restored};
 pub use restore_filter::{Answer, RestoreFilter, Rollback};

@@ -6,6 +6,7 @@
 mod bodies;
 mod feed;
 mod filters;
+mod forms;
 mod http;
 mod increment;
 mod live;
