@@ -1,6 +1,6 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP.
 //!
-//! What can be configured is in one table (`options`), from which flags, variables, the file, its template and
+//! What can be configured is in one table (`table`), from which flags, variables, the file, its template and
 //! the documents are made; `resolve` makes of all sources one `Config`.
 
 mod check;
@@ -13,6 +13,7 @@ mod options;
 mod resolve;
 mod run;
 mod signals;
+mod table;
 mod template;
 mod values;
 mod waiting;
@@ -166,6 +167,9 @@ pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
     }
     Ok(builder.enable_all().build()?)
 }
+#[cfg(test)]
+mod documents;
+
 #[cfg(test)]
 mod tests {
     use nutfilter_mint::source::KeysetInfo;

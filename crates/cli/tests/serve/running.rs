@@ -110,7 +110,7 @@ fn what_cannot_be_served_is_said_at_once() {
                 "postgres://mint:secret@127.0.0.1:1/mint",
                 "--wait-for-database=off",
             ],
-            "postgres://127.0.0.1:1/mint",
+            "postgres://mint@127.0.0.1:1/mint: connecting",
         ),
         (
             &["--mint-database", "mysql://mint:secret@db/mint"],
