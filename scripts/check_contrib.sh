@@ -52,8 +52,66 @@ fi
 if has promtool contrib/prometheus/alerts.yml; then promtool check rules contrib/prometheus/alerts.yml; fi
 if has caddy contrib/Caddyfile; then caddy validate --adapter caddyfile --config contrib/Caddyfile; fi
 
+[ -x "$nutfilter" ] || fail "there is no $nutfilter to try things with"
+
+# The role of docs/operating.md, on a server of our own: it must be enough, and each column of it needed.
+initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1 || true)
+if [ -z "$initdb" ]; then
+    echo "NOT TRIED: there is no Postgres here, for the role of docs/operating.md"
+else
+    as_owner() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi; }
+    data=$work/postgres
+    mkdir "$data"
+    if [ "$(id -u)" = 0 ]; then chown postgres "$data"; fi
+    as_owner "$initdb" -A trust -U owner -N -D "$data/db" >"$work/initdb.log"
+    (cd /; as_owner "${initdb%initdb}postgres" -D "$data/db" -k "$data" -c listen_addresses= -c fsync=off) >"$work/postgres.log" 2>&1 &
+    started+=($!)
+    sql() { (cd /; as_owner psql -q -v ON_ERROR_STOP=1 -h "$data" -U owner "$@"); }
+    for _ in $(seq 100); do sql -d postgres -c '' 2>/dev/null && break; sleep 0.1; done
+    block() { sed -n "s/^    \\($1.*;\\)\$/\\1/p" docs/operating.md; }
+    sql -d postgres -c "$(block 'CREATE ROLE')"
+    for mint in nutshell cdk; do
+        sql -d postgres -c "CREATE DATABASE $mint"
+        case $mint in
+        nutshell)
+            sql -d "$mint" -c "
+                CREATE TABLE keysets (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER, seed TEXT);
+                CREATE TABLE proofs_used (amount INTEGER, id TEXT, c TEXT, secret TEXT, y TEXT, created TIMESTAMP);
+                CREATE TABLE promises (amount INTEGER, id TEXT, b_ TEXT, c_ TEXT, created TIMESTAMP, signed_at TIMESTAMP);
+                INSERT INTO keysets VALUES ('00deadbeefc0ffee', 'sat', true, 0, 'seed');"
+            ;;
+        cdk)
+            sql -d "$mint" -c "
+                CREATE TABLE keyset (id TEXT, unit TEXT, active BOOL, input_fee_ppk INTEGER);
+                CREATE TABLE proof (y BYTEA, amount INTEGER, keyset_id TEXT, secret TEXT, c BYTEA, state TEXT, created_time INTEGER);
+                CREATE TABLE blind_signature (blinded_message BYTEA, amount INTEGER, keyset_id TEXT, c BYTEA,
+                    created_time INTEGER, signed_time INTEGER);
+                CREATE TABLE keyset_amounts (keyset_id TEXT, total_issued INTEGER, total_redeemed INTEGER);
+                INSERT INTO keyset VALUES ('00deadbeefc0ffee', 'sat', true, 0);"
+            ;;
+        esac
+        check() { "$nutfilter" serve --check-config --mint-database "postgres:///$mint?user=filters&host=$data" >"$work/checked" 2>&1; }
+        if check; then fail "a role without rights may read $mint"; fi
+        while read -r grant; do
+            table=${grant#* ON } table=${table%% *}
+            if [ -n "$(sql -d "$mint" -Atc "SELECT to_regclass('$table')")" ]; then sql -d "$mint" -c "$grant"; fi
+        done < <(block 'GRANT SELECT')
+        check || fail "the role of docs/operating.md cannot read $mint: $(tail -n 3 "$work/checked")"
+        grep -q "of a $mint mint with 1 keysets" "$work/checked" || fail "$mint is not recognised"
+        "$nutfilter" --threads 1 serve --mint-database "postgres:///$mint?user=filters&host=$data" --port 0 \
+            --log-level debug 2>"$work/served" &
+        server=$!
+        started+=("$server")
+        for _ in $(seq 100); do grep -q ' ready ' "$work/served" && break; sleep 0.1; done
+        kill "$server"
+        wait "$server" || fail "$(cat "$work/served")"
+        grep -q ' ready ' "$work/served" || fail "$(cat "$work/served")"
+        if grep -q -e WARN -e ERROR "$work/served"; then fail "$(cat "$work/served")"; fi
+        echo "ok: the read-only role for $mint on Postgres"
+    done
+fi
+
 has nginx contrib/nginx.conf || exit 0
-[ -x "$nutfilter" ] || fail "there is no $nutfilter to put behind nginx"
 
 # The value of a header in the answer that came from a port; nothing if it is not there.
 header() { sed -n "s/^$1: //Ip" "$work/head.$2" | tr -d '\r'; }

@@ -86,7 +86,10 @@ fn counts_json_and_exit_code_say_how_many_have_a_signature() {
     let none = mint.run("restore", &points(1..2), &["--count"]);
     assert_eq!(none.code, Some(1), "{}", none.stderr);
     let two = mint.run("restore", &points(0..2), &[]).error();
-    assert!(two.contains("2 of 2 matches are not in its own set"), "{two}");
+    assert!(
+        two.contains("2 of 2 matches are not in its own set"),
+        "{two}"
+    );
     assert_eq!(mint.run("restore", &points(KNOWN..102), &[]).code, Some(1));
 }
 

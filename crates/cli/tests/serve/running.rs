@@ -105,8 +105,12 @@ fn what_cannot_be_served_is_said_at_once() {
             "missing.sqlite3: there is no such database",
         ),
         (
-            &["--mint-database", "postgres://mint:secret@db/mint"],
-            "not yet supported",
+            &[
+                "--mint-database",
+                "postgres://mint:secret@127.0.0.1:1/mint",
+                "--wait-for-database=off",
+            ],
+            "postgres://mint@127.0.0.1:1/mint: connecting",
         ),
         (
             &["--mint-database", "mysql://mint:secret@db/mint"],

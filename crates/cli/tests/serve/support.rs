@@ -132,13 +132,27 @@ impl Drop for Server {
     }
 }
 
-/// Runs to the end, which an error brings about.
+/// Runs to the end, which an error brings about before long.
 pub(crate) fn failure(command: &mut Command) -> String {
-    let Output {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    let (end, ended) = mpsc::channel();
+    thread::spawn(move || end.send(child.wait_with_output().unwrap()));
+    let Ok(Output {
         status,
         stdout,
         stderr,
-    } = command.output().unwrap();
+    }) = ended.recv_timeout(PATIENCE)
+    else {
+        #[cfg(unix)]
+        let _ = Command::new("kill").arg(id.to_string()).status();
+        panic!("process {id} does not end: {command:?}");
+    };
     assert_eq!(status.code(), Some(2));
     assert!(stdout.is_empty());
     String::from_utf8(stderr).unwrap()
