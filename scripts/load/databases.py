@@ -185,7 +185,7 @@ class Cluster:
         self.user = "postgres" if os.getuid() == 0 else None
         if self.user:
             shutil.chown(self.directory, self.user)
-        self.options = (f"-k {self.directory} -c listen_addresses= -c fsync=off -c max_wal_size=4GB "
+        self.options = (f"-k {self.directory} -c listen_addresses= -c fsync=off -c max_wal_size=512MB "
                         f"-c shared_buffers=256MB {settings}")
         self.run("initdb", "-A", "trust", "-U", "owner", "-N", "-D", self.data)
         self.start()

@@ -30,6 +30,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="increments measured")
     parser.add_argument("--mints", nargs="+", default=["cdk", "nutshell"], choices=["cdk", "nutshell"])
     parser.add_argument("--databases", nargs="+", default=["sqlite", "postgres"], choices=["sqlite", "postgres"])
+    parser.add_argument("--keep", action="store_true", help="leave SQLite's files where they are, for the next time")
     parser.add_argument("--modes", nargs="+", default=["disk", "memory"], choices=["disk", "memory"])
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ class Prepared:
         self.mint.close()
         if self.cluster:
             self.cluster.remove()
-        else:
+        elif not self.arguments.keep:
             for file in self.arguments.work.glob(f"{self.mint.path.name}*"):
                 file.unlink()
 
