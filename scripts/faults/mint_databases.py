@@ -360,19 +360,25 @@ def rows_deleted(bench):
     return "noticed and exact, also where as many were added"
 
 
-def vacuum(bench):
-    """VACUUM renumbers nutshell's rows | exact"""
+def rows_renumbered(bench):
+    """VACUUM, which may renumber nutshell's rows | full rebuild if it did, exact"""
     bench.sqlite("nutshell")
     bench.delete(1000)
     service = bench.ready()
-    for _ in range(3):
+    rereads = []
+    for renumber in (False, True):
         bench.mint.connection.execute("VACUUM")
+        if renumber:
+            # The SQLite of these days keeps the numbers, and says that it need not.
+            bench.mint.connection.execute("UPDATE proofs_used SET rowid = rowid - 1000")
         bench.add(200)
         service.hangup()
         bench.expect_exact(service)
-    return f"{int(service.metric('nutfilter_full_rereads_total'))} times read again"
+        rereads.append(int(service.metric("nutfilter_full_rereads_total")))
+    expect(rereads[1] > rereads[0], "not noticed")
+    return "noticed and exact"
 
 
 ROWS = [postgres_stopped, postgres_away_at_the_start, sqlite_locked, writers_are_not_held_up, sqlite_slow,
         postgres_hangs, late_commit, flips_late, restored_sqlite, restored_with_as_many_notes, restored_postgres,
-        rows_deleted, vacuum]
+        rows_deleted, rows_renumbered]
