@@ -171,7 +171,7 @@ def late_commit(bench):
     for mint in ("cdk", "nutshell"):
         bench.postgres(mint)
         service = bench.ready(data=bench.work / f"data-{mint}")
-        for _ in range(3):
+        for _ in range(1 if bench.quick else 3):
             early, session = bench.make(50), bench.mint.session()
             session.do("BEGIN;" + insert_only(bench.mint, early))
             for _ in range(2):

@@ -68,7 +68,7 @@ def measure(arguments, mint, service, bare, rebuilding):
         ours, theirs = [], []
         busy = processor_seconds()
         work = Rebuilding(mint, service) if rebuilding else contextlib.nullcontext()
-        with work as rebuilds, MemoryPeak(service) as memory:
+        with work as rebuilds, MemoryPeak(service, 0.05) as memory:
             for _ in range(arguments.rounds):
                 ours.append(wrk(arguments, service.port, path, tag))
                 theirs.append(wrk(arguments, bare.port, bare_path, tag))
