@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bodies;
+mod counted;
 mod filters;
 mod forms;
 mod http;
