@@ -7,10 +7,12 @@ mod bodies;
 mod counted;
 mod filters;
 mod forms;
+mod h2c;
 mod http;
 mod info;
 mod live;
 mod refresh;
+mod refused;
 mod rows;
 mod schema;
 #[cfg(unix)]
