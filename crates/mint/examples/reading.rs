@@ -1,5 +1,5 @@
-//! How fast a mint's SQLite database is read, whole and by what is new: `reading cdk 1000000 10000 /tmp/sample.db`
-//! (mint, rows of each kind, rows that are added, where to write the sample).
+//! How fast a mint's SQLite database is read, whole and by what is new: `reading cdk 1000000 10000 0 /tmp/sample.db`
+//! (mint, rows of each kind, rows that are added, how many of the issued do not count yet, where to write the sample).
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -12,19 +12,30 @@ use nutfilter_mint::source::{
     Watermark,
 };
 use nutfilter_mint::{KeysetId, Kind, MintType};
+use rusqlite::Connection;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [mint, rows, more, path] = &arguments[..] else {
-        return Err("usage: reading cdk|nutshell ROWS MORE PATH".into());
+    let [mint, rows, more, pending, path] = &arguments[..] else {
+        return Err("usage: reading cdk|nutshell ROWS MORE PENDING PATH".into());
     };
     let mint = MintType::ALL
         .into_iter()
         .find(|known| known.as_str() == mint);
     let mint = mint.ok_or("no such mint")?;
-    let (rows, more, path) = (rows.parse()?, more.parse()?, Path::new(path));
+    let (rows, more, path): (u64, u64, &Path) = (rows.parse()?, more.parse()?, Path::new(path));
     let mut sample = Sample::of(mint, rows, rows);
     sample.write(path, &mut |_| ())?;
+    let (table, signature) = match mint {
+        MintType::Nutshell => ("promises", "c_"),
+        _ => ("blind_signature", "c"),
+    };
+    // Spread over the table, as the quotes are that nobody paid.
+    let pending: u64 = pending.parse()?;
+    if let Some(every) = rows.checked_div(pending) {
+        let update = format!("UPDATE {table} SET {signature} = NULL WHERE rowid % {every} = 0");
+        Connection::open(path)?.execute_batch(&update)?;
+    }
     let mut source = SqliteSource::open(&DatabaseLocation::from(path), None)?;
     for kind in Kind::ALL {
         let whole = timed(&mut source, kind, "whole", None)?;

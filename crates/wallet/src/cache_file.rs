@@ -110,3 +110,46 @@ pub(crate) fn read(id: &Id, mut file: impl Read, length: u64) -> io::Result<Resu
         body,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OF: Id = [7; 32];
+
+    fn read_back(bytes: &[u8]) -> Result<Kept, Damage> {
+        read(&OF, bytes, bytes.len() as u64).expect("memory does not fail")
+    }
+
+    #[test]
+    fn what_was_written_comes_back_and_nothing_else_does() {
+        for body in [&b""[..], b"{}", &[b'x'; 300]] {
+            let good = write(&OF, 0x0102_0304_0506_0708, body);
+            let kept = read_back(&good).expect("what was written");
+            assert_eq!(kept.timestamp, 0x0102_0304_0506_0708);
+            assert_eq!(kept.body, body);
+            for cut in 0..good.len() {
+                assert!(read_back(&good[..cut]).is_err(), "cut at {cut}");
+            }
+            for bit in 0..8 * good.len() {
+                let mut bytes = good.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(read_back(&bytes).is_err(), "bit {bit}");
+            }
+            let other = write(&[8; 32], 1, body);
+            assert_eq!(read_back(&other).err(), Some(Damage::Misplaced));
+        }
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_damaged() {
+        let good = write(&OF, 1, b"the body");
+        let longer = [good.as_slice(), b"more"].concat();
+        let length = good.len() as u64;
+        // Its length was taken before it grew, or before it was cut.
+        for bytes in [&longer[..], &good[..good.len() - 1]] {
+            let read = read(&OF, bytes, length).expect("memory does not fail");
+            assert!(matches!(read, Err(Damage::Checksum)), "{read:?}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::matches::{FilterSource, Matches};
 use crate::policy::{Moment, Policy};
 use crate::restoration::{Restoration, Restored};
 use crate::restore_filter::RestoreFilter;
-use crate::transport::{Answer, Transport};
+use crate::transport::{Answer, NOT_MODIFIED, Transport};
 
 /// Fetches filters from one mint. Cheap to clone, and may be used from many threads.
 ///
@@ -120,8 +120,10 @@ impl MintClient {
         });
         let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
         let answer = self.transport.get(url, tag, &self.policy)?;
-        if answer.status == 304 {
-            let (_, filter) = kept.ok_or(Refusal::Status { status: 304 })?;
+        if answer.status == NOT_MODIFIED {
+            let (_, filter) = kept.ok_or(Refusal::Status {
+                status: NOT_MODIFIED,
+            })?;
             return Ok(CachedFetch {
                 filter: filter.not_received(),
                 from_cache: true,

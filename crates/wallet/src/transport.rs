@@ -16,6 +16,9 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// The same from every wallet that uses this: it tells the mint nothing about which one asks.
 const USER_AGENT: &str = "nutfilter-wallet";
 
+/// The answer to a condition that does not hold any more.
+pub(crate) const NOT_MODIFIED: u16 = 304;
+
 /// Status and body of an answer that came back whole.
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -114,6 +117,11 @@ fn redirected(from: &Uri, response: &Response<Body>, status: u16) -> Result<Uri,
 
 fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answer, FetchError> {
     let status = response.status().as_u16();
+    if status == NOT_MODIFIED {
+        // Has no body, and may describe the one it would have had otherwise: its length, its encoding.
+        let body = Vec::new();
+        return Ok(Answer { status, body });
+    }
     let declared = content_length(response.headers());
     policy.admit_head(
         declared,

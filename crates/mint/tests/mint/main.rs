@@ -9,8 +9,12 @@ mod filters;
 mod forms;
 mod http;
 mod increment;
+mod info;
 mod live;
 mod refresh;
 mod rows;
 mod schema;
+#[cfg(unix)]
+mod sockets;
 mod support;
+mod transport;

@@ -313,6 +313,14 @@ fn a_column_of_another_type_is_named() {
     assert!(text.contains("table `proofs_used` is missing"), "{text}");
 }
 
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
@@ -332,6 +340,8 @@ fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
                 );
             }
         });
+        // Also if an assertion fails, or the writer would go on for ever.
+        let _stop = StopOnDrop(stop);
         let mut source = database.source();
         for _ in 0..60 {
             match Noted::read(&mut source, Kind::Spent, None) {
@@ -340,6 +350,5 @@ fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
                 Err(error) => panic!("{error}"),
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }

@@ -156,7 +156,7 @@ impl Database for Postgres<'_> {
 /// How many histories of each mint: `NUTFILTER_HISTORIES` of them, or few enough for every day.
 fn histories() -> u64 {
     let told = std::env::var("NUTFILTER_HISTORIES");
-    told.map_or(12, |count| count.parse().expect("a number"))
+    told.map_or(5, |count| count.parse().expect("a number"))
 }
 
 fn follow(mint: MintType) {

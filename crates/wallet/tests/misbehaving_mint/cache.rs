@@ -166,6 +166,25 @@ fn a_304_that_was_not_asked_for_is_an_error() {
     assert_eq!(last[last.len() - 2..], [None, None]);
 }
 
+#[test]
+fn a_304_may_describe_the_body_that_it_does_not_have() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let body = small(now() - 60, 10);
+    let length = body.len().to_string();
+    let mint = Loopback::start(move |request, stream| match condition(request) {
+        None => stream.write_all(&json(&body)),
+        Some(_) => {
+            let headers = [("Content-Length", &*length), ("Content-Encoding", "gzip")];
+            stream.write_all(&head("304 Not Modified", &headers))
+        }
+    });
+    fetch_through(&mint, &cache).expect("a filter");
+    let again = fetch_through(&mint, &cache).expect("a filter");
+    assert!(again.from_cache);
+    assert_eq!(again.filter.n(), 10);
+}
+
 /// A mint that answers with whatever is put into the returned place.
 fn changing(first: Vec<u8>) -> (Loopback, Arc<std::sync::Mutex<Vec<u8>>>) {
     let answer = Arc::new(std::sync::Mutex::new(first));

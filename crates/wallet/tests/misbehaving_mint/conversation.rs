@@ -109,3 +109,19 @@ pub(crate) fn matches_of<'a>(
     let matches = filter.matches(items, None).expect("matches");
     (client, matches)
 }
+
+/// Neither in the order in which the wallet holds them nor neighbours there. Chance does that once in 10^17
+/// for 30 of 60.
+pub(crate) fn assert_mixed(sent: &[String], in_order: &[String]) {
+    let place = |point: &String| in_order.iter().position(|other| other == point);
+    let places: Vec<_> = sent
+        .iter()
+        .map(|point| place(point).expect("a match"))
+        .collect();
+    assert!(!places.is_sorted(), "{places:?}");
+    let (first, last) = (places.iter().min(), places.iter().max());
+    assert!(
+        last.expect("one") - first.expect("one") >= places.len(),
+        "{places:?}"
+    );
+}
