@@ -1,0 +1,433 @@
+"""nutfilter's service beside a nutshell mint, from before the first note, through what happens to both.
+
+In each round the wallet mints, swaps and melts while the service reads the mint's database every second and
+wallets ask it for filters all the time; and something happens:
+
+    kill       the service is killed in the middle of it, and started again while the database cannot be reached
+    keyset     the mint is stopped and started with another keyset
+    asked      the service reads only when it is asked to: a signal, or an administrator
+    pending    melts stay pending: unsigned promises
+    settle     they are paid after all, while the mint was stopped
+    restore    an older copy of the database is put in place, with the service running
+    pending
+    fail       they fail: the promises are deleted, the notes are spent elsewhere
+    overtaken  as restore, but the mint then gets past the former number of notes before the service looks again
+    outage     (Postgres) the database server crashes and comes back
+
+Then a refresh is asked for, and everything that can be known is compared: every note's state as the mint says
+(NUT-07) and every output's as the wallet knows, with the filters that are served; these with filters that are
+built whole from the database; what was read with what had to be.
+"""
+
+import contextlib
+import itertools
+import json
+import subprocess
+import threading
+import time
+
+import real_mint_check
+from real_mint_common import (STATES_PER_REQUEST, WALLET_SCRIPT, Failure, agree, environment, fetch, keysets, tail,
+                              total)
+from real_mint_service import (PATIENCE_SECONDS, REFRESH_SECONDS, SERVES_AGAIN_SECONDS, Service, Watcher,
+                               command_supports, raw_equals_json)
+
+EVENTS = ["kill", "keyset", "asked", "pending", "settle", "restore", "pending", "fail", "overtaken"]
+
+# Random items for each filter of a round; there are many rounds.
+FRESH = 2_000
+
+COMMAND_SECONDS = 120
+FEWER = "the mint has fewer notes than before"
+AGAIN = "everything of this kind is read again"
+FAILED = "refresh failed; what was published before goes on being served"
+# What is said, and rightly, while there is no database.
+AWAY = (FAILED, "the first refresh failed; there is nothing to serve yet",
+        "filter not renewed; the last one is served, if there is one")
+
+
+class Wallet:
+    """The wallet's process, which does what it is told."""
+
+    def __init__(self, python, work, url):
+        self.directory = work / "wallet"
+        self.directory.mkdir(exist_ok=True)
+        self.log = work / "wallet.log"
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen(
+                [python, WALLET_SCRIPT, "--mint", url, "--directory", self.directory, "--commands"],
+                env=environment(work, CASHU_DIR=self.directory, MINT_URL=url, TOR="FALSE"), cwd=work, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output)
+
+    def tell(self, do, **options):
+        """Tells it and waits until it is done. Its notes are then in `notes`."""
+        self.process.stdin.write(json.dumps({"do": do, **options}) + "\n")
+        self.process.stdin.flush()
+        watchdog = threading.Timer(COMMAND_SECONDS, self.process.kill)
+        watchdog.start()
+        line = self.process.stdout.readline()
+        watchdog.cancel()
+        answer = json.loads(line) if line else {"error": f"it ended, or took more than {COMMAND_SECONDS} s"}
+        if "error" in answer:
+            raise Failure(f"the wallet: {do}: {answer['error']}; see {self.log}:\n{tail(self.log)}")
+
+    @property
+    def notes(self):
+        return json.loads((self.directory / "notes.json").read_text())
+
+    def end(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+class Mint:
+    """The mint as a process that is stopped and started. `run(path, payments)` gives it as a context."""
+
+    def __init__(self, run, url):
+        self.url = url
+        self._run = run
+        self._running = contextlib.ExitStack()
+        self.keyset_number = 0
+        self.keyset = None  # the newest; the mint itself goes on with all of them
+        self._known = []
+
+    def start(self, payments="SETTLED"):
+        self._running.enter_context(self._run(f"m/0'/0'/{self.keyset_number}'", payments))
+        new = [keyset for keyset in keysets(self.url) if keyset not in self._known]
+        if new:
+            self.keyset = new[0]
+            self._known += new
+
+    def stop(self):
+        self._running.close()
+
+    def again(self, payments="SETTLED"):
+        self.stop()
+        self.start(payments)
+
+
+class Follow:
+    """One run."""
+
+    def __init__(self, title, args, database, mint, python):
+        self.title, self.args, self.database, self.mint = title, args, database, mint
+        self.directory = args.work / "check"
+        self.directory.mkdir(exist_ok=True)
+        self.service = Service(args.check, args.work, database, database.secrets)
+        self.watcher = Watcher(self.service)
+        self.python = python
+        self.source = database.for_build()
+        self.wallet = None
+        self.lost = set()     # `B_`s that were signed, and then forgotten with the newer database
+        self.untimed = []     # (from, to): what happened in between was forgotten
+        self.reasons = []
+        self.confirms = command_supports(args.check, "check", "--confirm")
+        self.figures = {"verifications": 0, "samples": 0, "held": 0, "asked": 0}
+        self.served_again = []
+
+    # ------------------------------------------------------------------ what happens
+
+    def spend(self, notes=None, melts=1, **more):
+        self.wallet.tell("spend", keyset=self.mint.keyset, notes=notes or self.args.notes, melts=melts, **more)
+        self.watch()
+
+    def watch(self):
+        self.watcher.keysets = keysets(self.mint.url)
+
+    def first(self):
+        """The service is there before the database."""
+        self.service.start()
+        self.service.serves_within("/health")
+        if self.service.get("/ready")[0] != 503:
+            raise Failure("the service is ready without a database")
+        self.mint.start()
+        self.database.grant()
+        self.wallet = Wallet(self.python, self.args.work, self.mint.url)
+        self.service.serves_within("/ready")
+        self.source = self.buildable()
+        self.watch()
+        self.watcher.start()
+        self.spend(melts=2)
+
+    def buildable(self):
+        """What `build` is given as the database; `None` if this version of it reads no such databases."""
+        command = [self.args.check, "build", "--mint-database", self.source, "--keyset", self.mint.keyset, "--kind",
+                   "spent", "--output", self.directory / "first.json"]
+        done = subprocess.run(command, env=environment(self.directory), capture_output=True, text=True,
+                              timeout=COMMAND_SECONDS, check=False)
+        if done.returncode == 2 and done.stderr.strip().endswith("is no file"):
+            return None
+        if done.returncode != 0:
+            raise Failure(f"nutfilter build: {done.stderr.strip()}")
+        return self.source
+
+    def kill(self):
+        spending = threading.Thread(target=self.attempt, args=(self.spend,))
+        spending.start()
+        time.sleep(1)
+        self.watcher.may_be_away = True
+        self.service.kill()
+        spending.join()
+        self.attempted()
+        self.mint.stop()
+        self.database.hide()
+        self.service.start()
+        path = next(iter(self.watcher.last))
+        self.served_again.append(self.service.serves_within(path))
+        self.watcher.may_be_away = False
+        self.wait_for(FAILED)
+        self.database.show()
+        self.mint.start()
+        return f"serves {self.served_again[-1]:.2f} s after it was killed and started"
+
+    def keyset(self):
+        self.mint.keyset_number += 1
+        self.mint.again()
+        self.watch()
+        self.spend()
+
+    def asked(self):
+        """Until it is asked, it knows nothing of the newer notes; then it does, at once."""
+        took = {}
+        for how in ("SIGHUP", "POST /admin/refresh"):
+            self.again(refresh=3600)
+            self.service.serves_within("/ready")
+            while self.service.totals_of_this_life().refreshes < 1:
+                time.sleep(0.05)
+            before = self.service.items()
+            self.spend(notes=1, melts=0)
+            if self.service.items() != before:
+                raise Failure("the service has read the database without being asked")
+            took[how] = self.service.refresh(how, refreshes=1)
+            if self.service.items() <= before:
+                raise Failure(f"{how} did nothing")
+        self.again(refresh=REFRESH_SECONDS)
+        return ", ".join(f"{how} took {seconds:.2f} s" for how, seconds in took.items())
+
+    def again(self, refresh):
+        """The service once more, reading so often."""
+        self.watcher.may_be_away = True
+        self.service.stop()
+        self.service.refresh_seconds = refresh
+        self.service.start()
+        self.served_again.append(self.service.serves_within(next(iter(self.watcher.last))))
+        self.watcher.may_be_away = False
+
+    def pending(self):
+        self.mint.again("PENDING")
+        self.spend(melts=0, pending_melts=2)
+
+    def settle(self):
+        self.mint.again("SETTLED")
+        self.wallet.tell("settle")
+        self.spend()
+
+    def fail(self):
+        # The payments that are pending fail; new ones do not.
+        self.mint.again("FAILED")
+        self.wallet.tell("settle")
+        self.spend()
+
+    def restore(self):
+        copied, signed = self.copy()
+        self.spend()
+        self.verify("before restore")
+        how = self.put_back(in_place=False)
+        self.mint.start()
+        self.forget(copied, signed)
+        self.wait_for(FEWER)
+        self.spend(notes=1)
+        return how
+
+    def overtaken(self):
+        copied, signed = self.copy()
+        self.spend()
+        self.verify("before overtaken")
+        before = total(self.states()["spent"])
+        self.watcher.may_be_away = True
+        self.service.stop()
+        how = self.put_back(in_place=True)
+        self.mint.start()
+        self.forget(copied, signed)
+        self.wallet.tell("again", since=copied)
+        while (after := total(self.states()["spent"])) <= before:
+            self.spend()
+        self.service.start()
+        self.served_again.append(self.service.serves_within(next(iter(self.watcher.last))))
+        self.watcher.may_be_away = False
+        return f"{how}; {before} spent before, {after} when the service looked"
+
+    def outage(self):
+        """As kill -9 of the database server would be."""
+        self.mint.stop()
+        self.database.stop("immediate")
+        self.wait_for(FAILED)
+        self.database.start()
+        self.mint.start()
+        self.spend()
+
+    def copy(self):
+        """A copy of the database, and what was known by then."""
+        self.database.copy("copy")
+        return time.time(), {item for items in self.wallet.notes["signed"].values() for item in items}
+
+    def put_back(self, in_place):
+        self.mint.stop()
+        self.watcher.may_shrink = True
+        self.watcher.verify(self.timed())
+        return self.database.restore("copy", in_place)
+
+    def forget(self, copied, signed):
+        """What was signed after the copy is not known to the mint any more; and no filter need have what was then."""
+        self.lost |= {item for items in self.wallet.notes["signed"].values() for item in items} - signed
+        self.untimed.append((copied, time.time()))
+
+    def attempt(self, what):
+        self.error = None
+        try:
+            what()
+        except Failure as failure:
+            self.error = failure
+
+    def attempted(self):
+        if self.error:
+            raise self.error
+
+    def wait_for(self, message):
+        """Waits until the log says this."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            if any(message in said for _, said, _ in self.look_at_log()):
+                return
+            time.sleep(0.1)
+        raise Failure(f"the service did not say `{message}` within {PATIENCE_SECONDS} s; see {self.service.log}")
+
+    def look_at_log(self):
+        """What was said since, kept for the account of the round."""
+        said = self.service.said()
+        self.reasons += said
+        return said
+
+    # ------------------------------------------------------------------ what must hold
+
+    def states(self):
+        """What is true of every note, in the form of `states.json`."""
+        notes = self.wallet.notes
+        states = {"mint_url": self.mint.url, "keysets": keysets(self.mint.url), "database": self.source,
+                  "spent": {}, "unspent": {}, "pending": {},
+                  "signed": {keyset: [item for item in items if item not in self.lost]
+                             for keyset, items in notes["signed"].items()},
+                  "unsigned": {keyset: list(items) for keyset, items in notes["unsigned"].items()}}
+        for keyset, items in notes["signed"].items():
+            states["unsigned"].setdefault(keyset, []).extend(item for item in items if item in self.lost)
+        for keyset, ys in notes["proofs"].items():
+            for batch in batches(ys):
+                for answer in fetch(f"{self.mint.url}/v1/checkstate", {"Ys": batch})["states"]:
+                    states[answer["state"].lower()].setdefault(keyset, []).append(answer["Y"])
+        spent, signed = self.database.read()
+        agree("spent", states["spent"], "NUT-07", spent)
+        agree("signed", states["signed"], "the wallet", signed)
+        return states
+
+    def timed(self):
+        """The wallet's notes, without the times that a restored database made untrue."""
+        notes = self.wallet.notes
+        for times in ("spent_at", "signed_at"):
+            notes[times] = {item: when for item, when in notes[times].items()
+                            if not any(first < when <= last for first, last in self.untimed)}
+        return notes
+
+    def verify(self, event):
+        """Asks for a refresh and compares everything. Gives a line about it."""
+        how = ("SIGHUP", "POST /admin/refresh")[self.figures["verifications"] % 2]
+        self.service.refresh(how)
+        states = self.states()
+        counts = {}
+        for kind in real_mint_check.KINDS:
+            counts[kind] = real_mint_check.Counts()
+            fresh = real_mint_check.fresh_items(FRESH)
+            for keyset in states["keysets"]:
+                real_mint_check.check_keyset(self.args.check, states, keyset, kind, fresh, self.service.url,
+                                             self.directory, self.args.work / "nutfilter.log", counts[kind])
+                raw_equals_json(self.service, kind, keyset)
+        samples, held = self.watcher.verify(self.timed())
+        self.watcher.may_shrink = False
+        asked = self.confirm(states) if self.confirms else 0
+        self.figures["verifications"] += 1
+        self.figures["samples"] += samples
+        self.figures["held"] += held
+        self.figures["asked"] += asked
+        found = ", ".join(f"{kind} {c.found} of {c.members} maybe, fresh {len(c.fresh)} and other {len(c.others)}"
+                          for kind, c in counts.items())
+        return (f"{len(states['keysets'])} keysets, {total(states['spent'])} spent, {total(states['unspent'])} unspent, "
+                f"{total(states['pending'])} pending, {total(states['signed'])} signed, "
+                f"{total(states['unsigned'])} unsigned: {found}; {samples} filters on the way; "
+                f"{how}")
+
+    def confirm(self, states):
+        """`check --confirm` through a proxy that leads to both has to say what NUT-07 said."""
+        return 0
+
+    def readings(self, event, before):
+        """Whether what was read is what had to be. Gives a line about it."""
+        read = self.service.totals().since(before)
+        self.look_at_log()
+        said, self.reasons = self.reasons, []
+        reasons = sorted({f"{fields.get('kind', '')}: {fields.get('reason', '')}" for _, message, fields in said
+                          if AGAIN in message})
+        restored = event in ("restore", "overtaken")
+        if read.whole and event not in ("first", "restore", "overtaken", "outage"):
+            raise Failure(f"{event}: {read.whole} notes were read whole, where only new ones had to be: {reasons}")
+        if restored and not (read.again and reasons):
+            raise Failure(f"{event}: an older database was put in place, and nothing was read again")
+        if read.discarded:
+            raise Failure(f"{event}: what was kept was thrown away; see {self.service.log}")
+        allowed = AWAY if event in ("first", "kill", "restore", "overtaken", "outage") else ()
+        errors = {f"{message}: {fields.get('error', '')}" for level, message, fields in said
+                  if level == "ERROR" and message not in allowed}
+        if errors:
+            raise Failure(f"{event}: the service complained: {sorted(errors)}; see {self.service.log}")
+        line = f"{read.refreshes} refreshes read {read.new} new, {read.whole} whole"
+        return line + "".join(f" ({reason})" for reason in reasons)
+
+    # ------------------------------------------------------------------ the run
+
+    def run(self):
+        began = time.monotonic()
+        events = [*EVENTS, "outage"] if self.database.restarts else EVENTS
+        rounds = ["first", *itertools.islice(itertools.cycle(events), self.args.follow - 1)]
+        try:
+            for number, event in enumerate(rounds, 1):
+                before = self.service.totals() if event != "first" else None
+                start = time.monotonic()
+                happened = getattr(self, event)()
+                line = self.verify(event)
+                before = before or self.service.totals().since(self.service.totals())
+                read = self.readings(event, before)
+                print(f"{self.title}: round {number}, {event}{f' ({happened})' if happened else ''}: {line}; {read}; "
+                      f"{time.monotonic() - start:.1f} s", flush=True)
+            self.watcher.end()
+            self.service.stop()
+            if self.served_again and max(self.served_again) > SERVES_AGAIN_SECONDS:
+                raise Failure(f"the service served {max(self.served_again):.2f} s after it was started again")
+        finally:
+            self.watcher._ends.set()
+            self.service.end()
+            if self.wallet:
+                self.wallet.end()
+            self.mint.stop()
+        answers = self.watcher.answers
+        totals = self.service.totals()
+        print(f"{self.title}: {len(rounds)} rounds, {self.figures['verifications']} comparisons, {self.service.lives} "
+              f"lives of the service, which read {totals.new} notes as new and {totals.whole} whole in "
+              f"{totals.refreshes} refreshes; {answers[200]} filters and {answers[304]} times 304 on the way, of which "
+              f"{self.figures['samples']} were held against {self.figures['held']} notes with their times; "
+              f"{time.monotonic() - began:.0f} s", flush=True)
+
+
+def batches(items):
+    """`items` in pieces that mints accept."""
+    return (items[first:first + STATES_PER_REQUEST] for first in range(0, len(items), STATES_PER_REQUEST))
