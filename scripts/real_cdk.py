@@ -21,6 +21,7 @@ import json
 import shutil
 
 import real_mint_check
+import real_mint_confirm
 from real_mint_common import (Failure, environment, free_port, guarded, keep_running, keysets, load_states,
                               note_states, nutshell_python, parser, prepare, run, server, spend, summary)
 
@@ -117,6 +118,7 @@ def run_mint(args):
         print(f"real cdk-mintd: {summary(states)}", flush=True)
         if args.check:
             real_mint_check.check("real cdk-mintd", args.check, "cdk", states, args.work)
+            real_mint_confirm.check("real cdk-mintd", args.check, "cdk", states, args.work)
         keep_running(args.keep_running, url)
     return states
 

@@ -25,6 +25,7 @@ hash matter); half a minute more to install nutshell when no --python is given.
 import secrets
 
 import real_mint_check
+import real_mint_confirm
 from real_mint_common import (Failure, environment, free_port, guarded, keep_running, keysets, load_states,
                               note_states, nutshell_python, parser, prepare, server, spend, summary)
 from real_mint_databases import Postgres, Sqlite
@@ -88,6 +89,7 @@ def run_mint(args):
         print(f"real nutshell: {summary(states)}", flush=True)
         if args.check:
             real_mint_check.check("real nutshell", args.check, "nutshell", states, args.work)
+            real_mint_confirm.check("real nutshell", args.check, "nutshell", states, args.work)
         keep_running(args.keep_running, url)
     return states
 

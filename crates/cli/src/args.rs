@@ -9,6 +9,7 @@ use crate::demo::DemoArgs;
 use crate::globals::Globals;
 use crate::inspect::InspectArgs;
 use crate::plan::PlanArgs;
+use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
@@ -47,7 +48,8 @@ Examples:
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
   nutfilter plan --items 1000000                    how large would it be?
 
-Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error.";
+Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
+signature, 1 none has, 2 error.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Build(BuildArgs),
     /// Ask a filter, in a file or at a mint, about items.
     Check(CheckArgs),
+    /// Get a mint's signatures on blinded messages of mine, showing it only those that match its filter.
+    Restore(RestoreArgs),
     /// Validate a filter and say what it holds.
     Inspect(InspectArgs),
     /// Say how large a filter will be and how often it errs.

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{Answer, KeysetId, Kind, MintClient, Policy, RestoreFilter};
+use nutfilter_wallet::{Answer, Confirmed, Kind, MintClient, Policy, RestoreFilter};
 use serde_json::json;
 
 use crate::error::CliError;
+use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::filter_file::{self, RawArgs};
 use crate::globals::Globals;
 use crate::inspect::utc;
@@ -44,7 +44,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     raw: RawArgs,
 
-    /// Print the two counts instead of a line for each item.
+    /// Print the counts instead of a line for each item.
     #[arg(long)]
     count: bool,
 
@@ -54,9 +54,15 @@ pub(crate) struct CheckArgs {
 
     #[command(flatten)]
     mint: MintArgs,
+
+    #[command(flatten)]
+    fetch: FetchArgs,
+
+    #[command(flatten)]
+    ask: AskArgs,
 }
 
-/// What a wallet would ask a mint for, and what it would put up with.
+/// Which filter of which mint.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filter of a mint")]
 struct MintArgs {
@@ -78,25 +84,14 @@ struct MintArgs {
     #[arg(long, value_parser = names::kind(), requires = "mint")]
     kind: Option<Kind>,
 
-    /// Least M that is accepted [default: 784931].
-    #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
-    min_m: Option<u64>,
+    /// Ask the mint about the items that match, and about no others, whether they are spent. Shows it these.
+    #[arg(long, requires = "mint", help_heading = "Asking about matches")]
+    confirm: bool,
 
-    /// Largest response that is accepted, in bytes [default: 67108864].
-    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
-    max_bytes: Option<u64>,
-
-    /// Seconds for the whole fetch [default: 30].
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
-    timeout: Option<Duration>,
-
-    /// Refuse a filter older than this, in Unix seconds: the time of the newest one seen before.
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
-    last_seen: Option<u64>,
-
-    /// How many of the items are believed to be in the set. Far more matches than that are an error.
-    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
-    expected: Option<u64>,
+    /// Do not fill requests up with points that belong to nobody. For keysets whose id begins 02: their
+    /// points are of another curve, and there are no decoys of that.
+    #[arg(long, requires = "confirm", help_heading = "Asking about matches")]
+    no_decoys: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -104,24 +99,77 @@ Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in order. `maybe` is
 mint; `absent` is certain, as of the filter's time and as far as its maker is honest. With --count:
 `maybe<TAB>number` and `absent<TAB>number`. The filter's size and time go to stderr. Exit code: 0 some item matched, 1 none did, 2 error.
 
+With --confirm: `spent`, `pending`, `unspent` or `absent` in front of each item, and exit code 0 if any is
+spent or pending. The mint sees the items that match, mixed with random points; absent ones are never sent.
+
 Examples:
   nutfilter check spent.json mine.hex
   nutfilter check --mint https://mint.example/Bitcoin --keyset 009a1f293253e41e mine.hex
+  nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex --confirm --cache ~/.cache/nutfilter
   nutfilter check --raw --n 1000 points.gcs mine.hex --count
   nutfilter check --raw --profile bip158 --key 4c6eb1...(32 digits) block.filter scripts.hex
   nutfilter check spent.json mine.hex | grep ^maybe | cut -f2";
 
 /// The answers, and what is worth saying about the filter that gave them.
 struct Checked {
-    /// Whether the item may be in the set; one for each, in order.
-    maybe: Vec<bool>,
+    /// One for each item, in order.
+    words: Vec<Word>,
     n: u32,
     /// Unix seconds, where the filter has a time.
     as_of: Option<u64>,
 }
 
+/// What is printed in front of an item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Maybe,
+    Spent,
+    Pending,
+    Unspent,
+    Absent,
+}
+
+/// The words that can come up, in the order in which their counts are printed.
+const WORDS: [Word; 2] = [Word::Maybe, Word::Absent];
+const CONFIRMED_WORDS: [Word; 4] = [Word::Spent, Word::Pending, Word::Unspent, Word::Absent];
+
+impl Word {
+    fn of_match(matched: bool) -> Self {
+        if matched { Word::Maybe } else { Word::Absent }
+    }
+
+    fn of(confirmed: Confirmed) -> Self {
+        match confirmed {
+            Confirmed::Absent { .. } => Word::Absent,
+            Confirmed::Unspent => Word::Unspent,
+            Confirmed::Pending => Word::Pending,
+            Confirmed::Spent => Word::Spent,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Word::Maybe => "maybe",
+            Word::Spent => "spent",
+            Word::Pending => "pending",
+            Word::Unspent => "unspent",
+            Word::Absent => "absent",
+        }
+    }
+
+    /// Whether an item of this kind makes the exit code 0.
+    fn is_match(self) -> bool {
+        matches!(self, Word::Maybe | Word::Spent | Word::Pending)
+    }
+}
+
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let (filter, items) = paths(args)?;
+    if !args.mint.confirm && (args.ask.batch.is_some() || args.ask.reveal_at_most.is_some()) {
+        return Err(CliError::usage(
+            "--batch and --reveal-at-most belong to --confirm",
+        ));
+    }
     let items = ItemList::read(Input::open(items)?, globals)?;
     let checked = match (filter, &args.mint.url) {
         (Some(path), _) => check_file(args, path, &items, globals)?,
@@ -133,9 +181,9 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
         }
     };
     if !args.json {
-        say_as_of(&checked, globals);
+        say_as_of(checked.n, checked.as_of, globals);
     }
-    let matched = checked.maybe.contains(&true);
+    let matched = checked.words.iter().any(|word| word.is_match());
     match print(args, &checked, &items) {
         // The answer is known, whether or not somebody reads all of it.
         Ok(()) | Err(CliError::OutputClosed) => {}
@@ -175,7 +223,10 @@ fn check_file(
     let file = filter_file::read(path, &args.raw, args.profile.profile, hasher, globals)?;
     let _progress = Progress::spinner(globals, "checking");
     Ok(Checked {
-        maybe: file.filter.matches(&items.items()),
+        words: {
+            let matches = file.filter.matches(&items.items());
+            matches.into_iter().map(Word::of_match).collect()
+        },
         n: file.filter.n(),
         as_of: file.timestamp,
     })
@@ -202,50 +253,45 @@ fn ask_mint<H: ItemHash + Default>(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    let mint = &args.mint;
-    let keyset: KeysetId = mint
-        .keyset
-        .as_deref()
-        .unwrap_or_default()
-        .parse()
-        .map_err(|error| CliError::at("--keyset", error))?;
-    let kind = mint.kind.unwrap_or(Kind::Spent);
-    let client = MintClient::new(url, policy(mint))?;
-    let filter: RestoreFilter<H> = {
-        let _progress = Progress::spinner(globals, format!("fetching from {}", client.base_url()));
-        client
-            .fetch_as(&keyset, kind, mint.last_seen)
-            .map_err(|error| CliError::at(client.base_url(), error))?
+    let keyset = fetch::keyset(args.mint.keyset.as_deref().unwrap_or_default())?;
+    let kind = args.mint.kind.unwrap_or(Kind::Spent);
+    if args.mint.confirm && kind == Kind::Issued {
+        return Err(CliError::usage(
+            "--confirm asks which notes are spent; `nutfilter restore` asks about issued ones",
+        ));
+    }
+    let policy = Policy {
+        decoys: !args.mint.no_decoys,
+        ..fetch::policy(&args.fetch, &args.ask)
     };
-    let answers = match mint.expected {
-        Some(expected) => filter.check_expecting(&items.items(), expected),
-        None => filter.check(&items.items()),
+    let client = MintClient::new(url, policy)?;
+    let filter: RestoreFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
+    let items = items.items();
+    let matches = filter
+        .matches(&items, args.fetch.expected)
+        .map_err(|error| CliError::at(client.base_url(), error))?;
+    let words = if args.mint.confirm {
+        let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
+        let confirmed = client
+            .confirm(&matches)
+            .map_err(|error| CliError::at(client.base_url(), error))?;
+        confirmed.into_iter().map(Word::of).collect()
+    } else {
+        let answers = matches.answers();
+        answers
+            .map(|answer| Word::of_match(answer == Answer::Maybe))
+            .collect()
     };
-    let answers = answers.map_err(|error| CliError::at(client.base_url(), error))?;
     Ok(Checked {
-        maybe: answers
-            .into_iter()
-            .map(|answer| answer == Answer::Maybe)
-            .collect(),
+        words,
         n: filter.n(),
         as_of: Some(filter.as_of()),
     })
 }
 
-fn policy(mint: &MintArgs) -> Policy {
-    let usual = Policy::default();
-    Policy {
-        min_m: mint.min_m.unwrap_or(usual.min_m),
-        max_bytes: mint.max_bytes.unwrap_or(usual.max_bytes),
-        deadline: mint.timeout.unwrap_or(usual.deadline),
-        ..usual
-    }
-}
-
 /// `absent` is worth nothing without the time it speaks of.
-fn say_as_of(checked: &Checked, globals: &Globals) {
-    let n = checked.n;
-    match checked.as_of {
+pub(crate) fn say_as_of(n: u32, as_of: Option<u64>, globals: &Globals) {
+    match as_of {
         Some(seconds) => globals.note(format_args!(
             "filter of {n} items, as of {seconds} ({})",
             utc(seconds)
@@ -257,53 +303,34 @@ fn say_as_of(checked: &Checked, globals: &Globals) {
 }
 
 fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), CliError> {
-    let maybe = checked.maybe.iter().filter(|&&maybe| maybe).count();
-    let absent = checked.maybe.len() - maybe;
+    let words: &[Word] = if args.mint.confirm {
+        &CONFIRMED_WORDS
+    } else {
+        &WORDS
+    };
+    let count = |word: &Word| checked.words.iter().filter(|&other| other == word).count();
     if args.json {
-        return print_json(args, checked, items, maybe);
+        let mut object = json!({ "n": checked.n, "as_of": checked.as_of });
+        for word in words {
+            object[word.as_str()] = count(word).into();
+        }
+        if !args.count {
+            let answers = checked.words.iter().zip(items.texts());
+            object["answers"] = answers
+                .map(|(word, item)| json!({ "item": item, "answer": word.as_str() }))
+                .collect();
+        }
+        return output::print_json(&object);
     }
     let mut out = output::stdout();
     if args.count {
-        writeln!(out, "maybe\t{maybe}\nabsent\t{absent}")?;
+        for word in words {
+            writeln!(out, "{}\t{}", word.as_str(), count(word))?;
+        }
     } else {
-        for (&maybe, item) in checked.maybe.iter().zip(items.texts()) {
-            writeln!(out, "{}\t{item}", word(maybe))?;
+        for (word, item) in checked.words.iter().zip(items.texts()) {
+            writeln!(out, "{}\t{item}", word.as_str())?;
         }
     }
     Ok(out.flush()?)
-}
-
-fn print_json(
-    args: &CheckArgs,
-    checked: &Checked,
-    items: &ItemList,
-    maybe: usize,
-) -> Result<(), CliError> {
-    let mut object = json!({
-        "n": checked.n,
-        "as_of": checked.as_of,
-        "maybe": maybe,
-        "absent": checked.maybe.len() - maybe,
-    });
-    if !args.count {
-        let answers = checked.maybe.iter().zip(items.texts());
-        object["answers"] = answers
-            .map(|(&maybe, item)| json!({ "item": item, "answer": word(maybe) }))
-            .collect();
-    }
-    output::print_json(&object)
-}
-
-fn word(maybe: bool) -> &'static str {
-    if maybe { "maybe" } else { "absent" }
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("{text} s is no time to wait"))
 }

@@ -8,6 +8,7 @@ mod check;
 mod completions;
 mod demo;
 mod error;
+mod fetch;
 mod filter_file;
 mod globals;
 mod hex;
@@ -19,6 +20,7 @@ mod output;
 mod plan;
 mod profile;
 mod progress;
+mod restore;
 mod serve;
 
 use std::process::ExitCode;
@@ -45,13 +47,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// `check` alone has something to say in its exit code beyond success and failure.
+/// `check` and `restore` have something to say in their exit codes beyond success and failure.
 fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = cli.globals();
     globals.start_threads()?;
     match cli.command {
         Command::Build(args) => build::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
+        Command::Restore(args) => return restore::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
         Command::Plan(args) => plan::run(&args)?,
         Command::Serve(args) => serve::run(args, &globals)?,

@@ -37,6 +37,18 @@ impl BaseUrl {
         &self.text
     }
 
+    /// The same for every spelling of scheme, host and port.
+    pub(crate) fn canonical(&self) -> Option<String> {
+        let uri: Uri = self.text.parse().ok()?;
+        let path = uri.path().trim_end_matches('/');
+        Some(format!(
+            "{}://{}:{}{path}",
+            uri.scheme_str()?,
+            uri.host()?.to_ascii_lowercase(),
+            port(&uri)?
+        ))
+    }
+
     pub(crate) fn join(&self, path: &str) -> Result<Uri, FetchError> {
         let url = format!("{}{path}", self.text);
         url.parse()
@@ -124,6 +136,30 @@ mod tests {
         assert_eq!(
             bare.join("/v1").expect("a good URL"),
             "http://[::1]:3338/v1"
+        );
+    }
+
+    #[test]
+    fn spellings_of_one_mint_are_one_and_other_mints_are_others() {
+        let canonical = |base| BaseUrl::parse(base).expect(base).canonical();
+        for base in [
+            "https://mint.example",
+            "HTTPS://Mint.Example/",
+            "https://mint.example:443",
+        ] {
+            assert_eq!(
+                canonical(base),
+                Some("https://mint.example:443".to_owned()),
+                "{base}"
+            );
+        }
+        assert_eq!(
+            canonical("http://[::1]:3338/A/"),
+            Some("http://[::1]:3338/A".to_owned())
+        );
+        assert_ne!(
+            canonical("https://mint.example/a"),
+            canonical("https://mint.example/A")
         );
     }
 

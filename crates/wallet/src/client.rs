@@ -1,22 +1,17 @@
-//! The transport: one GET, its redirects, and a clock over all of it.
-
-use std::io::{self, Read};
-use std::time::Instant;
+//! What a wallet asks one mint for: filters, and the mint's word about their matches.
 
 use nutfilter::{ItemHash, KeysetId, Kind, Nut25, endpoint_path};
-use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
-use ureq::{Agent, Body};
 
-use crate::base_url::{BaseUrl, resolve_location, same_origin};
-use crate::error::{FetchError, printable};
+use crate::ask_error::AskError;
+use crate::base_url::BaseUrl;
+use crate::cache::{CachedFetch, FilterCache, Kept};
+use crate::confirmation::{Confirmation, Confirmed};
+use crate::error::{FetchError, Refusal};
+use crate::matches::{FilterSource, Matches};
 use crate::policy::{Moment, Policy};
+use crate::restoration::{Restoration, Restored};
 use crate::restore_filter::RestoreFilter;
-
-/// Largest head of a response. Ten times what mints behind the usual proxies send.
-const MAX_HEAD_BYTES: usize = 16 << 10;
-
-/// The same from every wallet that uses this: it tells the mint nothing about which one asks.
-const USER_AGENT: &str = "nutfilter-wallet";
+use crate::transport::{Answer, NOT_MODIFIED, Transport};
 
 /// Fetches filters from one mint. Cheap to clone, and may be used from many threads.
 ///
@@ -26,7 +21,7 @@ const USER_AGENT: &str = "nutfilter-wallet";
 pub struct MintClient {
     base: BaseUrl,
     policy: Policy,
-    agent: Agent,
+    transport: Transport,
 }
 
 impl MintClient {
@@ -37,21 +32,10 @@ impl MintClient {
     /// [`FetchError::BadUrl`]. Nothing is sent yet.
     pub fn new(base: &str, policy: Policy) -> Result<Self, FetchError> {
         let base = BaseUrl::parse(base)?;
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            // Redirects are followed here, where the origin is looked at.
-            .max_redirects(0)
-            .proxy(None)
-            .max_response_header_size(MAX_HEAD_BYTES)
-            .user_agent(USER_AGENT)
-            .accept("application/json")
-            .accept_encoding("identity")
-            .build()
-            .new_agent();
         Ok(Self {
             base,
             policy,
-            agent,
+            transport: Transport::new(),
         })
     }
 
@@ -104,123 +88,129 @@ impl MintClient {
         kind: Kind,
         last_seen: Option<u64>,
     ) -> Result<RestoreFilter<H>, FetchError> {
-        let started = Instant::now();
         let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let response = self.follow(url, started)?;
-
-        let status = response.status().as_u16();
-        let declared = content_length(response.headers());
-        self.policy.admit_head(
-            declared,
-            values(response.headers(), header::CONTENT_ENCODING),
-        )?;
-        let body = self.read(response, status, declared, started)?;
-        Ok(self.policy.accept(status, &body, Moment::now(last_seen))?)
+        let answer = self.transport.get(url, None, &self.policy)?;
+        self.accept(&answer, keyset, kind, last_seen)
     }
 
-    /// Follows redirects as far as the policy goes; the answer is not a redirect.
-    fn follow(&self, mut url: Uri, started: Instant) -> Result<Response<Body>, FetchError> {
-        let mut redirects = 0;
-        loop {
-            let response = self.request(&url, started)?;
-            let status = response.status().as_u16();
-            if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-                return Ok(response);
-            }
-            if redirects == self.policy.max_redirects {
-                return Err(FetchError::TooManyRedirects {
-                    max: self.policy.max_redirects,
-                });
-            }
-            redirects += 1;
-            let location = response.headers().get(header::LOCATION);
-            let location = location
-                .and_then(|value| value.to_str().ok())
-                .ok_or(FetchError::BadRedirect { status })?;
-            let next =
-                resolve_location(&url, location).ok_or(FetchError::BadRedirect { status })?;
-            if !same_origin(&url, &next) {
-                return Err(FetchError::RedirectElsewhere {
-                    to: printable(location),
-                });
-            }
-            url = next;
-        }
-    }
-
-    fn request(&self, url: &Uri, started: Instant) -> Result<Response<Body>, FetchError> {
-        let allowed = self.policy.deadline;
-        let left = allowed
-            .checked_sub(started.elapsed())
-            .filter(|left| !left.is_zero())
-            .ok_or(FetchError::Deadline { allowed })?;
-        let request = self
-            .agent
-            .get(url)
-            .config()
-            .timeout_global(Some(left))
-            .build();
-        request
-            .call()
-            .map_err(|error| FetchError::from_transport(error, allowed, 0))
-    }
-
-    fn read(
+    /// As [`fetch_as`](Self::fetch_as), by way of a cache: what is kept there is asked for again by the hash
+    /// of its bytes, and the newest time seen is remembered. The later of that time and `last_seen` counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when what the cache holds cannot be read. A
+    /// damaged file is no error, see [`CachedFetch::discarded`].
+    pub fn fetch_cached<H: ItemHash + Default>(
         &self,
-        response: Response<Body>,
-        status: u16,
-        declared: Option<u64>,
-        started: Instant,
-    ) -> Result<Vec<u8>, FetchError> {
-        let allowed = self.policy.deadline;
-        let mut counted = Timed {
-            inner: response.into_body().into_reader(),
-            received: 0,
-            is_late: || started.elapsed() > allowed,
+        cache: &FilterCache,
+        keyset: &KeysetId,
+        kind: Kind,
+        last_seen: Option<u64>,
+    ) -> Result<CachedFetch<H>, FetchError> {
+        let url = self.base.join(&endpoint_path(keyset, kind))?;
+        let entry = cache.entry::<H>(self.base.as_str(), keyset, kind);
+        let (kept, discarded) = entry.load().map_err(FetchError::Cache)?;
+        let newest = last_seen.max(kept.as_ref().map(|kept| kept.timestamp));
+        // What the policy would not take from a mint, it does not take from a cache either; and then there is
+        // nothing that a 304 could stand for.
+        let kept = kept.and_then(|Kept { body, .. }| {
+            let answer = Answer { status: 200, body };
+            let filter = self.accept(&answer, keyset, kind, newest).ok()?;
+            Some((cache.tag(&answer.body)?, filter))
+        });
+        let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
+        let answer = self.transport.get(url, tag, &self.policy)?;
+        if answer.status == NOT_MODIFIED {
+            let (_, filter) = kept.ok_or(Refusal::Status {
+                status: NOT_MODIFIED,
+            })?;
+            return Ok(CachedFetch {
+                filter: filter.not_received(),
+                from_cache: true,
+                discarded,
+                not_kept: None,
+            });
+        }
+        let filter = self.accept(&answer, keyset, kind, newest)?;
+        let not_kept = match filter.rollback() {
+            None => entry.store(&answer.body, filter.as_of()).err(),
+            Some(_) => None,
         };
-        match self.policy.read_body(status, declared, &mut counted) {
-            Ok(body) => Ok(body?),
-            Err(_) if started.elapsed() > allowed => Err(FetchError::Deadline { allowed }),
-            // Unwraps the transport's own error where there is one.
-            Err(error) => Err(FetchError::from_transport(
-                error.into(),
-                allowed,
-                counted.received,
-            )),
+        Ok(CachedFetch {
+            filter,
+            from_cache: false,
+            discarded,
+            not_kept,
+        })
+    }
+
+    fn accept<H: ItemHash + Default>(
+        &self,
+        answer: &Answer,
+        keyset: &KeysetId,
+        kind: Kind,
+        last_seen: Option<u64>,
+    ) -> Result<RestoreFilter<H>, FetchError> {
+        let moment = Moment::now(last_seen);
+        let filter = self.policy.accept(answer.status, &answer.body, moment)?;
+        Ok(filter.fetched_from(FilterSource {
+            mint: self.base.as_str().to_owned(),
+            keyset: keyset.clone(),
+            kind,
+        }))
+    }
+
+    /// Asks the mint which of the matches are spent (NUT-07), as [`Confirmation`] describes it: one answer
+    /// for each item that was looked up, in order. Shows the mint the matches and nothing else; what it
+    /// can make of them is in the crate's documentation.
+    ///
+    /// Each request has [`Policy::deadline`]; none is repeated, and no redirect is followed.
+    ///
+    /// # Errors
+    ///
+    /// Any [`AskError`] but [`AskError::Unfinished`]. Nothing more is sent after one. Never to be read as
+    /// "unspent".
+    pub fn confirm(&self, matches: &Matches<'_>) -> Result<Vec<Confirmed>, AskError> {
+        self.is_of_this_mint(matches)?;
+        let mut confirmation = Confirmation::new(matches, &self.policy)?;
+        while let Some(body) = confirmation.request() {
+            let answer = self.ask(Confirmation::PATH, &body)?;
+            confirmation.answer(answer.status, &answer.body)?;
+        }
+        confirmation.finish()
+    }
+
+    /// Asks the mint for its signatures on the matches (NUT-09), as [`Restoration`] describes it: one
+    /// answer for each item that was looked up, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`confirm`](Self::confirm). Never to be read as "not signed".
+    pub fn restore(
+        &self,
+        keyset: &KeysetId,
+        matches: &Matches<'_>,
+    ) -> Result<Vec<Restored>, AskError> {
+        self.is_of_this_mint(matches)?;
+        let mut restoration = Restoration::new(matches, keyset, &self.policy)?;
+        while let Some(body) = restoration.request() {
+            let answer = self.ask(Restoration::PATH, &body)?;
+            restoration.answer(answer.status, &answer.body)?;
+        }
+        restoration.finish()
+    }
+
+    fn ask(&self, path: &str, body: &str) -> Result<Answer, FetchError> {
+        let url = self.base.join(path)?;
+        self.transport.post(&url, body, &self.policy.for_answers())
+    }
+
+    fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), AskError> {
+        match matches.source() {
+            Some(source) if source.mint != self.base.as_str() => {
+                Err(AskError::OtherSource(Box::new(source.clone())))
+            }
+            _ => Ok(()),
         }
     }
-}
-
-/// Counts bytes, and looks at the clock at every read: the transport does so only when it waits, which
-/// it need not do while a fast mint goes on sending.
-struct Timed<R, L> {
-    inner: R,
-    received: u64,
-    is_late: L,
-}
-
-impl<R: Read, L: Fn() -> bool> Read for Timed<R, L> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if (self.is_late)() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let read = self.inner.read(buffer)?;
-        self.received += read as u64;
-        Ok(read)
-    }
-}
-
-/// The largest length that is declared, should there be several.
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    values(headers, header::CONTENT_LENGTH)
-        .filter_map(|value| value.trim().parse().ok())
-        .max()
-}
-
-/// A header's values. One that is not text stands as a question mark, so that it is not overlooked.
-fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
-    headers
-        .get_all(name)
-        .into_iter()
-        .map(|value| value.to_str().unwrap_or("?"))
 }

@@ -55,6 +55,8 @@ pub enum FetchError {
         /// The HTTP status.
         status: u16,
     },
+    /// The filter cache cannot be read; nothing was sent.
+    Cache(std::io::Error),
     /// Something came back whole, and is not a filter to be trusted.
     Refused(Refusal),
 }
@@ -197,6 +199,7 @@ impl fmt::Display for FetchError {
             FetchError::BadRedirect { status } => {
                 write!(f, "redirect (HTTP {status}) without a usable location")
             }
+            FetchError::Cache(error) => write!(f, "filter cache: {error}"),
             FetchError::Refused(refusal) => refusal.fmt(f),
         }
     }
@@ -298,6 +301,7 @@ impl std::error::Error for FetchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             FetchError::Transport(error) => Some(error),
+            FetchError::Cache(error) => Some(error),
             FetchError::Refused(refusal) => Some(refusal),
             _ => None,
         }

@@ -1,6 +1,7 @@
 //! What a wallet accepts from a mint: every limit in one place, and the checks that need no network.
 
 use std::io::{self, Read};
+use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{FilterResponse, ItemHash, Params};
@@ -23,13 +24,22 @@ const MAX_FUTURE: Duration = Duration::from_secs(5 * 60);
 /// Matches that are believed, as a multiple of what the wallet can explain.
 const MAX_MATCH_FACTOR: u32 = 10;
 
+/// Points in a request. Mints take 1,000; a request of so many is 4.6 KB, and small restores look alike.
+const BATCH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Matches of a wallet that was in use for years. A larger one says so.
+const MAX_REVEALED: u64 = 1_000;
+
+/// 64 KiB for each point of a usual batch: the witness of a spent note comes along, and may be long.
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
+
 /// An error object is a sentence and a number; what is longer is a web page.
 const MAX_ERROR_BYTES: u64 = 64 << 10;
 
 /// First allocation for a body whose length is declared. Declaring costs a mint nothing.
 const FIRST_BUFFER: u64 = 1 << 20;
 
-/// Limits on what a mint may send.
+/// Limits on what a mint may send, and on what it may be shown.
 ///
 /// ```
 /// # use nutfilter_wallet::Policy;
@@ -52,6 +62,18 @@ pub struct Policy {
     pub max_future: Duration,
     /// The factor of [`match_limit`](crate::match_limit). 10 unless told otherwise.
     pub max_match_factor: u32,
+    /// Points in each request that asks about matches. 64 unless told otherwise; many mints refuse more
+    /// than 1,000.
+    pub batch: NonZeroUsize,
+    /// Whether the requests that confirm spent notes are filled up with points that belong to nobody, so
+    /// that all are of one size. True unless told otherwise. False is for points that are not of
+    /// secp256k1 (keysets whose id begins `02`), for which there are no decoys.
+    pub decoys: bool,
+    /// Most matches that may be shown to the mint in one [`Confirmation`](crate::Confirmation) or
+    /// [`Restoration`](crate::Restoration), decoys not counted. 1,000 unless told otherwise.
+    pub max_revealed: u64,
+    /// Largest answer to a request about matches, in bytes. 4 MiB unless told otherwise.
+    pub max_answer_bytes: u64,
 }
 
 impl Default for Policy {
@@ -63,6 +85,10 @@ impl Default for Policy {
             min_m: Params::CASHU.m(),
             max_future: MAX_FUTURE,
             max_match_factor: MAX_MATCH_FACTOR,
+            batch: BATCH,
+            decoys: true,
+            max_revealed: MAX_REVEALED,
+            max_answer_bytes: MAX_ANSWER_BYTES,
         }
     }
 }
@@ -89,6 +115,16 @@ impl Moment {
 }
 
 impl Policy {
+    /// The same for the answers about matches, which are measured by a limit of their own: what
+    /// [`admit_head`](Self::admit_head) and [`read_body`](Self::read_body) are to be called on then.
+    #[must_use]
+    pub fn for_answers(&self) -> Self {
+        Self {
+            max_bytes: self.max_answer_bytes,
+            ..self.clone()
+        }
+    }
+
     /// First check, as soon as the response's head is there: is the body worth reading?
     ///
     /// `content_encodings` are the values of every `Content-Encoding` header. The content type is not
@@ -217,7 +253,7 @@ impl Policy {
 
 /// `{"detail": ..., "code": ...}`, if that is what the body is. A `detail` that is not a string (some web
 /// frameworks send a list) is given as its JSON.
-fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
+pub(crate) fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
     if body.len() as u64 > MAX_ERROR_BYTES {
         return None;
     }

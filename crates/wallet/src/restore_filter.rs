@@ -4,6 +4,7 @@ use nutfilter::{Filter, ItemHash, Nut25, Params};
 
 use crate::allowance::match_limit;
 use crate::error::CheckError;
+use crate::matches::{FilterSource, Matches};
 
 /// What a filter says about one item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,6 +35,7 @@ pub struct RestoreFilter<H: ItemHash = Nut25> {
     received: u64,
     rollback: Option<Rollback>,
     max_match_factor: u32,
+    source: Option<FilterSource>,
 }
 
 impl<H: ItemHash> RestoreFilter<H> {
@@ -56,7 +58,20 @@ impl<H: ItemHash> RestoreFilter<H> {
             received,
             rollback,
             max_match_factor,
+            source: None,
         }
+    }
+
+    /// Notes which mint, keyset and kind it is of.
+    pub(crate) fn fetched_from(mut self, source: FilterSource) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// Nothing of it came over the wire.
+    pub(crate) fn not_received(mut self) -> Self {
+        self.received = 0;
+        self
     }
 
     /// The time the filter speaks of, in Unix seconds. Keep it, and hand it back as `last_seen` next time.
@@ -77,7 +92,7 @@ impl<H: ItemHash> RestoreFilter<H> {
         self.filter.params()
     }
 
-    /// Size of the response's body as it came over the wire, in bytes.
+    /// Size of the response's body as it came over the wire, in bytes; 0 when it came from a cache.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.received
@@ -164,5 +179,31 @@ impl<H: ItemHash> RestoreFilter<H> {
             });
         }
         Ok(answers)
+    }
+    /// Looks the items up and keeps those that matched, to be confirmed or restored. `expected` is the
+    /// number that the wallet's books say are in the set, if they say anything: [`check`](Self::check)
+    /// without it, [`check_expecting`](Self::check_expecting) with it.
+    ///
+    /// # Errors
+    ///
+    /// As those two.
+    pub fn matches<'a, I: AsRef<[u8]>>(
+        &self,
+        items: &'a [I],
+        expected: Option<u64>,
+    ) -> Result<Matches<'a>, CheckError> {
+        let answers = match expected {
+            Some(expected) => self.check_expecting(items, expected)?,
+            None => self.check(items)?,
+        };
+        let (lookups, m) = (answers.len() as u64, self.params().m());
+        let chance_limit = match_limit(lookups, 0, m, self.max_match_factor);
+        Ok(Matches::new(
+            items,
+            &answers,
+            self.timestamp,
+            chance_limit,
+            self.source.clone(),
+        ))
     }
 }

@@ -3,7 +3,11 @@
 use std::io;
 
 use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
-use nutfilter_wallet::{Answer, CheckError, Moment, Policy, Refusal};
+use nutfilter_wallet::{
+    Answer, AskError, CheckError, Confirmation, Confirmed, FetchError, KeysetId, Moment, Policy,
+    Refusal, Restoration, Restored,
+};
+use serde_json::{Value, json};
 
 const NOW: u64 = 1_767_225_600;
 
@@ -117,4 +121,69 @@ fn time_is_judged_by_the_moment_that_is_given() {
             last_seen: NOW
         })
     );
+}
+
+/// The test vector of NUT-00 for 32 zero bytes: on the curve, whoever it belongs to.
+const POINT: &str = "024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725";
+
+fn point() -> [u8; 33] {
+    let byte = |i| u8::from_str_radix(&POINT[2 * i..2 * i + 2], 16).expect("hex");
+    std::array::from_fn(byte)
+}
+
+#[test]
+fn matches_are_asked_about_without_a_network_of_ours() {
+    let policy = Policy::default();
+    let hashes = SortedHashes::<Nut25>::from_items([point()]);
+    let filter = hashes.encode(Params::CASHU).expect("a filter");
+    let body = FilterResponse::new(&filter, NOW).to_json();
+    let filter = policy.accept::<Nut25>(200, body.as_bytes(), at(None));
+    let filter = filter.expect("a good filter");
+    let items = [point(), [2; 33]];
+    let matches = filter.matches(&items, Some(1)).expect("one match");
+    assert!(matches.source().is_none());
+    assert_eq!(matches.items(), [&point()[..]]);
+
+    let mut confirmation = Confirmation::new(&matches, &policy).expect("one match");
+    let request = confirmation.request().expect("a request");
+    let request: Value = serde_json::from_str(&request).expect("JSON");
+    let state = |y: &Value| {
+        let state = if y == POINT { "SPENT" } else { "UNSPENT" };
+        json!({ "Y": y, "state": state })
+    };
+    let ys = request["Ys"].as_array().expect("a list");
+    let states: Vec<_> = ys.iter().map(state).collect();
+    let states = json!({ "states": states }).to_string();
+    confirmation
+        .answer(200, states.as_bytes())
+        .expect("a good answer");
+    assert_eq!(confirmation.request(), None);
+    let wanted = [Confirmed::Spent, Confirmed::Absent { as_of: NOW }];
+    assert_eq!(confirmation.finish().expect("all answered"), wanted);
+
+    let keyset = KeysetId::parse("009a1f293253e41e").expect("a keyset id");
+    let mut restoration = Restoration::new(&matches, &keyset, &policy).expect("one match");
+    let request = restoration.request().expect("a request");
+    assert!(request.contains(POINT), "{request}");
+    // No signature: it matched by chance.
+    restoration
+        .answer(200, br#"{"outputs":[],"signatures":[]}"#)
+        .expect("a good answer");
+    let wanted = [Restored::Unsigned, Restored::Absent { as_of: NOW }];
+    assert_eq!(restoration.finish().expect("all answered"), wanted);
+
+    // The limit on an answer holds for whoever did not look at it on the way.
+    let small = Policy {
+        max_answer_bytes: 10,
+        ..policy
+    };
+    let mut confirmation = Confirmation::new(&matches, &small).expect("one match");
+    assert!(matches!(
+        confirmation.answer(200, states.as_bytes()),
+        Err(AskError::Fetch(FetchError::Refused(Refusal::TooLarge {
+            max: 10,
+            ..
+        })))
+    ));
+    assert_eq!(small.for_answers().max_bytes, 10);
 }

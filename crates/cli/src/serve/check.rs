@@ -64,20 +64,27 @@ fn database(resolved: &Resolved) -> Result<(), CliError> {
     )
 }
 
-/// Whether files can be made in a directory, tried with one that has no name.
+/// Whether files can be made in a directory, or it in the one above, tried with a file that has no name.
 fn writable(directory: &Path) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError::at(directory.display(), error);
-    let metadata = std::fs::metadata(directory).map_err(failed)?;
-    if !metadata.is_dir() {
-        return Err(CliError::at(directory.display(), "is no directory"));
+    match std::fs::metadata(directory) {
+        Ok(metadata) if !metadata.is_dir() => {
+            return Err(CliError::at(directory.display(), "is no directory"));
+        }
+        Ok(_) => {}
+        // The service would make it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let above = directory.parent().ok_or_else(|| failed(error))?;
+            return tempfile::tempfile_in(above).map(drop).map_err(failed);
+        }
+        Err(error) => return Err(failed(error)),
     }
     tempfile::tempfile_in(directory).map(drop).map_err(failed)
 }
 
 /// Whether certificate and key are there and fit.
 fn certificate(config: &Config) -> Result<(), CliError> {
-    let _ = config;
-    Ok(())
+    super::run::tls(config).map(drop)
 }
 
 /// Whether an address means something on this machine.

@@ -129,11 +129,6 @@ impl Secret {
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
-
-    /// The text with everything left out that may be a password.
-    pub(crate) fn without_password(&self) -> String {
-        without_password(&self.0)
-    }
 }
 
 impl fmt::Debug for Secret {

@@ -1,6 +1,6 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP.
 //!
-//! What can be configured is in one table (`options`), from which flags, variables, the file, its template and
+//! What can be configured is in one table (`table`), from which flags, variables, the file, its template and
 //! the documents are made; `resolve` makes of all sources one `Config`.
 
 mod check;
@@ -13,6 +13,7 @@ mod options;
 mod resolve;
 mod run;
 mod signals;
+mod table;
 mod template;
 mod values;
 mod waiting;
@@ -23,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use nutfilter_mint::source::{DatabaseLocation, MintSource, SqliteSource};
+use nutfilter_mint::source::DatabaseLocation;
 use nutfilter_mint::{Kind, Snapshot};
 use tokio::runtime::Runtime;
 use tracing_subscriber::filter::LevelFilter;
@@ -119,8 +120,7 @@ fn source(resolved: &Resolved) -> Result<WaitingSource, CliError> {
     let location = DatabaseLocation::parse(resolved.mint_database()?.reveal())?;
     let mint_type = resolved.config.mint_type;
     Ok(WaitingSource::new(move || {
-        let source = SqliteSource::open(&location, mint_type)?;
-        Ok(Box::new(source) as Box<dyn MintSource>)
+        nutfilter_mint::source::open(&location, mint_type)
     }))
 }
 
@@ -146,11 +146,17 @@ pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
     lines.join("\n")
 }
 
+/// The base path with a slash in front of it and none at its end; empty if there is none.
+fn base_path(path: &str) -> String {
+    match path.trim_matches('/') {
+        "" => String::new(),
+        path => format!("/{path}"),
+    }
+}
+
 /// The URL without a slash at its end.
-pub(crate) fn base_url(address: SocketAddr, base_path: &str) -> String {
-    let path = base_path.trim_matches('/');
-    let slash = if path.is_empty() { "" } else { "/" };
-    format!("http://{address}{slash}{path}")
+pub(crate) fn base_url(address: SocketAddr, path: &str) -> String {
+    format!("http://{address}{}", base_path(path))
 }
 
 /// A runtime that answers on as many threads as were asked for; filters are built on others.
@@ -161,6 +167,9 @@ pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
     }
     Ok(builder.enable_all().build()?)
 }
+#[cfg(test)]
+mod documents;
+
 #[cfg(test)]
 mod tests {
     use nutfilter_mint::source::KeysetInfo;

@@ -1,22 +1,24 @@
 //! The service itself: from a configuration to the last answer.
 
 use std::convert::Infallible;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nutfilter_mint::http::{self, AdminOptions, RouterOptions};
+use nutfilter_mint::http::{self, AdminOptions, Listener, RouterOptions, ServerOptions, Tls};
 use nutfilter_mint::{
     DataDirectory, FilterService, InfoService, Kind, Publisher, RefreshTrigger, Refresher,
-    ServiceOptions,
+    ServiceOptions, Status,
 };
 use tokio::net::TcpListener;
 
-use super::config::Config;
+use super::config::{Config, Listen};
 use super::metrics::Metrics;
 use super::notify::Manager;
 use super::signals::{Hangup, stop_signal};
 use super::waiting::WaitingSource;
-use super::{base_url, stopped_at_once};
+use super::{base_path, stopped_at_once};
 use crate::error::CliError;
 use crate::log;
 
@@ -43,9 +45,13 @@ pub(super) async fn until_stopped(
     };
     let options = ServiceOptions::default().serve_keysets(config.serves_keysets());
     let service = FilterService::new(options);
-    let listener = listen(config).await?;
-    let base = base_url(listener.local_addr()?, &config.base_path);
-    tracing::info!(target: log::SERVICE, version = env!("CARGO_PKG_VERSION"), "listening on {base}");
+    let tls = tls(config)?;
+    let listeners = listen(config, tls.as_ref()).await?;
+    for listener in &listeners {
+        let path = base_path(&config.base_path);
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(target: log::SERVICE, version, "listening on {listener}{path}");
+    }
 
     // Before anything counts.
     let metrics = match config.metrics {
@@ -57,9 +63,9 @@ pub(super) async fn until_stopped(
     let router = http::router_with(service.clone(), options);
     let router = http::under(&config.base_path, router).map_err(CliError::failed)?;
     let orderly = async {
-        let served = tokio::select! {
-            served = http::serve(listener, router, stop) => served,
-            never = attend(refresher.trigger(), hangup) => match never {},
+        tokio::select! {
+            _ = http::serve_with(listeners, router, limits(config), stop) => {}
+            never = attend(refresher.trigger(), hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
         };
@@ -68,7 +74,7 @@ pub(super) async fn until_stopped(
             tracing::warn!("a query is still being answered, and ends with the process");
         }
         tracing::info!(target: log::SERVICE, "stopped");
-        Ok(served?)
+        Ok(())
     };
     tokio::select! {
         result = orderly => result,
@@ -132,11 +138,20 @@ async fn keep_up(metrics: Option<Metrics>) -> Infallible {
 }
 
 /// Does at every SIGHUP what it is for.
-async fn attend(trigger: RefreshTrigger, mut hangup: Hangup) -> Infallible {
+async fn attend(trigger: RefreshTrigger, mut hangup: Hangup, tls: Option<Tls>) -> Infallible {
     loop {
         hangup.next().await;
         tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
         trigger.refresh_now();
+        match tls.as_ref().map(Tls::reload) {
+            None => {}
+            Some(Ok(())) => {
+                tracing::info!(target: log::SERVICE, "the TLS certificate was read again");
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "the TLS certificate cannot be used; the one before it stays");
+            }
+        }
     }
 }
 
@@ -154,7 +169,10 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
     };
     let ready = async {
         let snapshot = loop {
-            if let Some(snapshot) = service.snapshot() {
+            if let Some(snapshot) = service.snapshot()
+                // A filter that cannot be built does not keep the others waiting.
+                && (snapshot.is_complete() || service.status() == Status::Degraded)
+            {
                 break snapshot;
             }
             tokio::time::sleep(FIRST_BUILD_POLL).await;
@@ -175,8 +193,55 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
     }
 }
 
-async fn listen(config: &Config) -> Result<TcpListener, CliError> {
-    let address = config.addresses()[0].to_string();
-    let bound = TcpListener::bind(&address).await;
-    bound.map_err(|error| CliError::at(&address, error))
+/// The certificate and its key, if there are any.
+pub(super) fn tls(config: &Config) -> Result<Option<Tls>, CliError> {
+    match (&config.tls_certificate, &config.tls_key) {
+        (Some(certificate), Some(key)) => {
+            Ok(Some(Tls::open(certificate, key).map_err(CliError::failed)?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Binds every address. TLS is for the network: who reaches a socket of this machine is on it.
+async fn listen(config: &Config, tls: Option<&Tls>) -> Result<Vec<Listener>, CliError> {
+    let mut listeners = vec![];
+    for address in config.addresses() {
+        let bound = match &address {
+            Listen::Tcp(address) => {
+                TcpListener::bind(address)
+                    .await
+                    .map(Listener::from)
+                    .map(|listener| match tls {
+                        Some(tls) => listener.with_tls(tls.clone()),
+                        None => listener,
+                    })
+            }
+            Listen::Unix(path) => unix(path, config.socket_mode).await,
+        };
+        listeners.push(bound.map_err(|error| CliError::at(&address, error))?);
+    }
+    Ok(listeners)
+}
+
+#[cfg(unix)]
+async fn unix(path: &Path, mode: u32) -> io::Result<Listener> {
+    Listener::unix(path, mode).await
+}
+
+#[cfg(not(unix))]
+async fn unix(_: &Path, _: u32) -> io::Result<Listener> {
+    Err(io::Error::other("there are no Unix sockets on this system"))
+}
+
+fn limits(config: &Config) -> ServerOptions {
+    let mut options = ServerOptions::default();
+    options.max_connections = config.max_connections;
+    options.head_timeout = config.header_timeout;
+    options.handshake_timeout = config.header_timeout;
+    options.write_least = config
+        .min_send_rate
+        .saturating_mul(options.write_window.as_secs());
+    options.shutdown_grace = config.shutdown_grace;
+    options
 }

@@ -132,6 +132,10 @@ pub(super) fn url(text: &str) -> Value<Option<Secret>> {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
             Err("is a URL without a host".to_owned())
         }
+        // It would be sent to nobody: the mint's info is public.
+        Some(rest) if rest.contains('@') => {
+            Err("holds a user name or password, and the mint asks for none".to_owned())
+        }
         Some(rest) if rest.contains(|c: char| c.is_whitespace() || c.is_control()) => {
             Err("is no URL: there is white space in it".to_owned())
         }
@@ -247,6 +251,7 @@ mod tests {
             "https://mint.example"
         );
         for text in [
+            "https://user:hunter2@mint.example",
             "mint.example",
             "ftp://mint",
             "https://",

@@ -1,10 +1,14 @@
 //! The command line as a script sees it: arguments, standard streams, files, exit codes.
 
+mod asking_mint;
 mod build;
 mod build_within;
 mod check;
+mod check_cache;
+mod check_confirm;
 mod check_mint;
 mod inspect;
 mod misc;
 mod nutfilter;
+mod restore;
 mod threads;

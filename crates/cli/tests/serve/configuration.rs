@@ -77,7 +77,7 @@ fn a_good_configuration_is_shown_with_its_sources_and_changes_nothing() {
     fs::create_dir(&data).unwrap();
     let file = format!(
         "mint_database = '{}'\ndata_dir = '{}'\nadmin_token = 'hunter2-hunter2-hunter2'\n\
-         mint_api = 'https://user:hunter2@mint.example'\n",
+         mint_api = 'https://mint.example'\n",
         directory.path().display(),
         data.display()
     );
@@ -86,7 +86,7 @@ fn a_good_configuration_is_shown_with_its_sources_and_changes_nothing() {
     for line in [
         "# the database of a cdk mint with 1 keysets",
         "admin_token = \"***\"  # from ",
-        "mint_api = \"https://***@mint.example\"  # from ",
+        "mint_api = \"https://mint.example\"  # from ",
         "refresh = 60  # default",
         "# tls_key is not set: no TLS",
     ] {

@@ -3,6 +3,7 @@
 #[cfg(unix)]
 mod closed_to_us;
 mod configuration;
+mod network;
 mod operating;
 mod running;
 mod support;

@@ -169,7 +169,7 @@ fn nothing_that_is_said_has_a_secret_in_it() {
                 "--log-level",
                 "trace",
                 "--mint-api",
-                "http://user:hunter2@127.0.0.1:1",
+                "http://127.0.0.1:1",
                 "--mint-database",
             ])
             .arg(directory.path())

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Server {
     pub(crate) child: Child,
     log: Receiver<String>,
-    /// `http://ADDRESS/BASE`
+    /// `http://ADDRESS/BASE`, or with `https`.
     pub(crate) base: String,
     /// What was in the log before it listened.
     pub(crate) seen: String,
@@ -73,15 +73,9 @@ impl Server {
             all: String::new(),
         };
         let seen = server.wait_for("listening on ");
-        let line = seen.lines().last().unwrap();
-        let base = line
-            .split_once("http://")
-            .unwrap()
-            .1
-            .split([' ', '"'])
-            .next()
-            .unwrap();
-        server.base = format!("http://{base}");
+        let (_, base) = seen.split_once("listening on ").unwrap();
+        let end = base.find([' ', '"']).unwrap();
+        server.base = base[..end].to_owned();
         server.seen = seen;
         server
     }
@@ -109,19 +103,25 @@ impl Server {
 
     /// Status line and body.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
-        let base = self.base.strip_prefix("http://").unwrap();
-        let (address, base_path) = base.split_once('/').unwrap_or((base, ""));
-        let slash = if base_path.is_empty() { "" } else { "/" };
+        let (_, base_path) = self.place();
+        self.request(&format!("GET {base_path}{path} HTTP/1.1"))
+    }
+
+    /// The answer to a request whose head begins so.
+    pub(crate) fn request(&self, head: &str) -> (String, String) {
+        let (address, _) = self.place();
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(
-            stream,
-            "GET {slash}{base_path}{path} HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n"
-        )
-        .unwrap();
+        write!(stream, "{head}\r\nhost: mint\r\nconnection: close\r\n\r\n").unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
         (head.lines().next().unwrap().to_owned(), body.to_owned())
+    }
+
+    /// Host and port, and the base path.
+    fn place(&self) -> (&str, &str) {
+        let base = self.base.strip_prefix("http://").unwrap();
+        base.split_at(base.find('/').unwrap_or(base.len()))
     }
 }
 
@@ -132,13 +132,27 @@ impl Drop for Server {
     }
 }
 
-/// Runs to the end, which an error brings about.
+/// Runs to the end, which an error brings about before long.
 pub(crate) fn failure(command: &mut Command) -> String {
-    let Output {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id();
+    let (end, ended) = mpsc::channel();
+    thread::spawn(move || end.send(child.wait_with_output().unwrap()));
+    let Ok(Output {
         status,
         stdout,
         stderr,
-    } = command.output().unwrap();
+    }) = ended.recv_timeout(PATIENCE)
+    else {
+        #[cfg(unix)]
+        let _ = Command::new("kill").arg(id.to_string()).status();
+        panic!("process {id} does not end: {command:?}");
+    };
     assert_eq!(status.code(), Some(2));
     assert!(stdout.is_empty());
     String::from_utf8(stderr).unwrap()

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use nutfilter_mint::source::{ItemBatch, KeysetInfo, MintSource};
+use nutfilter_mint::sample::Sample;
+use nutfilter_mint::source::{DatabaseLocation, ItemBatch, KeysetInfo, MintSource, SqliteSource};
 use nutfilter_mint::{Kind, MintType, Publisher};
 
+use crate::support::history::{Consumer, Tally};
 use crate::support::{LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, items, keyset};
 
 /// Publishes once and serves.
@@ -212,25 +214,28 @@ fn the_report_counts_what_was_built() {
 }
 
 #[test]
-fn a_sample_database_is_a_cdk_mints_and_holds_the_notes_it_says() {
-    use nutfilter_mint::sample::Sample;
-    use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-    use nutfilter_mint::{FilterService, ServiceOptions};
-
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("sample.sqlite");
-    let sample = Sample::new(7000, 300);
-    sample.write(&path, &mut |_| ()).unwrap();
-    let source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
-    assert_eq!(source.mint_type(), MintType::Cdk);
-    let server = serve(Publisher::new(
-        source,
-        FilterService::new(ServiceOptions::default()),
-    ));
-    for kind in Kind::ALL {
-        let notes: Vec<Vec<u8>> = (0..sample.count(kind))
-            .map(|index| sample.note(kind, index).to_vec())
-            .collect();
-        assert_filter_of(&server.filter(kind, sample.keyset.as_str()).body, &notes);
+fn a_sample_database_is_a_mints_and_holds_the_notes_it_says() {
+    for mint in MintType::ALL {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sample.sqlite");
+        let mut sample = Sample::of(mint, 7000, 300);
+        sample.write(&path, &mut |_| ()).unwrap();
+        let mut source = SqliteSource::open(&DatabaseLocation::from(path.as_path()), None).unwrap();
+        assert_eq!(source.mint_type(), mint);
+        let mut consumer = Consumer::default();
+        let mut tally = Tally::default();
+        for more in [0, 1, 25] {
+            for kind in Kind::ALL {
+                sample.grow(&path, kind, more).unwrap();
+                let mut notes: Vec<Vec<u8>> = (0..sample.count(kind))
+                    .map(|index| sample.note(kind, index).to_vec())
+                    .collect();
+                notes.sort();
+                consumer.refresh(&mut source, kind, &mut tally);
+                assert!(consumer.of(kind).items[&sample.keyset] == notes);
+            }
+        }
+        assert_eq!((tally.whole, tally.increments), (2, 4), "{tally:?}");
+        assert_eq!((sample.spent, sample.issued), (7026, 326));
     }
 }

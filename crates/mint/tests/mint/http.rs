@@ -6,7 +6,9 @@ use std::thread;
 use axum::Router;
 use nutfilter_mint::{FilterService, Kind, MintType, Publisher, ServiceOptions, http};
 
-use crate::support::{LEGACY, MintDatabase, Reply, Server, V1, V2, V3, assert_filter_of, items};
+use crate::support::{
+    LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, assert_refused, items,
+};
 
 /// A mint with one spent note in each of four keysets.
 fn published(options: ServiceOptions) -> FilterService {
@@ -22,21 +24,6 @@ fn published(options: ServiceOptions) -> FilterService {
 
 fn server() -> Server {
     Server::start(published(ServiceOptions::default()))
-}
-
-#[track_caller]
-fn assert_refused(reply: &Reply, status: u16, code: u32) {
-    assert_eq!(reply.status, status, "{reply:?}");
-    assert_eq!(reply.header("content-type"), Some("application/json"));
-    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
-    let json = reply.json();
-    assert_eq!(json["code"], code);
-    assert!(
-        json["detail"]
-            .as_str()
-            .is_some_and(|detail| !detail.is_empty() && detail.len() < 100)
-    );
-    assert_eq!(json.as_object().unwrap().len(), 2);
 }
 
 #[test]

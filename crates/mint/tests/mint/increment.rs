@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use nutfilter_mint::MintType;
-use nutfilter_mint::source::MintSource;
+use nutfilter_mint::source::{MintSource, SqliteSource};
+use nutfilter_mint::{Kind, MintType};
 use rusqlite::Connection;
 
-use crate::support::MintDatabase;
-use crate::support::history::{self, Database, Event, Tally};
+use crate::support::history::{self, Consumer, Database, Event, Held, Note, Tally};
+use crate::support::{MintDatabase, items};
 
 /// A SQLite database, and the connection of the mint that writes to it.
 struct Sqlite {
@@ -110,7 +113,7 @@ impl Database for Sqlite {
 /// How many histories of each mint: `NUTFILTER_HISTORIES` of them, or few enough for every day.
 fn histories() -> u64 {
     let told = std::env::var("NUTFILTER_HISTORIES");
-    told.map_or(150, |count| count.parse().expect("a number"))
+    told.map_or(60, |count| count.parse().expect("a number"))
 }
 
 fn follow(mint: MintType) {
@@ -133,4 +136,382 @@ fn what_nutshells_increments_add_up_to_is_what_is_there() {
 #[test]
 fn what_cdks_increments_add_up_to_is_what_is_there() {
     follow(MintType::Cdk);
+}
+
+/// A database, its source, and somebody who reads it.
+struct Followed {
+    sqlite: Sqlite,
+    consumer: Consumer,
+    kind: Kind,
+}
+
+impl Followed {
+    fn new(mint: MintType, kind: Kind) -> Self {
+        let (sqlite, consumer) = (Sqlite::new(mint), Consumer::default());
+        Self {
+            sqlite,
+            consumer,
+            kind,
+        }
+    }
+
+    fn note(&self, number: usize, counts: bool) -> Note {
+        Note {
+            kind: self.kind,
+            keyset: history::IDS[0],
+            item: items(1, number + 1, 33).pop().unwrap(),
+            amount: 1,
+            counts,
+        }
+    }
+
+    fn insert(&mut self, numbers: impl Iterator<Item = usize>, counts: bool) {
+        let events: Vec<Event> = numbers
+            .map(|number| Event::Insert(self.note(number, counts)))
+            .collect();
+        self.sqlite.apply(&events);
+    }
+
+    fn flip(&mut self, number: usize) {
+        let note = self.note(number, true);
+        self.sqlite.apply(&[Event::Flip(note)]);
+    }
+
+    fn delete(&mut self, number: usize) {
+        let note = self.note(number, true);
+        self.sqlite.apply(&[Event::Delete(note)]);
+    }
+
+    fn execute(&mut self, sql: &str) {
+        self.sqlite.connection().execute_batch(sql).unwrap();
+    }
+
+    /// Reads on; the reason, if that was not possible. What is held is right in either case.
+    #[track_caller]
+    fn read(&mut self) -> Option<String> {
+        let mut tally = Tally::default();
+        let mut source = self.sqlite.database.source();
+        self.read_from(&mut source, &mut tally)
+    }
+
+    #[track_caller]
+    fn read_from(&mut self, source: &mut SqliteSource, tally: &mut Tally) -> Option<String> {
+        tally.started_over.clear();
+        self.consumer.refresh(source, self.kind, tally);
+        let fresh = Held::whole(&mut self.sqlite.database.source(), self.kind).unwrap();
+        assert!(self.consumer.of(self.kind).items == fresh.items);
+        assert_eq!(self.consumer.of(self.kind).total, fresh.total);
+        tally.started_over.keys().next().cloned()
+    }
+}
+
+/// All four tables.
+fn tables() -> impl Iterator<Item = (MintType, Kind)> {
+    MintType::ALL
+        .into_iter()
+        .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
+}
+
+/// Those whose rows do not count from the first.
+fn tables_with_pending() -> impl Iterator<Item = (MintType, Kind)> {
+    tables().filter(|&table| table != (MintType::Nutshell, Kind::Spent))
+}
+
+#[track_caller]
+fn assert_reason(reason: Option<String>, part: &str) {
+    assert!(
+        reason.as_ref().is_some_and(|reason| reason.contains(part)),
+        "{reason:?}"
+    );
+}
+
+#[test]
+fn a_note_in_the_place_of_the_newest_is_noticed() {
+    for (mint, kind) in tables() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..100, true);
+        mint.read();
+        mint.delete(99);
+        mint.insert(100..101, true);
+        assert_reason(mint.read(), "is gone");
+    }
+}
+
+#[test]
+fn rows_with_other_ids_are_noticed() {
+    for (mint, kind) in tables() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..100, true);
+        mint.read();
+        // As many as before, the newest in a place that was read.
+        mint.delete(2);
+        let table = ["proofs_used", "promises", "proof", "blind_signature"][usize::from(
+            mint.sqlite.mint() == MintType::Cdk,
+        ) * 2
+            + usize::from(kind == Kind::Issued)];
+        mint.execute(&format!(
+            "UPDATE {table} SET rowid = rowid - 1 WHERE rowid > 3"
+        ));
+        mint.insert(100..101, true);
+        assert_reason(mint.read(), "has another id");
+    }
+}
+
+#[test]
+fn a_note_among_the_newest_that_does_not_count_any_more_is_noticed() {
+    for (mint, kind) in tables_with_pending() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..100, true);
+        mint.insert(100..101, false);
+        mint.sqlite.apply(&[Event::Save]);
+        mint.flip(100);
+        mint.read();
+        mint.sqlite.apply(&[Event::Restore]);
+        assert_reason(mint.read(), "row  of `");
+    }
+}
+
+#[test]
+fn a_note_that_came_to_count_and_does_not_any_more_is_noticed_in_any_depth() {
+    for (mint, kind) in tables_with_pending() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..1, false);
+        mint.insert(1..100, true);
+        mint.sqlite.apply(&[Event::Save]);
+        mint.read();
+        mint.flip(0);
+        assert_eq!(mint.read(), None);
+        // Nothing else was read since, and much else.
+        assert_eq!(mint.read(), None);
+        mint.sqlite.apply(&[Event::Restore]);
+        assert_reason(mint.read(), "had come to count");
+    }
+}
+
+#[test]
+fn what_was_pending_is_taken_once_it_counts_and_forgotten_once_it_is_gone() {
+    for (mint, kind) in tables_with_pending() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..5, false);
+        mint.read();
+        mint.insert(5..100, true);
+        mint.insert(100..110, false);
+        assert_eq!(mint.read(), None);
+        for number in [0, 4, 103, 109] {
+            mint.flip(number);
+            assert_eq!(mint.read(), None);
+        }
+        let held = mint.consumer.of(kind).total;
+        assert_eq!(held, Some(99));
+        for number in [1, 101, 108] {
+            mint.delete(number);
+            assert_eq!(mint.read(), None);
+        }
+        // It comes again, above the others.
+        mint.insert(1..2, false);
+        assert_eq!(mint.read(), None);
+        mint.flip(1);
+        assert_eq!(mint.read(), None);
+        assert_eq!(mint.consumer.of(kind).total, Some(100));
+    }
+}
+
+#[test]
+fn a_note_that_takes_the_place_of_a_pending_one_is_read() {
+    for (mint, kind) in tables_with_pending() {
+        for again in [false, true] {
+            let mut mint = Followed::new(mint, kind);
+            mint.insert(0..100, true);
+            mint.insert(100..103, false);
+            mint.read();
+            (100..103).for_each(|number| mint.delete(number));
+            mint.insert(110..111, true);
+            // In the place where it was: what is above it is not all that is new.
+            mint.insert(if again { 101..102 } else { 111..112 }, false);
+            assert_eq!(mint.read(), None);
+            assert_eq!(mint.consumer.of(kind).total, Some(101));
+        }
+    }
+}
+
+#[test]
+fn an_old_note_that_was_deleted_is_noticed() {
+    for (mint, kind) in tables() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..100, true);
+        mint.read();
+        mint.delete(3);
+        assert_reason(mint.read(), "rows where");
+        // From there it goes on.
+        mint.insert(100..101, true);
+        assert_eq!(mint.read(), None);
+    }
+}
+
+/// A copy is restored since which nothing was added, and an old note came to count that was never seen pending: CDK's
+/// totals tell, or the time at which nutshell signed.
+#[test]
+fn an_old_note_that_never_was_seen_pending_and_is_so_again_is_noticed() {
+    for (mint, kind) in tables_with_pending() {
+        let part = match mint {
+            MintType::Nutshell => "had come to count lately",
+            _ => "total of keyset",
+        };
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..1, false);
+        mint.insert(1..100, true);
+        mint.sqlite.apply(&[Event::Save]);
+        mint.flip(0);
+        mint.read();
+        mint.sqlite.apply(&[Event::Restore]);
+        assert_reason(mint.read(), part);
+        mint.flip(0);
+        assert_eq!(mint.read(), None);
+    }
+}
+
+#[test]
+fn totals_that_count_something_else_are_given_up() {
+    for (kind, total) in [
+        (Kind::Spent, "total_redeemed"),
+        (Kind::Issued, "total_issued"),
+    ] {
+        let mut mint = Followed::new(MintType::Cdk, kind);
+        mint.insert(0..10, true);
+        let mut source = mint.sqlite.database.source();
+        let mut tally = Tally::default();
+        mint.read_from(&mut source, &mut tally);
+        for time in 1..6 {
+            mint.execute(&format!("UPDATE keyset_amounts SET {total} = {total} + 7"));
+            let reason = mint.read_from(&mut source, &mut tally);
+            assert_eq!(reason.is_some(), time <= 3, "{reason:?}");
+        }
+        mint.insert(10..12, true);
+        assert_eq!(mint.read_from(&mut source, &mut tally), None);
+    }
+}
+
+#[test]
+fn a_mint_without_totals_is_followed_without_them() {
+    for change in [
+        "DROP TABLE keyset_amounts",
+        "ALTER TABLE keyset_amounts RENAME COLUMN total_issued TO issued",
+    ] {
+        let mut mint = Followed::new(MintType::Cdk, Kind::Issued);
+        mint.insert(0..10, true);
+        mint.execute(change);
+        mint.read();
+        let note = items(2, 1, 33).pop().unwrap();
+        mint.sqlite
+            .database
+            .add_signed(history::IDS[2], std::slice::from_ref(&note));
+        assert_eq!(mint.read(), None);
+    }
+}
+
+#[test]
+fn after_a_bad_row_the_next_reading_is_whole() {
+    for mint in MintType::ALL {
+        let (value, good) = match mint {
+            MintType::Nutshell => ("'zz'", "'02'"),
+            _ => ("'text'", "x'02'"),
+        };
+        let table = match mint {
+            MintType::Nutshell => "promises (amount, id, c_, b_)",
+            _ => "blind_signature (amount, keyset_id, c, blinded_message)",
+        };
+        let mut followed = Followed::new(mint, Kind::Issued);
+        followed.insert(0..10, true);
+        followed.read();
+        let id = history::IDS[0];
+        followed.execute(&format!(
+            "INSERT INTO {table} VALUES (0, '{id}', {good}, {value})"
+        ));
+        let mut tally = Tally::default();
+        let mut source = followed.sqlite.database.source();
+        for (increments, whole) in [(1, 0), (1, 1)] {
+            followed
+                .consumer
+                .refresh(&mut source, Kind::Issued, &mut tally);
+            assert_eq!((tally.increments, tally.whole), (increments, whole));
+            let held = followed.consumer.of(Kind::Issued);
+            assert_eq!((held.bad, &held.watermark), (1, &None));
+            assert_eq!(held.total, Some(10));
+        }
+        // A row that does not count is not looked at, but cannot be found again either.
+        followed.execute(&format!(
+            "DELETE FROM {0} WHERE rowid > 10; INSERT INTO {table} VALUES (1, '{id}', NULL, x'')",
+            table.split(' ').next().unwrap()
+        ));
+        let held = Held::whole(&mut source, Kind::Issued).unwrap();
+        assert_eq!((held.bad, held.total), (0, Some(10)));
+        assert!(
+            held.watermark.is_some(),
+            "a blob of no bytes can be looked up"
+        );
+    }
+}
+
+#[test]
+fn a_writer_at_work_is_never_held_up_by_increments_and_no_note_is_lost() {
+    for (mint, kind) in tables() {
+        let mut followed = Followed::new(mint, kind);
+        followed.insert(0..300, true);
+        let notes: Vec<Note> = items(9, 3000, 33)
+            .into_iter()
+            .map(|item| Note {
+                item,
+                ..followed.note(0, true)
+            })
+            .collect();
+        let always = (mint, kind) == (MintType::Nutshell, Kind::Spent);
+        // The mint runs from before the first reading to after the last.
+        followed.insert(300..301, true);
+        followed.delete(300);
+        assert!(followed.sqlite.connection.is_some());
+        let database = &followed.sqlite.database;
+        let written = AtomicUsize::new(0);
+        let mut source = database.source();
+        let mut tally = Tally::default();
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut connection = database.connect();
+                // To wait for nobody: any hindrance is an error at once.
+                connection.busy_timeout(Duration::ZERO).unwrap();
+                connection
+                    .execute_batch("PRAGMA synchronous = OFF;")
+                    .unwrap();
+                for notes in notes.chunks(5) {
+                    let pending = |note: &Note| Note {
+                        counts: always,
+                        ..note.clone()
+                    };
+                    let transaction = connection.transaction().unwrap();
+                    for note in notes {
+                        let insert = Event::Insert(pending(note));
+                        database.happen(&transaction, &insert).unwrap();
+                    }
+                    transaction.commit().unwrap();
+                    if !always {
+                        let transaction = connection.transaction().unwrap();
+                        for note in notes {
+                            let flip = Event::Flip(note.clone());
+                            database.happen(&transaction, &flip).unwrap();
+                        }
+                        transaction.commit().unwrap();
+                    }
+                    written.fetch_add(notes.len(), Ordering::SeqCst);
+                }
+            });
+            while !writer.is_finished() {
+                let before = written.load(Ordering::SeqCst) + 300;
+                followed.consumer.refresh(&mut source, kind, &mut tally);
+                let total = followed.consumer.of(kind).total.unwrap() as usize;
+                assert!(total >= before && total.is_multiple_of(5), "{total}");
+            }
+        });
+        assert!(tally.started_over.is_empty(), "{tally:?}");
+        assert_eq!(followed.read(), None);
+        assert_eq!(followed.consumer.of(kind).total, Some(3300));
+    }
 }

@@ -6,10 +6,15 @@
 mod bodies;
 mod feed;
 mod filters;
+mod forms;
 mod http;
 mod increment;
+mod info;
 mod live;
 mod refresh;
 mod rows;
 mod schema;
+#[cfg(unix)]
+mod sockets;
 mod support;
+mod transport;

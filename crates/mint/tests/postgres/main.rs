@@ -3,5 +3,11 @@
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
+mod faults;
+mod histories;
+#[path = "../mint/support/history.rs"]
+mod history;
+mod measure;
 mod rows;
 mod support;
+mod tls;

@@ -1,15 +1,13 @@
 //! What is read, and what of it is new.
 
 use nutfilter_mint::source::MintSource as _;
-use nutfilter_mint::{Kind, MintType};
+use nutfilter_mint::{KeysetId, Kind, MintType};
 
-use crate::support::{Consumer, LEGACY, MintDatabase, Noted, V1, insert_keyset, insert_member};
+use crate::history::{Consumer, Held, Tally};
+use crate::support::{LEGACY, MintDatabase, Noted, V1, insert_keyset, insert_member, item};
 
-/// The item `index`.
-fn item(index: u8) -> Vec<u8> {
-    let mut item = vec![2; 33];
-    item[32] = index;
-    item
+fn count(held: &Held) -> usize {
+    held.items.values().map(Vec::len).sum()
 }
 
 #[test]
@@ -22,9 +20,7 @@ fn both_mints_are_recognised_listed_and_read_whole() {
         for kind in Kind::ALL {
             for index in 0..10 {
                 let keyset = [V1, LEGACY, "none"][usize::from(index) % 3];
-                // nutshell's spent notes count, whatever is said here.
-                let member = index < 8 || (mint, kind) == (MintType::Nutshell, Kind::Spent);
-                sql += &insert_member(mint, kind, keyset, &item(index), member);
+                sql += &insert_member(mint, kind, keyset, &item(index), index < 8);
             }
         }
         database.writer.run(&sql);
@@ -36,37 +32,14 @@ fn both_mints_are_recognised_listed_and_read_whole() {
         assert!(info.active && info.input_fee_ppk == 100);
         assert_eq!(listed.unservable, ["no id"]);
         for kind in Kind::ALL {
-            let (noted, reading) = Noted::whole(&mut source, kind);
+            let held = Held::whole(&mut source, kind).unwrap();
+            // nutshell's spent notes all count.
             let all = (mint, kind) == (MintType::Nutshell, Kind::Spent);
-            assert_eq!(noted.count, if all { 7 } else { 6 });
-            assert!(noted.items.contains(&(LEGACY.to_owned(), item(4))));
-            assert_eq!(reading.unservable, ["none"]);
-        }
-    }
-}
-
-#[test]
-fn only_what_is_new_comes() {
-    for mint in MintType::ALL {
-        let Some(database) = MintDatabase::new(mint) else {
-            return;
-        };
-        for kind in Kind::ALL {
-            let mut source = database.source();
-            let insert = |range: std::ops::Range<u8>| {
-                let rows = range.map(|index| insert_member(mint, kind, V1, &item(index), true));
-                database.writer.run(&rows.collect::<String>());
-            };
-            insert(0..100);
-            let (_, reading) = Noted::whole(&mut source, kind);
-            insert(100..105);
-            let (noted, reading) =
-                Noted::read(&mut source, kind, reading.watermark.as_ref()).unwrap();
-            assert_eq!((noted.count, reading.total), (5, Some(105)));
-            // Other tests' transactions hold back what is known to be old; no more than the new may come again.
-            let (noted, again) =
-                Noted::read(&mut source, kind, reading.watermark.as_ref()).unwrap();
-            assert!(noted.count <= 5 && again.total == Some(105));
+            assert_eq!(count(&held), if all { 7 } else { 6 });
+            assert_eq!(held.total, Some(count(&held) as u64));
+            let legacy = KeysetId::parse(LEGACY).unwrap();
+            assert!(held.items[&legacy].contains(&item(4)));
+            assert_eq!(held.unservable, ["none"]);
         }
     }
 }
@@ -79,18 +52,185 @@ fn what_was_begun_before_a_reading_and_committed_after_it_comes() {
         };
         for kind in Kind::ALL {
             let (mut source, mut consumer) = (database.source(), Consumer::default());
+            let mut tally = Tally::default();
             let late = database.another_writer();
             let insert = |index| insert_member(mint, kind, V1, &item(index), true);
             late.run(&format!("BEGIN; {} SAVEPOINT a; {}", insert(0), insert(1)));
             database.writer.run(&insert(2));
-            consumer.refresh(&mut source, kind);
-            assert_eq!(consumer.items.len(), 1);
+            consumer.refresh(&mut source, kind, &mut tally);
+            assert_eq!(count(consumer.of(kind)), 1);
             database.writer.run(&insert(3));
-            consumer.refresh(&mut source, kind);
+            consumer.refresh(&mut source, kind, &mut tally);
+            assert_eq!(count(consumer.of(kind)), 2);
             late.run("COMMIT");
-            consumer.refresh(&mut source, kind);
-            assert_eq!(consumer.items.len(), 4);
-            assert_eq!((consumer.increments, consumer.started_over.len()), (2, 0));
+            consumer.refresh(&mut source, kind, &mut tally);
+            assert_eq!(count(consumer.of(kind)), 4);
+            assert_eq!((tally.increments, tally.whole), (2, 1), "{tally:?}");
         }
     }
+}
+
+#[test]
+fn a_prepared_transaction_that_is_committed_later_comes() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    let (mut source, mut consumer) = (database.source(), Consumer::default());
+    let mut tally = Tally::default();
+    let insert = |index| insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true);
+    let gid = &database.name;
+    database
+        .writer
+        .run(&format!("BEGIN; {} PREPARE TRANSACTION '{gid}'", insert(0)));
+    database.writer.run(&insert(1));
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    assert_eq!(count(consumer.of(Kind::Spent)), 1);
+    database.writer.run(&format!("COMMIT PREPARED '{gid}'"));
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    assert_eq!(count(consumer.of(Kind::Spent)), 2);
+    assert_eq!(tally.increments, 1);
+}
+
+#[test]
+fn a_row_that_holds_no_item_is_reported_and_nothing_is_kept_of_that_reading() {
+    let Some(database) = MintDatabase::new(MintType::Nutshell) else {
+        return;
+    };
+    let mut source = database.source();
+    database.writer.run(&insert_member(
+        MintType::Nutshell,
+        Kind::Spent,
+        V1,
+        &item(0),
+        true,
+    ));
+    let bad_rows = [
+        ("NULL", "null where hex"),
+        ("'0g'", "2 bytes"),
+        ("''", "empty"),
+    ];
+    for (bad, said) in bad_rows {
+        database.writer.run(&format!(
+            "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', {bad})"
+        ));
+        let (noted, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+        assert_eq!((noted.count, reading.total), (1, Some(1)));
+        assert!(reading.watermark.is_none());
+        let [error] = &noted.bad[..] else {
+            panic!("{:?}", noted.bad)
+        };
+        assert!(error.contains("`y` of table `proofs_used`"), "{error}");
+        assert!(error.contains(said), "{error}");
+        let delete = "DELETE FROM proofs_used WHERE y IS NULL OR length(y) < 60";
+        database.writer.run(delete);
+    }
+    let (_, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    database.writer.run(&format!(
+        "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', 'x')"
+    ));
+    let since = reading.watermark.as_ref();
+    let (noted, reading) = Noted::read(&mut source, Kind::Spent, since).unwrap();
+    assert_eq!((noted.bad.len(), reading.total), (1, Some(1)));
+    assert!(reading.watermark.is_none());
+}
+
+#[test]
+fn updates_locks_and_tidying_change_nothing() {
+    for mint in MintType::ALL {
+        let Some(database) = MintDatabase::new(mint) else {
+            return;
+        };
+        let (table, column) = match mint {
+            MintType::Nutshell => ("promises", "c_"),
+            _ => ("blind_signature", "c"),
+        };
+        let (mut source, mut consumer) = (database.source(), Consumer::default());
+        let mut tally = Tally::default();
+        let rows = (0..100).map(|index| insert_member(mint, Kind::Issued, V1, &item(index), true));
+        database.writer.run(&rows.collect::<String>());
+        consumer.refresh(&mut source, Kind::Issued, &mut tally);
+        let before = consumer.of(Kind::Issued).items.clone();
+        for sql in [
+            format!("UPDATE {table} SET {column} = {column}"),
+            format!("SELECT count(*) FROM (SELECT 1 FROM {table} FOR UPDATE) AS locked"),
+            format!("VACUUM {table}"),
+            format!("VACUUM FREEZE {table}"),
+            format!("VACUUM FULL {table}"),
+            format!("ALTER TABLE {table} ALTER COLUMN amount TYPE NUMERIC"),
+            format!("ALTER TABLE {table} ADD COLUMN more TEXT DEFAULT 'x'"),
+        ] {
+            database.writer.run(&sql);
+            consumer.refresh(&mut source, Kind::Issued, &mut tally);
+            assert!(consumer.of(Kind::Issued).items == before, "{sql}");
+        }
+        assert_eq!((tally.increments, tally.whole), (7, 1), "{tally:?}");
+    }
+}
+
+#[test]
+fn a_note_that_moves_to_another_keyset_or_stops_counting_means_starting_over() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    let (mut source, mut consumer) = (database.source(), Consumer::default());
+    let rows =
+        (0..200).map(|index| insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true));
+    database.writer.run(&rows.collect::<String>());
+    let mut tally = Tally::default();
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    let changes = [
+        ("y = '\\x00' || substr(y, 2)", 200),
+        ("keyset_id = 'I2yN+iR/fkzT'", 200),
+        ("keyset_id = 'none'", 199),
+        ("state = 'UNSPENT'", 198),
+    ];
+    for (change, left) in changes {
+        // The oldest that counts, which is no anchor.
+        database.writer.run(&format!(
+            "UPDATE proof SET {change} WHERE y = (SELECT y FROM proof
+                 WHERE state = 'SPENT' AND keyset_id = '{V1}' ORDER BY y LIMIT 1)"
+        ));
+        consumer.refresh(&mut source, Kind::Spent, &mut tally);
+        let held = consumer.of(Kind::Spent);
+        assert_eq!(
+            (count(held), held.total),
+            (left, Some(left as u64)),
+            "{change}"
+        );
+        let whole = Held::whole(&mut source, Kind::Spent).unwrap();
+        assert!(held.items == whole.items, "{change}");
+    }
+    assert_eq!((tally.increments, tally.whole), (0, 5), "{tally:?}");
+    let otherwise = tally.started_over.get("the consumer counts otherwise");
+    assert_eq!(otherwise, Some(&4), "{tally:?}");
+}
+
+#[test]
+fn a_table_that_took_the_place_of_another_is_read_whole() {
+    let mint = MintType::Cdk;
+    let Some(database) = MintDatabase::new(mint) else {
+        return;
+    };
+    let row = |index| insert_member(mint, Kind::Spent, V1, &item(index), true);
+    database.writer.run(&(0..200).map(row).collect::<String>());
+    // As many notes and the same newest ones, but one of the old ones is another; and all older than the reading.
+    database.writer.run(&format!(
+        "CREATE TABLE other (LIKE proof INCLUDING ALL); ALTER TABLE proof RENAME TO this;
+         ALTER TABLE other RENAME TO proof; {} ALTER TABLE proof RENAME TO other;
+         ALTER TABLE this RENAME TO proof;
+         INSERT INTO other SELECT * FROM proof WHERE get_byte(y, 32) > 0",
+        row(200)
+    ));
+    let (mut source, mut consumer) = (database.source(), Consumer::default());
+    let mut tally = Tally::default();
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    database
+        .writer
+        .run("DROP TABLE proof; ALTER TABLE other RENAME TO proof");
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    let held = consumer.of(Kind::Spent).items.values().flatten();
+    assert_eq!(
+        held.cloned().collect::<Vec<_>>(),
+        (1..=200).map(item).collect::<Vec<_>>()
+    );
 }

@@ -9,34 +9,34 @@ use std::thread;
 /// Answers each connection with `reply`, in a thread of its own, until dropped.
 pub(crate) struct Loopback {
     address: SocketAddr,
-    heads: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     stopped: Arc<AtomicBool>,
 }
 
 impl Loopback {
-    /// `reply` gets the head of the request, and the connection to do with as it likes. Its errors are
+    /// `reply` gets the request, head and body, and the connection to do with as it likes. Its errors are
     /// those of a client that has gone.
     pub(crate) fn start(
         reply: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the address of a listener");
-        let heads = Arc::new(Mutex::new(Vec::new()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
         let stopped = Arc::new(AtomicBool::new(false));
         let reply = Arc::new(reply);
-        let (all_heads, stop) = (heads.clone(), stopped.clone());
+        let (all_requests, stop) = (requests.clone(), stopped.clone());
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 if stop.load(Ordering::SeqCst) {
                     break;
                 }
-                let (heads, reply) = (all_heads.clone(), reply.clone());
-                thread::spawn(move || answer(stream, &heads, &*reply));
+                let (requests, reply) = (all_requests.clone(), reply.clone());
+                thread::spawn(move || answer(stream, &requests, &*reply));
             }
         });
         Self {
             address,
-            heads,
+            requests,
             stopped,
         }
     }
@@ -55,9 +55,9 @@ impl Loopback {
         self.address
     }
 
-    /// The heads of all requests up to now.
+    /// All requests up to now, heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.heads
+        self.requests
             .lock()
             .expect("no test panics while it holds this")
             .clone()
@@ -74,7 +74,7 @@ impl Drop for Loopback {
 
 fn answer(
     mut stream: TcpStream,
-    heads: &Mutex<Vec<String>>,
+    requests: &Mutex<Vec<String>>,
     reply: &dyn Fn(&str, &mut TcpStream) -> io::Result<()>,
 ) {
     let mut head = Vec::new();
@@ -82,13 +82,22 @@ fn answer(
     while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
         head.push(byte[0]);
     }
-    let head = String::from_utf8_lossy(&head).into_owned();
-    heads
+    let mut request = String::from_utf8_lossy(&head).into_owned();
+    let length = request.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_length = name.eq_ignore_ascii_case("content-length");
+        is_length.then(|| value.trim().parse().expect("a length"))
+    });
+    let mut body = vec![0; length.unwrap_or(0)];
+    if stream.read_exact(&mut body).is_ok() {
+        request.push_str(&String::from_utf8_lossy(&body));
+    }
+    requests
         .lock()
         .expect("no test panics while it holds this")
-        .push(head.clone());
+        .push(request.clone());
     // A client that refuses what it hears hangs up, which is an error here and nowhere else.
-    let _ = reply(&head, &mut stream);
+    let _ = reply(&request, &mut stream);
 }
 
 /// A whole response: status line, the given headers, `Content-Length`, body.

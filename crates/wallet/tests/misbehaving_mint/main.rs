@@ -19,10 +19,16 @@ macro_rules! assert_failed {
 }
 
 mod answers;
+mod cache;
+mod cache_damage;
+mod confirm;
+mod confirm_lies;
+mod conversation;
 mod filters;
 mod honest;
 mod loopback;
 mod redirects;
+mod restore;
 mod size;
 mod time;
 mod tls;

@@ -5,35 +5,29 @@
 //! `docs/decisions/0015-postgres-increments.md`.
 
 mod copy;
+mod reading;
 mod schema;
 mod session;
 mod tls;
 mod url;
 mod watermark;
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub(super) use self::url::PostgresUrl;
 
-use self::schema::{Found, Notes, Schema};
+use self::reading::{Begun, relation_if_unchanged};
+use self::schema::{Found, Schema};
 use self::session::{Session, TextRow};
-use self::watermark::{Mark, Newest, Snapshot, State};
-use super::by_keyset::ByKeyset;
+use self::watermark::Mark;
 use super::{
-    DatabaseLocation, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, MintType, Reading,
-    RowFault, SourceError, Watermark,
+    DatabaseLocation, ItemSink, KeysetInfo, Keysets, MintSource, MintType, Reading, SourceError,
+    Watermark,
 };
 use crate::{KeysetId, Kind};
 
 /// So often a reading begins anew if a table was rewritten just then.
 const ATTEMPTS: u32 = 3;
-
-/// How many ids that are none are remembered: enough to wonder about.
-const MAX_UNSERVABLE: usize = 64;
-
-/// How much of an id that is none is remembered.
-const MAX_ID_CHARS: usize = 128;
 
 /// A mint's Postgres database, read in a transaction of its own each time.
 ///
@@ -169,284 +163,6 @@ fn retried<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, 
         }
     }
     attempt()
-}
-
-/// A reading that is about to begin.
-struct Begun<'u> {
-    session: Session<'u>,
-    notes: &'static Notes,
-    state: State,
-    /// Whether the role may read what tells new rows from old ones.
-    tells_new: bool,
-    /// How many notes there are, in a table that is locked since, so that what its transaction sees stays there;
-    /// `None` if nothing has happened since the last reading.
-    counted: Option<Counted>,
-}
-
-/// What a table has in all.
-#[derive(Default)]
-struct Counted {
-    /// The rows of keysets that can be served.
-    members: u64,
-    unservable: Vec<String>,
-}
-
-impl<'u> Begun<'u> {
-    fn new(
-        source: &'u PostgresSource,
-        kind: Kind,
-        since: Option<&Mark>,
-    ) -> Result<Self, SourceError> {
-        let (mut session, found, schema) = source.begin()?;
-        let notes = schema.notes(kind);
-        let state = state(&mut session, schema, notes)?;
-        let mut begun = Self {
-            session,
-            notes,
-            state,
-            tells_new: found.may_read_xmin(notes),
-            counted: None,
-        };
-        if let Some(mark) = since {
-            let unreadable = || "the role may no longer read the column `xmin`".to_owned();
-            let obstacle = mark.obstacle(&begun.state);
-            if let Some(reason) = obstacle.or_else(|| (!begun.tells_new).then(unreadable)) {
-                return Err(SourceError::StartOver { reason });
-            }
-            if mark.is_now(&begun.state) {
-                return Ok(begun);
-            }
-        }
-        begun.counted = Some(count(&mut begun.session, notes)?);
-        let relation = relation_if_unchanged(&mut begun.session, notes.table.name)?;
-        if relation != begun.state.relation {
-            let table = notes.table.name;
-            return Err(SourceError::Rewritten { table });
-        }
-        Ok(begun)
-    }
-
-    fn read(
-        mut self,
-        kind: Kind,
-        since: Option<Mark>,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
-        let Some(counted) = self.counted.take() else {
-            self.session.finish();
-            return Ok(since.map_or_else(|| Reading::whole(0), |mark| reading(&mark)));
-        };
-        if let Some(mark) = &since {
-            self.check_anchors(mark)?;
-        }
-        let sql = self.select(since.as_ref());
-        let newest = Newest::among(since.map_or_else(Vec::new, |mark| mark.anchors));
-        let (bad, newest) = self.copy(kind, &sql, newest, sink)?;
-        self.session.finish();
-        let mark = Mark::new(
-            self.state,
-            counted.members.saturating_sub(bad),
-            counted.unservable,
-            newest.finish(),
-        );
-        let mut reading = reading(&mark);
-        // A row that could not be read may be mended without being written anew: by a new version of us.
-        if bad > 0 || !self.tells_new {
-            reading.watermark = None;
-        }
-        Ok(reading)
-    }
-
-    fn check_anchors(&mut self, mark: &Mark) -> Result<(), SourceError> {
-        if mark.anchors.is_empty() {
-            return Ok(());
-        }
-        let sql = mark.count_anchors(self.notes);
-        let there = self.session.value("looking up the newest notes", &sql)?;
-        let expected = mark.anchors.len();
-        match there.parse() == Ok(expected) {
-            true => Ok(()),
-            false => Err(SourceError::StartOver {
-                reason: format!("of the {expected} newest items {there} are left"),
-            }),
-        }
-    }
-
-    /// All members, or those whose row was written by a transaction that the earlier reading may not have seen.
-    fn select(&self, since: Option<&Mark>) -> String {
-        let Notes {
-            table,
-            keyset,
-            item,
-            member,
-            ..
-        } = self.notes;
-        let xmin = if self.tells_new { "t.xmin" } else { "NULL" };
-        let mut select = format!(
-            "SELECT {keyset}, {item}, {xmin}::pg_catalog.xid FROM {} AS t WHERE ({member})",
-            table.name
-        );
-        if let Some(mark) = since {
-            // The lower 32 bits: that is what a row has.
-            let oldest = mark.state.snapshot.xmin as u32;
-            select.push_str(&format!(
-                " AND pg_catalog.age(t.xmin) <= (SELECT pg_catalog.age('{oldest}'::pg_catalog.xid))"
-            ));
-        }
-        select
-    }
-
-    /// Hands over the rows of a query. Gives the number of those that could not be read.
-    fn copy(
-        &mut self,
-        kind: Kind,
-        select: &str,
-        mut newest: Newest,
-        sink: &mut dyn ItemSink,
-    ) -> Result<(u64, Newest), SourceError> {
-        let (notes, snapshot) = (self.notes, &self.state.snapshot);
-        let table = notes.table.name;
-        let sql = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
-        let copy = self.session.copy::<3>("reading notes", table, &sql)?;
-        let mut by_keyset = ByKeyset::new(sink);
-        let (mut row, bad) = (0, Cell::new(0));
-        copy.for_each(|[keyset, item, xmin]| {
-            row += 1;
-            let served = by_keyset.row(
-                keyset.unwrap_or_default(),
-                |batch| push(batch, notes, item).inspect_err(|_| bad.set(bad.get() + 1)),
-                |keyset, fault| SourceError::BadRow {
-                    table,
-                    column: notes.item,
-                    keyset: keyset.clone(),
-                    kind,
-                    row,
-                    fault,
-                },
-            )?;
-            if let (true, Some(xmin), Some(item)) = (served, xmin, item) {
-                let xmin = xmin.try_into().map_err(|_| SourceError::MalformedCopy {
-                    table,
-                    reason: format!("a transaction id of {} bytes", xmin.len()),
-                })?;
-                let xid = snapshot.widen(u32::from_be_bytes(xmin));
-                newest.add(xid, || match notes.hex {
-                    true => String::from_utf8_lossy(item).into_owned(),
-                    false => watermark::hex(item),
-                });
-            }
-            Ok(())
-        })?;
-        by_keyset.finish()?;
-        Ok((bad.get(), newest))
-    }
-}
-
-fn reading(mark: &Mark) -> Reading {
-    Reading {
-        watermark: mark.encode(),
-        total: Some(mark.members),
-        unservable: mark.unservable.clone(),
-    }
-}
-
-/// What is being read, and when.
-fn state(session: &mut Session<'_>, schema: &Schema, notes: &Notes) -> Result<State, SourceError> {
-    let doing = "reading the snapshot";
-    let table = notes.table.name;
-    let sql = format!(
-        "SELECT (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()),
-             extract(epoch FROM pg_catalog.pg_postmaster_start_time()),
-             pg_catalog.to_regclass('{table}')::pg_catalog.oid,
-             pg_catalog.pg_current_snapshot(),
-             pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')"
-    );
-    let row = session.rows(doing, &sql)?.into_iter().next();
-    let mut values = row
-        .unwrap_or_default()
-        .into_iter()
-        .map(Option::unwrap_or_default);
-    let mut next = || values.next().unwrap_or_default();
-    let (database, started, relation, snapshot) = (next(), next(), next(), next());
-    let system = match next() == "t" {
-        true => {
-            let sql = "SELECT system_identifier FROM pg_catalog.pg_control_system()";
-            Some(session.value(doing, sql)?)
-        }
-        false => None,
-    };
-    let snapshot = Snapshot::parse(&snapshot)
-        .ok_or_else(|| SourceError::Other(format!("`{snapshot}` is no snapshot").into()))?;
-    Ok(State {
-        mint: schema.mint.to_string(),
-        table: table.to_owned(),
-        system,
-        started,
-        database,
-        relation,
-        snapshot,
-    })
-}
-
-fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceError> {
-    let (table, keyset, member) = (notes.table.name, notes.keyset, notes.member);
-    let sql = format!("SELECT {keyset}, count(*) FROM {table} WHERE ({member}) GROUP BY {keyset}");
-    let mut counted = Counted::default();
-    for row in session.rows("counting notes", &sql)? {
-        let mut row = row.into_iter();
-        let id = row.next().flatten().unwrap_or_default();
-        let notes = row.next().flatten().and_then(|count| count.parse().ok());
-        let notes: u64 = notes.ok_or_else(|| SourceError::Other("a count that is none".into()))?;
-        if KeysetId::parse(&id).is_ok() {
-            counted.members += notes;
-        } else if counted.unservable.len() < MAX_UNSERVABLE {
-            counted
-                .unservable
-                .push(id.chars().take(MAX_ID_CHARS).collect());
-        }
-    }
-    counted.unservable.sort();
-    Ok(counted)
-}
-
-/// The oid of a table that this transaction has read, and thereby locked.
-///
-/// `TRUNCATE` and what rewrites a table take no heed of snapshots: of a table that met with them after the
-/// transaction's snapshot and before its lock, the transaction sees nothing at all, a state that never was. Its
-/// snapshot shows the table with the file it had, and the function the one that it has.
-fn relation_if_unchanged(
-    session: &mut Session<'_>,
-    table: &'static str,
-) -> Result<String, SourceError> {
-    let sql = format!(
-        "SELECT c.oid FROM pg_catalog.pg_class c
-         WHERE c.oid = pg_catalog.to_regclass('{table}')
-           AND c.relfilenode = pg_catalog.pg_relation_filenode(c.oid)"
-    );
-    let relation = session.value("looking for changes", &sql)?;
-    match relation.is_empty() {
-        true => Err(SourceError::Rewritten { table }),
-        false => Ok(relation),
-    }
-}
-
-/// Adds the item of a row, or says why the row holds none.
-fn push(batch: &mut ItemBatch, notes: &Notes, item: Option<&[u8]>) -> Result<(), RowFault> {
-    match item {
-        None => Err(RowFault::WrongType {
-            found: "null",
-            expected: if notes.hex { "hex text" } else { "bytes" },
-        }),
-        Some([]) => Err(RowFault::Empty),
-        Some(text) if notes.hex => match batch.push_hex(text) {
-            true => Ok(()),
-            false => Err(RowFault::NotHex { length: text.len() }),
-        },
-        Some(bytes) => {
-            batch.push(bytes);
-            Ok(())
-        }
-    }
 }
 
 /// The keysets in rows of id, unit, whether active, and fee.

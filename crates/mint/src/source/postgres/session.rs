@@ -20,11 +20,11 @@ use tokio_postgres::{Client, CopyOutStream, Error, NoTls, SimpleQueryMessage};
 
 use super::copy::BinaryCopy;
 use super::tls;
-use super::url::PostgresUrl;
+use super::url::{CONNECT_TIMEOUT, PostgresUrl};
 use crate::source::SourceError;
 
-/// To reach all hosts of the URL, agree on TLS and be let in.
-const LOGIN_LIMIT: Duration = Duration::from_secs(60);
+/// So many times the URL's `connect_timeout` it may take to try all hosts, agree on TLS and be let in.
+const LOGIN_FACTOR: u32 = 3;
 
 /// How long one statement may take, at the server: a count or a copy of hundreds of millions of rows.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -205,14 +205,15 @@ type Connected = (Client, JoinHandle<Result<(), Error>>);
 fn login(url: &PostgresUrl, runtime: &Runtime) -> Result<Connected, SourceError> {
     let doing = "connecting";
     let config = &url.config;
+    let limit = login_limit(url);
     let answer = if config.get_ssl_mode() == SslMode::Disable {
-        run(Some(runtime), LOGIN_LIMIT, async {
+        run(Some(runtime), limit, async {
             let (client, connection) = config.connect(NoTls).await?;
             Ok((client, tokio::spawn(connection)))
         })
     } else {
         let connector = tls::connector(url)?;
-        run(Some(runtime), LOGIN_LIMIT, async {
+        run(Some(runtime), limit, async {
             let (client, connection) = config.connect(connector).await?;
             Ok((client, tokio::spawn(connection)))
         })
@@ -224,8 +225,17 @@ fn login(url: &PostgresUrl, runtime: &Runtime) -> Result<Connected, SourceError>
             doing,
             source,
         }),
-        None => Err(timeout(url, doing, LOGIN_LIMIT)),
+        None => Err(timeout(url, doing, limit)),
     }
+}
+
+fn login_limit(url: &PostgresUrl) -> Duration {
+    // Zero is libpq's word for no limit, and every wait of ours has one.
+    let one = url.config.get_connect_timeout().copied();
+    let one = one
+        .filter(|limit| !limit.is_zero())
+        .unwrap_or(CONNECT_TIMEOUT);
+    LOGIN_FACTOR * one.min(CONNECT_TIMEOUT * LOGIN_FACTOR)
 }
 
 fn timeout(url: &PostgresUrl, doing: &'static str, limit: Duration) -> SourceError {

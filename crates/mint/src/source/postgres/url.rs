@@ -11,7 +11,7 @@ use super::tls::Verification;
 use crate::source::SourceError;
 
 /// How long it may take to reach a host, unless the URL says something else.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// After so much silence the other side is asked whether it is there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);

@@ -252,7 +252,8 @@ mod tests {
         let then = mark("100:105:100,103");
         assert_eq!(then.obstacle(&state("100:105:100,103")), None);
         assert_eq!(then.obstacle(&state("200:210:")), None);
-        let changes: [(fn(&mut State), &str); 6] = [
+        type Change = fn(&mut State);
+        let changes: [(Change, &str); 6] = [
             (|now| now.mint = "nutshell".to_owned(), "of cdk"),
             (|now| now.table = "promises".to_owned(), "table proof"),
             (|now| now.system = None, "another Postgres cluster"),

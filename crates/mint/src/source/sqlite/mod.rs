@@ -5,9 +5,11 @@
 //! is noticed, and its schema is verified each time.
 
 mod connect;
+mod latest;
 mod progress;
 mod reading;
 mod schema;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -266,18 +268,13 @@ impl KeysetList {
         let Ok(id) = KeysetId::parse(&text) else {
             return self.add_unservable(text.into_owned());
         };
-        match self.found.get(&id) {
-            None => {
-                let info = KeysetInfo {
-                    id: id.clone(),
-                    unit,
-                    active,
-                    input_fee_ppk,
-                };
-                self.found.insert(id, info);
-            }
-            Some(_) => {}
-        }
+        // The first spelling stands for all.
+        self.found.entry(id.clone()).or_insert(KeysetInfo {
+            id,
+            unit,
+            active,
+            input_fee_ppk,
+        });
     }
 
     fn add_unservable(&mut self, id: String) {

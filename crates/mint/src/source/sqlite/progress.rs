@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::source::{SourceError, Watermark};
 
 /// Watermarks of another form are refused, and the table is read whole.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How many of the newest rows are looked up again, of each sort.
 pub(super) const NEWEST: usize = 64;
@@ -36,6 +36,8 @@ pub(super) struct Progress {
     pub(super) anchors: Vec<(i64, Item)>,
     /// Rows that came to count after they had been pending, the latest last.
     pub(super) flipped: Vec<Item>,
+    /// The rows that came to count last by the mint's clock, the earliest first, with their times.
+    pub(super) latest: Vec<(i64, Item)>,
     /// All rows that do not count yet.
     pub(super) pending: Vec<Item>,
     /// What the mint says that the amounts of each keyset add up to; `None` if it says nothing.
@@ -126,6 +128,14 @@ impl Progress {
         if self.flipped.len() >= 2 * NEWEST {
             self.trim_flipped();
         }
+    }
+
+    /// Rows that came to count since.
+    pub(super) fn add_latest(&mut self, rows: impl Iterator<Item = (i64, self::Item)>) {
+        self.latest.extend(rows);
+        self.latest.sort();
+        let earliest = self.latest.len().saturating_sub(NEWEST);
+        self.latest.drain(..earliest);
     }
 
     pub(super) fn trim_flipped(&mut self) {

@@ -15,8 +15,10 @@ use std::path::Path;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Statement};
 
+use super::latest::Latest;
 use super::progress::{Item, NEWEST, Progress, start_over};
 use super::schema::{Notes, Totals};
+use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
 use crate::source::by_keyset::ByKeyset;
 use crate::source::{ItemSink, Reading, SourceError};
@@ -24,6 +26,9 @@ use crate::{KeysetId, Kind};
 
 /// In place of the column with the amount, where nobody asks.
 const NO_AMOUNT: &str = "0";
+
+/// In place of the column with the time.
+const NO_TIME: &str = "NULL";
 
 /// The table that is read, and how.
 pub(super) struct Table<'a> {
@@ -56,6 +61,9 @@ struct Taken<'s> {
     bad: u64,
     /// The column with the amount of a row, if somebody will ask for the sums.
     amount: &'static str,
+    /// The column that says when a row came to count.
+    since: &'static str,
+    latest: Latest,
     /// The sum of the amounts of each keyset.
     sums: BTreeMap<KeysetId, i64>,
 }
@@ -88,6 +96,8 @@ impl Table<'_> {
                 (Some(totals), Some(_)) => totals.amount,
                 _ => NO_AMOUNT,
             },
+            since: self.notes.since(self.connection, self.path)?,
+            latest: Latest::default(),
             sums: BTreeMap::new(),
         };
         if !whole {
@@ -99,6 +109,7 @@ impl Table<'_> {
         let Taken {
             by_keyset,
             bad,
+            latest,
             sums,
             ..
         } = taken;
@@ -130,6 +141,7 @@ impl Table<'_> {
         {
             progress.anchors = anchors;
             progress.trim_flipped();
+            self.add_latest(&mut progress, latest)?;
             reading.watermark = progress.watermark();
         }
         Ok(reading)
@@ -138,7 +150,7 @@ impl Table<'_> {
     /// The rows that counted and had the highest ids are where they were. Then no row was renumbered in a way that
     /// matters, and all that is new is above the first of them.
     fn check_anchors(&self, progress: &Progress) -> Result<(), SourceError> {
-        let mut look_up = self.look_up(NO_AMOUNT)?;
+        let mut look_up = self.look_up(NO_AMOUNT, NO_TIME)?;
         for (rowid, item) in &progress.anchors {
             let mut rows = look_up.query([item]).map_err(self.failed())?;
             let reason = match rows.next().map_err(self.failed())? {
@@ -157,10 +169,12 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// The rows that were seen to count later than they came still count.
+    /// The rows that were seen to count later than they came, and those that say that they were the last to do so, still
+    /// count.
     fn check_flipped(&self, progress: &Progress) -> Result<(), SourceError> {
-        let mut look_up = self.look_up(NO_AMOUNT)?;
-        for item in &progress.flipped {
+        let mut look_up = self.look_up(NO_AMOUNT, NO_TIME)?;
+        let latest = progress.latest.iter().map(|(_, item)| item);
+        for item in progress.flipped.iter().chain(latest) {
             let mut rows = look_up.query([item]).map_err(self.failed())?;
             let reason = match rows.next().map_err(self.failed())? {
                 None => "is gone",
@@ -168,7 +182,7 @@ impl Table<'_> {
                 Some(_) => continue,
             };
             return Err(start_over(format!(
-                "a row of `{}` that had come to count {reason}",
+                "a row of `{}` that had come to count lately {reason}",
                 self.notes.table()
             )));
         }
@@ -186,7 +200,7 @@ impl Table<'_> {
             // All rows will be read again.
             return Ok(());
         };
-        let mut look_up = self.look_up(taken.amount)?;
+        let mut look_up = self.look_up(taken.amount, taken.since)?;
         for item in pending {
             let mut rows = look_up.query([&item]).map_err(self.failed())?;
             // A row that is gone was deleted, and is forgotten.
@@ -217,8 +231,11 @@ impl Table<'_> {
         };
         let mut forgotten = 0;
         // Whatever indexes there are, to follow the rows in their own order is fastest, and sorts nothing.
-        let mut statement =
-            self.select(taken.amount, "NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid")?;
+        let mut statement = self.select(
+            taken.amount,
+            taken.since,
+            "NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid",
+        )?;
         let mut rows = statement.query([first]).map_err(self.failed())?;
         while let Some(row) = rows.next().map_err(self.failed())? {
             if self.counts(row)? {
@@ -261,6 +278,11 @@ impl Table<'_> {
         )?;
         taken.bad += u64::from(is_bad);
         progress.unservable += u64::from(!is_served);
+        if let ValueRef::Integer(time) = value(5)?
+            && let ValueRef::Integer(rowid) = value(0)?
+        {
+            taken.latest.see(time, rowid);
+        }
         if taken.amount != NO_AMOUNT
             && let ValueRef::Integer(amount) = value(4)?
             && let Some(keyset) = keyset_of(id)
@@ -295,7 +317,7 @@ impl Table<'_> {
             "NOT INDEXED WHERE {} ORDER BY rowid DESC LIMIT {NEWEST}",
             self.notes.member
         );
-        let mut statement = self.select(NO_AMOUNT, &newest)?;
+        let mut statement = self.select(NO_AMOUNT, NO_TIME, &newest)?;
         let mut rows = statement.query([]).map_err(self.failed())?;
         let mut anchors = vec![];
         while let Some(row) = rows.next().map_err(self.failed())? {
@@ -307,6 +329,22 @@ impl Table<'_> {
             anchors.push((rowid, item));
         }
         Ok(Some(anchors))
+    }
+
+    /// Remembers those that were the last to count. One without an item has nothing to be known by.
+    fn add_latest(&self, progress: &mut Progress, latest: Latest) -> Result<(), SourceError> {
+        let mut statement = self.select(NO_AMOUNT, NO_TIME, "WHERE rowid = ?1")?;
+        let mut rows = vec![];
+        for (time, rowid) in latest.into_rows() {
+            let mut found = statement.query([rowid]).map_err(self.failed())?;
+            if let Some(row) = found.next().map_err(self.failed())?
+                && let Some(item) = Item::of(row.get_ref(2).map_err(self.failed())?)
+            {
+                rows.push((time, item));
+            }
+        }
+        progress.add_latest(rows.into_iter());
+        Ok(())
     }
 
     /// What the mint says that the amounts of each keyset add up to.
@@ -325,11 +363,16 @@ impl Table<'_> {
     }
 
     /// Looks rows up by their items.
-    fn look_up(&self, amount: &str) -> Result<Statement<'_>, SourceError> {
-        self.select(amount, &format!("WHERE {} = ?1", self.notes.item))
+    fn look_up(&self, amount: &str, since: &str) -> Result<Statement<'_>, SourceError> {
+        self.select(amount, since, &format!("WHERE {} = ?1", self.notes.item))
     }
 
-    fn select(&self, amount: &str, of_which: &str) -> Result<Statement<'_>, SourceError> {
+    fn select(
+        &self,
+        amount: &str,
+        since: &str,
+        of_which: &str,
+    ) -> Result<Statement<'_>, SourceError> {
         let Notes {
             keyset,
             item,
@@ -338,7 +381,7 @@ impl Table<'_> {
         } = self.notes;
         let table = self.notes.table();
         self.prepare(&format!(
-            "SELECT rowid, {keyset}, {item}, {member}, {amount} FROM {table} {of_which}"
+            "SELECT rowid, {keyset}, {item}, {member}, {amount}, {since} FROM {table} {of_which}"
         ))
     }
 
@@ -354,39 +397,5 @@ impl Table<'_> {
     fn failed(&self) -> impl Fn(rusqlite::Error) -> SourceError {
         let path = self.path;
         move |source| sqlite_error(path, "reading notes", source)
-    }
-}
-
-fn keyset_of(id: &[u8]) -> Option<KeysetId> {
-    KeysetId::parse(core::str::from_utf8(id).ok()?).ok()
-}
-
-/// The amounts of what was read are what the mint's totals grew by.
-fn check_totals(
-    before: &BTreeMap<String, i64>,
-    now: &BTreeMap<String, i64>,
-    sums: &BTreeMap<KeysetId, i64>,
-) -> Result<(), SourceError> {
-    // Ids may be spelled in several ways, here as in the notes.
-    let mut unexplained: BTreeMap<KeysetId, i64> = BTreeMap::new();
-    let mut add = |id: &str, sum: i64| {
-        if let Ok(keyset) = KeysetId::parse(id) {
-            let entry = unexplained.entry(keyset).or_default();
-            *entry = entry.wrapping_add(sum);
-        }
-    };
-    now.iter().for_each(|(id, &sum)| add(id, sum));
-    before
-        .iter()
-        .for_each(|(id, &sum)| add(id, sum.wrapping_neg()));
-    for (keyset, sum) in sums {
-        let entry = unexplained.entry(keyset.clone()).or_default();
-        *entry = entry.wrapping_sub(*sum);
-    }
-    match unexplained.iter().find(|&(_, &sum)| sum != 0) {
-        None => Ok(()),
-        Some((keyset, sum)) => Err(start_over(format!(
-            "the mint's total of keyset {keyset} grew by {sum} more than its notes"
-        ))),
     }
 }

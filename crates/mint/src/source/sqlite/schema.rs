@@ -34,6 +34,8 @@ pub(super) struct Notes {
     pub(super) hex: bool,
     /// Whether a row counts: whether its note is spent, its message signed. A row that does not may do so later.
     pub(super) member: &'static str,
+    /// The column that says when a row came to count, in seconds, if there is one. It may be absent, and NULL.
+    since: Option<&'static str>,
     /// Where the mint itself keeps the sum of the amounts of each keyset, if it does.
     pub(super) totals: Option<Totals>,
 }
@@ -48,6 +50,19 @@ pub(super) struct Totals {
 impl Notes {
     pub(super) fn table(&self) -> &'static str {
         self.table.name
+    }
+
+    /// When a row came to count, if this database says so; an expression in any case.
+    pub(super) fn since(
+        &self,
+        connection: &Connection,
+        path: &Path,
+    ) -> Result<&'static str, SourceError> {
+        let Some(column) = self.since else {
+            return Ok("NULL");
+        };
+        let there = has(&columns(connection, path, self.table.name)?, column);
+        Ok(if there { column } else { "NULL" })
     }
 
     /// The totals, if this database has what it takes to compare with them.
@@ -110,6 +125,7 @@ const NUTSHELL: Schema = Schema {
         item: "y",
         hex: true,
         member: "1",
+        since: None,
         totals: None,
     },
     issued: Notes {
@@ -121,6 +137,7 @@ const NUTSHELL: Schema = Schema {
         item: "b_",
         hex: true,
         member: "c_ IS NOT NULL",
+        since: Some("signed_at"),
         totals: None,
     },
     list_keysets: "SELECT id, unit, active, input_fee_ppk FROM keysets",
@@ -142,6 +159,7 @@ const CDK: Schema = Schema {
         item: "y",
         hex: false,
         member: "state = 'SPENT'",
+        since: None,
         totals: Some(Totals {
             table: Table {
                 name: "keyset_amounts",
@@ -159,6 +177,7 @@ const CDK: Schema = Schema {
         item: "blinded_message",
         hex: false,
         member: "c IS NOT NULL",
+        since: Some("signed_time"),
         totals: Some(Totals {
             table: Table {
                 name: "keyset_amounts",

@@ -17,7 +17,7 @@ use nutfilter_mint::{FilterService, KeysetId, Kind, MintType, Publisher, Service
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-pub(crate) use server::{Reply, Server};
+pub(crate) use server::{Reply, Server, assert_refused, published_items};
 
 pub(crate) const V1: &str = "009a1f293253e41e";
 pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
@@ -47,7 +47,7 @@ impl MintDatabase {
         };
         let connection = database.connect();
         connection
-            .pragma_update(None, "journal_mode", "WAL")
+            .execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL;")
             .unwrap();
         connection.execute_batch(database.tables()).unwrap();
         database

@@ -78,7 +78,10 @@ pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<
             )?
             .execute(params![note.amount, note.keyset, hex])?,
         Event::Insert(_) => connection
-            .prepare("INSERT INTO promises (amount, id, b_, c_) VALUES (?1, ?2, ?3, ?4)")?
+            .prepare(
+                "INSERT INTO promises (amount, id, b_, c_, signed_at) VALUES (?1, ?2, ?3, ?4,
+                    IIF(?4 IS NULL, NULL, (SELECT ifnull(max(signed_at), 0) + 1 FROM promises)))",
+            )?
             .execute(params![
                 note.amount,
                 note.keyset,
@@ -86,7 +89,11 @@ pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<
                 note.counts.then_some("02")
             ])?,
         Event::Flip(_) => connection
-            .prepare("UPDATE promises SET c_ = '02' WHERE b_ = ?1")?
+            .prepare(
+                "UPDATE promises SET c_ = '02',
+                    signed_at = (SELECT ifnull(max(signed_at), 0) + 1 FROM promises)
+                 WHERE b_ = ?1",
+            )?
             .execute([&hex])?,
         _ => connection
             .prepare(&format!("DELETE FROM {table} WHERE {item} = ?1"))?

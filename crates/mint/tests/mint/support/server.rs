@@ -4,17 +4,29 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use nutfilter_mint::{FilterService, Kind, http};
+use std::sync::Arc;
+
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_mint::http::{Listener, Served, ServerOptions};
+use nutfilter_mint::source::KeysetInfo;
+use nutfilter_mint::{
+    Body, BodyPlace, FilterService, KeysetEntry, Kind, PublishedFilter, ServiceOptions, Snapshot,
+    http,
+};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::{V1, items, keyset};
 
 /// A server in the background, stopped when dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     agent: ureq::Agent,
     stop: Option<oneshot::Sender<()>>,
-    _runtime: Runtime,
+    served: Option<JoinHandle<Served>>,
+    pub(crate) runtime: Runtime,
 }
 
 /// What a client saw.
@@ -32,6 +44,27 @@ impl Reply {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// All that comes until the end of the connection.
+    pub(crate) fn read(mut stream: impl Read) -> Self {
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        let end = reply
+            .windows(4)
+            .position(|four| four == b"\r\n\r\n")
+            .unwrap_or_else(|| panic!("no head: {}", String::from_utf8_lossy(&reply)));
+        let head = String::from_utf8(reply[..end].to_vec()).unwrap();
+        let mut lines = head.split("\r\n");
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+        let headers = lines.map(|line| line.split_once(": ").unwrap());
+        Self {
+            status: status.parse().unwrap(),
+            headers: headers
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            body: reply[end + 4..].to_vec(),
+        }
+    }
+
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
@@ -44,13 +77,29 @@ impl Server {
     }
 
     pub(crate) fn serve(router: axum::Router) -> Self {
+        Self::limited(router, ServerOptions::default())
+    }
+
+    pub(crate) fn limited(router: axum::Router, options: ServerOptions) -> Self {
+        Self::listening(router, options, |listener| vec![listener])
+    }
+
+    /// At what `listeners` makes of one on loopback, within a runtime.
+    pub(crate) fn listening(
+        router: axum::Router,
+        options: ServerOptions,
+        listeners: impl FnOnce(Listener) -> Vec<Listener>,
+    ) -> Self {
         let runtime = Runtime::new().unwrap();
+        let entered = runtime.enter();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        runtime.spawn(http::serve(listener, router, async {
+        let listeners = listeners(listener.into());
+        let served = runtime.spawn(http::serve_with(listeners, router, options, async {
             let _ = stopped.await;
         }));
+        drop(entered);
         let agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(Duration::from_secs(60)))
@@ -60,8 +109,24 @@ impl Server {
             address,
             agent,
             stop: Some(stop),
-            _runtime: runtime,
+            served: Some(served),
+            runtime,
         }
+    }
+
+    /// The end, awaited.
+    pub(crate) fn stop(mut self) -> Served {
+        drop(self.stop.take());
+        let served = self.served.take().unwrap();
+        self.runtime.block_on(served).unwrap()
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream
     }
 
     /// GET by the ordinary client.
@@ -102,40 +167,27 @@ impl Server {
 
     /// A request line taken as it is: an ordinary client would tidy the path up first.
     pub(crate) fn raw(&self, method: &str, path: &str) -> Reply {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        self.ask(method, path, &[])
+    }
+
+    /// A request with these headers and no others but the host.
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let headers: String = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        let mut stream = self.connect();
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n{headers}\r\n"
         )
         .unwrap();
-        let mut reply = Vec::new();
-        stream.read_to_end(&mut reply).unwrap();
-        let end = reply
-            .windows(4)
-            .position(|four| four == b"\r\n\r\n")
-            .expect("a complete head");
-        let head = String::from_utf8(reply[..end].to_vec()).unwrap();
-        let mut lines = head.split("\r\n");
-        let status = lines
-            .next()
-            .unwrap()
-            .split(' ')
-            .nth(1)
-            .unwrap()
-            .parse()
-            .unwrap();
-        let headers = lines.map(|line| line.split_once(": ").unwrap());
-        let headers = headers
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        Reply {
-            status,
-            headers,
-            body: reply[end + 4..].to_vec(),
-        }
+        Reply::read(stream)
+    }
+
+    /// A GET of the spent filter of the first keyset.
+    pub(crate) fn spent(&self, headers: &[(&str, &str)]) -> Reply {
+        self.ask("GET", &format!("/v1/filter/spent/{V1}"), headers)
     }
 }
 
@@ -145,4 +197,46 @@ impl Drop for Server {
             let _ = stop.send(());
         }
     }
+}
+
+#[track_caller]
+pub(crate) fn assert_refused(reply: &Reply, status: u16, code: u32) {
+    assert_eq!(reply.status, status, "{reply:?}");
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
+    let json = reply.json();
+    assert_eq!(json["code"], code);
+    assert!(
+        json["detail"]
+            .as_str()
+            .is_some_and(|detail| !detail.is_empty() && detail.len() < 100)
+    );
+    assert_eq!(json.as_object().unwrap().len(), 2);
+}
+
+/// A service with `n` spent notes in one keyset, and none signed.
+pub(crate) fn published_items(n: usize) -> FilterService {
+    let filter = |n| {
+        let filter = SortedHashes::<Nut25>::from_items(items(1, n, 33));
+        let filter = filter.encode(Params::CASHU).unwrap();
+        let (n, params) = (filter.n(), filter.params());
+        let raw = Body::from_bytes(filter.into_bytes());
+        let place = BodyPlace::Memory;
+        let filter = PublishedFilter::new(raw, n, params, 1_767_225_600, &place).unwrap();
+        Some(Arc::new(filter.with_compressed(&place).unwrap()))
+    };
+    let info = KeysetInfo {
+        id: keyset(V1),
+        unit: None,
+        active: true,
+        input_fee_ppk: 0,
+    };
+    let entry = KeysetEntry {
+        info,
+        spent: filter(n),
+        issued: filter(0),
+    };
+    let service = FilterService::new(ServiceOptions::default());
+    service.publish(Snapshot::new(vec![entry], 1_767_225_600));
+    service
 }

@@ -17,6 +17,7 @@ const USERS: [&str; 2] = ["postgres", "nobody"];
 pub(crate) struct Cluster {
     programs: PathBuf,
     directory: PathBuf,
+    port: u16,
     /// Behind its name, if somebody else has to run the server.
     user: Option<&'static str>,
     /// How the server is started.
@@ -29,11 +30,12 @@ impl Cluster {
     /// The one that most tests share; `None`, with a message, if there is no Postgres here and none is demanded.
     pub(crate) fn shared() -> Option<&'static Cluster> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-        SHARED.get_or_init(|| Cluster::start("", &[])).as_ref()
+        SHARED.get_or_init(|| Cluster::start(None, &[])).as_ref()
     }
 
-    /// One for a single test, with settings and files in its data directory.
-    pub(crate) fn start(settings: &str, files: &[(&str, &str)]) -> Option<Cluster> {
+    /// One for a single test: on a TCP port of this machine, if one is given, and with TLS; and with these files in
+    /// its data directory.
+    pub(crate) fn start(port: Option<u16>, files: &[(&str, &str)]) -> Option<Cluster> {
         let Some(programs) = programs() else {
             let required = REQUIRED_BY
                 .iter()
@@ -58,12 +60,17 @@ impl Cluster {
             user
         });
         let janitor = janitor(&directory);
+        let reached = match port {
+            None => "-p 5432 -c listen_addresses=".to_owned(),
+            Some(port) => format!("-p {port} -c listen_addresses=127.0.0.1 -c ssl=on"),
+        };
         let cluster = Cluster {
             options: format!(
-                "-k {} -c fsync=off -c listen_addresses= -c max_connections=200 \
-                 -c max_prepared_transactions=20 -c autovacuum=off {settings}",
+                "-k {} {reached} -c fsync=off -c max_connections=200 \
+                 -c max_prepared_transactions=20 -c autovacuum=off",
                 directory.display()
             ),
+            port: port.unwrap_or(5432),
             programs,
             directory,
             user,
@@ -77,7 +84,7 @@ impl Cluster {
         for (name, content) in files {
             cluster.write(name, content);
         }
-        cluster.restart_after_stop();
+        cluster.start_again();
         Some(cluster)
     }
 
@@ -93,15 +100,26 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn restart_after_stop(&self) {
+    pub(crate) fn start_again(&self) {
+        self.start_with(&self.options);
+    }
+
+    pub(crate) fn start_again_without_tls(&self) {
+        self.start_with(&self.options.replace("ssl=on", "ssl=off"));
+    }
+
+    fn start_with(&self, options: &str) {
         let log = self.directory.join("log");
-        run(self
-            .program("pg_ctl")
-            .args(["start", "-w", "-s", "-D"])
-            .arg(self.data())
-            .arg("-l")
-            .arg(log)
-            .args(["-o", &self.options]));
+        let started = succeeds(
+            self.program("pg_ctl")
+                .args(["start", "-w", "-s", "-D"])
+                .arg(self.data())
+                .arg("-l")
+                .arg(&log)
+                .args(["-o", options]),
+        );
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        assert!(started, "the server did not start: {}", said());
     }
 
     /// Stops the server: `fast`, or `immediate`, which is a crash.
@@ -130,8 +148,9 @@ impl Cluster {
     /// The URL of a database, through the socket.
     pub(crate) fn url(&self, database: &str) -> String {
         format!(
-            "postgres://owner@/{database}?host={}",
-            self.directory.display()
+            "postgres://owner@/{database}?host={}&port={}",
+            self.directory.display(),
+            self.port
         )
     }
 

@@ -1,19 +1,21 @@
 //! Databases of both mints on a server of the tests' own, and what a publisher keeps of their notes.
 
 mod cluster;
-mod consumer;
 mod tables;
 
+use core::ops::ControlFlow;
 use std::time::Duration;
 
-use nutfilter_mint::MintType;
-use nutfilter_mint::source::{DatabaseLocation, PostgresSource, SourceError};
+use nutfilter_mint::source::{
+    DatabaseLocation, ItemBatch, ItemSink, MintSource, PostgresSource, Reading, SourceError,
+    Watermark,
+};
+use nutfilter_mint::{KeysetId, Kind, MintType};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 pub(crate) use cluster::Cluster;
-pub(crate) use consumer::{Consumer, Noted};
-pub(crate) use tables::{hex, insert_keyset, insert_member, tables};
+pub(crate) use tables::{delete, flip, insert_keyset, insert_member, tables};
 
 pub(crate) const V1: &str = "009a1f293253e41e";
 /// An id from before the versions.
@@ -111,4 +113,42 @@ impl MintDatabase {
 
 pub(crate) fn open(url: &str, mint: Option<MintType>) -> Result<PostgresSource, SourceError> {
     PostgresSource::open(&DatabaseLocation::parse(url)?, mint)
+}
+
+/// The item `index`.
+pub(crate) fn item(index: u8) -> Vec<u8> {
+    let mut item = vec![2; 33];
+    item[32] = index;
+    item
+}
+
+/// What came in one reading.
+#[derive(Default)]
+pub(crate) struct Noted {
+    pub(crate) count: u64,
+    pub(crate) bad: Vec<String>,
+}
+
+impl ItemSink for Noted {
+    fn items(&mut self, _: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
+        self.count += items.len() as u64;
+        ControlFlow::Continue(())
+    }
+
+    fn bad_row(&mut self, _: &KeysetId, error: SourceError) -> ControlFlow<()> {
+        self.bad.push(error.to_string());
+        ControlFlow::Continue(())
+    }
+}
+
+impl Noted {
+    pub(crate) fn read(
+        source: &mut impl MintSource,
+        kind: Kind,
+        since: Option<&Watermark>,
+    ) -> Result<(Self, Reading), SourceError> {
+        let mut noted = Self::default();
+        let reading = source.read(kind, since, &mut noted)?;
+        Ok((noted, reading))
+    }
 }

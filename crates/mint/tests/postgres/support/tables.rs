@@ -95,6 +95,38 @@ pub(crate) fn insert_member(
     }
 }
 
+/// The table of a kind of note, its column with the item, and an item as it is written there.
+pub(crate) fn place(
+    mint: MintType,
+    kind: Kind,
+    item: &[u8],
+) -> (&'static str, &'static str, String) {
+    let hex = hex(item);
+    let bytes = format!("decode('{hex}', 'hex')");
+    match (mint, kind) {
+        (MintType::Nutshell, Kind::Spent) => ("proofs_used", "y", format!("'{hex}'")),
+        (MintType::Nutshell, Kind::Issued) => ("promises", "b_", format!("'{hex}'")),
+        (_, Kind::Spent) => ("proof", "y", bytes),
+        (_, Kind::Issued) => ("blind_signature", "blinded_message", bytes),
+    }
+}
+
+/// Makes a note count that did not yet.
+pub(crate) fn flip(mint: MintType, kind: Kind, item: &[u8]) -> String {
+    let (table, column, item) = place(mint, kind, item);
+    let member = match (mint, kind) {
+        (MintType::Nutshell, _) => "c_ = '02'",
+        (_, Kind::Spent) => "state = 'SPENT'",
+        (_, Kind::Issued) => "c = '\\x02'",
+    };
+    format!("UPDATE {table} SET {member} WHERE {column} = {item};")
+}
+
+pub(crate) fn delete(mint: MintType, kind: Kind, item: &[u8]) -> String {
+    let (table, column, item) = place(mint, kind, item);
+    format!("DELETE FROM {table} WHERE {column} = {item};")
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,0 +1,200 @@
+//! `nutfilter restore`: a mint's signatures on those of these blinded messages that its filter has.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use nutfilter::{ItemHash, Nut23, Nut25};
+use nutfilter_wallet::{BlindSignature, Kind, MintClient, RestoreFilter, Restored};
+use serde_json::{Value, json};
+
+use crate::check::say_as_of;
+use crate::error::CliError;
+use crate::fetch::{self, AskArgs, FetchArgs};
+use crate::globals::Globals;
+use crate::items::{Input, ItemList};
+use crate::output;
+use crate::profile::{Profile, ProfileArgs};
+use crate::progress::Progress;
+
+/// No item has a signature. (Errors have 2.)
+const EXIT_NONE_SIGNED: u8 = 1;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RestoreArgs {
+    /// The blinded messages `B_`, one hex item a line; `-` is standard input.
+    #[arg(value_name = "ITEMS")]
+    items: PathBuf,
+
+    /// The mint. It is not trusted.
+    #[arg(
+        long = "mint",
+        id = "mint",
+        value_name = "URL",
+        help_heading = "Filter of a mint"
+    )]
+    url: String,
+
+    /// Keyset that the messages were for.
+    #[arg(
+        long,
+        value_name = "ID",
+        allow_hyphen_values = true,
+        help_heading = "Filter of a mint"
+    )]
+    keyset: String,
+
+    #[command(flatten)]
+    profile: ProfileArgs,
+
+    /// Print the counts instead of a line for each item.
+    #[arg(long)]
+    count: bool,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    fetch: FetchArgs,
+
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+const EXAMPLES: &str = "\
+Fetches the filter of the keyset's issued notes, and asks the mint for its signatures (NUT-09) on the items
+that match. Prints a line for each item, in order: `signed<TAB>item<TAB>signature`, the signature a JSON
+object with amount, id, C_ and, if the mint gave one, dleq; `unsigned<TAB>item` when the item matched by chance;
+`absent<TAB>item` when the filter does not have it. Exit code: 0 some item has a signature, 1 none has, 2 error.
+
+The signatures are as the mint gave them: unblind them, and check them against the keyset's keys. Deriving
+the messages from a seed, and when to stop looking for more (the gap of NUT-13), is the wallet's.
+
+Examples:
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3";
+
+/// The answers, and what is worth saying about the filter that gave them.
+struct Answers {
+    restored: Vec<Restored>,
+    n: u32,
+    as_of: u64,
+}
+
+pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
+    // Says what is wrong with --key, should there be one.
+    args.profile.hasher()?;
+    let items = ItemList::read(Input::open(&args.items)?, globals)?;
+    let answers = match args.profile.profile {
+        Profile::Nut25 => restore::<Nut25>(args, &items, globals)?,
+        Profile::Nut23 => restore::<Nut23>(args, &items, globals)?,
+        Profile::Bip158 => return Err(CliError::usage("no mint speaks --profile bip158")),
+    };
+    if !args.json {
+        say_as_of(answers.n, Some(answers.as_of), globals);
+    }
+    let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
+    let any = answers.restored.iter().any(is_signed);
+    match print(args, &answers, &items) {
+        // The answer is known, whether or not somebody reads all of it.
+        Ok(()) | Err(CliError::OutputClosed) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(if any {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXIT_NONE_SIGNED)
+    })
+}
+
+fn restore<H: ItemHash + Default>(
+    args: &RestoreArgs,
+    items: &ItemList,
+    globals: &Globals,
+) -> Result<Answers, CliError> {
+    let keyset = fetch::keyset(&args.keyset)?;
+    let client = MintClient::new(&args.url, fetch::policy(&args.fetch, &args.ask))?;
+    let filter: RestoreFilter<H> =
+        fetch::filter(&client, &args.fetch, &keyset, Kind::Issued, globals)?;
+    let items = items.items();
+    let matches = filter
+        .matches(&items, args.fetch.expected)
+        .map_err(|error| CliError::at(client.base_url(), error))?;
+    let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
+    let restored = client
+        .restore(&keyset, &matches)
+        .map_err(|error| CliError::at(client.base_url(), error))?;
+    Ok(Answers {
+        restored,
+        n: filter.n(),
+        as_of: filter.as_of(),
+    })
+}
+
+fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), CliError> {
+    let all = || answers.restored.iter().zip(items.texts());
+    let count = |wanted| all().filter(|(one, _)| word(one) == wanted).count();
+    let words = ["signed", "unsigned", "absent"];
+    if args.json {
+        let mut object = json!({ "n": answers.n, "as_of": answers.as_of });
+        for word in words {
+            object[word] = count(word).into();
+        }
+        if !args.count {
+            object["answers"] = all().map(|(one, item)| entry(one, item)).collect();
+        }
+        return output::print_json(&object);
+    }
+    let mut out = output::stdout();
+    if args.count {
+        for word in words {
+            writeln!(out, "{word}\t{}", count(word))?;
+        }
+        return Ok(out.flush()?);
+    }
+    for (one, item) in all() {
+        match one {
+            Restored::Signed(signature) => {
+                writeln!(out, "{}\t{item}\t{}", word(one), as_json(signature))?;
+            }
+            _ => writeln!(out, "{}\t{item}", word(one))?,
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn word(restored: &Restored) -> &'static str {
+    match restored {
+        Restored::Absent { .. } => "absent",
+        Restored::Unsigned => "unsigned",
+        Restored::Signed(_) => "signed",
+    }
+}
+
+fn entry(restored: &Restored, item: &str) -> Value {
+    let mut entry = json!({ "item": item, "answer": word(restored) });
+    if let Restored::Signed(signature) = restored {
+        entry["signature"] = as_json(signature);
+    }
+    entry
+}
+
+/// As NUT-00 writes a signature, so that a wallet's own reader takes it.
+fn as_json(signature: &BlindSignature) -> Value {
+    let mut object = json!({
+        "amount": signature.amount,
+        "id": signature.keyset.as_str(),
+        "C_": hex(&signature.c),
+    });
+    if let Some(dleq) = signature.dleq {
+        object["dleq"] = json!({ "e": hex(&dleq.e), "s": hex(&dleq.s) });
+    }
+    object
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

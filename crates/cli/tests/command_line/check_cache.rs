@@ -1,0 +1,87 @@
+//! `check --mint --cache`: the wallet crate's tests go through what a mint may do; these are about the flags.
+
+use std::fs;
+
+use crate::asking_mint::*;
+use crate::nutfilter::Place;
+
+/// 304 to whoever has something already.
+fn mint() -> Mint {
+    Mint::answering(|request| match &request.if_none_match {
+        Some(_) => ("304 Not Modified", String::new()),
+        None => ("200 OK", filter()),
+    })
+}
+
+#[test]
+fn the_second_time_only_the_hash_of_the_cached_filter_is_sent() {
+    let (mint, place) = (mint(), Place::new());
+    let items = points(95..105);
+    let check = |args: &[&str]| {
+        let args = [&["--count", "--cache", "kept/here"], args].concat();
+        mint.run_in(&place, "check", &items, &args)
+    };
+    for (args, asked, said) in [
+        (&[][..], false, false),
+        (&[], true, true),
+        (&["--whole"], false, false),
+        (&[], true, true),
+    ] {
+        let ran = check(args);
+        assert_eq!(
+            ran.stderr.contains("no newer filter"),
+            said,
+            "{}",
+            ran.stderr
+        );
+        assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
+        let last = mint.seen().pop().expect("a request");
+        assert_eq!(last.if_none_match.is_some(), asked);
+    }
+    // The other kind has a file of its own.
+    check(&["--kind", "issued"]).ok();
+    assert_eq!(mint.seen().pop().expect("a request").if_none_match, None);
+    // A file that was damaged is named, and fetched anew.
+    for file in fs::read_dir(place.path("kept/here")).expect("a directory") {
+        fs::write(file.expect("a file").path(), "damaged").expect("a file");
+    }
+    let ran = check(&[]);
+    assert!(
+        ran.stderr.contains("cached filter thrown away"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
+    assert_eq!(mint.seen().pop().expect("a request").if_none_match, None);
+}
+
+#[test]
+fn an_older_filter_than_the_cached_one_is_an_error() {
+    let place = Place::new();
+    let mint = {
+        let served = std::sync::atomic::AtomicU64::new(TIMESTAMP);
+        Mint::answering(move |_| {
+            let now = served.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+            let timestamp = format!("\"timestamp\":{now}");
+            let body = filter().replace("\"timestamp\":1000000", &timestamp);
+            assert!(body.contains(&timestamp), "{body}");
+            ("200 OK", body)
+        })
+    };
+    let check = |args: &[&str]| mint.run_in(&place, "check", &points(0..1), args);
+    check(&["--cache", "c"]).ok();
+    let error = check(&["--cache", "c"]).error();
+    assert!(error.contains("dated 999999, one dated 1000000"), "{error}");
+    assert_eq!(check(&[]).code, Some(0));
+}
+
+#[test]
+fn a_cache_that_cannot_be_is_an_error_before_anything_is_asked() {
+    let (mint, place) = (mint(), Place::new());
+    place.write("file", "");
+    let error = mint
+        .run_in(&place, "check", &points(0..1), &["--cache", "file"])
+        .error();
+    assert!(error.contains("file"), "{error}");
+    assert_eq!(mint.seen().len(), 0);
+}

@@ -1,0 +1,227 @@
+//! `check --confirm`: what is printed, what the exit code says, and what leaves.
+
+use serde_json::Value;
+
+use crate::asking_mint::*;
+use crate::nutfilter::{Place, hex};
+
+fn ys(request: &Request) -> Vec<String> {
+    let ys = request.body["Ys"].as_array().expect("a list");
+    ys.iter()
+        .map(|y| y.as_str().expect("text").to_owned())
+        .collect()
+}
+
+#[test]
+fn each_item_gets_the_mints_word_in_order_and_as_it_was_given() {
+    let mint = Mint::honest();
+    let upper = hex(&point(5)).to_uppercase();
+    let items = format!(
+        "{}{upper}\n{}{upper}\n",
+        points(0..3),
+        points(KNOWN..KNOWN + 1)
+    );
+    let wanted = format!(
+        "pending\t{}unspent\t{}spent\t{}spent\t{upper}\nabsent\t{}spent\t{upper}\n",
+        points(0..1),
+        points(1..2),
+        points(2..3),
+        points(KNOWN..KNOWN + 1)
+    );
+    let ran = mint.run("check", &items, &["--confirm"]);
+    assert!(ran.stderr.starts_with("filter of 100 items, as of 1000000"));
+    assert_eq!(ran.text(), wanted);
+}
+
+#[test]
+fn only_matches_and_random_points_leave_in_requests_of_one_size() {
+    let mint = Mint::honest();
+    let items = points(60..160);
+    mint.run("check", &items, &["--confirm", "--batch", "30"])
+        .ok();
+    let posts = mint.posts();
+    assert_eq!(posts.len(), 2);
+    let matching: Vec<_> = (60..KNOWN).map(|number| hex(&point(number))).collect();
+    let mut decoys = 0;
+    for post in &posts {
+        assert_eq!(post.line, "POST /v1/checkstate HTTP/1.1");
+        assert_eq!(ys(post).len(), 30);
+        for y in ys(post) {
+            decoys += usize::from(!matching.contains(&y));
+            assert!(matching.contains(&y) || !items.contains(&y));
+        }
+    }
+    assert_eq!(decoys, 20);
+    let plain = ["--confirm", "--batch", "30", "--no-decoys"];
+    mint.run("check", &items, &plain).ok();
+    let sizes: Vec<_> = mint.posts()[2..]
+        .iter()
+        .map(|post| ys(post).len())
+        .collect();
+    assert_eq!(sizes, [20, 20]);
+}
+
+#[test]
+fn the_exit_code_says_whether_any_is_spent_or_pending() {
+    let mint = Mint::honest();
+    for (number, code) in [(0, 0), (1, 1), (2, 0), (KNOWN, 1)] {
+        let ran = mint.run("check", &points(number..number + 1), &["--confirm"]);
+        assert_eq!(ran.code, Some(code), "{number}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn counts_and_json_have_the_four_words() {
+    let mint = Mint::honest();
+    let items = points(0..110);
+    let counts = mint.run("check", &items, &["--confirm", "--count"]).text();
+    assert_eq!(counts, "spent\t98\npending\t1\nunspent\t1\nabsent\t10\n");
+    let all = mint.run("check", &items, &["--confirm", "--json"]).json();
+    assert_eq!(
+        (
+            &all["spent"],
+            &all["pending"],
+            &all["unspent"],
+            &all["absent"]
+        ),
+        (&98.into(), &1.into(), &1.into(), &10.into())
+    );
+    assert!(all.get("maybe").is_none());
+    let answers = all["answers"].as_array().expect("answers");
+    assert_eq!(answers.len(), 110);
+    assert_eq!(answers[1]["item"], hex(&point(1)));
+    assert_eq!(answers[1]["answer"], "unspent");
+    assert_eq!((&all["n"], &all["as_of"]), (&100.into(), &TIMESTAMP.into()));
+}
+
+#[test]
+fn without_a_match_the_mint_is_not_asked() {
+    let mint = Mint::honest();
+    let ran = mint.run("check", &points(KNOWN..200), &["--confirm", "--count"]);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(mint.posts().len(), 0);
+}
+
+#[test]
+fn what_may_not_be_shown_is_not_shown() {
+    let mint = Mint::honest();
+    let items = points(0..50);
+    for (args, wanted) in [
+        (
+            &["--reveal-at-most", "49"][..],
+            "50 items match, and at most 49",
+        ),
+        (
+            &["--expected", "4"],
+            "50 of 50 items match where 4 were expected",
+        ),
+        (
+            &["--last-seen", "1000001"],
+            "one dated 1000001 was seen before",
+        ),
+        (&["--min-m", "784932"], "one item in 784931 by chance"),
+        (&["--kind", "issued"], "nutfilter restore"),
+    ] {
+        let error = mint
+            .run("check", &items, &[&["--confirm"], args].concat())
+            .error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
+    assert_eq!(mint.posts().len(), 0);
+    assert_eq!(
+        mint.run("check", &items, &["--confirm", "--reveal-at-most", "50"])
+            .code,
+        Some(0)
+    );
+}
+
+#[test]
+fn a_lie_is_exit_code_2_without_output() {
+    for (lie, wanted) in [
+        (r#"{"states":[]}"#, "answer without 64 of 64 points"),
+        ("<html>", "answer of another form"),
+        (r#"{"detail":"no such path","code":1}"#, "no such path"),
+    ] {
+        let mint = Mint::answering(move |request| match request.body {
+            Value::Null => ("200 OK", filter()),
+            _ => ("200 OK", lie.to_owned()),
+        });
+        let error = mint.run("check", &points(0..70), &["--confirm"]).error();
+        assert!(
+            error.contains(&mint.url) && error.contains(wanted),
+            "{error}"
+        );
+        assert!((0..70).all(|number| !error.contains(&hex(&point(number)))));
+        assert_eq!(mint.posts().len(), 1);
+    }
+    let missing = Mint::answering(|request| match request.body {
+        Value::Null => ("200 OK", filter()),
+        _ => ("404 Not Found", String::new()),
+    });
+    let error = missing.run("check", &points(0..3), &["--confirm"]).error();
+    assert!(error.contains("HTTP status 404"), "{error}");
+}
+
+#[test]
+fn flags_that_make_no_sense_without_others_are_refused() {
+    let place = Place::new();
+    place.write("mine.hex", points(0..1));
+    for args in [
+        &["check", "f.json", "mine.hex", "--confirm"][..],
+        &["check", "f.json", "mine.hex", "--batch", "5"],
+        &["check", "f.json", "mine.hex", "--cache", "c"],
+        &[
+            "check",
+            "--mint",
+            "http://127.0.0.1:9",
+            "--keyset",
+            KEYSET,
+            "mine.hex",
+            "--whole",
+        ],
+        &[
+            "check",
+            "--mint",
+            "http://127.0.0.1:9",
+            "--keyset",
+            KEYSET,
+            "mine.hex",
+            "--no-decoys",
+        ],
+        &[
+            "check",
+            "--mint",
+            "http://127.0.0.1:9",
+            "--keyset",
+            KEYSET,
+            "mine.hex",
+            "--batch",
+            "5",
+        ],
+        &[
+            "check",
+            "--mint",
+            "http://127.0.0.1:9",
+            "--keyset",
+            KEYSET,
+            "mine.hex",
+            "--confirm",
+            "--batch",
+            "0",
+        ],
+        &[
+            "check",
+            "--mint",
+            "http://127.0.0.1:9",
+            "--keyset",
+            KEYSET,
+            "mine.hex",
+            "--confirm",
+            "--batch",
+            "1001",
+        ],
+    ] {
+        let error = place.run(args).error();
+        assert!(!error.contains("refused"), "{args:?}: {error}");
+    }
+}

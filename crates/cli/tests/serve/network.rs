@@ -1,0 +1,295 @@
+//! Where a service listens, what it offers there beside the filters, and to whom.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertifiedKey, KeyPair};
+use rustls::pki_types::{CertificateDer, ServerName};
+
+use super::support::{Server, kill, nutfilter, sample};
+
+/// A certificate for localhost, written as a renewal would.
+fn renew(directory: &Path) -> CertificateDer<'static> {
+    let CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let pem = |label: &str, der: &[u8]| {
+        format!(
+            "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+            STANDARD.encode(der)
+        )
+    };
+    let write = |name: &str, text: String| fs::write(directory.join(name), text).unwrap();
+    write("cert.pem", pem("CERTIFICATE", cert.der()));
+    write(
+        "key.pem",
+        pem("PRIVATE KEY", &KeyPair::serialize_der(&signing_key)),
+    );
+    cert.der().clone()
+}
+
+/// The status line of `/health` over TLS, for who trusts this certificate and no other.
+fn health_over_tls(
+    address: &str,
+    trusted: &CertificateDer<'static>,
+) -> Result<String, std::io::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = TcpStream::connect(address)?;
+    let mut tls = rustls::Stream::new(&mut session, &mut stream);
+    tls.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = vec![];
+    tls.read_to_end(&mut answer)?;
+    let answer = String::from_utf8(answer).unwrap();
+    Ok(answer.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_certificate_is_renewed_by_a_hangup_and_a_bad_one_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let first = renew(directory.path());
+    let path = |name: &str| directory.path().join(name);
+    let mut command = nutfilter();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
+        .arg(directory.path())
+        .arg("--tls-certificate")
+        .arg(path("cert.pem"))
+        .arg("--tls-key")
+        .arg(path("key.pem"));
+    let mut server = Server::start(&mut command);
+    let address = server.base.strip_prefix("https://").unwrap().to_owned();
+    assert_eq!(
+        health_over_tls(&address, &first).unwrap(),
+        "HTTP/1.1 200 OK"
+    );
+
+    let second = renew(directory.path());
+    assert!(health_over_tls(&address, &second).is_err());
+    kill(&server.child, "-HUP");
+    server.wait_for("the TLS certificate was read again");
+    assert_eq!(
+        health_over_tls(&address, &second).unwrap(),
+        "HTTP/1.1 200 OK"
+    );
+    assert!(health_over_tls(&address, &first).is_err());
+
+    let key = fs::read(path("key.pem")).unwrap();
+    renew(directory.path());
+    fs::write(path("key.pem"), key).unwrap();
+    kill(&server.child, "-HUP");
+    server.wait_for("the TLS certificate cannot be used");
+    assert_eq!(
+        health_over_tls(&address, &second).unwrap(),
+        "HTTP/1.1 200 OK"
+    );
+
+    // The pair that does not fit is found before a start, too.
+    let output = command.arg("--check-config").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("tls_certificate: certificate and key cannot be used"),
+        "{said}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn several_addresses_are_listened_at_and_a_socket_is_removed_at_the_end() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let socket = directory.path().join("http.sock");
+    let file = directory.path().join("n.toml");
+    fs::write(
+        &file,
+        format!(
+            "listen = ['127.0.0.1:0', 'unix:{}']\nsocket_mode = '600'\n",
+            socket.display()
+        ),
+    )
+    .unwrap();
+    let mut server = Server::start(
+        nutfilter()
+            .args(["serve", "--config"])
+            .arg(&file)
+            .arg("--mint-database")
+            .arg(directory.path()),
+    );
+    assert_eq!(server.get("/health").0, "HTTP/1.1 200 OK");
+    assert_eq!(
+        fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream
+        .write_all(b"GET /health HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    kill(&server.child, "-TERM");
+    server.wait_for("stopped");
+    assert!(!socket.exists());
+}
+
+#[test]
+fn what_is_offered_beside_the_filters_is_as_configured() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let serve = |more: &[&str]| {
+        Server::start(
+            nutfilter()
+                .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
+                .arg(directory.path())
+                .args(more),
+        )
+    };
+    let status = |server: &Server, path: &str| server.get(path).0[9..12].to_owned();
+    let server = serve(&[]);
+    for (path, expected) in [
+        ("/ready", "200"),
+        ("/metrics", "200"),
+        ("/v1/keysets", "200"),
+        ("/v1/info", "404"),
+        ("/admin/refresh", "404"),
+    ] {
+        assert_eq!(status(&server, path), expected, "{path}");
+    }
+    let metrics = server.get("/metrics").1;
+    for line in [
+        concat!(
+            "nutfilter_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"} 1"
+        ),
+        "nutfilter_status{status=\"ok\"} 1",
+        "nutfilter_items{kind=\"spent\"} 300",
+        "nutfilter_keysets 1",
+        "# TYPE nutfilter_refresh_seconds histogram",
+        "nutfilter_http_requests_total{",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    let server = serve(&["--metrics=off", "--keysets=off", "--max-age", "7"]);
+    assert_eq!(status(&server, "/metrics"), "404");
+    assert_eq!(status(&server, "/v1/keysets"), "404");
+    // With a mint that does not answer its info is not there yet, and its keysets are left to it.
+    let server = serve(&["--mint-api", "http://127.0.0.1:1"]);
+    assert_eq!(status(&server, "/v1/info"), "503");
+    assert_eq!(status(&server, "/v1/keysets"), "404");
+}
+
+#[test]
+fn an_administrator_refreshes_with_the_token_and_nobody_without() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let token = directory.path().join("token");
+    fs::write(&token, "0123456789abcdef\n").unwrap();
+    let mut server = Server::start(
+        nutfilter()
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--refresh",
+                "3600",
+                "--admin-token-file",
+            ])
+            .arg(&token)
+            .args(["--mint-database".as_ref(), directory.path()]),
+    );
+    let post = |token: &str| {
+        server.request(&format!(
+            "POST /admin/refresh HTTP/1.1\r\nauthorization: Bearer {token}"
+        ))
+    };
+    assert_eq!(post("0123456789abcdee").0, "HTTP/1.1 401 Unauthorized");
+    assert_eq!(post("0123456789abcdef").0, "HTTP/1.1 202 Accepted");
+    server.wait_for("an administrator asks: refreshing now");
+    server.wait_for("refreshed");
+}
+
+#[test]
+fn what_is_kept_is_served_at_once_after_a_restart_even_without_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let mint = directory.path().join("mint");
+    fs::create_dir(&mint).unwrap();
+    let sample = sample(&mint);
+    let path = format!("/v1/filter/spent/{}", sample.keyset);
+    let mut command = nutfilter();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(directory.path().join("data"))
+        .args(["--mint-database".as_ref(), mint.as_os_str()]);
+    let server = Server::start(&mut command);
+    let before = server.get(&path);
+    assert_eq!(before.0, "HTTP/1.1 200 OK");
+    drop(server);
+    fs::remove_dir_all(&mint).unwrap();
+    let mut server = Server::start(&mut command);
+    server.wait_for("there is no such database");
+    assert_eq!(server.get(&path), before);
+    let (status, why) = server.get("/ready");
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable", "{why}");
+}
+
+#[test]
+fn slow_heads_and_too_many_connections_meet_the_configured_limits() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let server = Server::start(
+        nutfilter()
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--header-timeout",
+                "1",
+                "--max-connections",
+                "2",
+            ])
+            .args(["--mint-database".as_ref(), directory.path()]),
+    );
+    let address = server.base.strip_prefix("http://").unwrap();
+    let connect = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
+        stream
+    };
+    let held = [connect(), connect()];
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    // The third is closed without a word, and the two after their second.
+    for mut stream in [connect()].into_iter().chain(held) {
+        let mut answer = vec![];
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 200"));
+    }
+    assert_eq!(server.get("/health").0, "HTTP/1.1 200 OK");
+    let metrics = server.get("/metrics").1;
+    assert!(
+        metrics.contains("nutfilter_http_connections_refused_total 1"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("nutfilter_http_connections_cut_total{reason=\"head\"} 2"),
+        "{metrics}"
+    );
+}

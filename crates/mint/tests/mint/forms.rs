@@ -1,0 +1,459 @@
+//! The forms of an answer: raw or JSON, compressed or not, all of it, a part of it, or word that there is
+//! nothing new; and what is refused.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nutfilter_mint::http::{AdminOptions, RouterOptions, router_with};
+use nutfilter_mint::{FilterService, Kind, ServiceOptions};
+
+use crate::support::{Reply, Server, V1, assert_filter_of, assert_refused, items, published_items};
+
+const DATE: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
+
+fn server() -> Server {
+    Server::start(published_items(5_000))
+}
+
+fn with(headers: &Reply, name: &str) -> String {
+    headers.header(name).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn who_asks_for_bytes_gets_the_filter_itself_and_its_numbers() {
+    let server = server();
+    let raw = server.spent(&[("accept", "application/octet-stream")]);
+    let json = server.spent(&[]).json();
+    assert_eq!(raw.status, 200);
+    assert_eq!(with(&raw, "content-type"), "application/octet-stream");
+    let content = STANDARD.decode(json["content"].as_str().unwrap()).unwrap();
+    assert_eq!(raw.body, content);
+    let exposed = with(&raw, "access-control-expose-headers").to_ascii_lowercase();
+    for (name, field) in [
+        ("nutfilter-n", "n"),
+        ("nutfilter-p", "p"),
+        ("nutfilter-m", "m"),
+        ("nutfilter-timestamp", "timestamp"),
+    ] {
+        assert_eq!(with(&raw, name), json[field].to_string());
+        assert!(exposed.contains(name), "{exposed}");
+    }
+    assert!(exposed.contains("etag"));
+    // The set of no items is no bytes at all, and still an answer.
+    let path = format!("/v1/filter/issued/{V1}");
+    let none = server.ask("GET", &path, &[("accept", "application/octet-stream")]);
+    assert_eq!((none.status, none.body.len()), (200, 0));
+    assert_eq!(with(&none, "nutfilter-n"), "0");
+    assert_eq!(with(&none, "content-length"), "0");
+}
+
+#[test]
+fn every_coding_decodes_to_the_same_json() {
+    let server = server();
+    let plain = server.spent(&[]);
+    assert_eq!(plain.header("content-encoding"), None);
+    assert_filter_of(&plain.body, &items(1, 5_000, 33));
+    for (accept, coding) in [
+        ("gzip", "gzip"),
+        ("gzip, deflate, br", "gzip"),
+        ("gzip, deflate, br, zstd", "zstd"),
+        ("gzip;q=0.5, zstd;q=0.4", "gzip"),
+        ("*", "zstd"),
+        ("identity;q=0, gzip", "gzip"),
+    ] {
+        let reply = server.spent(&[("accept-encoding", accept)]);
+        assert_eq!(with(&reply, "content-encoding"), coding, "{accept}");
+        assert_eq!(with(&reply, "content-type"), "application/json");
+        assert_eq!(with(&reply, "vary"), "Accept, Accept-Encoding");
+        assert!(reply.body.len() < plain.body.len() * 4 / 5);
+        assert_eq!(with(&reply, "content-length"), reply.body.len().to_string());
+        let mut text = vec![];
+        match coding {
+            "gzip" => {
+                let mut decoder = flate2::read::GzDecoder::new(&reply.body[..]);
+                decoder.read_to_end(&mut text).unwrap();
+            }
+            _ => text = zstd::decode_all(&reply.body[..]).unwrap(),
+        }
+        assert!(text == plain.body, "{accept}");
+    }
+    for accept in ["", "br", "identity", "gzip;q=0", "deflate, gzip;q=0"] {
+        let reply = server.spent(&[("accept-encoding", accept)]);
+        assert_eq!(reply.header("content-encoding"), None, "{accept}");
+        assert!(reply.body == plain.body, "{accept}");
+        assert_eq!(with(&reply, "vary"), "Accept, Accept-Encoding");
+    }
+}
+
+#[test]
+fn nothing_that_is_acceptable_is_406() {
+    let server = server();
+    for headers in [
+        &[("accept-encoding", "identity;q=0")][..],
+        &[("accept-encoding", "br, *;q=0")],
+        &[("accept", "application/json;q=0")],
+        // Of the raw filter there is one coding.
+        &[
+            ("accept", "application/octet-stream"),
+            ("accept-encoding", "gzip, identity;q=0"),
+        ],
+    ] {
+        let reply = server.spent(headers);
+        assert_refused(&reply, 406, 0);
+        assert_eq!(with(&reply, "vary"), "Accept, Accept-Encoding");
+    }
+}
+
+#[test]
+fn the_tag_is_the_digest_of_what_was_sent() {
+    use sha2::{Digest, Sha256};
+    let server = server();
+    let mut tags = vec![];
+    for headers in [
+        ("accept", "*/*"),
+        ("accept", "application/octet-stream"),
+        ("accept-encoding", "gzip"),
+        ("accept-encoding", "zstd"),
+    ] {
+        let reply = server.spent(&[headers]);
+        let digest = Sha256::digest(&reply.body);
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(with(&reply, "etag"), format!("\"{hex}\""), "{headers:?}");
+        assert_eq!(with(&reply, "last-modified"), DATE);
+        assert_eq!(with(&reply, "cache-control"), "public, max-age=60");
+        assert_eq!(with(&reply, "accept-ranges"), "bytes");
+        tags.push(with(&reply, "etag"));
+    }
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 4);
+}
+
+#[test]
+fn who_has_it_already_is_told_so() {
+    let server = server();
+    let plain = with(&server.spent(&[]), "etag");
+    let gzip = with(&server.spent(&[("accept-encoding", "gzip")]), "etag");
+    let raw_header = ("accept", "application/octet-stream");
+    let raw = with(&server.spent(&[raw_header]), "etag");
+    let weak = format!("W/{plain}");
+    let list = format!("\"a\", {gzip}, \"b\"");
+    for (sent, answered) in [
+        (&plain, &plain),
+        (&weak, &plain),
+        // The tag of another coding of the same thing, answered as it was asked for.
+        (&gzip, &gzip),
+        (&list, &gzip),
+        (&"*".to_owned(), &plain),
+    ] {
+        let reply = server.spent(&[("if-none-match", sent)]);
+        assert_eq!((reply.status, reply.body.len()), (304, 0), "{sent}");
+        assert_eq!(with(&reply, "etag"), *answered, "{sent}");
+        assert_eq!(with(&reply, "cache-control"), "public, max-age=60");
+        assert_eq!(with(&reply, "vary"), "Accept, Accept-Encoding");
+        assert_eq!(with(&reply, "access-control-allow-origin"), "*");
+    }
+    // Another type is another thing.
+    for headers in [
+        &[("if-none-match", raw.as_str())][..],
+        &[("if-none-match", plain.as_str()), raw_header],
+        &[("if-none-match", "\"x\""), ("if-modified-since", DATE)],
+        &[("if-none-match", "")],
+        &[("if-modified-since", "Wed, 31 Dec 2025 23:59:59 GMT")],
+        &[("if-modified-since", "soon")],
+    ] {
+        assert_eq!(server.spent(headers).status, 200, "{headers:?}");
+    }
+    let reply = server.spent(&[("if-none-match", &raw), raw_header]);
+    assert_eq!(reply.status, 304);
+    // The set is the same, and by now it may be of a later moment.
+    assert_eq!(with(&reply, "nutfilter-timestamp"), "1767225600");
+    let reply = server.spent(&[("if-modified-since", DATE)]);
+    assert_eq!((reply.status, with(&reply, "etag")), (304, plain.clone()));
+    let head = server.ask(
+        "HEAD",
+        &format!("/v1/filter/spent/{V1}"),
+        &[("if-none-match", &plain)],
+    );
+    assert_eq!(head.status, 304);
+}
+
+#[test]
+fn parts_make_up_the_whole() {
+    let server = server();
+    for headers in [
+        ("accept", "*/*"),
+        ("accept", "application/octet-stream"),
+        ("accept-encoding", "zstd"),
+    ] {
+        let whole = server.spent(&[headers]);
+        let length = whole.body.len();
+        let mut together = vec![];
+        while together.len() < length {
+            let first = together.len();
+            let last = first + 4_999;
+            let range = format!("bytes={first}-{last}");
+            let tag = with(&whole, "etag");
+            let part = server.spent(&[headers, ("range", &range), ("if-range", &tag)]);
+            assert_eq!(part.status, 206);
+            let last = last.min(length - 1);
+            assert_eq!(
+                with(&part, "content-range"),
+                format!("bytes {first}-{last}/{length}")
+            );
+            assert_eq!(with(&part, "etag"), tag);
+            assert_eq!(with(&part, "content-type"), with(&whole, "content-type"));
+            assert_eq!(
+                with(&part, "content-encoding"),
+                with(&whole, "content-encoding")
+            );
+            together.extend(part.body);
+        }
+        assert!(together == whole.body, "{headers:?}");
+        let end = server.spent(&[headers, ("range", "bytes=-7")]);
+        assert_eq!(end.body, whole.body[length - 7..]);
+        let end = server.spent(&[headers, ("range", &format!("bytes={}-", length - 5))]);
+        assert_eq!(end.body, whole.body[length - 5..]);
+    }
+}
+
+#[test]
+fn ranges_that_make_no_sense_get_all_and_those_beyond_the_end_get_416() {
+    let server = server();
+    let whole = server.spent(&[]);
+    for headers in [
+        &[("range", "bytes=0-1,4-5")][..],
+        &[("range", "bytes=5-2")],
+        &[("range", "items=0-1")],
+        &[("range", "bytes=0-1"), ("if-range", "\"x\"")],
+        &[("range", "bytes=0-1"), ("if-range", DATE)],
+    ] {
+        let reply = server.spent(headers);
+        assert_eq!(reply.status, 200, "{headers:?}");
+        assert!(reply.body == whole.body);
+    }
+    let length = whole.body.len();
+    let reply = server.spent(&[("range", &format!("bytes={length}-"))]);
+    assert_refused(&reply, 416, 0);
+    assert_eq!(with(&reply, "content-range"), format!("bytes */{length}"));
+    // What has not changed is not sent in parts either.
+    let tag = with(&whole, "etag");
+    let reply = server.spent(&[("range", "bytes=0-1"), ("if-none-match", &tag)]);
+    assert_eq!(reply.status, 304);
+}
+
+#[test]
+fn head_has_the_headers_of_get_in_every_form() {
+    let server = server();
+    let path = format!("/v1/filter/spent/{V1}");
+    for headers in [
+        &[][..],
+        &[("accept", "application/octet-stream")],
+        &[("accept-encoding", "gzip")],
+        // HEAD knows no ranges.
+        &[("range", "bytes=0-1")],
+    ] {
+        let head = server.ask("HEAD", &path, headers);
+        let get = server.ask("GET", &path, &headers[..headers.len().min(1)]);
+        assert_eq!((head.status, head.body.len()), (200, 0));
+        if headers.iter().any(|(name, _)| *name == "range") {
+            assert_eq!(head.header("content-range"), None);
+            continue;
+        }
+        let mut names: Vec<_> = get
+            .headers
+            .iter()
+            .filter(|(name, _)| name != "date")
+            .collect();
+        let mut found: Vec<_> = head
+            .headers
+            .iter()
+            .filter(|(name, _)| name != "date")
+            .collect();
+        names.sort();
+        found.sort();
+        assert_eq!(found, names);
+    }
+}
+
+#[test]
+fn keysets_have_validators_too() {
+    let server = server();
+    let keysets = server.get("/v1/keysets");
+    let tag = with(&keysets, "etag");
+    assert_eq!(with(&keysets, "last-modified"), DATE);
+    assert_eq!(with(&keysets, "cache-control"), "public, max-age=60");
+    let again = server.ask("GET", "/v1/keysets", &[("if-none-match", &tag)]);
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    let part = server.ask("GET", "/v1/keysets", &[("range", "bytes=2-8")]);
+    assert_eq!((part.status, &part.body[..]), (206, &b"keysets"[..]));
+}
+
+#[test]
+fn a_request_with_a_body_is_refused_wherever_it_goes() {
+    let server = server();
+    for path in [
+        &format!("/v1/filter/spent/{V1}"),
+        "/v1/keysets",
+        "/health",
+        "/nothing",
+    ] {
+        for (method, headers, body) in [
+            ("GET", "content-length: 1", "x"),
+            ("POST", "content-length: 1000000000000", "never all of it"),
+            (
+                "POST",
+                "transfer-encoding: chunked",
+                "5\r\nhello\r\n0\r\n\r\n",
+            ),
+            ("HEAD", "content-length: 5", "hello"),
+        ] {
+            let mut stream = server.connect();
+            // No `connection: close`: it is the server that ends the connection.
+            write!(
+                stream,
+                "{method} {path} HTTP/1.1\r\nhost: mint\r\n{headers}\r\n\r\n{body}"
+            )
+            .unwrap();
+            let reply = Reply::read(stream);
+            assert_eq!(reply.status, 413, "{method} {path}");
+            assert_eq!(with(&reply, "connection"), "close");
+            if method != "HEAD" {
+                assert_refused(&reply, 413, 0);
+            }
+        }
+    }
+    let none = server.ask("GET", "/health", &[("content-length", "0")]);
+    assert_eq!(none.status, 200);
+}
+
+#[test]
+fn long_paths_and_queries_are_refused() {
+    let server = server();
+    let long = "a".repeat(3_000);
+    assert_refused(&server.raw("GET", &format!("/{long}")), 414, 0);
+    assert_refused(&server.raw("GET", &format!("/health?{long}")), 414, 0);
+    let path = format!("/v1/filter/spent/{V1}");
+    assert_refused(&server.raw("GET", &format!("{path}?{long}")), 414, 0);
+    // A long id is none, as any mint says.
+    assert_refused(&server.raw("GET", &format!("{path}{long}")), 400, 12_001);
+    assert_eq!(server.raw("GET", &format!("{path}?a=b")).status, 200);
+    for odd in ["*", "//", "http://elsewhere/health/x", "/%00", "/health/"] {
+        assert_refused(&server.raw("GET", odd), 404, 0);
+    }
+}
+
+#[test]
+fn a_preflight_names_what_a_wallet_may_send() {
+    let reply = server().raw("OPTIONS", &format!("/v1/filter/spent/{V1}"));
+    let allowed = with(&reply, "access-control-allow-headers");
+    for name in ["If-None-Match", "Range", "If-Range", "Accept", "*"] {
+        assert!(allowed.split(", ").any(|known| known == name), "{allowed}");
+    }
+    assert!(reply.header("access-control-max-age").is_some());
+}
+
+#[test]
+fn ready_says_what_is_missing() {
+    let service = published_items(3);
+    let mut options = RouterOptions::default();
+    options.ready_within = Duration::from_millis(50);
+    let server = Server::serve(router_with(service.clone(), options));
+    let reply = server.get("/ready");
+    assert_refused(&reply, 503, 0);
+    assert!(reply.header("retry-after").is_some());
+    assert_eq!(reply.json()["detail"], "no refresh has gone well yet");
+    service.set_failing(true);
+    assert_eq!(server.get("/ready").status, 503);
+    assert_eq!(server.get("/health").json()["status"], "degraded");
+
+    service.set_failing(false);
+    assert!(service.ready(Duration::from_secs(600)).is_ok());
+    std::thread::sleep(Duration::from_millis(60));
+    let reply = server.get("/ready");
+    assert_refused(&reply, 503, 0);
+    assert!(with(&reply, "cache-control").contains("no-store"));
+    // However old, it goes on being served.
+    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+
+    let steady = Server::start(service);
+    assert_eq!(
+        steady.get("/ready").json(),
+        serde_json::json!({ "ready": true })
+    );
+    let empty = Server::start(FilterService::new(ServiceOptions::default()));
+    assert_eq!(empty.get("/ready").json()["detail"], "nothing is built yet");
+}
+
+#[test]
+fn metrics_and_admin_are_there_only_if_they_are_asked_for() {
+    let plain = server();
+    assert_refused(&plain.get("/metrics"), 404, 0);
+    assert_refused(&plain.raw("POST", "/admin/refresh"), 404, 0);
+    assert_refused(&plain.get("/v1/info"), 404, 0);
+
+    let asked = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&asked);
+    let mut options = RouterOptions::default();
+    options.metrics = Some(Arc::new(|| "nutfilter_x 1\n".to_owned()));
+    options.max_age = Duration::from_secs(7);
+    options.admin = Some(AdminOptions {
+        token: "s3cret".to_owned(),
+        refresh: Arc::new(move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+        }),
+    });
+    assert!(!format!("{options:?}").contains("s3cret"));
+    let server = Server::serve(router_with(published_items(3), options));
+    let metrics = server.get("/metrics");
+    assert_eq!(metrics.body, b"nutfilter_x 1\n");
+    assert!(with(&metrics, "content-type").starts_with("text/plain"));
+    assert_eq!(
+        with(&server.spent(&[]), "cache-control"),
+        "public, max-age=7"
+    );
+
+    for authorization in [
+        "",
+        "s3cret",
+        "Bearer",
+        "Bearer ",
+        "Bearer s3cre",
+        "Bearer s3crets",
+        "Basic s3cret",
+        "Bearer  s3cret",
+    ] {
+        let reply = server.ask(
+            "POST",
+            "/admin/refresh",
+            &[("authorization", authorization)],
+        );
+        assert_refused(&reply, 401, 0);
+        assert_eq!(with(&reply, "www-authenticate"), "Bearer");
+    }
+    assert_refused(&server.raw("POST", "/admin/refresh"), 401, 0);
+    assert_refused(&server.raw("GET", "/admin/refresh"), 405, 0);
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    for scheme in ["Bearer", "bearer"] {
+        let token = format!("{scheme} s3cret");
+        let reply = server.ask("POST", "/admin/refresh", &[("authorization", &token)]);
+        assert_eq!(reply.status, 202);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn an_empty_token_lets_nobody_in() {
+    let mut options = RouterOptions::default();
+    options.admin = Some(AdminOptions {
+        token: String::new(),
+        refresh: Arc::new(|| panic!("asked")),
+    });
+    let server = Server::serve(router_with(published_items(3), options));
+    let reply = server.ask("POST", "/admin/refresh", &[("authorization", "Bearer ")]);
+    assert_refused(&reply, 401, 0);
+}

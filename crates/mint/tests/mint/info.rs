@@ -1,0 +1,132 @@
+//! `/v1/info`, passed on from a mint that is asked over HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use axum::routing::get;
+use nutfilter_mint::InfoService;
+use nutfilter_mint::http::{RouterOptions, router_with};
+
+use crate::support::{Server, assert_refused, published_items};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const INFO: &str = r#"{"name":"a mint","n":1.10,"nuts":{"4":{"methods":[]}}}"#;
+const ANNOUNCED: &str =
+    r#"{"name":"a mint","n":1.10,"nuts":{"25":{"supported":true},"4":{"methods":[]}}}"#;
+
+/// A mint that answers with a status, and the info if that is 200.
+fn mint(status: Arc<AtomicU16>) -> Server {
+    let info = move || async move {
+        let status = StatusCode::from_u16(status.load(Ordering::SeqCst)).unwrap();
+        match status {
+            StatusCode::OK => INFO.into_response(),
+            other => other.into_response(),
+        }
+    };
+    Server::serve(Router::new().route("/Bitcoin/v1/info", get(info)))
+}
+
+fn serving(info: InfoService) -> Server {
+    let mut options = RouterOptions::default();
+    options.info = Some(info);
+    Server::serve(router_with(published_items(3), options))
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_mints_info_is_passed_on_with_the_filters_and_stays_while_the_mint_is_down() {
+    let status = Arc::new(AtomicU16::new(500));
+    let mint = mint(Arc::clone(&status));
+    let url = format!("http://{}/Bitcoin/", mint.address);
+    let info = InfoService::start_every(&url, Duration::from_millis(50)).unwrap();
+    let server = serving(info);
+    let reply = server.get("/v1/info");
+    assert_refused(&reply, 503, 0);
+    assert!(reply.header("retry-after").is_some());
+
+    status.store(200, Ordering::SeqCst);
+    until("the info", || server.get("/v1/info").status == 200);
+    let reply = server.get("/v1/info");
+    assert_eq!(String::from_utf8_lossy(&reply.body), ANNOUNCED);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let tag = reply.header("etag").unwrap();
+    let again = server.ask("GET", "/v1/info", &[("if-none-match", tag)]);
+    assert_eq!(again.status, 304);
+
+    drop(mint);
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(
+        String::from_utf8_lossy(&server.get("/v1/info").body),
+        ANNOUNCED
+    );
+}
+
+#[test]
+fn redirects_within_the_mint_are_followed_and_others_are_not() {
+    let elsewhere = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&elsewhere);
+    let other = Server::serve(Router::new().route(
+        "/v1/info",
+        get(async move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+            INFO
+        }),
+    ));
+    let away = format!("http://{}/v1/info", other.address);
+    let mint = Server::serve(
+        Router::new()
+            .route(
+                "/near/v1/info",
+                get(|| async { Redirect::temporary("/here") }),
+            )
+            .route(
+                "/far/v1/info",
+                get(move || async move { Redirect::temporary(&away) }),
+            )
+            .route(
+                "/loop/v1/info",
+                get(|| async { Redirect::temporary("/loop/v1/info") }),
+            )
+            .route("/here", get(|| async { INFO })),
+    );
+    let start = |path| {
+        let url = format!("http://{}/{path}", mint.address);
+        InfoService::start_every(&url, Duration::from_millis(20)).unwrap()
+    };
+    let (near, far, around) = (start("near"), start("far"), start("loop"));
+    until("the info", || near.body().is_some());
+    thread::sleep(Duration::from_millis(200));
+    assert!(far.body().is_none() && around.body().is_none());
+    assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn what_is_too_long_or_no_info_is_not_passed_on() {
+    let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(1 << 20));
+    let mint = Server::serve(
+        Router::new()
+            .route("/long/v1/info", get(move || async move { long }))
+            .route("/list/v1/info", get(|| async { "[]" }))
+            .route("/html/v1/info", get(|| async { "<html>" })),
+    );
+    let services: Vec<InfoService> = ["long", "list", "html"]
+        .map(|path| {
+            let url = format!("http://{}/{path}", mint.address);
+            InfoService::start_every(&url, Duration::from_millis(20)).unwrap()
+        })
+        .into();
+    thread::sleep(Duration::from_millis(300));
+    assert!(services.iter().all(|service| service.body().is_none()));
+}

@@ -1,0 +1,460 @@
+//! The server on real sockets: peers that are slow, many, hostile or polite, both protocols, TLS, Unix
+//! sockets, and the end.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::get;
+use bytes::Bytes;
+use nutfilter_mint::http::{self, ServerOptions};
+use tokio::sync::Notify;
+
+use crate::support::{Reply, Server, V1, assert_refused, published_items};
+
+/// Longer than any limit here, and an answer that nobody waits for to the end if something fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// More than the buffers of a connection hold.
+const LARGE: usize = 16 << 20;
+
+/// Limits that a test can wait for.
+fn short() -> ServerOptions {
+    let mut options = ServerOptions::default();
+    options.head_timeout = Duration::from_millis(700);
+    options.handshake_timeout = Duration::from_millis(700);
+    options.write_window = Duration::from_millis(700);
+    options.shutdown_grace = Duration::from_secs(2);
+    options
+}
+
+/// The service, and an answer of [`LARGE`] at `/large`.
+fn router() -> Router {
+    let large = Bytes::from(vec![b'x'; LARGE]);
+    let large = Router::new().route("/large", get(move || async { large }));
+    large.fallback_service(http::router(published_items(1_000)))
+}
+
+/// Waits until the server has ended the connection, and says what it sent before.
+fn ended(mut stream: TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut all = vec![];
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return all,
+            Ok(read) => all.extend(&buffer[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return all,
+            Err(error) => panic!("not ended: {error}"),
+        }
+    }
+}
+
+fn request(stream: &mut TcpStream, path: &str) {
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
+}
+
+/// One answer with a `content-length` from a connection that stays open.
+fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
+    let mut head = vec![];
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    (status, body)
+}
+
+#[test]
+fn a_connection_answers_one_request_after_another_until_it_is_idle() {
+    let server = Server::limited(router(), short());
+    let mut stream = server.connect();
+    for _ in 0..3 {
+        request(&mut stream, "/health");
+        assert_eq!(answer(&mut stream).0, 200);
+    }
+    // And several that were sent at once, in order.
+    request(&mut stream, "/health");
+    request(&mut stream, "/nothing");
+    assert_eq!(answer(&mut stream).0, 200);
+    assert_eq!(answer(&mut stream).0, 404);
+    let since = Instant::now();
+    assert_eq!(ended(stream), b"");
+    assert!(since.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_head_that_drips_is_cut_however_steadily_it_does() {
+    let server = Server::limited(router(), short());
+    for beginning in ["", "G", "PRI * HTTP/2.0\r\n", "GET /health HTTP/1.1\r\nx: "] {
+        let mut stream = server.connect();
+        stream.write_all(beginning.as_bytes()).unwrap();
+        let since = Instant::now();
+        let mut dripping = stream.try_clone().unwrap();
+        let drip = thread::spawn(move || {
+            // `y` would end the preface of HTTP/2 with an error.
+            while !beginning.starts_with("PRI") && !beginning.is_empty() {
+                if dripping.write_all(b"y").is_err() || since.elapsed() > PATIENCE {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        assert_eq!(ended(stream), b"", "{beginning}");
+        assert!(since.elapsed() < PATIENCE, "{beginning}");
+        drip.join().unwrap();
+    }
+    // Also a later head, on a connection that was good for one.
+    let mut stream = server.connect();
+    request(&mut stream, "/health");
+    assert_eq!(answer(&mut stream).0, 200);
+    stream.write_all(b"GET /hea").unwrap();
+    assert_eq!(ended(stream), b"");
+}
+
+#[test]
+fn hundreds_of_slow_peers_do_not_keep_others_from_their_answers() {
+    let server = Server::limited(router(), short());
+    let heads: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
+            stream
+        })
+        .collect();
+    let readers: Vec<TcpStream> = (0..60)
+        .map(|_| {
+            let mut stream = server.connect();
+            request(&mut stream, "/large");
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(server.get("/health").status, 200);
+    }
+    for stream in heads {
+        assert_eq!(ended(stream), b"");
+    }
+    // Not read: to read would be to take what was asked for.
+    let since = Instant::now();
+    for stream in readers {
+        let error = loop {
+            if let Some(error) = stream.take_error().unwrap() {
+                break error;
+            }
+            assert!(since.elapsed() < PATIENCE, "not cut");
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn a_reader_that_takes_enough_is_served_to_the_end() {
+    let mut options = short();
+    // Of 16 MiB at 4 MiB in a window at the least: nearly three of them.
+    options.write_window = Duration::from_millis(1_500);
+    let server = Server::limited(router(), options);
+    let mut stream = server.connect();
+    request(&mut stream, "/large");
+    let mut came = 0;
+    let mut buffer = vec![0; 256 << 10];
+    while came < LARGE {
+        let read = stream.read(&mut buffer).unwrap();
+        assert_ne!(read, 0, "cut after {came} bytes");
+        came += read;
+        thread::sleep(Duration::from_millis(40));
+    }
+}
+
+#[test]
+fn heads_that_are_too_large_are_431_and_the_limits_are_exact_enough() {
+    let server = Server::limited(router(), ServerOptions::default());
+    let ask = |headers: &str| {
+        let mut stream = server.connect();
+        write!(
+            stream,
+            "GET /health HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n{headers}\r\n"
+        )
+        .unwrap();
+        Reply::read(stream).status
+    };
+    assert_eq!(ask(&"a: b\r\n".repeat(60)), 200);
+    assert_eq!(ask(&"a: b\r\n".repeat(70)), 431);
+    assert_eq!(ask(&format!("a: {}\r\n", "b".repeat(15 << 10))), 200);
+    assert_eq!(ask(&format!("a: {}\r\n", "b".repeat(17 << 10))), 431);
+}
+
+#[test]
+fn one_connection_too_many_is_closed_and_a_place_that_is_free_again_is_given_away() {
+    let mut options = ServerOptions::default();
+    options.max_connections = 3;
+    let server = Server::limited(router(), options);
+    let mut held: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
+    for stream in &mut held {
+        request(stream, "/health");
+        assert_eq!(answer(stream).0, 200);
+    }
+    let mut refused = server.connect();
+    // It may be closed before or after this arrives.
+    let _ = write!(refused, "GET /health HTTP/1.1\r\nhost: mint\r\n\r\n");
+    assert_eq!(ended(refused), b"");
+    held.pop().unwrap().shutdown(Shutdown::Both).unwrap();
+    let since = Instant::now();
+    loop {
+        let mut stream = server.connect();
+        let _ = write!(
+            stream,
+            "GET /health HTTP/1.1\r\nhost: mint\r\nconnection: close\r\n\r\n"
+        );
+        if !ended(stream).is_empty() {
+            break;
+        }
+        assert!(since.elapsed() < PATIENCE, "the place stays taken");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_handler_that_panics_is_500_and_nothing_else_ends() {
+    async fn panics() -> &'static str {
+        panic!("as it was told to")
+    }
+    let router = Router::new()
+        .route("/panic", get(panics))
+        .fallback_service(http::router(published_items(3)));
+    let server = Server::serve(router);
+    let mut stream = server.connect();
+    request(&mut stream, "/panic");
+    assert_eq!(answer(&mut stream).0, 500);
+    // The same connection, and another.
+    request(&mut stream, "/health");
+    assert_eq!(answer(&mut stream).0, 200);
+    assert_eq!(server.raw("GET", "/panic").status, 500);
+    assert_eq!(server.get("/health").status, 200);
+}
+
+#[test]
+fn at_the_end_what_is_under_way_is_finished_and_what_idles_is_closed() {
+    let started = Arc::new(Notify::new());
+    let go_on = Arc::new(Notify::new());
+    let (begin, wait) = (Arc::clone(&started), Arc::clone(&go_on));
+    let slow = move || async move {
+        begin.notify_one();
+        wait.notified().await;
+        "done"
+    };
+    let server = Server::serve(router().route("/slow", get(slow)));
+    let mut idle = server.connect();
+    request(&mut idle, "/health");
+    assert_eq!(answer(&mut idle).0, 200);
+    let fresh = server.connect();
+    let mut busy = server.connect();
+    request(&mut busy, "/slow");
+    server.runtime.block_on(started.notified());
+    let address = server.address;
+    let stopping = thread::spawn(move || server.stop());
+    assert_eq!(ended(idle), b"");
+    assert_eq!(ended(fresh), b"");
+    // Nobody else is let in.
+    assert!(TcpStream::connect(address).is_err());
+    go_on.notify_one();
+    let (status, body) = answer(&mut busy);
+    assert_eq!((status, &body[..]), (200, &b"done"[..]));
+    assert_eq!(ended(busy), b"");
+    assert_eq!(stopping.join().unwrap().cut, 0);
+}
+
+#[test]
+fn what_does_not_end_in_time_is_cut_and_counted() {
+    let begun = Arc::new(Notify::new());
+    let begin = Arc::clone(&begun);
+    let never = move || async move {
+        begin.notify_one();
+        std::future::pending::<&'static str>().await
+    };
+    let mut options = short();
+    options.shutdown_grace = Duration::from_millis(200);
+    let server = Server::limited(router().route("/never", get(never)), options);
+    let mut stream = server.connect();
+    request(&mut stream, "/never");
+    server.runtime.block_on(begun.notified());
+    assert_eq!(server.stop().cut, 1);
+    assert_eq!(ended(stream), b"");
+}
+
+#[test]
+fn an_answer_that_is_being_taken_at_the_end_is_whole() {
+    let server = Server::limited(router(), ServerOptions::default());
+    let mut stream = server.connect();
+    write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
+    let mut first = [0; 1024];
+    stream.read_exact(&mut first).unwrap();
+    let stopping = thread::spawn(move || server.stop());
+    thread::sleep(Duration::from_millis(100));
+    let rest = ended(stream);
+    assert!(
+        first.len() + rest.len() > LARGE,
+        "{} bytes came",
+        rest.len()
+    );
+    assert_eq!(stopping.join().unwrap().cut, 0);
+}
+
+/// HTTP/2 without TLS, by a client that can keep its windows shut.
+mod h2c {
+    use super::*;
+    use tokio::net::TcpStream;
+
+    type Sender = h2::client::SendRequest<Bytes>;
+
+    async fn connect(server: &Server) -> (Sender, tokio::task::JoinHandle<Result<(), h2::Error>>) {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        (sender.ready().await.unwrap(), tokio::spawn(connection))
+    }
+
+    fn request(path: &str) -> axum::http::Request<()> {
+        let uri = format!("http://mint{path}");
+        axum::http::Request::get(uri).body(()).unwrap()
+    }
+
+    async fn whole(mut body: h2::RecvStream) -> Vec<u8> {
+        let mut all = vec![];
+        while let Some(piece) = body.data().await {
+            let piece = piece.unwrap();
+            body.flow_control().release_capacity(piece.len()).unwrap();
+            all.extend(piece);
+        }
+        all
+    }
+
+    #[test]
+    fn many_streams_of_one_connection_are_answered_like_requests_of_http_1() {
+        let server = Server::limited(router(), ServerOptions::default());
+        let plain = server.spent(&[]).body;
+        server.runtime.block_on(async {
+            let (mut sender, connection) = connect(&server).await;
+            let path = format!("/v1/filter/spent/{V1}");
+            let answers: Vec<_> = (0..50)
+                .map(|_| sender.send_request(request(&path), true).unwrap().0)
+                .collect();
+            let lost = sender.send_request(request("/nothing"), true).unwrap().0;
+            for answer in answers {
+                let answer = answer.await.unwrap();
+                assert_eq!(answer.status(), 200);
+                assert!(whole(answer.into_body()).await == plain);
+            }
+            assert_eq!(lost.await.unwrap().status(), 404);
+            // Alone: unread it would fill the window that all share.
+            let large = sender.send_request(request("/large"), true).unwrap().0;
+            assert_eq!(whole(large.await.unwrap().into_body()).await.len(), LARGE);
+            // A body that is announced by nothing but the missing end of the stream.
+            let (answer, mut body) = sender.send_request(request("/health"), false).unwrap();
+            assert_eq!(answer.await.unwrap().status(), 413);
+            let _ = body.send_data(Bytes::from_static(b"x"), true);
+            drop(sender);
+            connection.await.unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_peer_that_keeps_its_window_shut_is_cut() {
+        let server = Server::limited(router(), short());
+        server.runtime.block_on(async {
+            let (mut sender, connection) = connect(&server).await;
+            let answer = sender.send_request(request("/large"), true).unwrap().0;
+            let body = answer.await.unwrap().into_body();
+            let ended = tokio::time::timeout(PATIENCE, connection).await.unwrap();
+            assert!(ended.unwrap().is_err(), "cut in the middle");
+            drop(body);
+        });
+    }
+
+    #[test]
+    fn a_connection_without_requests_is_told_to_go() {
+        let server = Server::limited(router(), short());
+        server.runtime.block_on(async {
+            for requests in [0, 1] {
+                let (mut sender, connection) = connect(&server).await;
+                for _ in 0..requests {
+                    let answer = sender.send_request(request("/health"), true).unwrap().0;
+                    whole(answer.await.unwrap().into_body()).await;
+                }
+                let ended = tokio::time::timeout(PATIENCE, connection).await.unwrap();
+                assert!(ended.unwrap().is_ok(), "GOAWAY without an error");
+            }
+        });
+    }
+
+    #[test]
+    fn at_the_end_open_streams_are_finished() {
+        let server = Server::limited(router(), ServerOptions::default());
+        // The server's runtime ends with the server.
+        let client = tokio::runtime::Runtime::new().unwrap();
+        client.block_on(async {
+            let (mut sender, connection) = connect(&server).await;
+            let answer = sender.send_request(request("/large"), true).unwrap().0;
+            let body = answer.await.unwrap().into_body();
+            let stopping = thread::spawn(move || server.stop());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            // Told to go, so that nothing new is begun; what was begun comes whole.
+            assert_eq!(whole(body).await.len(), LARGE);
+            drop(sender);
+            connection.await.unwrap().unwrap();
+            let served = tokio::task::spawn_blocking(move || stopping.join().unwrap());
+            assert_eq!(served.await.unwrap().cut, 0);
+        });
+    }
+
+    #[test]
+    fn a_list_of_headers_that_is_too_long_is_refused() {
+        let server = Server::limited(router(), ServerOptions::default());
+        server.runtime.block_on(async {
+            let (mut sender, connection) = connect(&server).await;
+            let mut long = request("/health");
+            let value = axum::http::HeaderValue::try_from("b".repeat(20 << 10)).unwrap();
+            long.headers_mut().insert("a", value);
+            let refused = match sender.send_request(long, true) {
+                Err(_) => true,
+                Ok((answer, _)) => answer.await.map_or(true, |answer| answer.status() == 431),
+            };
+            assert!(refused);
+            connection.abort();
+        });
+        assert_eq!(server.get("/health").status, 200);
+    }
+}
+
+#[test]
+fn requests_from_many_threads_are_all_answered() {
+    let server = Server::limited(router(), ServerOptions::default());
+    let failed = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..30 {
+                    let reply = server.filter(nutfilter_mint::Kind::Spent, V1);
+                    if reply.status != 200 {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert!(!failed.into_inner());
+    assert_refused(&server.get("/nothing"), 404, 0);
+}

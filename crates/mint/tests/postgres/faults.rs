@@ -1,0 +1,354 @@
+//! Servers that stop, refuse and cannot be trusted: clear errors, no secret in them, and a reading afterwards.
+
+use core::ops::ControlFlow;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
+use nutfilter_mint::{KeysetId, Kind, MintType};
+
+use crate::history::{Consumer, Tally};
+use crate::support::{Cluster, MintDatabase, Noted, V1, Writer, insert_member, item, open, tables};
+
+/// A CDK mint's database on a server of its own, with this many spent notes.
+fn cdk_alone(cluster: &Cluster, notes: u32) -> String {
+    Writer::connect(&cluster.url("postgres")).run("CREATE DATABASE mint");
+    let url = cluster.url("mint");
+    let writer = Writer::connect(&url);
+    writer.run(tables(MintType::Cdk));
+    writer.run(&format!(
+        "INSERT INTO proof (y, amount, keyset_id, secret, c, state)
+         SELECT decode('02' || lpad(to_hex(i), 64, '0'), 'hex'), 1, '{V1}', repeat('x', 64), '\\x02', 'SPENT'
+         FROM generate_series(1, {notes}) AS i"
+    ));
+    url
+}
+
+fn insert(index: u8) -> String {
+    insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true)
+}
+
+/// Does something once, when the first items come.
+struct Once<F: FnMut()> {
+    then: F,
+    done: bool,
+}
+
+impl<F: FnMut()> ItemSink for Once<F> {
+    fn items(&mut self, _: &KeysetId, _: &ItemBatch) -> ControlFlow<()> {
+        if !self.done {
+            self.done = true;
+            (self.then)();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn bad_row(&mut self, _: &KeysetId, _: SourceError) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn a_server_that_stops_is_an_error_and_read_whole_when_it_is_back() {
+    let Some(cluster) = Cluster::start(None, &[]) else {
+        return;
+    };
+    let url = cdk_alone(&cluster, 300_000);
+    let mut source = open(&url, None).unwrap();
+    let mut stopped = Once {
+        then: || cluster.stop("immediate"),
+        done: false,
+    };
+    let error = source.read(Kind::Spent, None, &mut stopped).unwrap_err();
+    assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
+    let error = source.keysets().unwrap_err().to_string();
+    assert!(error.contains("connecting"), "{error}");
+
+    cluster.start_again();
+    let (noted, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    assert_eq!((noted.count, reading.total), (300_000, Some(300_000)));
+
+    // Nobody else is here: what is old is known to be old.
+    let (noted, again) = Noted::read(&mut source, Kind::Spent, reading.watermark.as_ref()).unwrap();
+    assert!(noted.count == 0 && again == reading);
+    Writer::connect(&url).run(&(0..5).map(insert).collect::<String>());
+    let (noted, reading) =
+        Noted::read(&mut source, Kind::Spent, reading.watermark.as_ref()).unwrap();
+    assert_eq!((noted.count, reading.total), (5, Some(300_005)));
+
+    cluster.stop("fast");
+    let since = reading.watermark.as_ref();
+    let error = Noted::read(&mut source, Kind::Spent, since).err().unwrap();
+    assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
+    cluster.start_again();
+    match Noted::read(&mut source, Kind::Spent, since).err().unwrap() {
+        SourceError::StartOver { reason } => assert!(reason.contains("restarted"), "{reason}"),
+        error => panic!("{error}"),
+    }
+    let (noted, _) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    assert_eq!(noted.count, 300_005);
+}
+
+#[test]
+fn a_data_directory_that_was_put_back_and_went_on_is_read_whole() {
+    let Some(cluster) = Cluster::start(None, &[]) else {
+        return;
+    };
+    let url = cdk_alone(&cluster, 10);
+    cluster.stop("fast");
+    let copy = cluster.directory().join("copy");
+    let copied = |from: &std::path::Path, to: &std::path::Path| {
+        let status = Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(status.unwrap().success());
+    };
+    copied(&cluster.data(), &copy);
+    cluster.start_again();
+    let mut source = open(&url, None).unwrap();
+    let (mut consumer, mut tally) = (Consumer::default(), Tally::default());
+    Writer::connect(&url).run(&(0..3).map(insert).collect::<String>());
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+
+    cluster.stop("fast");
+    std::fs::remove_dir_all(cluster.data()).unwrap();
+    copied(&copy, &cluster.data());
+    cluster.start_again();
+    // Past where the lost transactions were, with as many notes.
+    let writer = Writer::connect(&url);
+    (3..6).for_each(|index| writer.run(&insert(index)));
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    assert_eq!(tally.whole, 2);
+    let held = consumer.of(Kind::Spent);
+    let new = held.items.values().flatten().filter(|held| held[1] == 2);
+    assert_eq!(
+        new.cloned().collect::<Vec<_>>(),
+        [item(3), item(4), item(5)]
+    );
+}
+
+#[test]
+fn the_newest_notes_that_are_gone_mean_starting_over() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    let mut source = database.source();
+    (0..3).for_each(|index| database.writer.run(&insert(index)));
+    let (_, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    for change in ["UPDATE proof SET state = 'PENDING'", "DELETE FROM proof"] {
+        // As many as before.
+        database
+            .writer
+            .run(&format!("{change} WHERE get_byte(y, 32) = 2"));
+        database.writer.run(&insert(9));
+        let since = reading.watermark.as_ref();
+        match Noted::read(&mut source, Kind::Spent, since).err().unwrap() {
+            SourceError::StartOver { reason } => {
+                assert_eq!(reason, "of the 3 newest items 2 are left");
+            }
+            error => panic!("{error}"),
+        }
+        database
+            .writer
+            .run("DELETE FROM proof WHERE get_byte(y, 32) = 9");
+    }
+}
+
+#[test]
+fn writers_are_not_held_up_while_notes_are_read() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    database.writer.run(&format!(
+        "INSERT INTO proof (y, amount, keyset_id, secret, c, state)
+         SELECT decode('03' || lpad(to_hex(i), 64, '0'), 'hex'), 1, '{V1}', 'x', '\\x02', 'PENDING'
+         FROM generate_series(1, 100000) AS i;
+         UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) <> 7"
+    ));
+    let writer = database.another_writer();
+    // Whatever would wait fails.
+    writer.run("SET lock_timeout = '1ms'");
+    let mut during = Once {
+        then: || {
+            writer.run(&insert(1));
+            writer.run("UPDATE proof SET witness = 'w' WHERE get_byte(y, 32) = 9");
+            writer.run("UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) = 7");
+            writer.run("DELETE FROM proof WHERE get_byte(y, 32) = 11");
+            writer.run("BEGIN; SELECT 1 FROM proof WHERE get_byte(y, 32) = 5 FOR UPDATE; COMMIT");
+        },
+        done: false,
+    };
+    let mut source = database.source();
+    let reading = source.read(Kind::Spent, None, &mut during).unwrap();
+    assert!(during.done);
+    let sevens = database
+        .writer
+        .column("SELECT count(*) FROM proof WHERE get_byte(y, 32) = 7");
+    let total = 100_000 - sevens[0].parse::<u64>().unwrap();
+    assert_eq!(reading.total, Some(total), "one state, as of the beginning");
+}
+
+#[test]
+fn a_reading_that_is_broken_off_leaves_nothing_open() {
+    struct Broken;
+    impl ItemSink for Broken {
+        fn items(&mut self, _: &KeysetId, _: &ItemBatch) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+        fn bad_row(&mut self, _: &KeysetId, _: SourceError) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    database.writer.run(&insert(1));
+    let mut source = database.source();
+    let error = source.read(Kind::Spent, None, &mut Broken).unwrap_err();
+    assert!(matches!(error, SourceError::Stopped));
+    let open = format!(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = '{}' AND application_name = 'nutfilter'",
+        database.name
+    );
+    let start = Instant::now();
+    while database.writer.column(&open) != ["0"] {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_is_missing_or_forbidden_is_named() {
+    for mint in MintType::ALL {
+        let Some(database) = MintDatabase::bare(mint) else {
+            return;
+        };
+        let refusal = || open(&database.url(), None).unwrap_err().to_string();
+        let text = refusal();
+        assert!(
+            text.contains("`proofs_used`") && text.contains("`proof`"),
+            "{text}"
+        );
+        database.writer.run(tables(mint));
+        let role = format!("reader_of_{}", database.name);
+        database.writer.run(&format!("CREATE ROLE {role} LOGIN"));
+        let url = database.url().replace("owner@", &format!("{role}@"));
+        let columns = match mint {
+            MintType::Nutshell => [
+                ("keysets", "id, unit, active, input_fee_ppk", "unit"),
+                ("proofs_used", "id, y", "y"),
+                ("promises", "id, b_, c_", "c_"),
+            ],
+            _ => [
+                ("keyset", "id, unit, active, input_fee_ppk", "active"),
+                ("proof", "keyset_id, y, state", "state"),
+                ("blind_signature", "keyset_id, blinded_message, c", "c"),
+            ],
+        };
+        for (table, columns, column) in columns {
+            let text = open(&url, None).unwrap_err().to_string();
+            assert!(text.contains("GRANT SELECT ("), "{text}");
+            database
+                .writer
+                .run(&format!("ALTER TABLE {table} RENAME {column} TO of_old"));
+            let text = refusal();
+            assert!(
+                text.contains(&format!("`{column}` of table `{table}`")),
+                "{text}"
+            );
+            database.writer.run(&format!(
+                "ALTER TABLE {table} RENAME of_old TO {column};
+                 GRANT SELECT ({columns}) ON {table} TO {role}"
+            ));
+        }
+        // Without a grant of xmin it works, whole each time.
+        let mut source = open(&url, None).unwrap();
+        source.keysets().unwrap();
+        let (_, reading) = Noted::read(&mut source, Kind::Issued, None).unwrap();
+        assert_eq!((reading.total, reading.watermark), (Some(0), None));
+        let table = columns[2].0;
+        database
+            .writer
+            .run(&format!("GRANT SELECT (xmin) ON {table} TO {role}"));
+        let (_, reading) = Noted::read(&mut source, Kind::Issued, None).unwrap();
+        Noted::read(&mut source, Kind::Issued, reading.watermark.as_ref()).unwrap();
+        database
+            .writer
+            .run(&format!("REVOKE SELECT (xmin) ON {table} FROM {role}"));
+        let since = reading.watermark.as_ref();
+        let error = Noted::read(&mut source, Kind::Issued, since).err().unwrap();
+        assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+        // Rows that are filtered out without a word would be missing from the filter.
+        database.writer.run(&format!(
+            "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
+             CREATE POLICY larger ON {table} FOR SELECT USING (amount > 1)"
+        ));
+        let error = Noted::read(&mut source, Kind::Issued, None).err().unwrap();
+        assert!(error.to_string().contains("row-level security"), "{error}");
+        // Nothing can be told of a view.
+        database.writer.run(&format!(
+            "ALTER TABLE {table} RENAME TO real; CREATE VIEW {table} AS SELECT * FROM real"
+        ));
+        let text = refusal();
+        assert!(text.contains(&format!("`{table}` is no table")), "{text}");
+    }
+}
+
+#[test]
+fn a_column_of_another_type_is_named() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    database
+        .writer
+        .run("ALTER TABLE proof ALTER COLUMN y TYPE TEXT USING encode(y, 'hex')");
+    let text = open(&database.url(), None).unwrap_err().to_string();
+    assert!(
+        text.contains("`y` of table `proof` is text, and should be bytea"),
+        "{text}"
+    );
+    let text = open(&database.url(), Some(MintType::Nutshell))
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("table `proofs_used` is missing"), "{text}");
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    database.writer.run(&(0..9).map(insert).collect::<String>());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        let url = database.url();
+        scope.spawn(move || {
+            let writer = Writer::connect(&url);
+            while !stop.load(Ordering::Relaxed) {
+                writer.run(
+                    "BEGIN; CREATE TEMP TABLE kept ON COMMIT DROP AS SELECT * FROM proof;
+                     TRUNCATE proof; INSERT INTO proof SELECT * FROM kept; COMMIT",
+                );
+            }
+        });
+        // Also if an assertion fails, or the writer would go on for ever.
+        let _stop = StopOnDrop(stop);
+        let mut source = database.source();
+        for _ in 0..60 {
+            match Noted::read(&mut source, Kind::Spent, None) {
+                Ok((noted, reading)) => assert_eq!((noted.count, reading.total), (9, Some(9))),
+                Err(SourceError::Rewritten { table }) => assert_eq!(table, "proof"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+}

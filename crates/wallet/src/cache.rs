@@ -1,0 +1,220 @@
+//! A directory of filters as mints last sent them, and when that was.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use nutfilter::{ItemHash, KeysetId, Kind, Nut25};
+use sha2::{Digest, Sha256};
+
+use crate::base_url::BaseUrl;
+use crate::cache_file::{self, Damage, Id};
+use crate::hex;
+use crate::restore_filter::RestoreFilter;
+
+pub(crate) use crate::cache_file::Kept;
+
+/// Held by whoever replaces a file.
+const LOCK: &str = ".nutfilter-lock";
+
+/// How temporary files are called; one that is found while the lock is held is nobody's any more.
+const TEMPORARY: (&str, &str) = (".nutfilter-", ".tmp");
+
+/// What the hash of a profile is known by: its value for this item. A profile has no name that would hold
+/// for the caller's own.
+const PROBE: &[u8] = b"which hash is this?";
+
+/// Remembers, for each mint, keyset, kind and hash, the last good filter and its time.
+///
+/// With it a wallet need not download what it has already, and notices a mint that goes back to an older
+/// filter. Nothing a server says about its own bodies is kept or believed: what is asked for again is asked
+/// for by the SHA-256 of the bytes that are on disk at that moment, so a damaged file can never stand for
+/// what the mint has.
+///
+/// **What it gives away.** To the mint: that hash says which version this wallet has, and so links this
+/// visit to the one that fetched it; a mint that gives every wallet a filter of its own (a second more or less in
+/// the timestamp is enough) can recognise each of them, as with a cookie.
+/// [`without_etag`](Self::without_etag) fetches everything anew and keeps the memory of the time. To
+/// whoever reads the disk: which mints and keysets are in use; the files are for their owner only, and their names
+/// are hashes, which keep nothing from somebody who guesses.
+#[derive(Clone, Debug)]
+pub struct FilterCache {
+    directory: PathBuf,
+    etag: bool,
+}
+
+/// A filter that came by way of a cache.
+#[derive(Debug)]
+pub struct CachedFetch<H: ItemHash = Nut25> {
+    /// The filter; its time is its own, wherever it came from.
+    pub filter: RestoreFilter<H>,
+    /// Whether the mint said that the cached one is still the one it serves.
+    pub from_cache: bool,
+    /// A damaged file, thrown away. The time of the newest filter seen went with it.
+    pub discarded: Option<Damage>,
+    /// Why the filter could not be kept. It is as good as ever, but neither it nor its time will be
+    /// remembered.
+    pub not_kept: Option<io::Error>,
+}
+
+impl FilterCache {
+    /// Opens a directory, and makes it (for its owner only) if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made, or is something else than a directory.
+    pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = directory.into();
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&directory)?;
+        Ok(Self {
+            directory,
+            etag: true,
+        })
+    }
+
+    /// Fetches everything anew, so that the mint does not learn which version this wallet has.
+    #[must_use]
+    pub fn without_etag(mut self) -> Self {
+        self.etag = false;
+        self
+    }
+
+    /// Where a filter is kept. Whoever removes the file forgets its time as well.
+    #[must_use]
+    pub fn path<H: ItemHash + Default>(
+        &self,
+        base: &str,
+        keyset: &KeysetId,
+        kind: Kind,
+    ) -> PathBuf {
+        self.entry::<H>(base, keyset, kind).path
+    }
+
+    pub(crate) fn entry<H: ItemHash + Default>(
+        &self,
+        base: &str,
+        keyset: &KeysetId,
+        kind: Kind,
+    ) -> Entry<'_> {
+        let id = id(base, keyset, kind, H::default().hash(PROBE));
+        Entry {
+            directory: &self.directory,
+            path: self.directory.join(hex::encode(&id) + ".filter"),
+            id,
+        }
+    }
+
+    /// The ETag of a body, unless it is not to be asked by.
+    pub(crate) fn tag(&self, body: &[u8]) -> Option<String> {
+        let quoted = || format!("\"{}\"", hex::encode(&Sha256::digest(body)));
+        self.etag.then(quoted)
+    }
+}
+
+/// One file of a cache.
+pub(crate) struct Entry<'a> {
+    directory: &'a Path,
+    path: PathBuf,
+    id: Id,
+}
+
+impl Entry<'_> {
+    /// What is kept; and what was thrown away instead, if the file was damaged.
+    pub(crate) fn load(&self) -> io::Result<(Option<Kept>, Option<Damage>)> {
+        let metadata = match fs::symlink_metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
+            Err(error) => return Err(error),
+        };
+        // A pipe would have us wait for ever, and whoever put it there will want to know.
+        if !metadata.is_file() {
+            return Ok((None, Some(Damage::NotAFile)));
+        }
+        match cache_file::read(&self.id, File::open(&self.path)?, metadata.len())? {
+            Ok(kept) => Ok((Some(kept), None)),
+            Err(damage) => {
+                fs::remove_file(&self.path)?;
+                Ok((None, Some(damage)))
+            }
+        }
+    }
+
+    /// Puts a body in the place of the one that is kept, whole or not at all, unless a newer one has got there
+    /// in the meantime.
+    pub(crate) fn store(&self, body: &[u8], timestamp: u64) -> io::Result<()> {
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.directory.join(LOCK))?;
+        lock.lock()?;
+        self.remove_temporaries()?;
+        let newer = |kept: Kept| kept.timestamp > timestamp;
+        if self.load()?.0.is_some_and(newer) {
+            return Ok(());
+        }
+        // For its owner only, as `tempfile` makes them.
+        let mut temporary = tempfile::Builder::new()
+            .prefix(TEMPORARY.0)
+            .suffix(TEMPORARY.1)
+            .tempfile_in(self.directory)?;
+        temporary.write_all(&cache_file::write(&self.id, timestamp, body))?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(&self.path).map_err(|error| error.error)?;
+        sync_directory(self.directory)
+    }
+
+    /// What a process that was killed has left. The lock is held.
+    fn remove_temporaries(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.directory)? {
+            let name = entry?.file_name();
+            let is_temporary = |name: &str| {
+                let (prefix, suffix) = TEMPORARY;
+                name.starts_with(prefix) && name.ends_with(suffix)
+            };
+            if name.to_str().is_some_and(is_temporary) {
+                fs::remove_file(self.directory.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// So that the new name is there after a crash.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    // Elsewhere a directory cannot be opened.
+    #[cfg(unix)]
+    File::open(directory)?.sync_all()?;
+    let _ = directory;
+    Ok(())
+}
+
+/// Of the mint, however its URL is spelled, the keyset, however that is spelled, the kind, and the hash.
+fn id(base: &str, keyset: &KeysetId, kind: Kind, hash: u64) -> Id {
+    let mint = BaseUrl::parse(base)
+        .ok()
+        .and_then(|base| base.canonical())
+        .unwrap_or_else(|| base.to_owned());
+    let mut digest = Sha256::new();
+    for part in [&mint, &canonical(keyset), kind.as_str()] {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    digest.update(hash.to_le_bytes());
+    digest.finalize().into()
+}
+
+/// Ids of the old kind are base64, in which the case of a letter matters.
+fn canonical(keyset: &KeysetId) -> String {
+    const LEGACY_LENGTH: usize = 12;
+    let text = keyset.as_str();
+    if text.len() == LEGACY_LENGTH {
+        text.replace('-', "+").replace('_', "/")
+    } else {
+        text.to_ascii_lowercase()
+    }
+}

@@ -1,0 +1,178 @@
+//! NUT-07: is a match spent, as the mint itself says?
+
+use nutfilter::Kind;
+use serde::{Deserialize, Serialize};
+
+use crate::ask_error::{AnswerFault, AskError};
+use crate::batches::{Batches, Question, from_json};
+use crate::hex;
+use crate::matches::Matches;
+use crate::policy::Policy;
+
+/// What is known of a note when its match was confirmed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Confirmed {
+    /// The filter does not have it, so the mint was not asked.
+    Absent {
+        /// The filter's time, in Unix seconds.
+        as_of: u64,
+    },
+    /// It matched by chance; the mint says that it is not spent now.
+    Unspent,
+    /// The mint says that a payment with it is under way.
+    Pending,
+    /// The mint says that it is spent.
+    Spent,
+}
+
+/// A conversation with a mint about the matches of a filter of spent notes, without a network.
+///
+/// Gives the bodies to send to [`PATH`](Self::PATH) one after another and judges the answers.
+/// [`MintClient::confirm`](crate::MintClient::confirm) sends them; a wallet with an HTTP client of its own
+/// does so itself:
+///
+/// ```
+/// # use nutfilter_wallet::{AskError, Confirmation, Confirmed, Matches, Policy};
+/// # fn post(path: &str, body: String) -> (u16, Vec<u8>) { unimplemented!() }
+/// fn confirm(matches: &Matches<'_>, policy: &Policy) -> Result<Vec<Confirmed>, AskError> {
+///     let mut confirmation = Confirmation::new(matches, policy)?;
+///     while let Some(body) = confirmation.request() {
+///         let (status, answer) = post(Confirmation::PATH, body);
+///         confirmation.answer(status, &answer)?;
+///     }
+///     confirmation.finish()
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Confirmation {
+    batches: Batches,
+    places: Vec<Option<usize>>,
+    as_of: u64,
+    /// What was said of each match; all of it once no request is left.
+    states: Vec<Option<State>>,
+}
+
+impl Confirmation {
+    /// Below the mint's base URL.
+    pub const PATH: &str = "/v1/checkstate";
+
+    /// Prepares the requests: the matches alone, in batches of one size, shuffled, filled up with decoys.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::TooMany`], [`AskError::NotAPoint`], [`AskError::NoDecoys`], [`AskError::OtherSource`],
+    /// [`AskError::Randomness`].
+    pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, AskError> {
+        Ok(Self {
+            batches: Batches::new(matches, Kind::Spent, true, policy)?,
+            places: matches.places().to_vec(),
+            as_of: matches.as_of(),
+            states: vec![None; matches.items().len()],
+        })
+    }
+
+    /// The next body to POST, as JSON; `None` when all is answered, and after an answer that was refused.
+    /// The same body again until it is answered, so that a request may be repeated after a broken
+    /// connection and shows nothing new.
+    #[must_use]
+    pub fn request(&self) -> Option<String> {
+        #[derive(Serialize)]
+        struct Body {
+            #[serde(rename = "Ys")]
+            ys: Vec<String>,
+        }
+        let asked = self.batches.current()?;
+        let ys = asked
+            .iter()
+            .map(|asked| hex::encode(&asked.point))
+            .collect();
+        // Strings in a list always serialise.
+        serde_json::to_string(&Body { ys }).ok()
+    }
+
+    /// Judges the answer to the current request.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::Fetch`], [`AskError::Answer`], [`AskError::Contradicted`]. There is no further request
+    /// then.
+    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), AskError> {
+        for (place, state) in self.batches.answer(status, body, read)? {
+            if let Some(slot) = self.states.get_mut(place) {
+                *slot = Some(state);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is known of each item that was looked up, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::Unfinished`].
+    pub fn finish(self) -> Result<Vec<Confirmed>, AskError> {
+        self.batches.finish()?;
+        let each = |place: &Option<usize>| match place {
+            None => Ok(Confirmed::Absent { as_of: self.as_of }),
+            Some(place) => match self.states.get(*place) {
+                Some(Some(State::Unspent)) => Ok(Confirmed::Unspent),
+                Some(Some(State::Pending)) => Ok(Confirmed::Pending),
+                Some(Some(State::Spent)) => Ok(Confirmed::Spent),
+                _ => Err(AskError::Unfinished { requests: 0 }),
+            },
+        };
+        self.places.iter().map(each).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Unspent,
+    Pending,
+    Spent,
+}
+
+/// What counts of an answer. The witness may be long and is not looked at.
+#[derive(Deserialize)]
+struct States {
+    states: Vec<StateOf>,
+}
+
+#[derive(Deserialize)]
+struct StateOf {
+    #[serde(rename = "Y")]
+    y: String,
+    state: String,
+}
+
+/// The state of each match among what was asked. NUT-07 wants the order of the request; as every point is
+/// named, another order says the same.
+fn read(question: &Question<'_>, body: &[u8]) -> Result<Vec<(usize, State, bool)>, AnswerFault> {
+    let States { states } = from_json(body)?;
+    let mut seen = vec![false; question.len()];
+    let mut found = Vec::new();
+    for StateOf { y, state } in &states {
+        let point = hex::decode(y).ok_or(AnswerFault::Hex { field: "Y" })?;
+        let at = question.once(&point, &mut seen)?;
+        let state = match state.as_str() {
+            "UNSPENT" => State::Unspent,
+            "PENDING" => State::Pending,
+            "SPENT" => State::Spent,
+            _ => return Err(AnswerFault::UnknownState),
+        };
+        // A mint may publish notes in flight as spent; one that is not spent at all does not belong there.
+        let in_set = !matches!(state, State::Unspent);
+        match question.asked()[at].place {
+            Some(place) => found.push((place, state, in_set)),
+            None if in_set => return Err(AnswerFault::KnownDecoy),
+            None => {}
+        }
+    }
+    match question.len() - states.len() {
+        0 => Ok(found),
+        missing => Err(AnswerFault::Missing {
+            missing,
+            asked: question.len(),
+        }),
+    }
+}

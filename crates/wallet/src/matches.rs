@@ -1,0 +1,100 @@
+//! The items that matched, and nothing else: what a mint may be asked about.
+
+use std::collections::HashMap;
+
+use nutfilter::{KeysetId, Kind};
+
+use crate::restore_filter::Answer;
+
+/// Which filter it was: of which mint, keyset and kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilterSource {
+    /// The mint's base URL, without a slash at the end.
+    pub mint: String,
+    /// The keyset.
+    pub keyset: KeysetId,
+    /// Spent notes or issued ones.
+    pub kind: Kind,
+}
+
+/// A look-up's answers, and those of its items that matched.
+///
+/// Only [`RestoreFilter::matches`](crate::RestoreFilter::matches) makes one, after all its limits have
+/// held, and only what is in one can be sent to a mint: an item that a filter calls absent cannot get out
+/// by mistake.
+#[derive(Clone, Debug)]
+pub struct Matches<'a> {
+    /// For each item that was looked up, where it is in `items`; `None` for those that are absent.
+    places: Vec<Option<usize>>,
+    /// The items that matched, each once.
+    items: Vec<&'a [u8]>,
+    /// The filter's time, in Unix seconds.
+    as_of: u64,
+    /// How many of the matches may turn out not to be in the set before the filter is to be doubted.
+    chance_limit: u64,
+    source: Option<FilterSource>,
+}
+
+impl<'a> Matches<'a> {
+    pub(crate) fn new<I: AsRef<[u8]>>(
+        looked_up: &'a [I],
+        answers: &[Answer],
+        as_of: u64,
+        chance_limit: u64,
+        source: Option<FilterSource>,
+    ) -> Self {
+        let mut items = Vec::new();
+        let mut known = HashMap::new();
+        let place = |(item, answer): (&'a I, &Answer)| {
+            (*answer == Answer::Maybe).then(|| {
+                *known.entry(item.as_ref()).or_insert_with(|| {
+                    items.push(item.as_ref());
+                    items.len() - 1
+                })
+            })
+        };
+        let places = looked_up.iter().zip(answers).map(place).collect();
+        Self {
+            places,
+            items,
+            as_of,
+            chance_limit,
+            source,
+        }
+    }
+
+    /// One answer for each item that was looked up, in order.
+    pub fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
+        let as_of = self.as_of;
+        self.places.iter().map(move |place| match place {
+            Some(_) => Answer::Maybe,
+            None => Answer::Absent { as_of },
+        })
+    }
+
+    /// The items that matched, each once, in the order in which they first came.
+    #[must_use]
+    pub fn items(&self) -> &[&'a [u8]] {
+        &self.items
+    }
+
+    /// The filter's time, in Unix seconds.
+    #[must_use]
+    pub fn as_of(&self) -> u64 {
+        self.as_of
+    }
+
+    /// Which filter gave the answers; `None` when a wallet's own client fetched it.
+    #[must_use]
+    pub fn source(&self) -> Option<&FilterSource> {
+        self.source.as_ref()
+    }
+
+    pub(crate) fn places(&self) -> &[Option<usize>] {
+        &self.places
+    }
+
+    pub(crate) fn chance_limit(&self) -> u64 {
+        self.chance_limit
+    }
+}

@@ -1,0 +1,239 @@
+//! NUT-09: the signatures that the mint gave to blinded messages.
+
+use nutfilter::{KeysetId, Kind};
+use serde::{Deserialize, Serialize};
+
+use crate::ask_error::{AnswerFault, AskError};
+use crate::batches::{Batches, Question, from_json};
+use crate::hex;
+use crate::matches::Matches;
+use crate::points::{POINT_BYTES, is_point};
+use crate::policy::Policy;
+
+/// What became of a blinded message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Restored {
+    /// The filter does not have it, so the mint was not asked.
+    Absent {
+        /// The filter's time, in Unix seconds.
+        as_of: u64,
+    },
+    /// It matched by chance; the mint never signed it.
+    Unsigned,
+    /// The mint's signature.
+    Signed(BlindSignature),
+}
+
+/// A mint's signature on a blinded message, as the mint says. Of the right keyset and on the curve; whether
+/// it is valid shows when the wallet has unblinded it, or by its proof.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlindSignature {
+    /// What the note is worth, in the keyset's unit.
+    pub amount: u64,
+    /// The keyset, in the mint's spelling.
+    pub keyset: KeysetId,
+    /// `C_`, a compressed point.
+    pub c: Vec<u8>,
+    /// The proof of NUT-12 that the mint used the key it publishes; older signatures have none.
+    pub dleq: Option<Dleq>,
+}
+
+/// The two numbers of a proof of NUT-12, big-endian.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dleq {
+    /// The challenge.
+    pub e: [u8; 32],
+    /// The response.
+    pub s: [u8; 32],
+}
+
+/// A conversation with a mint about the matches of a filter of issued notes, without a network. As
+/// [`Confirmation`](crate::Confirmation) in everything, but that there are no decoys: among blinded messages
+/// that it signed, a mint would see at a glance which ones it did not.
+#[derive(Debug)]
+pub struct Restoration {
+    batches: Batches,
+    keyset: KeysetId,
+    places: Vec<Option<usize>>,
+    as_of: u64,
+    /// What was said of each match: `None` not yet, `Some(None)` not signed.
+    signatures: Vec<Option<Option<BlindSignature>>>,
+}
+
+impl Restoration {
+    /// Below the mint's base URL.
+    pub const PATH: &str = "/v1/restore";
+
+    /// Prepares the requests for the matches of the filter of `keyset`: these alone, in batches, shuffled.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::TooMany`], [`AskError::NotAPoint`], [`AskError::OtherSource`],
+    /// [`AskError::Randomness`].
+    pub fn new(
+        matches: &Matches<'_>,
+        keyset: &KeysetId,
+        policy: &Policy,
+    ) -> Result<Self, AskError> {
+        if let Some(source) = matches.source().filter(|source| source.keyset != *keyset) {
+            return Err(AskError::OtherSource(Box::new(source.clone())));
+        }
+        Ok(Self {
+            batches: Batches::new(matches, Kind::Issued, false, policy)?,
+            keyset: keyset.clone(),
+            places: matches.places().to_vec(),
+            as_of: matches.as_of(),
+            signatures: vec![None; matches.items().len()],
+        })
+    }
+
+    /// The next body to POST, as JSON; `None` when all is answered, and after an answer that was refused.
+    #[must_use]
+    pub fn request(&self) -> Option<String> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            outputs: Vec<Output<'a>>,
+        }
+        #[derive(Serialize)]
+        struct Output<'a> {
+            // A wallet that has lost everything does not know it; mints do not look at it.
+            amount: u64,
+            id: &'a str,
+            #[serde(rename = "B_")]
+            blinded: String,
+        }
+        let output = |point: &[u8]| Output {
+            amount: 0,
+            id: self.keyset.as_str(),
+            blinded: hex::encode(point),
+        };
+        let asked = self.batches.current()?;
+        let outputs = asked.iter().map(|asked| output(&asked.point)).collect();
+        // Strings and numbers always serialise.
+        serde_json::to_string(&Body { outputs }).ok()
+    }
+
+    /// Judges the answer to the current request.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::Fetch`], [`AskError::Answer`], [`AskError::Contradicted`]. There is no further request
+    /// then.
+    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), AskError> {
+        let keyset = &self.keyset;
+        let read = |question: &Question<'_>, body: &[u8]| read(question, keyset, body);
+        for (place, signature) in self.batches.answer(status, body, read)? {
+            if let Some(slot) = self.signatures.get_mut(place) {
+                *slot = Some(signature);
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of each item that was looked up, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::Unfinished`].
+    pub fn finish(self) -> Result<Vec<Restored>, AskError> {
+        self.batches.finish()?;
+        let each = |place: &Option<usize>| match place {
+            None => Ok(Restored::Absent { as_of: self.as_of }),
+            Some(place) => match self.signatures.get(*place) {
+                Some(Some(Some(signature))) => Ok(Restored::Signed(signature.clone())),
+                Some(Some(None)) => Ok(Restored::Unsigned),
+                _ => Err(AskError::Unfinished { requests: 0 }),
+            },
+        };
+        self.places.iter().map(each).collect()
+    }
+}
+
+/// What counts of an answer. Mints repeat amount and keyset in the output; those of the signature count.
+#[derive(Deserialize)]
+struct Answer {
+    outputs: Vec<Output>,
+    signatures: Vec<Signature>,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    #[serde(rename = "B_")]
+    blinded: String,
+}
+
+#[derive(Deserialize)]
+struct Signature {
+    amount: u64,
+    id: String,
+    #[serde(rename = "C_")]
+    c: String,
+    dleq: Option<DleqText>,
+}
+
+#[derive(Deserialize)]
+struct DleqText {
+    e: String,
+    s: String,
+}
+
+/// The signature of each match among what was asked; those that the mint leaves out were never signed.
+fn read(
+    question: &Question<'_>,
+    keyset: &KeysetId,
+    body: &[u8],
+) -> Result<Vec<(usize, Option<BlindSignature>, bool)>, AnswerFault> {
+    let answer: Answer = from_json(body)?;
+    if answer.outputs.len() != answer.signatures.len() {
+        return Err(AnswerFault::Unpaired {
+            outputs: answer.outputs.len(),
+            signatures: answer.signatures.len(),
+        });
+    }
+    let mut seen = vec![false; question.len()];
+    let mut found = Vec::new();
+    for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
+        let point = hex::decode(&output.blinded).ok_or(AnswerFault::Hex { field: "B_" })?;
+        let at = question.once(&point, &mut seen)?;
+        let signature = signature.check(keyset, point.len())?;
+        if let Some(place) = question.asked()[at].place {
+            found.push((place, Some(signature), true));
+        }
+    }
+    let left_out = question
+        .asked()
+        .iter()
+        .zip(&seen)
+        .filter(|(_, seen)| !**seen);
+    found.extend(left_out.filter_map(|(asked, _)| Some((asked.place?, None, false))));
+    Ok(found)
+}
+
+impl Signature {
+    fn check(&self, keyset: &KeysetId, point_bytes: usize) -> Result<BlindSignature, AnswerFault> {
+        let id = KeysetId::parse(&self.id).map_err(|_| AnswerFault::OtherKeyset)?;
+        if id != *keyset {
+            return Err(AnswerFault::OtherKeyset);
+        }
+        let c = hex::decode(&self.c)
+            .filter(|c| c.len() == point_bytes && (c.len() != POINT_BYTES || is_point(c)))
+            .ok_or(AnswerFault::Hex { field: "C_" })?;
+        let number = |text: &str| hex::decode(text)?.try_into().ok();
+        let dleq = |dleq: &DleqText| {
+            Some(Dleq {
+                e: number(&dleq.e)?,
+                s: number(&dleq.s)?,
+            })
+        };
+        let dleq = match &self.dleq {
+            None => None,
+            Some(text) => Some(dleq(text).ok_or(AnswerFault::Hex { field: "dleq" })?),
+        };
+        Ok(BlindSignature {
+            amount: self.amount,
+            keyset: id,
+            c,
+            dleq,
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! The transport: one request, its redirects, and a clock over all of it.
+
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
+use ureq::{Agent, Body};
+
+use crate::base_url::{resolve_location, same_origin};
+use crate::error::{FetchError, printable};
+use crate::policy::Policy;
+
+/// Largest head of a response. Ten times what mints behind the usual proxies send.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// The same from every wallet that uses this: it tells the mint nothing about which one asks.
+const USER_AGENT: &str = "nutfilter-wallet";
+
+/// The answer to a condition that does not hold any more.
+pub(crate) const NOT_MODIFIED: u16 = 304;
+
+/// Status and body of an answer that came back whole.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Sends requests, and measures what comes back before it is buffered.
+#[derive(Clone, Debug)]
+pub(crate) struct Transport {
+    agent: Agent,
+}
+
+impl Transport {
+    pub(crate) fn new() -> Self {
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            // Redirects are followed here, where the origin is looked at.
+            .max_redirects(0)
+            .proxy(None)
+            .max_response_header_size(MAX_HEAD_BYTES)
+            .user_agent(USER_AGENT)
+            .accept("application/json")
+            .accept_encoding("identity")
+            .build()
+            .new_agent();
+        Self { agent }
+    }
+
+    /// Follows redirects as far as the policy goes. `if_none_match` is the value of that header.
+    pub(crate) fn get(
+        &self,
+        mut url: Uri,
+        if_none_match: Option<&str>,
+        policy: &Policy,
+    ) -> Result<Answer, FetchError> {
+        let clock = Clock::start(policy.deadline);
+        let mut redirects = 0;
+        loop {
+            let mut request = self.agent.get(&url);
+            if let Some(tag) = if_none_match {
+                request = request.header(header::IF_NONE_MATCH, tag);
+            }
+            let left = clock.left()?;
+            let request = request.config().timeout_global(Some(left)).build();
+            let response = request.call().map_err(|error| clock.failed(error, 0))?;
+            let status = response.status().as_u16();
+            if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+                return read(response, policy, &clock);
+            }
+            if redirects == policy.max_redirects {
+                return Err(FetchError::TooManyRedirects {
+                    max: policy.max_redirects,
+                });
+            }
+            redirects += 1;
+            url = redirected(&url, &response, status)?;
+        }
+    }
+
+    /// Sends a JSON body. Redirects are not followed: what is in the body was meant for one place.
+    pub(crate) fn post(
+        &self,
+        url: &Uri,
+        body: &str,
+        policy: &Policy,
+    ) -> Result<Answer, FetchError> {
+        let clock = Clock::start(policy.deadline);
+        let request = self
+            .agent
+            .post(url)
+            .content_type("application/json")
+            .config()
+            .timeout_global(Some(clock.left()?))
+            .build();
+        let response = request
+            .send(body.as_bytes())
+            .map_err(|error| clock.failed(error, 0))?;
+        read(response, policy, &clock)
+    }
+}
+
+/// Where a redirect goes, if that is the same origin.
+fn redirected(from: &Uri, response: &Response<Body>, status: u16) -> Result<Uri, FetchError> {
+    let location = response.headers().get(header::LOCATION);
+    let location = location
+        .and_then(|value| value.to_str().ok())
+        .ok_or(FetchError::BadRedirect { status })?;
+    let next = resolve_location(from, location).ok_or(FetchError::BadRedirect { status })?;
+    if !same_origin(from, &next) {
+        return Err(FetchError::RedirectElsewhere {
+            to: printable(location),
+        });
+    }
+    Ok(next)
+}
+
+fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answer, FetchError> {
+    let status = response.status().as_u16();
+    if status == NOT_MODIFIED {
+        // Has no body, and may describe the one it would have had otherwise: its length, its encoding.
+        let body = Vec::new();
+        return Ok(Answer { status, body });
+    }
+    let declared = content_length(response.headers());
+    policy.admit_head(
+        declared,
+        values(response.headers(), header::CONTENT_ENCODING),
+    )?;
+    let mut counted = Timed {
+        inner: response.into_body().into_reader(),
+        received: 0,
+        clock,
+    };
+    match policy.read_body(status, declared, &mut counted) {
+        Ok(body) => Ok(Answer {
+            status,
+            body: body?,
+        }),
+        Err(_) if clock.is_late() => Err(FetchError::Deadline {
+            allowed: clock.allowed,
+        }),
+        // Unwraps the transport's own error where there is one.
+        Err(error) => Err(clock.failed(error.into(), counted.received)),
+    }
+}
+
+/// One deadline for everything that a fetch does.
+struct Clock {
+    started: Instant,
+    allowed: Duration,
+}
+
+impl Clock {
+    fn start(allowed: Duration) -> Self {
+        Self {
+            started: Instant::now(),
+            allowed,
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        self.started.elapsed() > self.allowed
+    }
+
+    fn left(&self) -> Result<Duration, FetchError> {
+        let allowed = self.allowed;
+        allowed
+            .checked_sub(self.started.elapsed())
+            .filter(|left| !left.is_zero())
+            .ok_or(FetchError::Deadline { allowed })
+    }
+
+    fn failed(&self, error: ureq::Error, received: u64) -> FetchError {
+        FetchError::from_transport(error, self.allowed, received)
+    }
+}
+
+/// Counts bytes, and looks at the clock at every read: the transport does so only when it waits, which
+/// it need not do while a fast mint goes on sending.
+struct Timed<'a, R> {
+    inner: R,
+    received: u64,
+    clock: &'a Clock,
+}
+
+impl<R: Read> Read for Timed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.clock.is_late() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let read = self.inner.read(buffer)?;
+        self.received += read as u64;
+        Ok(read)
+    }
+}
+
+/// The largest length that is declared, should there be several.
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    values(headers, header::CONTENT_LENGTH)
+        .filter_map(|value| value.trim().parse().ok())
+        .max()
+}
+
+/// A header's values. One that is not text stands as a question mark, so that it is not overlooked.
+fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(name)
+        .into_iter()
+        .map(|value| value.to_str().unwrap_or("?"))
+}

@@ -1,0 +1,314 @@
+//! Filters by way of a cache: conditional requests, and the games a mint may play with them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::conversation::hex;
+use crate::*;
+use nutfilter::Nut23;
+use nutfilter_wallet::{CachedFetch, FilterCache};
+
+pub(crate) type Cached = Result<CachedFetch<Nut25>, FetchError>;
+
+/// A small filter: its cached file is a few hundred bytes.
+pub(crate) fn small(timestamp: u64, items: u32) -> String {
+    let hashes = SortedHashes::<Nut25>::from_items((0..items).map(item));
+    FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp).to_json()
+}
+
+pub(crate) fn tag(body: &str) -> String {
+    format!("\"{}\"", hex(&Sha256::digest(body)))
+}
+
+/// The condition of a request, if it has one.
+pub(crate) fn condition(request: &str) -> Option<String> {
+    request.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("if-none-match")
+            .then(|| value.trim().to_owned())
+    })
+}
+
+/// 304 to whoever has the body already, as a server should.
+pub(crate) fn honest_cache(body: String) -> Loopback {
+    Loopback::start(move |request, stream| {
+        if condition(request) == Some(tag(&body)) {
+            stream.write_all(&response("304 Not Modified", &[("ETag", &tag(&body))], ""))
+        } else {
+            stream.write_all(&response("200 OK", &[("ETag", "\"of no account\"")], &body))
+        }
+    })
+}
+
+pub(crate) fn fetch_through_by(mint: &Loopback, cache: &FilterCache, policy: Policy) -> Cached {
+    let client = MintClient::new(&mint.url(), policy).expect("a good URL");
+    client.fetch_cached(cache, &keyset(), Kind::Spent, None)
+}
+
+pub(crate) fn fetch_through(mint: &Loopback, cache: &FilterCache) -> Cached {
+    fetch_through_by(mint, cache, Policy::default())
+}
+
+pub(crate) fn path(mint: &Loopback, cache: &FilterCache) -> PathBuf {
+    cache.path::<Nut25>(&mint.url(), &keyset(), Kind::Spent)
+}
+
+pub(crate) fn cache_in(directory: &Path) -> FilterCache {
+    FilterCache::open(directory.join("cache")).expect("a directory")
+}
+
+pub(crate) fn place() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// The conditions of all requests so far.
+fn conditions(mint: &Loopback) -> Vec<Option<String>> {
+    mint.requests()
+        .iter()
+        .map(|request| condition(request))
+        .collect()
+}
+
+#[test]
+fn what_is_kept_is_asked_for_by_the_hash_of_its_bytes() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let body = small(now() - 60, 10);
+    let mint = honest_cache(body.clone());
+
+    let first = fetch_through(&mint, &cache).expect("a filter");
+    assert!(!first.from_cache && first.discarded.is_none() && first.not_kept.is_none());
+    assert_eq!(first.filter.bytes_received(), body.len() as u64);
+    let second = fetch_through(&mint, &cache).expect("a filter");
+    assert!(second.from_cache && second.discarded.is_none());
+    assert_eq!(second.filter.bytes_received(), 0);
+    // Its time is its own, however late it is confirmed to be the newest.
+    assert_eq!(second.filter.as_of(), first.filter.as_of());
+    let items = [item(3), item(3_000)];
+    let absent = Answer::Absent {
+        as_of: first.filter.as_of(),
+    };
+    assert_eq!(second.filter.check(&items), Ok(vec![Answer::Maybe, absent]));
+    // The hash is of the bytes; what the server called them is nowhere.
+    assert_eq!(conditions(&mint), [None, Some(tag(&body))]);
+}
+
+#[test]
+fn without_etag_nothing_is_said_and_the_time_is_remembered() {
+    let place = place();
+    let cache = cache_in(place.path()).without_etag();
+    let mint = honest_cache(small(now() - 60, 10));
+    fetch_through(&mint, &cache).expect("a filter");
+    fetch_through(&mint, &cache).expect("a filter");
+    assert_eq!(conditions(&mint), [None, None]);
+    fs::copy(path(&mint, &cache), place.path().join("kept")).expect("a file");
+
+    let older = honest_cache(small(now() - 90, 10));
+    fs::copy(place.path().join("kept"), path(&older, &cache)).expect("a file");
+    // Another mint's file is not this one's, wherever it lies.
+    assert!(
+        fetch_through(&older, &cache)
+            .expect("a filter")
+            .discarded
+            .is_some()
+    );
+}
+
+#[test]
+fn a_304_that_was_not_asked_for_is_an_error() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let says_304 = || Loopback::saying(response("304 Not Modified", &[("ETag", "\"x\"")], ""));
+    // Nothing is cached.
+    let mint = says_304();
+    assert_refused!(
+        fetch_through(&mint, &cache),
+        Refusal::Status { status: 304 }
+    );
+    assert_eq!(conditions(&mint), [None]);
+    // Something is, and was not mentioned.
+    let body = small(now() - 60, 10);
+    let switch = Arc::new(AtomicU64::new(0));
+    let seen = switch.clone();
+    let mint = Loopback::start(move |_, stream| match seen.load(Ordering::SeqCst) {
+        0 => stream.write_all(&json(&body)),
+        _ => stream.write_all(&response("304 Not Modified", &[], "")),
+    });
+    fetch_through(&mint, &cache).expect("a filter");
+    switch.store(1, Ordering::SeqCst);
+    let quiet = cache.clone().without_etag();
+    assert_refused!(
+        fetch_through(&mint, &quiet),
+        Refusal::Status { status: 304 }
+    );
+    // Asked for, it is the answer.
+    assert!(fetch_through(&mint, &cache).expect("a filter").from_cache);
+    // A policy that would not take the cached one from the mint does not take it from the disk.
+    let strict = Policy {
+        min_m: 784_932,
+        ..Policy::default()
+    };
+    assert_refused!(
+        fetch_through_by(&mint, &cache, strict),
+        Refusal::Status { status: 304 }
+    );
+    let small_only = Policy {
+        max_bytes: 10,
+        ..Policy::default()
+    };
+    assert_refused!(
+        fetch_through_by(&mint, &cache, small_only),
+        Refusal::Status { status: 304 }
+    );
+    let last = conditions(&mint);
+    assert_eq!(last[last.len() - 2..], [None, None]);
+}
+
+#[test]
+fn a_304_may_describe_the_body_that_it_does_not_have() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let body = small(now() - 60, 10);
+    let length = body.len().to_string();
+    let mint = Loopback::start(move |request, stream| match condition(request) {
+        None => stream.write_all(&json(&body)),
+        Some(_) => {
+            let headers = [("Content-Length", &*length), ("Content-Encoding", "gzip")];
+            stream.write_all(&head("304 Not Modified", &headers))
+        }
+    });
+    fetch_through(&mint, &cache).expect("a filter");
+    let again = fetch_through(&mint, &cache).expect("a filter");
+    assert!(again.from_cache);
+    assert_eq!(again.filter.n(), 10);
+}
+
+/// A mint that answers with whatever is put into the returned place.
+fn changing(first: Vec<u8>) -> (Loopback, Arc<std::sync::Mutex<Vec<u8>>>) {
+    let answer = Arc::new(std::sync::Mutex::new(first));
+    let current = answer.clone();
+    let mint = Loopback::start(move |_, stream| {
+        let answer = current.lock().expect("an answer").clone();
+        stream.write_all(&answer)
+    });
+    (mint, answer)
+}
+
+#[test]
+fn a_rollback_is_noticed_through_the_cache_and_does_not_replace_what_is_kept() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let then = now() - 60;
+    let (mint, answer) = changing(json(small(then, 10)));
+    fetch_through(&mint, &cache).expect("a filter");
+    let kept = fs::read(path(&mint, &cache)).expect("a file");
+
+    *answer.lock().expect("an answer") = json(small(then - 1, 10));
+    for cache in [cache.clone(), cache.clone().without_etag()] {
+        let older = fetch_through(&mint, &cache)
+            .expect("a filter, with a warning")
+            .filter;
+        assert!(older.rollback().is_some());
+        assert_eq!(
+            older.check(&[item(1)]),
+            Err(CheckError::RolledBack {
+                timestamp: then - 1,
+                last_seen: then
+            })
+        );
+        assert!(older.matches(&[item(1)], None).is_err());
+        assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
+    }
+    // Neither does what is no filter, or one that is not to be trusted.
+    let weak = SortedHashes::<Nut25>::from_items((0..10).map(item))
+        .encode(Params::new(6, 64).expect("parameters"))
+        .expect("a filter");
+    for bad in [
+        json("<html>"),
+        json(FilterResponse::new(&weak, now()).to_json()),
+        json(small(now() + 1_000, 10)),
+        response("500 Oops", &[], small(now(), 11)),
+        Vec::new(),
+    ] {
+        *answer.lock().expect("an answer") = bad;
+        assert!(fetch_through(&mint, &cache).is_err());
+        assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
+    }
+    // The same time, or a later one, does.
+    *answer.lock().expect("an answer") = json(small(then, 11));
+    assert_eq!(
+        fetch_through(&mint, &cache).expect("a filter").filter.n(),
+        11
+    );
+    *answer.lock().expect("an answer") = json(small(then + 1, 12));
+    assert_eq!(
+        fetch_through(&mint, &cache).expect("a filter").filter.n(),
+        12
+    );
+    assert_ne!(fs::read(path(&mint, &cache)).expect("a file"), kept);
+}
+
+#[test]
+fn the_later_of_two_times_counts() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let then = now() - 60;
+    let mint = honest_cache(small(then, 10));
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    for (last_seen, rolled_back) in [
+        (None, false),
+        (Some(then - 5), false),
+        (Some(then), false),
+        // By a 304 too.
+        (Some(then + 5), true),
+    ] {
+        let fetched = client
+            .fetch_cached::<Nut25>(&cache, &keyset(), Kind::Spent, last_seen)
+            .expect("a filter");
+        assert_eq!(fetched.filter.rollback().is_some(), rolled_back);
+    }
+}
+
+#[test]
+fn each_mint_keyset_kind_and_hash_has_a_file_of_its_own() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
+    let paths = [
+        cache.path::<Nut25>("https://mint.example", &keyset(), Kind::Spent),
+        cache.path::<Nut25>("https://mint.example/a", &keyset(), Kind::Spent),
+        cache.path::<Nut25>("http://mint.example", &keyset(), Kind::Spent),
+        cache.path::<Nut25>("https://mint.example", &other, Kind::Spent),
+        cache.path::<Nut25>("https://mint.example", &keyset(), Kind::Issued),
+        cache.path::<Nut23>("https://mint.example", &keyset(), Kind::Spent),
+    ];
+    let different: std::collections::BTreeSet<_> = paths.iter().collect();
+    assert_eq!(different.len(), paths.len());
+    // However they are spelled.
+    let upper = KeysetId::parse("009A1F293253E41E").expect("a keyset id");
+    assert_eq!(
+        paths[0],
+        cache.path::<Nut25>("https://MINT.example:443/", &upper, Kind::Spent)
+    );
+    let old = |id| {
+        let id = KeysetId::parse(id).expect("a keyset id");
+        cache.path::<Nut25>("https://mint.example", &id, Kind::Spent)
+    };
+    assert_eq!(old("I2yN+iRYf/zT"), old("I2yN-iRYf_zT"));
+    assert_ne!(old("I2yN+iRYf/zT"), old("i2yN+iRYf/zT"));
+}
+
+#[cfg(unix)]
+#[test]
+fn directory_and_files_are_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = place();
+    let cache = cache_in(place.path());
+    let mint = honest_cache(small(now(), 10));
+    fetch_through(&mint, &cache).expect("a filter");
+    let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode(&place.path().join("cache")), 0o700);
+    assert_eq!(mode(&path(&mint, &cache)), 0o600);
+}

@@ -1,0 +1,183 @@
+//! A cache whose files were cut, changed, swapped, left behind, or cannot be written.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cache::*;
+use crate::*;
+use nutfilter_wallet::{CachedFetch, Damage, FilterCache};
+
+/// A mint that answers every condition with 304, a cache with its filter, and the cached file as it should be.
+struct Scene {
+    _place: tempfile::TempDir,
+    cache: FilterCache,
+    mint: Loopback,
+    client: MintClient,
+    file: PathBuf,
+    good: Vec<u8>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let place = place();
+        let cache = cache_in(place.path());
+        let body = json(small(now() - 60, 3));
+        let mint = Loopback::start(move |request, stream| match condition(request) {
+            Some(_) => stream.write_all(&response("304 Not Modified", &[], "")),
+            None => stream.write_all(&body),
+        });
+        let file = path(&mint, &cache);
+        fetch_through(&mint, &cache).expect("a filter");
+        Self {
+            client: MintClient::new(&mint.url(), Policy::default()).expect("a good URL"),
+            good: fs::read(&file).expect("a file"),
+            _place: place,
+            cache,
+            mint,
+            file,
+        }
+    }
+
+    fn fetch(&self) -> CachedFetch<Nut25> {
+        self.client
+            .fetch_cached(&self.cache, &keyset(), Kind::Spent, None)
+            .expect("a filter")
+    }
+
+    /// With these bytes in the file the filter is fetched anew, without a condition, and kept again.
+    fn assert_thrown_away(&self, bytes: &[u8], what: &str) {
+        fs::write(&self.file, bytes).expect("a file");
+        let fetched = self.fetch();
+        assert!(fetched.discarded.is_some() && !fetched.from_cache, "{what}");
+        let last = self.mint.requests().pop().expect("a request");
+        assert_eq!(condition(&last), None, "{what}");
+        assert_eq!(fs::read(&self.file).expect("a file"), self.good, "{what}");
+    }
+}
+
+impl Drop for Scene {
+    /// What is whole answers: all of the above was not for nothing.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let fetched = self.fetch();
+            assert!(fetched.from_cache && fetched.discarded.is_none());
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_at_any_byte_is_thrown_away_and_never_answers() {
+    let scene = Scene::new();
+    for cut in 0..scene.good.len() {
+        scene.assert_thrown_away(&scene.good[..cut], &format!("cut at {cut}"));
+    }
+}
+
+#[test]
+fn a_file_with_any_bit_flipped_is_thrown_away_and_never_answers() {
+    let scene = Scene::new();
+    for byte in 0..scene.good.len() {
+        // The bits of a byte take their turn; those of the magic and the version are all tried.
+        let bits = if byte < 8 {
+            0..8
+        } else {
+            byte % 8..byte % 8 + 1
+        };
+        for bit in bits {
+            let mut bytes = scene.good.clone();
+            bytes[byte] ^= 1 << bit;
+            scene.assert_thrown_away(&bytes, &format!("bit {bit} of byte {byte}"));
+        }
+    }
+}
+
+#[test]
+fn what_is_added_or_something_else_is_thrown_away() {
+    let scene = Scene::new();
+    let good = scene.good.as_slice();
+    scene.assert_thrown_away(&[good, &[0]].concat(), "one byte more");
+    scene.assert_thrown_away(&[good, &[0; 4096]].concat(), "a page more");
+    scene.assert_thrown_away(&good.repeat(2), "itself, twice");
+    scene.assert_thrown_away(&[], "nothing");
+    scene.assert_thrown_away(&b"<html>".repeat(100), "something else");
+    scene.assert_thrown_away(&vec![0; good.len()], "zeros");
+}
+
+#[test]
+fn the_file_of_another_filter_is_thrown_away() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let mint = honest_cache(small(now(), 10));
+    fetch_through(&mint, &cache).expect("a filter");
+    let issued = cache.path::<Nut25>(&mint.url(), &keyset(), Kind::Issued);
+    fs::copy(path(&mint, &cache), &issued).expect("a copy");
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let fetched = client
+        .fetch_cached::<Nut25>(&cache, &keyset(), Kind::Issued, None)
+        .expect("a filter");
+    assert_eq!(fetched.discarded, Some(Damage::Misplaced));
+    assert!(!fetched.from_cache);
+}
+
+#[test]
+fn what_a_killed_process_left_is_cleared_away_and_nothing_else_is() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let left = place.path().join("cache/.nutfilter-AbCdEf.tmp");
+    let theirs = place.path().join("cache/notes.tmp");
+    for file in [&left, &theirs] {
+        fs::write(file, "half a fil").expect("a file");
+    }
+    let mint = honest_cache(small(now(), 10));
+    fetch_through(&mint, &cache).expect("a filter");
+    assert!(!left.exists() && theirs.exists());
+}
+
+#[test]
+fn a_filter_that_cannot_be_kept_is_as_good_as_ever() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let mint = honest_cache(small(now(), 10));
+    // A directory in the file's place: it cannot be read, and not be replaced.
+    fs::create_dir(path(&mint, &cache)).expect("a directory");
+    let fetched = fetch_through(&mint, &cache).expect("a filter");
+    assert_eq!(fetched.discarded, Some(Damage::NotAFile));
+    assert!(fetched.not_kept.is_some());
+    assert_eq!(fetched.filter.check(&[item(1)]), Ok(vec![Answer::Maybe]));
+
+    // The whole directory is gone.
+    fs::remove_dir_all(place.path().join("cache")).expect("a directory");
+    let fetched = fetch_through(&mint, &cache).expect("a filter");
+    assert!(fetched.not_kept.is_some() && fetched.discarded.is_none());
+}
+
+#[test]
+fn writers_at_the_same_time_leave_the_newest_whole() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let then = now() - 1_000;
+    let served = Arc::new(AtomicU64::new(0));
+    let counter = served.clone();
+    // Each request gets another body, the times going up and down.
+    let mint = Loopback::start(move |_, stream| {
+        let turn = counter.fetch_add(1, Ordering::SeqCst);
+        stream.write_all(&json(small(then + turn * 7 % 32, 10)))
+    });
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..8 {
+                    let fetched = fetch_through(&mint, &cache).expect("a filter");
+                    assert!(fetched.discarded.is_none() && fetched.not_kept.is_none());
+                }
+            });
+        }
+    });
+    // 32 requests had all the times from 0 to 31 in some order; the newest is what stays.
+    let quiet = cache.clone().without_etag();
+    let last = fetch_through(&mint, &quiet).expect("a filter").filter;
+    assert_eq!(
+        last.rollback().map(|rollback| rollback.last_seen),
+        Some(then + 31)
+    );
+}

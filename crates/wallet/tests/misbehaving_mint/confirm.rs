@@ -1,0 +1,306 @@
+//! NUT-07 with a mint that behaves: what it is asked, and what it never gets to see.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use crate::conversation::*;
+use crate::*;
+use nutfilter_wallet::{AskError, Confirmation, Confirmed};
+
+fn batches_of(batch: usize) -> Policy {
+    Policy {
+        batch: NonZeroUsize::new(batch).expect("not 0"),
+        ..Policy::default()
+    }
+}
+
+fn honest_mint() -> Loopback {
+    mint(|ys| states(honest_states(&ys)))
+}
+
+#[test]
+fn each_item_gets_its_answer_in_order_and_absent_ones_are_not_asked_about() {
+    let mint = honest_mint();
+    // Spent and unspent by turns, and one of the spent a second time.
+    let mut items: Vec<_> = (0..50).flat_map(|i| [note(i), note(i + SPENT)]).collect();
+    items.push(note(7));
+    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    assert_eq!(matches.items().len(), 50);
+
+    let absent = Confirmed::Absent {
+        as_of: matches.as_of(),
+    };
+    let mut wanted: Vec<_> = (0..50).flat_map(|_| [Confirmed::Spent, absent]).collect();
+    wanted.push(Confirmed::Spent);
+    assert_eq!(client.confirm(&matches).expect("answers"), wanted);
+}
+
+#[test]
+fn pending_and_unspent_are_what_the_mint_says_they_are() {
+    // Y 3 is a chance match as far as this mint is concerned; one among 10 is believable.
+    let mint = mint(|ys| {
+        let mut all = honest_states(&ys);
+        for state in &mut all {
+            if state["Y"] == hex(&note(2)).as_str() {
+                state["state"] = "PENDING".into();
+            }
+            if state["Y"] == hex(&note(3)).as_str() {
+                state["state"] = "UNSPENT".into();
+            }
+        }
+        // The order does not matter, as each is named.
+        all.reverse();
+        states(all)
+    });
+    let items = notes(0..10);
+    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let mut wanted = vec![Confirmed::Spent; 10];
+    wanted[2] = Confirmed::Pending;
+    wanted[3] = Confirmed::Unspent;
+    assert_eq!(client.confirm(&matches).expect("answers"), wanted);
+}
+
+#[test]
+fn nothing_leaves_but_matches_and_decoys_in_requests_of_one_size() {
+    let items = notes(SPENT - 100..SPENT + 200);
+    let matching: BTreeSet<_> = (SPENT - 100..SPENT).map(|i| hex(&note(i))).collect();
+    let mine: BTreeSet<_> = items.iter().map(|item| hex(item)).collect();
+    for batch in [2, 16, 64, 101, 500] {
+        let mint = honest_mint();
+        let (client, matches) = matches_of(&mint, Kind::Spent, batches_of(batch), &items);
+        client.confirm(&matches).expect("answers");
+
+        let requests: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
+        assert_eq!(requests.len(), 100_usize.div_ceil(batch - 1), "{batch}");
+        let mut all = BTreeSet::new();
+        for request in &requests {
+            assert_eq!(request.len(), batch);
+            // At least one decoy in each, so that an answer which looks at nothing gives itself away.
+            assert!(request.iter().any(|y| !matching.contains(y)));
+            all.extend(request.iter().cloned());
+        }
+        assert_eq!(all.len(), requests.len() * batch, "a point was asked twice");
+        assert!(matching.is_subset(&all));
+        let decoys: Vec<_> = all.difference(&matching).collect();
+        assert!(decoys.iter().all(|decoy| !mine.contains(*decoy)));
+        // `hash_to_curve` gives nothing else, and a mint may look.
+        assert!(decoys.iter().all(|decoy| decoy.starts_with("02")));
+        // And the filter was fetched by a request that says nothing of them.
+        assert_eq!(mint.requests().len(), requests.len() + 1);
+        for request in mint
+            .requests()
+            .iter()
+            .filter(|head| head.starts_with("GET "))
+        {
+            assert!(mine.iter().all(|y| !request.contains(y)));
+        }
+    }
+}
+
+#[test]
+fn the_order_in_which_the_wallet_holds_its_notes_does_not_leave() {
+    let mint = honest_mint();
+    let items = notes(0..60);
+    let in_order: Vec<_> = items.iter().map(|item| hex(item)).collect();
+    let (client, matches) = matches_of(&mint, Kind::Spent, batches_of(31), &items);
+    client.confirm(&matches).expect("answers");
+    client.confirm(&matches).expect("answers");
+    let mut orders: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
+    assert_eq!(orders.len(), 4);
+    for order in &mut orders {
+        order.retain(|y| in_order.contains(y));
+        assert_eq!(order.len(), 30);
+        assert_mixed(order, &in_order);
+    }
+    assert_ne!(orders[0], orders[2]);
+}
+
+#[test]
+fn a_request_of_a_confirmation_says_nothing_about_the_wallet_either() {
+    let mint = honest_mint();
+    let items = notes(0..1);
+    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    client.confirm(&matches).expect("answers");
+    let post = &posts(&mint)[0];
+    let (head, _) = post.split_once("\r\n\r\n").expect("a head");
+    let (line, headers) = head.split_once("\r\n").expect("a request line");
+    assert_eq!(line, "POST /v1/checkstate HTTP/1.1");
+    let mut names: Vec<_> = headers
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
+    names.sort_unstable();
+    let wanted = [
+        "accept",
+        "accept-encoding",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+    ];
+    assert_eq!(names, wanted);
+}
+
+#[test]
+fn without_a_match_nothing_is_sent() {
+    let mint = honest_mint();
+    let items = notes(SPENT..SPENT + 100);
+    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let as_of = matches.as_of();
+    assert_eq!(
+        client.confirm(&matches).expect("answers"),
+        vec![Confirmed::Absent { as_of }; 100]
+    );
+    assert_eq!(posts(&mint), [] as [&str; 0]);
+}
+
+#[test]
+fn without_decoys_the_last_request_is_short() {
+    let mint = honest_mint();
+    let items = notes(0..65);
+    let policy = Policy {
+        decoys: false,
+        ..Policy::default()
+    };
+    let (client, matches) = matches_of(&mint, Kind::Spent, policy, &items);
+    client.confirm(&matches).expect("answers");
+    let mut sizes: Vec<_> = posts(&mint)
+        .iter()
+        .map(|request| asked(request).len())
+        .collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [32, 33]);
+}
+
+#[test]
+fn limits_hold_before_anything_is_sent() {
+    let items = notes(0..10);
+    let refused = |policy: Policy, items: &[[u8; 33]], kind| {
+        let mint = honest_mint();
+        let (client, matches) = matches_of(&mint, kind, policy, items);
+        let error = client.confirm(&matches).expect_err("a limit");
+        assert_eq!(posts(&mint), [] as [&str; 0], "{error}");
+        error
+    };
+    let nine = Policy {
+        max_revealed: 9,
+        ..Policy::default()
+    };
+    let error = refused(nine.clone(), &items, Kind::Spent);
+    assert!(
+        matches!(
+            error,
+            AskError::TooMany {
+                matches: 10,
+                max: 9
+            }
+        ),
+        "{error}"
+    );
+    // The matches of a filter of issued notes are no `Y`s.
+    let error = refused(Policy::default(), &items, Kind::Issued);
+    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+
+    // What is repeated counts once.
+    let mint = honest_mint();
+    let repeated: Vec<_> = notes(0..9).into_iter().cycle().take(90).collect();
+    let (client, matches) = matches_of(&mint, Kind::Spent, nine, &repeated);
+    assert_eq!(client.confirm(&matches).expect("answers").len(), 90);
+
+    // Another mint than the one that gave the filter.
+    let other = honest_mint();
+    let client = MintClient::new(&other.url(), Policy::default()).expect("a good URL");
+    let error = client
+        .confirm(&matches)
+        .expect_err("another mint's matches");
+    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    assert_eq!(other.requests(), [] as [&str; 0]);
+}
+
+#[test]
+fn what_is_no_point_is_not_sent() {
+    let off_curve = (0..=u8::MAX)
+        .map(|x| [[2].as_slice(), &[x; 32]].concat())
+        .find(|point| secp256k1::PublicKey::from_slice(point).is_err())
+        .expect("every other number is off the curve");
+    let bls = vec![0x97; 48];
+    for (item, decoys) in [(off_curve, true), (bls.clone(), true), (bls, false)] {
+        let hashes = SortedHashes::<Nut25>::from_items([&item]);
+        let filter = hashes.encode(Params::CASHU).expect("a filter");
+        let body = FilterResponse::new(&filter, now()).to_json();
+        let policy = Policy {
+            decoys,
+            ..Policy::default()
+        };
+        let moment = nutfilter_wallet::Moment::now(None);
+        let filter: RestoreFilter = policy
+            .accept(200, body.as_bytes(), moment)
+            .expect("a filter");
+        let items = [item];
+        let matches = filter.matches(&items, None).expect("a match");
+        let confirmation = Confirmation::new(&matches, &policy);
+        match items[0].len() {
+            33 => assert!(matches!(
+                confirmation,
+                Err(AskError::NotAPoint { place: 0 })
+            )),
+            48 if decoys => assert!(matches!(
+                confirmation,
+                Err(AskError::NoDecoys { bytes: 48 })
+            )),
+            _ => assert_eq!(
+                confirmation.expect("a confirmation").request(),
+                Some(format!(r#"{{"Ys":["{}"]}}"#, hex(&items[0])))
+            ),
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_repeated_is_the_same_request() {
+    let mint = honest_mint();
+    let items = notes(0..100);
+    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let mut confirmation = Confirmation::new(&matches, client.policy()).expect("matches");
+    let first = confirmation.request().expect("a request");
+    assert_eq!(confirmation.request(), Some(first.clone()));
+
+    let ys = asked(&format!("\r\n\r\n{first}"));
+    let answer = serde_json::json!({ "states": honest_states(&ys) }).to_string();
+    confirmation
+        .answer(200, answer.as_bytes())
+        .expect("a good answer");
+    let second = confirmation.request().expect("another request");
+    assert_ne!(first, second);
+    // Too early, and the answer to another question.
+    let unfinished = confirmation.finish();
+    assert!(matches!(
+        unfinished,
+        Err(AskError::Unfinished { requests: 1 })
+    ));
+    let mut confirmation = Confirmation::new(&matches, client.policy()).expect("matches");
+    assert!(confirmation.answer(200, answer.as_bytes()).is_err());
+    assert_eq!(confirmation.request(), None);
+    assert!(confirmation.answer(200, answer.as_bytes()).is_err());
+    assert!(confirmation.finish().is_err());
+}
+
+#[test]
+fn too_many_matches_for_the_wallets_books_never_become_a_request() {
+    let mint = honest_mint();
+    let items = notes(0..SPENT);
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let filter = client.fetch(&keyset(), Kind::Spent).expect("a filter");
+    // 300 matches where 10 are in the books: no `Matches` comes out, and so there is nothing to send.
+    let refused = filter.matches(&items, Some(10));
+    assert!(matches!(
+        refused.map(|matches| matches.items().len()),
+        Err(CheckError::TooManyMatches {
+            matches: 300,
+            expected: 10,
+            ..
+        })
+    ));
+    assert_eq!(posts(&mint), [] as [&str; 0]);
+}

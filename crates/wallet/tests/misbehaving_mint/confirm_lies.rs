@@ -1,0 +1,371 @@
+//! NUT-07 with a mint that does not behave: each lie its error, and nothing sent after it.
+
+use std::num::NonZeroUsize;
+
+use serde_json::{Value, json as value};
+
+use crate::conversation::*;
+use crate::*;
+use nutfilter_wallet::{AnswerFault, AskError, Confirmed};
+
+/// Two requests would be made by an honest mint.
+const MATCHES: usize = 100;
+
+fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, AskError> {
+    let items = notes(0..MATCHES);
+    let (client, matches) = matches_of(mint, Kind::Spent, policy, &items);
+    let started = Instant::now();
+    let confirmed = client.confirm(&matches);
+    assert!(started.elapsed() < BOUND, "took {:?}", started.elapsed());
+    confirmed
+}
+
+/// The error, when the first request gets this answer; that it stays the only request; and that the message
+/// names no note.
+fn refused(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> AskError {
+    let mint = mint(answer);
+    let error = confirm_by(&mint, Policy::default()).expect_err("a lie");
+    let posts = posts(&mint);
+    assert_eq!(posts.len(), 1, "{error}");
+    let text = format!("{error} {error:?}");
+    for y in asked(&posts[0]) {
+        assert!(!text.contains(&y[2..]), "{text}");
+    }
+    error
+}
+
+/// As `refused`, for honest states that were tampered with.
+fn fault(tamper: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> AnswerFault {
+    let error = refused(move |ys| {
+        let mut all = honest_states(&ys);
+        tamper(&mut all);
+        states(all)
+    });
+    match error {
+        AskError::Answer(fault) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_left_out_added_or_repeated_is_an_error() {
+    let missing = AnswerFault::Missing {
+        missing: 1,
+        asked: 64,
+    };
+    assert_eq!(fault(|all| drop(all.pop())), missing);
+    let missing = AnswerFault::Missing {
+        missing: 64,
+        asked: 64,
+    };
+    assert_eq!(fault(Vec::clear), missing);
+    assert_eq!(fault(|all| all.push(all[0].clone())), AnswerFault::Repeated);
+    // One twice in the place of another: the number is right.
+    assert_eq!(fault(|all| all[1] = all[0].clone()), AnswerFault::Repeated);
+    let other = || value!({"Y": hex(&note(SPENT)), "state": "SPENT"});
+    assert_eq!(fault(move |all| all.push(other())), AnswerFault::NotAsked);
+    assert_eq!(fault(move |all| all[0] = other()), AnswerFault::NotAsked);
+}
+
+#[test]
+fn states_that_are_none_are_an_error_and_never_unspent() {
+    for state in [
+        "RESERVED",
+        "unspent",
+        "spent",
+        "",
+        "UNSPENT ",
+        "PENDING_SPENT",
+    ] {
+        assert_eq!(
+            fault(move |all| all[5]["state"] = state.into()),
+            AnswerFault::UnknownState,
+            "{state:?}"
+        );
+    }
+    for state in [Value::Null, value!(0), value!(["SPENT"]), value!({})] {
+        let fault = fault(move |all| all[5]["state"] = state.clone());
+        assert!(matches!(fault, AnswerFault::Form { .. }), "{fault:?}");
+    }
+    let gone = fault(|all| drop(all[5].as_object_mut().expect("an object").remove("state")));
+    assert!(matches!(gone, AnswerFault::Form { .. }), "{gone:?}");
+}
+
+#[test]
+fn points_that_are_none_are_an_error() {
+    for y in ["", "0", "zz", "02", "not hex at all"] {
+        let fault = fault(move |all| all[0]["Y"] = y.into());
+        let wanted = [AnswerFault::Hex { field: "Y" }, AnswerFault::NotAsked];
+        assert!(wanted.contains(&fault), "{y:?}: {fault:?}");
+    }
+    let fault = fault(|all| all[0]["Y"] = Value::Null);
+    assert!(matches!(fault, AnswerFault::Form { .. }), "{fault:?}");
+}
+
+#[test]
+fn hex_in_capitals_is_the_same_point() {
+    let mint = mint(|ys| {
+        let mut all = honest_states(&ys);
+        for state in &mut all {
+            state["Y"] = state["Y"].as_str().expect("text").to_uppercase().into();
+        }
+        states(all)
+    });
+    let confirmed = confirm_by(&mint, Policy::default()).expect("answers");
+    assert_eq!(confirmed, [Confirmed::Spent; MATCHES]);
+}
+
+#[test]
+fn a_mint_that_says_the_same_of_every_point_gives_itself_away() {
+    for state in ["SPENT", "PENDING"] {
+        let all_the_same = move |all: &mut Vec<Value>| {
+            all.iter_mut().for_each(|one| one["state"] = state.into());
+        };
+        assert_eq!(fault(all_the_same), AnswerFault::KnownDecoy, "{state}");
+    }
+    // A filter that was made to match says "unspent" of what it matched: seen after one request.
+    let error = refused(|ys| {
+        let unspent = |y| value!({"Y": y, "state": "UNSPENT"});
+        states(ys.into_iter().map(unspent).collect::<Vec<_>>())
+    });
+    assert!(
+        matches!(
+            error,
+            AskError::Contradicted {
+                not_in_set: 50,
+                asked: 50,
+                limit: 2..=3
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn other_forms_are_errors() {
+    for body in [
+        "",
+        "null",
+        "[]",
+        "{}",
+        "{\"states\":null}",
+        "{\"states\":{}}",
+        "{\"states\":[1]}",
+        "{\"states\":[]} x",
+        "{\"states\":[],\"states\":[]}",
+        "<html>",
+    ] {
+        let error = refused(move |_| json(body));
+        assert!(
+            matches!(error, AskError::Answer(AnswerFault::Form { .. })),
+            "{body}: {error:?}"
+        );
+    }
+    let deep = "[".repeat(100_000);
+    let error = refused(move |_| json(&deep));
+    assert!(matches!(error, AskError::Answer(AnswerFault::Form { .. })));
+}
+
+#[test]
+fn an_error_object_is_an_error_with_the_mints_words() {
+    for status in ["200 OK", "400 Bad", "422 No", "500 Oops"] {
+        let body = r#"{"detail": "too many inputs", "code": 11014}"#;
+        let error = refused(move |_| response(status, &[], body));
+        let AskError::Fetch(FetchError::Refused(Refusal::Mint(error))) = error else {
+            panic!("{status}: {error:?}")
+        };
+        assert_eq!(
+            (error.code, &*error.detail),
+            (Some(11_014), "too many inputs")
+        );
+    }
+}
+
+#[test]
+fn no_status_but_200_is_an_answer_and_no_redirect_is_followed() {
+    let elsewhere = Loopback::saying(states(Vec::<Value>::new()));
+    let location = elsewhere.url();
+    for status in [
+        "204 None",
+        "301 Moved",
+        "302 Found",
+        "303 See",
+        "304 Same",
+        "307 There",
+        "308 There",
+        "404 Not Found",
+    ] {
+        for to in [location.clone(), "/v1/checkstate".to_owned()] {
+            let error = refused(move |ys| {
+                // The right body under the wrong status.
+                let body = value!({ "states": honest_states(&ys) }).to_string();
+                let body = if status.starts_with("204") || status.starts_with("304") {
+                    String::new()
+                } else {
+                    body
+                };
+                response(status, &[("Location", &to)], body)
+            });
+            assert!(
+                matches!(
+                    &error,
+                    AskError::Fetch(FetchError::Refused(Refusal::Status { status: s }))
+                        if status.starts_with(&s.to_string())
+                ),
+                "{status}: {error:?}"
+            );
+        }
+    }
+    assert_eq!(elsewhere.requests(), [] as [&str; 0]);
+}
+
+#[test]
+fn an_answer_beyond_its_limit_is_refused() {
+    // Declared, and found out by counting.
+    let error = refused(|_| head("200 OK", &[("Content-Length", "1073741824")]));
+    assert!(
+        matches!(
+            error,
+            AskError::Fetch(FetchError::Refused(Refusal::TooLarge {
+                declared: Some(_),
+                ..
+            }))
+        ),
+        "{error:?}"
+    );
+    let padded = |ys: Vec<String>| {
+        let mut all = honest_states(&ys);
+        all[0]["witness"] = "x".repeat(64 << 10).into();
+        let mut answer = head("200 OK", &[]);
+        answer.extend(value!({ "states": all }).to_string().into_bytes());
+        answer
+    };
+    let small = Policy {
+        max_answer_bytes: 64 << 10,
+        ..Policy::default()
+    };
+    let error = confirm_by(&mint(padded), small).expect_err("too large");
+    assert!(
+        matches!(
+            error,
+            AskError::Fetch(FetchError::Refused(Refusal::TooLarge {
+                declared: None,
+                max: 65_536
+            }))
+        ),
+        "{error:?}"
+    );
+    assert!(confirm_by(&mint(padded), Policy::default()).is_ok());
+    let error = refused(|_| response("200 OK", &[("Content-Encoding", "gzip")], "{}"));
+    assert!(matches!(
+        error,
+        AskError::Fetch(FetchError::Refused(Refusal::Encoded { .. }))
+    ));
+}
+
+#[test]
+fn silence_a_drip_and_a_cut_are_errors() {
+    let short = Policy {
+        deadline: Duration::from_millis(300),
+        ..Policy::default()
+    };
+    let filter = json(spent_filter(now()).to_json());
+    let drip = Loopback::start(move |request, stream| {
+        if request.starts_with("GET ") {
+            return stream.write_all(&filter);
+        }
+        stream.write_all(&head("200 OK", &[]))?;
+        loop {
+            stream.write_all(b" ")?;
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let error = confirm_by(&drip, short).expect_err("a drip");
+    assert!(
+        matches!(error, AskError::Fetch(FetchError::Deadline { .. })),
+        "{error:?}"
+    );
+    assert_eq!(posts(&drip).len(), 1);
+
+    let error = refused(|ys| {
+        let mut answer = states(honest_states(&ys));
+        answer.truncate(answer.len() - 10);
+        answer
+    });
+    assert!(
+        matches!(error, AskError::Fetch(FetchError::Cut { .. })),
+        "{error:?}"
+    );
+    let error = refused(|_| Vec::new());
+    assert!(matches!(error, AskError::Fetch(_)), "{error:?}");
+}
+
+#[test]
+fn a_lie_in_a_later_answer_ends_it_too() {
+    let posted = Arc::new(AtomicU64::new(0));
+    let counter = posted.clone();
+    let mint = mint(move |ys| {
+        let mut all = honest_states(&ys);
+        if counter.fetch_add(1, Ordering::SeqCst) == 2 {
+            all.pop();
+        }
+        states(all)
+    });
+    let policy = Policy {
+        batch: NonZeroUsize::new(11).expect("not 0"),
+        ..Policy::default()
+    };
+    let error = confirm_by(&mint, policy).expect_err("a lie");
+    assert!(matches!(
+        error,
+        AskError::Answer(AnswerFault::Missing { missing: 1, .. })
+    ));
+    assert_eq!(posted.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn no_y_leaves_after_any_error_between_the_fetch_and_the_confirmation() {
+    let items = notes(0..10);
+    let good = spent_filter(now());
+    let low = SortedHashes::<Nut25>::from_items(notes(0..10))
+        .encode(Params::new(0, 1).expect("parameters"))
+        .expect("a filter");
+    let answers: Vec<(Vec<u8>, Option<u64>)> = vec![
+        (response("500 Oops", &[], "{}"), None),
+        (json("<html>"), None),
+        (json(FilterResponse::new(&low, now()).to_json()), None),
+        (json(spent_filter(now() + 1_000).to_json()), None),
+        (
+            json(
+                FilterResponse {
+                    n: 17,
+                    ..good.clone()
+                }
+                .to_json(),
+            ),
+            None,
+        ),
+        (json(&good.to_json()[..100]), None),
+        (Vec::new(), None),
+        // Rolled back: the error comes from the look-up.
+        (json(good.to_json()), Some(now() + 100)),
+    ];
+    for (answer, last_seen) in answers {
+        let mint = Loopback::saying(answer.clone());
+        let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+        let confirmed = client
+            .fetch_as::<Nut25>(&keyset(), Kind::Spent, last_seen)
+            .map_err(|error| error.to_string())
+            .and_then(|filter| {
+                let matches = filter.matches(&items, None);
+                matches
+                    .map_err(|error| error.to_string())
+                    .and_then(|matches| client.confirm(&matches).map_err(|error| error.to_string()))
+            });
+        confirmed.expect_err("an error");
+        for request in mint.requests() {
+            assert!(request.starts_with("GET "), "{request}");
+            assert!(items.iter().all(|item| !request.contains(&hex(item))));
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! NUT-09: what a mint is asked, and what becomes of what it says.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use serde_json::{Value, json as value};
+
+use crate::conversation::*;
+use crate::*;
+use nutfilter_wallet::{AnswerFault, AskError, BlindSignature, Dleq, Restored};
+
+const KEYSET: &str = "009a1f293253e41e";
+
+/// The output and its signature, for each that was signed; amounts are by the last byte of `B_`.
+fn honest_pairs(asked: &[String]) -> (Vec<Value>, Vec<Value>) {
+    let signed: BTreeSet<_> = (0..SPENT).map(|i| hex(&note(i))).collect();
+    let pair = |b: &String| {
+        let amount = u64::from_str_radix(&b[64..], 16).expect("hex");
+        (
+            value!({"amount": 0, "id": KEYSET, "B_": b, "witness": null}),
+            value!({"amount": amount, "id": KEYSET, "C_": hex(&signature_of(b)), "dleq": null}),
+        )
+    };
+    asked
+        .iter()
+        .filter(|b| signed.contains(*b))
+        .map(pair)
+        .unzip()
+}
+
+/// Any point will do, as long as it is the right one's.
+fn signature_of(blinded: &str) -> [u8; 33] {
+    let number = (0..SPENT).position(|i| hex(&note(i)) == blinded);
+    let mut point = note(number.expect("one of the notes") + SPENT);
+    point[0] = 3;
+    point
+}
+
+fn pairs((outputs, signatures): (Vec<Value>, Vec<Value>)) -> Vec<u8> {
+    json(value!({ "outputs": outputs, "signatures": signatures }).to_string())
+}
+
+fn restore_by(
+    mint: &Loopback,
+    policy: Policy,
+    items: &[[u8; 33]],
+) -> Result<Vec<Restored>, AskError> {
+    let (client, matches) = matches_of(mint, Kind::Issued, policy, items);
+    client.restore(&keyset(), &matches)
+}
+
+/// The error when an honest answer about 80 outputs was tampered with; nothing was sent after it.
+fn refused(tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'static) -> AskError {
+    let mint = mint(move |asked| {
+        let (mut outputs, mut signatures) = honest_pairs(&asked);
+        tamper(&mut outputs, &mut signatures);
+        pairs((outputs, signatures))
+    });
+    let error = restore_by(&mint, Policy::default(), &notes(0..80)).expect_err("a lie");
+    assert_eq!(posts(&mint).len(), 1, "{error}");
+    let text = format!("{error} {error:?}");
+    assert!(
+        notes(0..80).iter().all(|b| !text.contains(&hex(b)[2..])),
+        "{text}"
+    );
+    error
+}
+
+fn fault(tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'static) -> AnswerFault {
+    match refused(tamper) {
+        AskError::Answer(fault) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_match_gets_its_own_signature_whatever_the_order() {
+    let mint = mint(|asked| {
+        let (mut outputs, mut signatures) = honest_pairs(&asked);
+        outputs.reverse();
+        signatures.reverse();
+        pairs((outputs, signatures))
+    });
+    let items: Vec<_> = (0..70).flat_map(|i| [note(i), note(i + SPENT)]).collect();
+    let (client, matches) = matches_of(&mint, Kind::Issued, Policy::default(), &items);
+    let restored = client.restore(&keyset(), &matches).expect("signatures");
+    assert_eq!(restored.len(), items.len());
+    for (item, restored) in items.iter().zip(&restored) {
+        let b = hex(item);
+        match restored {
+            Restored::Absent { as_of } => {
+                assert!(notes(SPENT..SPENT + 70).contains(item));
+                assert_eq!(*as_of, matches.as_of());
+            }
+            Restored::Signed(signature) => assert_eq!(
+                *signature,
+                BlindSignature {
+                    amount: u64::from(item[32]),
+                    keyset: keyset(),
+                    c: signature_of(&b).to_vec(),
+                    dleq: None,
+                }
+            ),
+            Restored::Unsigned => panic!("{b}"),
+        }
+    }
+}
+
+#[test]
+fn only_matches_are_sent_in_batches_with_no_amount_and_in_no_order() {
+    let mint = mint(|asked| pairs(honest_pairs(&asked)));
+    let items = notes(SPENT - 100..SPENT + 100);
+    let matching: Vec<_> = (SPENT - 100..SPENT).map(|i| hex(&note(i))).collect();
+    restore_by(&mint, Policy::default(), &items).expect("signatures");
+    let posts = posts(&mint);
+    let sizes: Vec<_> = posts.iter().map(|post| asked(post).len()).collect();
+    assert_eq!(sizes, [50, 50]);
+    let sent: Vec<_> = posts.iter().flat_map(|post| asked(post)).collect();
+    for post in &posts {
+        assert_mixed(&asked(post), &matching);
+    }
+    assert!(sent.iter().collect::<BTreeSet<_>>() == matching.iter().collect());
+    let (head, body) = posts[0].split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("POST /v1/restore HTTP/1.1\r\n"));
+    let body: Value = serde_json::from_str(body).expect("JSON");
+    for output in body["outputs"].as_array().expect("outputs") {
+        assert_eq!(output["amount"], 0);
+        assert_eq!(output["id"], KEYSET);
+        assert_eq!(output.as_object().expect("an object").len(), 3);
+    }
+}
+
+#[test]
+fn a_match_by_chance_has_no_signature_and_too_many_of_them_are_an_error() {
+    let without = |missing: usize| {
+        let mint = mint(move |asked| {
+            let left_out: Vec<_> = (0..missing).map(|i| hex(&note(i))).collect();
+            let mut signed = asked;
+            signed.retain(|b| !left_out.contains(b));
+            pairs(honest_pairs(&signed))
+        });
+        let restored = restore_by(&mint, Policy::default(), &notes(0..200));
+        (restored, posts(&mint).len())
+    };
+    let (restored, _) = without(2);
+    let restored = restored.expect("two are believable");
+    assert_eq!(restored[..2], [Restored::Unsigned, Restored::Unsigned]);
+    assert!(
+        restored[2..]
+            .iter()
+            .all(|one| matches!(one, Restored::Signed(_)))
+    );
+
+    let (error, requests) = without(200);
+    assert!(
+        matches!(
+            error,
+            Err(AskError::Contradicted {
+                not_in_set: 50,
+                asked: 50,
+                ..
+            })
+        ),
+        "{error:?}"
+    );
+    assert_eq!(requests, 1);
+}
+
+#[test]
+fn pairs_that_do_not_fit_are_errors() {
+    let unpaired = |outputs, signatures| AnswerFault::Unpaired {
+        outputs,
+        signatures,
+    };
+    assert_eq!(fault(|outputs, _| drop(outputs.pop())), unpaired(39, 40));
+    assert_eq!(
+        fault(|_, signatures| drop(signatures.pop())),
+        unpaired(40, 39)
+    );
+    assert_eq!(fault(|_, signatures| signatures.clear()), unpaired(40, 0));
+    let stranger = value!({"amount": 0, "id": KEYSET, "B_": hex(&note(SPENT + 1))});
+    let not_asked = fault(move |outputs, _| outputs[3] = stranger.clone());
+    assert_eq!(not_asked, AnswerFault::NotAsked);
+    let twice = |outputs: &mut Vec<Value>, _: &mut Vec<Value>| outputs[3] = outputs[4].clone();
+    assert_eq!(fault(twice), AnswerFault::Repeated);
+    assert_eq!(
+        fault(|outputs, signatures| {
+            outputs.push(outputs[0].clone());
+            signatures.push(signatures[0].clone());
+        }),
+        AnswerFault::Repeated
+    );
+    assert_eq!(
+        fault(|outputs, _| outputs[0]["B_"] = "xyz".into()),
+        AnswerFault::Hex { field: "B_" }
+    );
+}
+
+#[test]
+fn signatures_that_cannot_be_are_errors() {
+    for id in ["009a1f293253e41f", "", "../..", "I2yN+iRYf/zT"] {
+        assert_eq!(
+            fault(move |_, signatures| signatures[7]["id"] = id.into()),
+            AnswerFault::OtherKeyset,
+            "{id}"
+        );
+    }
+    let off_curve = format!("02{}", "00".repeat(32));
+    let bls = "97".repeat(48);
+    for c in ["", "02", "zz", &off_curve, &bls] {
+        let c = c.to_owned();
+        assert_eq!(
+            fault(move |_, signatures| signatures[7]["C_"] = c.clone().into()),
+            AnswerFault::Hex { field: "C_" }
+        );
+    }
+    for dleq in [
+        value!({"e": "00", "s": "00"}),
+        value!({"e": "g".repeat(64), "s": "0".repeat(64)}),
+    ] {
+        assert_eq!(
+            fault(move |_, signatures| signatures[7]["dleq"] = dleq.clone()),
+            AnswerFault::Hex { field: "dleq" }
+        );
+    }
+    for (field, wrong) in [
+        ("amount", value!(-1)),
+        ("amount", value!("8")),
+        ("amount", value!(1.5)),
+        ("amount", Value::Null),
+        ("id", value!(7)),
+        ("C_", Value::Null),
+        ("dleq", value!({"e": "00"})),
+        ("dleq", value!(7)),
+    ] {
+        let fault = fault(move |_, signatures| signatures[7][field] = wrong.clone());
+        assert!(
+            matches!(fault, AnswerFault::Form { .. }),
+            "{field}: {fault:?}"
+        );
+    }
+}
+
+#[test]
+fn a_proof_is_handed_on_and_a_keyset_may_be_spelled_otherwise() {
+    let mint = mint(|asked| {
+        let (outputs, mut signatures) = honest_pairs(&asked);
+        for signature in &mut signatures {
+            signature["dleq"] = value!({"e": "01".repeat(32), "s": "ab".repeat(32)});
+            signature["id"] = KEYSET.to_uppercase().into();
+        }
+        // As mints do for the sake of older wallets.
+        let all = value!({ "outputs": outputs, "signatures": signatures, "promises": signatures });
+        json(all.to_string())
+    });
+    let restored = restore_by(&mint, Policy::default(), &notes(0..3)).expect("signatures");
+    for restored in restored {
+        let Restored::Signed(signature) = restored else {
+            panic!("{restored:?}")
+        };
+        let wanted = Dleq {
+            e: [0x01; 32],
+            s: [0xab; 32],
+        };
+        assert_eq!(signature.dleq, Some(wanted));
+    }
+}
+
+#[test]
+fn other_forms_and_statuses_are_errors_and_never_unsigned() {
+    for answer in [
+        json(""),
+        json("[]"),
+        json("{}"),
+        json(r#"{"outputs":[]}"#),
+        json(r#"{"outputs":null,"signatures":null}"#),
+        json(r#"{"outputs":[],"promises":[]}"#),
+        response("404 Not Found", &[], r#"{"detail":"Not Found"}"#),
+        response("500 Oops", &[], r#"{"outputs":[],"signatures":[]}"#),
+        response("307 There", &[("Location", "/v1/restore")], ""),
+        Vec::new(),
+    ] {
+        let mint = mint(move |_| answer.clone());
+        let error = restore_by(&mint, Policy::default(), &notes(0..2)).expect_err("no answer");
+        assert!(
+            matches!(error, AskError::Answer(_) | AskError::Fetch(_)),
+            "{error:?}"
+        );
+        assert_eq!(posts(&mint).len(), 1);
+    }
+}
+
+#[test]
+fn the_limits_are_those_of_a_confirmation() {
+    let mint = mint(|asked| pairs(honest_pairs(&asked)));
+    let few = Policy {
+        max_revealed: 9,
+        batch: NonZeroUsize::MIN,
+        ..Policy::default()
+    };
+    let error = restore_by(&mint, few, &notes(0..10)).expect_err("too many");
+    assert!(matches!(
+        error,
+        AskError::TooMany {
+            matches: 10,
+            max: 9
+        }
+    ));
+    let items = notes(0..10);
+    // The `Y`s of spent notes are no outputs, and another keyset's outputs are not this one's.
+    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let error = client
+        .restore(&keyset(), &matches)
+        .expect_err("spent notes");
+    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    let (client, matches) = matches_of(&mint, Kind::Issued, Policy::default(), &items);
+    let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
+    let error = client
+        .restore(&other, &matches)
+        .expect_err("another keyset");
+    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    assert_eq!(posts(&mint), [] as [&str; 0]);
+    // One output at a time is a batch too.
+    let one = Policy {
+        batch: NonZeroUsize::MIN,
+        ..Policy::default()
+    };
+    restore_by(&mint, one, &items).expect("signatures");
+    assert_eq!(posts(&mint).len(), 10);
+}
