@@ -27,6 +27,7 @@ import threading
 import time
 
 import real_mint_check
+import real_mint_confirm
 from real_mint_common import (STATES_PER_REQUEST, WALLET_SCRIPT, Failure, agree, environment, fetch, keysets, tail,
                               total)
 from real_mint_service import (PATIENCE_SECONDS, REFRESH_SECONDS, SERVES_AGAIN_SECONDS, Service, Watcher,
@@ -125,7 +126,7 @@ class Follow:
         self.untimed = []     # (from, to): what happened in between was forgotten
         self.reasons = []
         self.confirms = command_supports(args.check, "check", "--confirm")
-        self.figures = {"verifications": 0, "samples": 0, "held": 0, "asked": 0}
+        self.figures = {"verifications": 0, "samples": 0, "held": 0, "confirmed": 0}
         self.served_again = []
 
     # ------------------------------------------------------------------ what happens
@@ -355,11 +356,11 @@ class Follow:
                 raw_equals_json(self.service, kind, keyset)
         samples, held = self.watcher.verify(self.timed())
         self.watcher.may_shrink = False
-        asked = self.confirm(states) if self.confirms else 0
+        confirmed = self.confirm(states) if self.confirms else 0
         self.figures["verifications"] += 1
         self.figures["samples"] += samples
         self.figures["held"] += held
-        self.figures["asked"] += asked
+        self.figures["confirmed"] += confirmed
         found = ", ".join(f"{kind} {c.found} of {c.members} maybe, fresh {len(c.fresh)} and other {len(c.others)}"
                           for kind, c in counts.items())
         return (f"{len(states['keysets'])} keysets, {total(states['spent'])} spent, {total(states['unspent'])} unspent, "
@@ -368,8 +369,12 @@ class Follow:
                 f"{how}")
 
     def confirm(self, states):
-        """`check --confirm` through a proxy that leads to both has to say what NUT-07 said."""
-        return 0
+        """`check --confirm`, by one address for both as a proxy has it, says of every note what NUT-07 said."""
+        totals = {}
+        with real_mint_confirm.front(self.mint.url, self.service.url) as (url, posted):
+            for keyset in states["keysets"]:
+                real_mint_confirm.confirm(self.args.check, states, keyset, url, posted, self.args.work, totals, FRESH)
+        return sum(totals.values()) - FRESH * len(states["keysets"])
 
     def readings(self, event, before):
         """Whether what was read is what had to be. Gives a line about it."""
@@ -425,6 +430,7 @@ class Follow:
               f"lives of the service, which read {totals.new} notes as new and {totals.whole} whole in "
               f"{totals.refreshes} refreshes; {answers[200]} filters and {answers[304]} times 304 on the way, of which "
               f"{self.figures['samples']} were held against {self.figures['held']} notes with their times; "
+              f"{self.figures['confirmed']} answers of check --confirm; "
               f"{time.monotonic() - began:.0f} s", flush=True)
 
 
