@@ -9,8 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use nutfilter::{Filter, FilterResponse, KeysetId, Kind, Params, SipHash, SortedHashes, bip158};
 use nutfilter_mint::source::{
-    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, SqliteSource,
-    twice_if_passing,
+    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, twice_if_passing,
 };
 use serde_json::json;
 
@@ -325,12 +324,12 @@ fn open_database(
     mint_type: Option<MintType>,
     keyset: &str,
     globals: &Globals,
-) -> Result<(SqliteSource, KeysetId), CliError> {
+) -> Result<(Box<dyn MintSource>, KeysetId), CliError> {
     let keyset = keyset
         .parse()
         .map_err(|error| CliError::at("--keyset", error))?;
     log::start_command(globals);
-    let source = SqliteSource::open(&DatabaseLocation::parse(database)?, mint_type)?;
+    let source = source::open(&DatabaseLocation::parse(database)?, mint_type)?;
     Ok((source, keyset))
 }
 

@@ -352,3 +352,34 @@ fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
         }
     });
 }
+
+#[test]
+fn a_table_that_took_the_place_of_another_is_read_whole() {
+    let mint = MintType::Cdk;
+    // A server on which no other test's transactions make old rows look new.
+    let Some(cluster) = Cluster::start(None, &[]) else {
+        return;
+    };
+    let url = cdk_alone(&cluster, 0);
+    let writer = Writer::connect(&url);
+    let row = |index| insert_member(mint, Kind::Spent, V1, &item(index), true);
+    writer.run(&(0..200).map(row).collect::<String>());
+    // As many notes and the same newest ones, but one of the old ones is another; and all older than the reading.
+    writer.run(&format!(
+        "CREATE TABLE other (LIKE proof INCLUDING ALL); ALTER TABLE proof RENAME TO this;
+         ALTER TABLE other RENAME TO proof; {} ALTER TABLE proof RENAME TO other;
+         ALTER TABLE this RENAME TO proof;
+         INSERT INTO other SELECT * FROM proof WHERE get_byte(y, 32) > 0",
+        row(200)
+    ));
+    let (mut source, mut consumer) = (open(&url, None).unwrap(), Consumer::default());
+    let mut tally = Tally::default();
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    writer.run("DROP TABLE proof; ALTER TABLE other RENAME TO proof");
+    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    let held = consumer.of(Kind::Spent).items.values().flatten();
+    assert_eq!(
+        held.cloned().collect::<Vec<_>>(),
+        (1..=200).map(item).collect::<Vec<_>>()
+    );
+}

@@ -204,33 +204,3 @@ fn a_note_that_moves_to_another_keyset_or_stops_counting_means_starting_over() {
     let otherwise = tally.started_over.get("the consumer counts otherwise");
     assert_eq!(otherwise, Some(&4), "{tally:?}");
 }
-
-#[test]
-fn a_table_that_took_the_place_of_another_is_read_whole() {
-    let mint = MintType::Cdk;
-    let Some(database) = MintDatabase::new(mint) else {
-        return;
-    };
-    let row = |index| insert_member(mint, Kind::Spent, V1, &item(index), true);
-    database.writer.run(&(0..200).map(row).collect::<String>());
-    // As many notes and the same newest ones, but one of the old ones is another; and all older than the reading.
-    database.writer.run(&format!(
-        "CREATE TABLE other (LIKE proof INCLUDING ALL); ALTER TABLE proof RENAME TO this;
-         ALTER TABLE other RENAME TO proof; {} ALTER TABLE proof RENAME TO other;
-         ALTER TABLE this RENAME TO proof;
-         INSERT INTO other SELECT * FROM proof WHERE get_byte(y, 32) > 0",
-        row(200)
-    ));
-    let (mut source, mut consumer) = (database.source(), Consumer::default());
-    let mut tally = Tally::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
-    database
-        .writer
-        .run("DROP TABLE proof; ALTER TABLE other RENAME TO proof");
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
-    let held = consumer.of(Kind::Spent).items.values().flatten();
-    assert_eq!(
-        held.cloned().collect::<Vec<_>>(),
-        (1..=200).map(item).collect::<Vec<_>>()
-    );
-}
