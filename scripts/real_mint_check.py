@@ -72,24 +72,15 @@ class Counts:
 
 
 def check_keyset(nutfilter, states, keyset, kind, fresh, url, directory, log, counts):
-    """One keyset, one kind: the built filter, then the service's.
-
-    Built from the database; or from the items, where `states` names none (whoever made `states` has then seen that
-    the database holds these and no others).
-    """
+    """One keyset, one kind: the built filter, then the service's."""
     members, others = split(states, keyset, kind)
     items = [*members, *others, *fresh]
     item_file = directory / f"{kind}-{keyset}.items"
     item_file.write_text("".join(f"{item}\n" for item in items))
     filter_file = directory / f"{kind}-{keyset}.json"
 
-    if states["database"]:
-        source = ["--mint-database", states["database"], "--keyset", keyset, "--kind", kind]
-    else:
-        source = [directory / f"{kind}-{keyset}.members"]
-        source[0].write_text("".join(f"{item}\n" for item in members))
-    run([nutfilter, "build", *source, "--output", filter_file], environment(directory), directory, COMMAND_SECONDS,
-        log, "nutfilter build")
+    run([nutfilter, "build", "--mint-database", states["database"], "--keyset", keyset, "--kind", kind,
+         "--output", filter_file], environment(directory), directory, COMMAND_SECONDS, log, "nutfilter build")
     built = json.loads(filter_file.read_text())
     if built["n"] != len(members):
         raise Failure(f"{kind} {keyset}: the filter declares {built['n']} items, the mint has {len(members)}")

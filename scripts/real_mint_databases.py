@@ -223,7 +223,9 @@ class Postgres:
         """A dump of the database, and a copy of the whole cluster."""
         where = ("-h", self.directory, "-p", self.port, "-U", "owner")
         self.run("pg_dump", *where, "-Fc", "-f", self.directory / f"{name}.dump", "mint")
-        self.run("pg_basebackup", *where, "-c", "fast", "-X", "stream", "-D", self.directory / f"{name}.cluster")
+        cluster = self.directory / f"{name}.cluster"
+        shutil.rmtree(cluster, ignore_errors=True)
+        self.run("pg_basebackup", *where, "-c", "fast", "-X", "stream", "-D", cluster)
 
     def restore(self, name, in_place):
         """Puts the dump back into a new database of the same name, or the whole cluster in place of this one."""

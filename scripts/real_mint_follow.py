@@ -19,95 +19,28 @@ Then a refresh is asked for, and everything that can be known is compared: every
 built whole from the database; what was read with what had to be.
 """
 
-import contextlib
 import itertools
-import json
-import subprocess
 import threading
 import time
 
 import real_mint_check
 import real_mint_confirm
-from real_mint_common import (STATES_PER_REQUEST, WALLET_SCRIPT, Failure, agree, environment, fetch, keysets, tail,
-                              total)
+from real_mint_common import STATES_PER_REQUEST, Failure, agree, fetch, keysets, summary, total
+from real_mint_processes import Wallet
 from real_mint_service import (PATIENCE_SECONDS, REFRESH_SECONDS, SERVES_AGAIN_SECONDS, Service, Watcher,
-                               command_supports, raw_equals_json)
+                               raw_equals_json)
 
 EVENTS = ["kill", "keyset", "asked", "pending", "settle", "restore", "pending", "fail", "overtaken"]
 
 # Random items for each filter of a round; there are many rounds.
 FRESH = 2_000
 
-COMMAND_SECONDS = 120
 FEWER = "the mint has fewer notes than before"
 AGAIN = "everything of this kind is read again"
 FAILED = "refresh failed; what was published before goes on being served"
 # What is said, and rightly, while there is no database.
 AWAY = (FAILED, "the first refresh failed; there is nothing to serve yet",
         "filter not renewed; the last one is served, if there is one")
-
-
-class Wallet:
-    """The wallet's process, which does what it is told."""
-
-    def __init__(self, python, work, url):
-        self.directory = work / "wallet"
-        self.directory.mkdir(exist_ok=True)
-        self.log = work / "wallet.log"
-        with open(self.log, "ab") as output:
-            self.process = subprocess.Popen(
-                [python, WALLET_SCRIPT, "--mint", url, "--directory", self.directory, "--commands"],
-                env=environment(work, CASHU_DIR=self.directory, MINT_URL=url, TOR="FALSE"), cwd=work, text=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output)
-
-    def tell(self, do, **options):
-        """Tells it and waits until it is done. Its notes are then in `notes`."""
-        self.process.stdin.write(json.dumps({"do": do, **options}) + "\n")
-        self.process.stdin.flush()
-        watchdog = threading.Timer(COMMAND_SECONDS, self.process.kill)
-        watchdog.start()
-        line = self.process.stdout.readline()
-        watchdog.cancel()
-        answer = json.loads(line) if line else {"error": f"it ended, or took more than {COMMAND_SECONDS} s"}
-        if "error" in answer:
-            raise Failure(f"the wallet: {do}: {answer['error']}; see {self.log}:\n{tail(self.log)}")
-
-    @property
-    def notes(self):
-        return json.loads((self.directory / "notes.json").read_text())
-
-    def end(self):
-        self.process.stdin.close()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-
-class Mint:
-    """The mint as a process that is stopped and started. `run(path, payments)` gives it as a context."""
-
-    def __init__(self, run, url):
-        self.url = url
-        self._run = run
-        self._running = contextlib.ExitStack()
-        self.keyset_number = 0
-        self.keyset = None  # the newest; the mint itself goes on with all of them
-        self._known = []
-
-    def start(self, payments="SETTLED"):
-        self._running.enter_context(self._run(f"m/0'/0'/{self.keyset_number}'", payments))
-        new = [keyset for keyset in keysets(self.url) if keyset not in self._known]
-        if new:
-            self.keyset = new[0]
-            self._known += new
-
-    def stop(self):
-        self._running.close()
-
-    def again(self, payments="SETTLED"):
-        self.stop()
-        self.start(payments)
 
 
 class Follow:
@@ -120,14 +53,13 @@ class Follow:
         self.service = Service(args.check, args.work, database, database.secrets)
         self.watcher = Watcher(self.service)
         self.python = python
-        self.source = database.for_build()
         self.wallet = None
         self.lost = set()     # `B_`s that were signed, and then forgotten with the newer database
         self.untimed = []     # (from, to): what happened in between was forgotten
         self.reasons = []
-        self.confirms = command_supports(args.check, "check", "--confirm")
         self.figures = {"verifications": 0, "samples": 0, "held": 0, "confirmed": 0}
         self.served_again = []
+        self.restored = 0
 
     # ------------------------------------------------------------------ what happens
 
@@ -148,22 +80,9 @@ class Follow:
         self.database.grant()
         self.wallet = Wallet(self.python, self.args.work, self.mint.url)
         self.service.serves_within("/ready")
-        self.source = self.buildable()
         self.watch()
         self.watcher.start()
         self.spend(melts=2)
-
-    def buildable(self):
-        """What `build` is given as the database; `None` if this version of it reads no such databases."""
-        command = [self.args.check, "build", "--mint-database", self.source, "--keyset", self.mint.keyset, "--kind",
-                   "spent", "--output", self.directory / "first.json"]
-        done = subprocess.run(command, env=environment(self.directory), capture_output=True, text=True,
-                              timeout=COMMAND_SECONDS, check=False)
-        if done.returncode == 2 and done.stderr.strip().endswith("is no file"):
-            return None
-        if done.returncode != 0:
-            raise Failure(f"nutfilter build: {done.stderr.strip()}")
-        return self.source
 
     def kill(self):
         spending = threading.Thread(target=self.attempt, args=(self.spend,))
@@ -236,7 +155,7 @@ class Follow:
         copied, signed = self.copy()
         self.spend()
         self.verify("before restore")
-        how = self.put_back(in_place=False)
+        how = self.put_back()
         self.mint.start()
         self.forget(copied, signed)
         self.wait_for(FEWER)
@@ -250,7 +169,7 @@ class Follow:
         before = total(self.states()["spent"])
         self.watcher.may_be_away = True
         self.service.stop()
-        how = self.put_back(in_place=True)
+        how = self.put_back()
         self.mint.start()
         self.forget(copied, signed)
         self.wallet.tell("again", since=copied)
@@ -275,8 +194,11 @@ class Follow:
         self.database.copy("copy")
         return time.time(), {item for items in self.wallet.notes["signed"].values() for item in items}
 
-    def put_back(self, in_place):
+    def put_back(self):
+        """Restores the copy, in each way by turns; in the next cycle the other way round."""
         self.mint.stop()
+        in_place = self.restored % 4 in (1, 2)
+        self.restored += 1
         self.watcher.may_shrink = True
         self.watcher.verify(self.timed())
         return self.database.restore("copy", in_place)
@@ -317,7 +239,7 @@ class Follow:
     def states(self):
         """What is true of every note, in the form of `states.json`."""
         notes = self.wallet.notes
-        states = {"mint_url": self.mint.url, "keysets": keysets(self.mint.url), "database": self.source,
+        states = {"mint_url": self.mint.url, "keysets": keysets(self.mint.url), "database": self.database.for_build(),
                   "spent": {}, "unspent": {}, "pending": {},
                   "signed": {keyset: [item for item in items if item not in self.lost]
                              for keyset, items in notes["signed"].items()},
@@ -356,17 +278,13 @@ class Follow:
                 raw_equals_json(self.service, kind, keyset)
         samples, held = self.watcher.verify(self.timed())
         self.watcher.may_shrink = False
-        confirmed = self.confirm(states) if self.confirms else 0
+        confirmed = self.confirm(states)
         self.figures["verifications"] += 1
         self.figures["samples"] += samples
         self.figures["held"] += held
         self.figures["confirmed"] += confirmed
-        found = ", ".join(f"{kind} {c.found} of {c.members} maybe, fresh {len(c.fresh)} and other {len(c.others)}"
-                          for kind, c in counts.items())
-        return (f"{len(states['keysets'])} keysets, {total(states['spent'])} spent, {total(states['unspent'])} unspent, "
-                f"{total(states['pending'])} pending, {total(states['signed'])} signed, "
-                f"{total(states['unsigned'])} unsigned: {found}; {samples} filters on the way; "
-                f"{how}")
+        chance = sum(len(c.fresh) + len(c.others) for c in counts.values())
+        return f"{summary(states)}; {chance} matches by chance; {samples} filters on the way; {how}"
 
     def confirm(self, states):
         """`check --confirm`, by one address for both as a proxy has it, says of every note what NUT-07 said."""
@@ -419,7 +337,7 @@ class Follow:
             if self.served_again and max(self.served_again) > SERVES_AGAIN_SECONDS:
                 raise Failure(f"the service served {max(self.served_again):.2f} s after it was started again")
         finally:
-            self.watcher._ends.set()
+            self.watcher.ends.set()
             self.service.end()
             if self.wallet:
                 self.wallet.end()

@@ -3,7 +3,6 @@
 import base64
 import collections
 import json
-import os
 import re
 import subprocess
 import sys
@@ -64,11 +63,13 @@ class Service:
         began = time.monotonic()
         while time.monotonic() < began + PATIENCE_SECONDS:
             if self.process.poll() is not None:
-                raise Failure(f"the service ended with code {self.process.returncode}; see {self.log}:\n{tail(self.log)}")
+                raise Failure(f"the service ended with code {self.process.returncode}; see {self.log}:\n"
+                              f"{tail(self.log)}")
             if self.get(path)[0] == 200:
                 return time.monotonic() - began
             time.sleep(0.01)
-        raise Failure(f"the service did not answer {path} within {PATIENCE_SECONDS} s; see {self.log}:\n{tail(self.log)}")
+        raise Failure(f"the service did not answer {path} within {PATIENCE_SECONDS} s; see {self.log}:\n"
+                      f"{tail(self.log)}")
 
     def kill(self):
         """SIGKILL."""
@@ -131,7 +132,8 @@ class Service:
         if how == "SIGHUP":
             self.process.send_signal(1)
         else:
-            request = urllib.request.Request(f"{self.url}/admin/refresh", b"", {"Authorization": f"Bearer {ADMIN_TOKEN}"})
+            request = urllib.request.Request(f"{self.url}/admin/refresh", b"",
+                                             {"Authorization": f"Bearer {ADMIN_TOKEN}"})
             with _opener.open(request, timeout=10) as response:
                 if response.status != 202:
                     raise Failure(f"POST /admin/refresh was answered {response.status}")
@@ -198,12 +200,12 @@ class Watcher(threading.Thread):
         self.last = {}     # path -> (tag, timestamp, n)
         self.samples = {}  # (kind, keyset) -> [response]
         self.objection = None
-        self._ends = threading.Event()
+        self.ends = threading.Event()
         self._lock = threading.Lock()
 
     def run(self):
         try:
-            while not self._ends.wait(POLL_SECONDS):
+            while not self.ends.wait(POLL_SECONDS):
                 for keyset in list(self.keysets):
                     for kind in ("spent", "issued"):
                         self.look(kind, keyset)
@@ -266,7 +268,7 @@ class Watcher(threading.Thread):
         return samples, compared
 
     def end(self):
-        self._ends.set()
+        self.ends.set()
         self.join(15)
         if self.objection and sys.exc_info()[0] is None:
             raise self.objection
@@ -283,10 +285,3 @@ def raw_equals_json(service, kind, keyset):
                 raise Failure(f"{path}: the raw form is another filter than the JSON")
             return
     raise Failure(f"{path}: no two answers of one version")
-
-
-def command_supports(nutfilter, command, option):
-    """Whether this build has an option."""
-    done = subprocess.run([nutfilter, command, "--help"], env={"PATH": os.defpath}, capture_output=True, text=True,
-                          timeout=60, check=False)
-    return option in done.stdout

@@ -29,7 +29,8 @@ import real_mint_confirm
 from real_mint_common import (Failure, environment, free_port, guarded, keep_running, keysets, load_states,
                               note_states, nutshell_python, parser, prepare, server, spend, summary)
 from real_mint_databases import Postgres, Sqlite
-from real_mint_follow import Follow, Mint
+from real_mint_follow import Follow
+from real_mint_processes import Mint
 
 # The two keysets, by derivation path. The second comes into being when the mint is started again with it.
 FIRST_KEYSET = "m/0'/0'/0'"
@@ -111,8 +112,8 @@ def follow(args):
 def main():
     options = parser(__doc__)
     options.add_argument("--follow", type=int, metavar="ROUNDS",
-                         help="run the service beside the mint for so many rounds (real_mint_follow.py says what happens "
-                              "in them), each with at least --notes notes spent")
+                         help="run the service beside the mint for so many rounds (real_mint_follow.py says what "
+                              "happens in them), each with at least --notes notes spent")
     options.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite",
                          help="what the mint keeps its notes in, with --follow (default: sqlite)")
     args = prepare(options)
