@@ -10,10 +10,13 @@ nutfilter=${1:-target/debug/nutfilter}
 
 work=$(mktemp -d)
 chmod 755 "$work"
-started=()
 finish() {
-    for process in "${started[@]}"; do kill "$process" 2>/dev/null || true; done
-    wait 2>/dev/null || true
+    # Children that are still there, and no number that somebody else may have by now.
+    local process
+    for process in $(jobs -p); do kill "$process" 2>/dev/null || true; done
+    # It is a grandchild, and says itself who it is.
+    if [ -f "$work/postgres/db/postmaster.pid" ]; then kill -INT "$(head -n 1 "$work/postgres/db/postmaster.pid")" || true; fi
+    wait || true
     rm -rf "$work"
 }
 trap finish EXIT
@@ -65,7 +68,6 @@ else
     if [ "$(id -u)" = 0 ]; then chown postgres "$data"; fi
     as_owner "$initdb" -A trust -U owner -N -D "$data/db" >"$work/initdb.log"
     (cd /; as_owner "${initdb%initdb}postgres" -D "$data/db" -k "$data" -c listen_addresses= -c fsync=off) >"$work/postgres.log" 2>&1 &
-    started+=($!)
     sql() { (cd /; as_owner psql -q -v ON_ERROR_STOP=1 -h "$data" -U owner "$@"); }
     for _ in $(seq 100); do sql -d postgres -c '' 2>/dev/null && break; sleep 0.1; done
     block() { sed -n "s/^    \\($1.*;\\)\$/\\1/p" docs/operating.md; }
@@ -101,10 +103,9 @@ else
         "$nutfilter" --threads 1 serve --mint-database "postgres:///$mint?user=filters&host=$data" --port 0 \
             --log-level debug 2>"$work/served" &
         server=$!
-        started+=("$server")
         for _ in $(seq 100); do grep -q ' ready ' "$work/served" && break; sleep 0.1; done
         kill "$server"
-        wait "$server" || fail "$(cat "$work/served")"
+        wait "$server" || fail "it ended with $?: $(cat "$work/served")"
         grep -q ' ready ' "$work/served" || fail "$(cat "$work/served")"
         if grep -q -e WARN -e ERROR "$work/served"; then fail "$(cat "$work/served")"; fi
         echo "ok: the read-only role for $mint on Postgres"
@@ -123,12 +124,12 @@ echo '{"name":"mint","nuts":{"4":{}}}' >"$work/mint-api/v1/info"
 echo 'the mint itself' >"$work/mint-api/v1/keys"
 mint_port=$(free_port)
 python3 -m http.server "$mint_port" --bind 127.0.0.1 --directory "$work/mint-api" >"$work/mint.log" 2>&1 &
-started+=($!)
+wait_for "http://127.0.0.1:$mint_port/v1/info"
 filters_port=$(free_port)
 "$nutfilter" serve --mint-database "$work/mint" --mint-api "http://127.0.0.1:$mint_port" \
     --listen "127.0.0.1:$filters_port" --listen "unix:$work/http.sock" --socket-mode 666 2>"$work/filters.log" &
-started+=($!)
 wait_for "http://127.0.0.1:$filters_port/ready"
+wait_for "http://127.0.0.1:$filters_port/v1/info"
 keyset=00deadbeefc0ffee
 
 for upstream in "127.0.0.1:$filters_port" "unix:$work/http.sock"; do
@@ -150,7 +151,6 @@ NGINX
     nginx -t -q -e "$work/nginx.log" -c "$work/nginx.conf" || fail "nginx refuses contrib/nginx.conf"
     nginx -e "$work/nginx.log" -c "$work/nginx.conf" &
     nginx=$!
-    started+=("$nginx")
     proxy=http://127.0.0.1:$port direct=http://127.0.0.1:$filters_port
     wait_for "$proxy/v1/keys"
 

@@ -21,7 +21,7 @@ import threading
 import urllib.error
 import urllib.request
 
-from real_mint_check import CHANCE_MATCHES, fresh_items
+from real_mint_check import CHANCE_MATCHES, FRESH, fresh_items
 from real_mint_common import Failure, environment, free_port, server
 
 BATCH = 64
@@ -48,10 +48,10 @@ def check(title, nutfilter, mint_type, states, work):
           flush=True)
 
 
-def confirm(nutfilter, states, keyset, url, posted, work, totals):
+def confirm(nutfilter, states, keyset, url, posted, work, totals, fresh=FRESH):
     """Every state of one keyset, by the mint's own word."""
     spent = set(states["spent"].get(keyset, []))
-    others = [*states["unspent"].get(keyset, []), *states["pending"].get(keyset, []), *fresh_items()]
+    others = [*states["unspent"].get(keyset, []), *states["pending"].get(keyset, []), *fresh_items(fresh)]
     items = [*spent, *others]
     posted.clear()
     lines = ask(nutfilter, ["check", "--confirm", "--batch", str(BATCH)], keyset, url, items, spent, work)

@@ -12,8 +12,18 @@ How: run by `real_nutshell.py` and `real_cdk.py`, under the Python that has nuts
 it uses nutshell's own wallet library, which speaks to every kind of mint. The wallet lives in
 `--directory`, so that a later run goes on with the notes of an earlier one.
 
+With --commands it stays, and does what lines of JSON on its standard input say, each answered by a line of
+JSON, `{}` or `{"error": ...}`, when it is done and `notes.json` is written:
+
+    {"do": "spend", "keyset": id, "notes": 48, "melts": 1, "pending_melts": 0}
+    {"do": "settle"}                   take what became of the melts that were pending
+    {"do": "again", "since": time}     swap the notes once more that were given away since then: the mint forgot it
+
 Output: `notes.json` in `--directory`:
     {"proofs": {keyset: [Y hex]}, "signed": {keyset: [B_ hex]}, "unsigned": {keyset: [B_ hex]}}
+and with --commands
+    {..., "spent_at": {Y hex: time}, "signed_at": {B_ hex: time}}
+with the Unix times by which the mint had said that a note is spent, and that an output is signed.
 """
 
 import argparse
@@ -22,7 +32,9 @@ import hashlib
 import json
 import pathlib
 import secrets
+import sys
 import time
+import traceback
 
 from bolt11 import Bolt11, Feature, Features, FeatureState, MilliSatoshi, TagChar, Tags, encode
 from cashu.core.base import MeltQuoteState
@@ -52,6 +64,22 @@ class NotingWallet(Wallet):
         self.notes = {}   # Y hex -> keyset, of every note ever held
         self.spent = 0     # notes given away in swaps and melts of this run
         self.answer_early = False  # ask the mint not to wait for the payment of a melt
+        self.spent_at = {}   # Y hex -> time by which it was spent
+        self.signed_at = {}  # B_ hex -> time by which it was signed
+        self.given = []      # (time, notes) of each swap and settled melt
+        self.pending = []    # (quote, notes, blank outputs) of melts that are pending
+        self.latest = None   # the secrets made last
+
+    async def generate_n_secrets(self, *args, **kwargs):
+        self.latest = await super().generate_n_secrets(*args, **kwargs)
+        return self.latest
+
+    def gave(self, notes):
+        """The mint has taken `notes`."""
+        now = time.time()
+        self.spent += len(notes)
+        self.spent_at.update((y_of(note.secret), now) for note in notes)
+        self.given.append((now, list(notes)))
 
     def _construct_outputs(self, amounts, secrets, rs=[], keyset_id=None):
         outputs, rs = super()._construct_outputs(amounts, secrets, rs, keyset_id)
@@ -69,8 +97,14 @@ class NotingWallet(Wallet):
         for proof, secret, r in zip(proofs, secrets, rs):
             blinded, _ = step1_alice(secret, r)
             self.signed[blinded.format().hex()] = proof.id
-            self.notes[hash_to_curve(secret.encode()).format().hex()] = proof.id
+            self.signed_at[blinded.format().hex()] = time.time()
+            self.notes[y_of(secret)] = proof.id
         return proofs
+
+
+def y_of(secret):
+    """The `Y` of a note, in hex."""
+    return hash_to_curve(secret.encode()).format().hex()
 
 
 def invoice_of_nobody(amount, description):
@@ -101,7 +135,7 @@ async def mint(wallet, amount, split=None):
 async def swap(wallet, notes):
     """Swaps `notes` to the wallet itself, into the active keyset."""
     await wallet.split(notes, 0)
-    wallet.spent += len(notes)
+    wallet.gave(notes)
 
 
 async def melt(wallet, pending, description=""):
@@ -115,15 +149,75 @@ async def melt(wallet, pending, description=""):
     expected = MeltQuoteState.pending if pending else MeltQuoteState.paid
     if MeltQuoteState(answer.state) != expected:
         raise RuntimeError(f"a melt ended {answer.state}, not {expected}")
-    wallet.spent += 0 if pending else len(notes)
+    if pending:
+        # The blank outputs were made last, and there are as many as the fee reserve asked for.
+        wallet.pending.append((quote.quote, notes, wallet.latest))
+    else:
+        wallet.gave(notes)
 
 
-async def run(args):
-    wallet = await NotingWallet.with_db(args.mint, str(args.directory), unit=args.unit)
+async def settle(wallet):
+    """Takes what became of pending melts: the change of those that were paid, the notes of those that were not."""
+    still = []
+    for quote, notes, blank in wallet.pending:
+        answer = await outcome(wallet, quote)
+        state = MeltQuoteState(answer.state)
+        if state == MeltQuoteState.paid:
+            change = answer.change or []
+            await wallet.invalidate(notes)
+            # Unblinding verifies the mint's proofs (DLEQ), and so that these are the outputs that were signed.
+            await wallet._construct_proofs(change, *(part[:len(change)] for part in blank))
+            wallet.gave(notes)
+        elif state == MeltQuoteState.unpaid:
+            await wallet.set_reserved_for_melt(notes, reserved=False, quote_id=None)
+            await swap(wallet, notes)
+        else:
+            still.append((quote, notes, blank))
+    wallet.pending = still
+
+
+async def outcome(wallet, quote):
+    """What became of a melt."""
+    for _ in range(20):
+        try:
+            # The mint's answer as it is: the wallet's own method drops the change.
+            return await super(Wallet, wallet).get_melt_quote(quote)
+        except Exception as error:
+            # nutshell looks after pending melts by itself when it starts, and trips over those who ask meanwhile.
+            last = error
+            await asyncio.sleep(0.3)
+    raise last
+
+
+async def again(wallet, since):
+    """Swaps notes that were given away already, to a mint that knows nothing of it any more."""
+    lost = [notes for when, notes in wallet.given if when > since]
+    wallet.given = [(when, notes) for when, notes in wallet.given if when <= since]
+    for notes in lost:
+        for note in notes:
+            del wallet.spent_at[y_of(note.secret)]
+    for notes in reversed(lost):
+        await wallet.db.execute(f"DELETE FROM proofs_used WHERE secret IN ({','.join(repr(n.secret) for n in notes)})")
+        for note in notes:
+            note.reserved = False
+        await swap(wallet, notes)
+
+
+async def opened(args):
+    return await NotingWallet.with_db(args.mint, str(args.directory), unit=args.unit)
+
+
+async def use(wallet, keyset):
+    """Speaks to the mint as it is now, and mints in `keyset` from here on."""
     await wallet.load_mint_keysets()
-    await wallet.activate_keyset(args.keyset)
+    await wallet.activate_keyset(keyset)
     await wallet.load_mint_info(reload=True)
     await wallet.load_proofs()
+
+
+async def run(wallet, args):
+    await use(wallet, args.keyset)
+    enough = wallet.spent + args.notes
 
     # Notes of an older keyset go into the new one: inputs of one keyset, outputs of another.
     older = [note for note in wallet.proofs if note.id != wallet.keyset_id and not note.reserved]
@@ -131,12 +225,35 @@ async def run(args):
         await swap(wallet, older[:len(ROUND)])
     for _ in range(args.melts):
         await melt(wallet, pending=False)
-    while wallet.spent < args.notes:
+    while wallet.spent < enough:
         notes = await mint(wallet, sum(ROUND), ROUND)
         await swap(wallet, notes[:SWAPPED_PER_ROUND])
     for _ in range(args.pending_melts):
         await melt(wallet, pending=True, description=args.pending_description)
-    return wallet
+
+
+async def obey(args, answers):
+    """Commands from standard input, answers to `answers`, until there are no more."""
+    wallet = await opened(args)
+    defaults = vars(args)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        command = json.loads(line)
+        try:
+            match command.pop("do"):
+                case "spend":
+                    await run(wallet, argparse.Namespace(**{**defaults, **command}))
+                case "settle":
+                    await settle(wallet)
+                case "again":
+                    await again(wallet, command["since"])
+                case other:
+                    raise ValueError(f"no such command: {other}")
+            answer = {}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        write(wallet, args.directory / "notes.json", {"spent_at": wallet.spent_at, "signed_at": wallet.signed_at}, {})
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def by_keyset(pairs, grouped):
@@ -157,12 +274,28 @@ def main():
     parser.add_argument("--pending-melts", type=int, default=0, help="melts that stay pending")
     parser.add_argument("--pending-description", default="", metavar="TEXT",
                         help="description in the invoices of these; some fake Lightning wallets obey it")
+    parser.add_argument("--commands", action="store_true", help="do what standard input says, and stay")
     args = parser.parse_args()
 
-    wallet = asyncio.run(run(args))
+    if args.commands:
+        # The library prints; what it says goes where its log goes.
+        answers, sys.stdout = sys.stdout, sys.stderr
+        asyncio.run(obey(args, answers))
+        return
 
+    async def once():
+        wallet = await opened(args)
+        await run(wallet, args)
+        return wallet
+
+    wallet = asyncio.run(once())
     file = args.directory / "notes.json"
-    all_notes = json.loads(file.read_text()) if file.exists() else {"proofs": {}, "signed": {}, "unsigned": {}}
+    write(wallet, file, {}, json.loads(file.read_text()) if file.exists() else {})
+
+
+def write(wallet, file, more, all_notes):
+    """Writes `notes.json`: what `all_notes` has, and what the wallet knows, and `more`."""
+    all_notes = {"proofs": {}, "signed": {}, "unsigned": {}, **all_notes, **more}
     by_keyset(wallet.notes.items(), all_notes["proofs"])
     by_keyset(wallet.signed.items(), all_notes["signed"])
     by_keyset(((b, k) for b, k in wallet.made.items() if b not in wallet.signed), all_notes["unsigned"])

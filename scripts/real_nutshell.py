@@ -28,25 +28,31 @@ import real_mint_check
 import real_mint_confirm
 from real_mint_common import (Failure, environment, free_port, guarded, keep_running, keysets, load_states,
                               note_states, nutshell_python, parser, prepare, server, spend, summary)
+from real_mint_databases import Postgres, Sqlite
+from real_mint_follow import Follow
+from real_mint_processes import Mint
 
 # The two keysets, by derivation path. The second comes into being when the mint is started again with it.
 FIRST_KEYSET = "m/0'/0'/0'"
 SECOND_KEYSET = "m/0'/0'/1'"
 
 
-def mint(python, work, port, private_key, derivation_path, payments):
-    """A nutshell mint, running while the block lasts. `payments`: what becomes of melts, SETTLED or PENDING."""
+def mint(python, work, port, private_key, derivation_path, payments, database=None):
+    """A nutshell mint, running while the block lasts.
+
+    `payments`: what becomes of melts, SETTLED or PENDING; FAILED is for those that are pending at the start.
+    """
     env = environment(
         work,
         MINT_PRIVATE_KEY=private_key,
         MINT_DERIVATION_PATH=derivation_path,
-        MINT_DATABASE=work / "mint",
+        MINT_DATABASE=database or work / "mint",
         MINT_AUTH_DATABASE=work / "auth",
         MINT_BACKEND_BOLT11_SAT="FakeWallet",
         MINT_RATE_LIMIT="FALSE",
         FAKEWALLET_DELAY_OUTGOING_PAYMENT="0",
         FAKEWALLET_DELAY_INCOMING_PAYMENT="0",
-        FAKEWALLET_PAY_INVOICE_STATE=payments,
+        FAKEWALLET_PAY_INVOICE_STATE="SETTLED" if payments == "FAILED" else payments,
         FAKEWALLET_PAYMENT_STATE=payments,
         CASHU_DIR=work / "cashu",
         TOR="FALSE",
@@ -89,8 +95,30 @@ def run_mint(args):
     return states
 
 
+def follow(args):
+    """Runs the service beside the mint."""
+    if not args.check:
+        raise Failure("--follow needs --check NUTFILTER")
+    python = nutshell_python(args)
+    port, private_key = free_port(), secrets.token_hex(32)
+    database = {"sqlite": Sqlite, "postgres": Postgres}[args.database]
+    with database(args.work) as database:
+        def run(derivation_path, payments):
+            return mint(python, args.work, port, private_key, derivation_path, payments, database.for_mint())
+        title = f"real nutshell on {database.name}"
+        Follow(title, args, database, Mint(run, f"http://127.0.0.1:{port}"), python).run()
+
+
 def main():
-    args = prepare(parser(__doc__))
+    options = parser(__doc__)
+    options.add_argument("--follow", type=int, metavar="ROUNDS",
+                         help="run the service beside the mint for so many rounds (real_mint_follow.py says what "
+                              "happens in them), each with at least --notes notes spent")
+    options.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite",
+                         help="what the mint keeps its notes in, with --follow (default: sqlite)")
+    args = prepare(options)
+    if args.follow:
+        return follow(args)
     states = load_states(args.work) if args.reuse else run_mint(args)
     if args.check:
         # Once more with the mint gone: no writer, no write-ahead log.

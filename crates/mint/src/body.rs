@@ -65,7 +65,8 @@ pub enum BodyPlace {
     /// In memory.
     Memory,
     /// On the disk that holds this directory, in files that have no name and end with the process,
-    /// however it ends.
+    /// however it ends. The system keeps in memory what is asked for often; a body that it has put out is
+    /// read again by the thread that sends it.
     Directory(PathBuf),
 }
 

@@ -45,7 +45,8 @@
 //! # Inside a mint
 //!
 //! A mint in Rust mounts [`http::router`] (or [`http::filter_router`], if it has its own `/v1/keysets`
-//! and `/health`) in its own axum application: see `examples/mount.rs`.
+//! and `/health`) in its own axum application: see `examples/mount.rs`. [`http::serve_with`] is a server
+//! for it whose limits hold against slow peers; any other will do.
 
 // One function maps a file, and says why it may.
 #![deny(unsafe_code)]

@@ -240,3 +240,30 @@ fn nothing_that_is_said_has_a_secret_in_it() {
         assert!(!all.contains(&hex[2..20]), "{all}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn the_password_of_the_database_is_said_nowhere_while_it_cannot_be_reached() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("database");
+    std::fs::write(
+        &place,
+        "postgres://mint:hunter2@127.0.0.1:1/mint?connect_timeout=1\n",
+    )
+    .unwrap();
+    let mut server = Server::start_unready(
+        serve()
+            .args(["--log-level", "trace", "--log-format", "json"])
+            .env("MINT_DATABASE_FILE", &place),
+    );
+    server.wait_for("there is nothing to serve yet");
+    let said = ["/health", "/ready", "/metrics"]
+        .map(|path| server.get(path).1)
+        .concat();
+    kill(&server.child, "-TERM");
+    server.wait_for("stopped");
+    server.rest();
+    let all = format!("{said}{}", server.all);
+    assert!(all.contains("127.0.0.1:1/mint"), "{all}");
+    assert!(!all.contains("hunter2"), "{all}");
+}

@@ -63,7 +63,7 @@ pub(super) fn filter(
             let numbers = [
                 u64::from(filter.n()),
                 u64::from(filter.params().p()),
-                u64::from(filter.params().m()),
+                filter.params().m(),
                 filter.timestamp(),
             ];
             common.extend(

@@ -4,14 +4,17 @@
 #![forbid(unsafe_code)]
 
 mod bodies;
+mod counted;
 mod feed;
 mod filters;
 mod forms;
+mod h2c;
 mod http;
 mod increment;
 mod info;
 mod live;
 mod refresh;
+mod refused;
 mod rows;
 mod schema;
 #[cfg(unix)]

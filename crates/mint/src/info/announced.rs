@@ -1,0 +1,153 @@
+//! One entry more in the mint's info.
+
+use core::fmt;
+
+use serde_json::value::RawValue;
+
+use super::{InfoError, Kind};
+
+/// What is announced, as the NUT writes it.
+const NUT: &str = "25";
+const ENTRY: &str = r#"{"supported":true}"#;
+
+/// The info with the entry added, everything else byte for byte as it came.
+pub(super) fn announced(info: &[u8]) -> Result<Vec<u8>, InfoError> {
+    let malformed = |error| InfoError(Kind::Malformed(error));
+    let text = str::from_utf8(info).map_err(|_| InfoError(Kind::NoText))?;
+    let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
+    // Of two members of one name the last is what readers go by.
+    let nuts = members.0.iter().rfind(|(name, _)| name == "nuts");
+    let Some((_, nuts)) = nuts else {
+        let nuts = format!(r#""nuts":{{"{NUT}":{ENTRY}}}"#);
+        return Ok(with_member(
+            text,
+            opening(text),
+            &nuts,
+            members.0.is_empty(),
+        ));
+    };
+    let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
+    if entries.0.iter().any(|(name, _)| name == NUT) {
+        return Ok(info.to_vec());
+    }
+    // A raw value is borrowed from the text: the difference of addresses is its place.
+    let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
+    let entry = format!(r#""{NUT}":{ENTRY}"#);
+    let at = start + opening(nuts.get());
+    Ok(with_member(text, at, &entry, entries.0.is_empty()))
+}
+
+/// How many bytes of an object's text there are up to and with its opening brace.
+fn opening(object: &str) -> usize {
+    object.find('{').map_or(0, |brace| brace + 1)
+}
+
+fn with_member(text: &str, at: usize, member: &str, is_only: bool) -> Vec<u8> {
+    let (before, after) = text.split_at(at);
+    let comma = if is_only { "" } else { "," };
+    [before, member, comma, after].concat().into_bytes()
+}
+
+/// The members of an object, in order, with their values unread.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> serde::Deserialize<'de> for Members<'de> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: serde::de::MapAccess<'de>>(
+                self,
+                mut map: M,
+            ) -> Result<Self::Value, M::Error> {
+                let mut members = vec![];
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn assert_announced(info: &str, expected: &str) {
+        let made = announced(info.as_bytes()).expect("an info");
+        assert_eq!(String::from_utf8(made).expect("text"), expected);
+        serde_json::from_str::<serde_json::Value>(expected).expect("JSON");
+    }
+
+    #[test]
+    fn everything_else_is_passed_on_byte_for_byte() {
+        assert_announced(
+            "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
+             \"nuts\" : { \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \"z\":[1,2] }\n",
+            "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
+             \"nuts\" : {\"25\":{\"supported\":true}, \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \
+             \"z\":[1,2] }\n",
+        );
+    }
+
+    #[test]
+    fn an_object_without_nuts_or_with_none_in_it_gets_the_entry() {
+        assert_announced("{}", r#"{"nuts":{"25":{"supported":true}}}"#);
+        assert_announced(
+            r#" { "a":1}"#,
+            r#" {"nuts":{"25":{"supported":true}}, "a":1}"#,
+        );
+        assert_announced(r#"{"nuts":{ }}"#, r#"{"nuts":{"25":{"supported":true} }}"#);
+        // In another object it does not count.
+        assert_announced(
+            r#"{"x":{"nuts":{}},"nuts":{}}"#,
+            r#"{"x":{"nuts":{}},"nuts":{"25":{"supported":true}}}"#,
+        );
+        assert_announced(
+            r#"{"n\u0075ts":{}}"#,
+            r#"{"n\u0075ts":{"25":{"supported":true}}}"#,
+        );
+    }
+
+    #[test]
+    fn what_the_mint_itself_says_of_25_stands() {
+        for info in [
+            r#"{"nuts":{"25":{"supported":false,"more":1}}}"#,
+            r#"{"nuts":{"4":{},"25":[]}}"#,
+        ] {
+            assert_announced(info, info);
+        }
+    }
+
+    #[test]
+    fn what_is_no_info_is_refused() {
+        for info in [
+            "",
+            "[]",
+            "null",
+            "{",
+            "{}x",
+            "\"{}\"",
+            r#"{"nuts":[]}"#,
+            r#"{"nuts":null}"#,
+            "{\"a\":}",
+        ] {
+            let error = announced(info.as_bytes()).expect_err(info);
+            assert!(error.to_string().starts_with("the mint's info is not what"));
+        }
+        assert!(announced(b"{\"a\":\"\xff\"}").is_err());
+        // Deep, and not followed down.
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        let _ = announced(deep.as_bytes());
+    }
+}

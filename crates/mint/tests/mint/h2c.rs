@@ -1,0 +1,130 @@
+//! HTTP/2 without TLS, by a client that can keep its windows shut.
+
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nutfilter_mint::http::ServerOptions;
+use tokio::net::TcpStream;
+
+use crate::support::{Server, V1};
+use crate::transport::{LARGE, PATIENCE, router, short};
+
+type Sender = h2::client::SendRequest<Bytes>;
+
+async fn connect(server: &Server) -> (Sender, tokio::task::JoinHandle<Result<(), h2::Error>>) {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+    (sender.ready().await.unwrap(), tokio::spawn(connection))
+}
+
+fn request(path: &str) -> axum::http::Request<()> {
+    let uri = format!("http://mint{path}");
+    axum::http::Request::get(uri).body(()).unwrap()
+}
+
+async fn whole(mut body: h2::RecvStream) -> Vec<u8> {
+    let mut all = vec![];
+    while let Some(piece) = body.data().await {
+        let piece = piece.unwrap();
+        body.flow_control().release_capacity(piece.len()).unwrap();
+        all.extend(piece);
+    }
+    all
+}
+
+#[test]
+fn many_streams_of_one_connection_are_answered_like_requests_of_http_1() {
+    let server = Server::limited(router(), ServerOptions::default());
+    let plain = server.spent(&[]).body;
+    server.runtime.block_on(async {
+        let (mut sender, connection) = connect(&server).await;
+        let path = format!("/v1/filter/spent/{V1}");
+        let answers: Vec<_> = (0..50)
+            .map(|_| sender.send_request(request(&path), true).unwrap().0)
+            .collect();
+        let lost = sender.send_request(request("/nothing"), true).unwrap().0;
+        for answer in answers {
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.status(), 200);
+            assert!(whole(answer.into_body()).await == plain);
+        }
+        assert_eq!(lost.await.unwrap().status(), 404);
+        // Alone: unread it would fill the window that all share.
+        let large = sender.send_request(request("/large"), true).unwrap().0;
+        assert_eq!(whole(large.await.unwrap().into_body()).await.len(), LARGE);
+        // A body that is announced by nothing but the missing end of the stream.
+        let (answer, mut body) = sender.send_request(request("/health"), false).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 413);
+        let _ = body.send_data(Bytes::from_static(b"x"), true);
+        drop(sender);
+        connection.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_peer_that_keeps_its_window_shut_is_cut() {
+    let server = Server::limited(router(), short());
+    server.runtime.block_on(async {
+        let (mut sender, connection) = connect(&server).await;
+        let answer = sender.send_request(request("/large"), true).unwrap().0;
+        let body = answer.await.unwrap().into_body();
+        let ended = tokio::time::timeout(PATIENCE, connection).await.unwrap();
+        assert!(ended.unwrap().is_err(), "cut in the middle");
+        drop(body);
+    });
+}
+
+#[test]
+fn a_connection_without_requests_is_told_to_go() {
+    let server = Server::limited(router(), short());
+    server.runtime.block_on(async {
+        for requests in [0, 1] {
+            let (mut sender, connection) = connect(&server).await;
+            for _ in 0..requests {
+                let answer = sender.send_request(request("/health"), true).unwrap().0;
+                whole(answer.await.unwrap().into_body()).await;
+            }
+            let ended = tokio::time::timeout(PATIENCE, connection).await.unwrap();
+            assert!(ended.unwrap().is_ok(), "GOAWAY without an error");
+        }
+    });
+}
+
+#[test]
+fn at_the_end_open_streams_are_finished() {
+    let server = Server::limited(router(), ServerOptions::default());
+    // The server's runtime ends with the server.
+    let client = tokio::runtime::Runtime::new().unwrap();
+    client.block_on(async {
+        let (mut sender, connection) = connect(&server).await;
+        let answer = sender.send_request(request("/large"), true).unwrap().0;
+        let body = answer.await.unwrap().into_body();
+        let stopping = thread::spawn(move || server.stop());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Told to go, so that nothing new is begun; what was begun comes whole.
+        assert_eq!(whole(body).await.len(), LARGE);
+        drop(sender);
+        connection.await.unwrap().unwrap();
+        let served = tokio::task::spawn_blocking(move || stopping.join().unwrap());
+        assert_eq!(served.await.unwrap().cut, 0);
+    });
+}
+
+#[test]
+fn a_list_of_headers_that_is_too_long_is_refused() {
+    let server = Server::limited(router(), ServerOptions::default());
+    server.runtime.block_on(async {
+        let (mut sender, connection) = connect(&server).await;
+        let mut long = request("/health");
+        let value = axum::http::HeaderValue::try_from("b".repeat(20 << 10)).unwrap();
+        long.headers_mut().insert("a", value);
+        let refused = match sender.send_request(long, true) {
+            Err(_) => true,
+            Ok((answer, _)) => answer.await.map_or(true, |answer| answer.status() == 431),
+        };
+        assert!(refused);
+        connection.abort();
+    });
+    assert_eq!(server.get("/health").status, 200);
+}
