@@ -184,6 +184,8 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
             issued = snapshot.items(Kind::Issued),
             "ready"
         );
+        // Its bodies would be kept for as long as this is waited for.
+        drop(snapshot);
         manager.say("READY=1\nSTATUS=serving");
         std::future::pending().await
     };

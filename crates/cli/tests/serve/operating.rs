@@ -1,5 +1,7 @@
 //! What an operator does to a service that runs, and what it says.
 
+#[cfg(target_os = "linux")]
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::support::{Server, kill, nutfilter, sample};
@@ -59,6 +61,46 @@ fn a_hangup_refreshes_at_once() {
     server.wait_for("SIGHUP: refreshing now");
     server.wait_for("refreshed");
     assert_eq!(spent(&server), Some(301));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn bodies_that_were_replaced_are_let_go() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let data = directory.path().join("data");
+    let mut server = Server::start(
+        serve()
+            .args(["--refresh", "3600", "--mint-database"])
+            .arg(directory.path())
+            .arg("--data-dir")
+            .arg(&data),
+    );
+    if !server.all.contains("refreshed") {
+        server.wait_for("refreshed");
+    }
+    // Bodies are mapped files without a name there, each with a number of its own.
+    let bodies = |server: &Server| -> BTreeSet<String> {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.child.id())).unwrap();
+        let maps = maps
+            .lines()
+            .filter(|line| line.contains(data.to_str().unwrap()));
+        maps.map(|line| line.split_whitespace().nth(4).unwrap().to_owned())
+            .collect()
+    };
+    let first = bodies(&server);
+    assert!(first.len() >= 4, "{first:?}");
+
+    std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
+    let larger = nutfilter_mint::sample::Sample::new(301, 201);
+    larger
+        .write(&directory.path().join("cdk-mintd.sqlite"), &mut |_| ())
+        .unwrap();
+    kill(&server.child, "-HUP");
+    server.wait_for("refreshed");
+    let second = bodies(&server);
+    // Numbers may be given again, to some; what is kept would be twice as many.
+    assert_eq!(second.len(), first.len(), "{first:?} {second:?}");
 }
 
 #[cfg(unix)]

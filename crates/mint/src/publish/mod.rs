@@ -481,6 +481,15 @@ impl Publisher {
             let whole = if reading.whole { "whole" } else { "new" };
             metrics::counter!("nutfilter_items_read_total", "kind" => reading.kind.as_str(), "reading" => whole)
                 .increment(reading.items);
+            tracing::debug!(
+                kind = %reading.kind,
+                reading = whole,
+                items = reading.items,
+                read_ms = millis(reading.read),
+                hash_ms = millis(reading.hash),
+                merge_ms = millis(reading.sort),
+                "read"
+            );
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(as_of as f64);
         tracing::info!(
