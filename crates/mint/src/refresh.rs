@@ -184,6 +184,7 @@ fn guarded(
         Err(panic) => {
             publisher.service().set_failing(true);
             publisher.start_over();
+            metrics::counter!("nutfilter_refreshes_total", "result" => "failed").increment(1);
             let said = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)

@@ -13,6 +13,7 @@
 
 use core::error::Error;
 use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,9 @@ pub struct DataDirectory {
     path: PathBuf,
     /// Later than that of every set there is.
     next_number: u64,
+    /// The sets that each state file names, or may name: a restart needs them, whatever has come since. Nothing
+    /// is known of a kind before its state file was read or written.
+    named: BTreeMap<Kind, Vec<String>>,
     /// The lock goes with the file.
     _lock: File,
 }
@@ -71,15 +75,18 @@ pub enum KeptError {
 impl KeptError {
     /// Whether a set is not what was written: only reading everything again helps then.
     pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, KeptError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_missing(error))
+        matches!(self, KeptError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_lost(error))
     }
 }
 
-/// Whether a file of a store is gone.
-fn is_missing(error: &StoreError) -> bool {
-    error
-        .io_error()
-        .is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
+/// Whether a file of a store is gone, or lies where the disk cannot be read.
+fn is_lost(error: &StoreError) -> bool {
+    /// `EIO`, for which there is no [`io::ErrorKind`].
+    const BAD_DISK: i32 = 5;
+    error.io_error().is_some_and(|error| {
+        error.kind() == io::ErrorKind::NotFound
+            || (cfg!(unix) && error.raw_os_error() == Some(BAD_DISK))
+    })
 }
 
 impl fmt::Display for KeptError {
@@ -150,11 +157,21 @@ impl DataDirectory {
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(at(&lock_path)(error)),
         }
-        Ok(Self {
+        // Whoever opened it may never look at what is kept, and must not write in its place.
+        let names = own_names(&sets).map_err(at(&sets))?;
+        let latest = names.iter().filter_map(|name| number_of(name)).max();
+        let mut directory = Self {
             path: path.into(),
-            next_number: 0,
+            next_number: latest.map_or(0, |number| number.saturating_add(1)),
+            named: BTreeMap::new(),
             _lock: lock,
-        })
+        };
+        for kind in Kind::ALL {
+            if matches!(directory.state_path(kind).try_exists(), Ok(false)) {
+                directory.named.insert(kind, vec![]);
+            }
+        }
+        Ok(directory)
     }
 
     /// The directory.
@@ -183,6 +200,9 @@ impl DataDirectory {
         kept.as_of = recorded.as_of;
         kept.recorded = recorded.as_of;
         kept.watermark = recorded.watermark;
+        let named = recorded.sets.iter();
+        let named = named.filter_map(|set| set.directory.clone()).collect();
+        self.named.insert(kind, named);
         for lost in recorded.lost {
             match KeysetId::parse(&lost) {
                 Ok(keyset) => kept.lose(&keyset),
@@ -213,7 +233,7 @@ impl DataDirectory {
     }
 
     fn restore_set(
-        &mut self,
+        &self,
         kind: Kind,
         keyset: &KeysetId,
         recorded: &RecordedSet,
@@ -221,8 +241,7 @@ impl DataDirectory {
         let Some(name) = &recorded.directory else {
             return Ok(KeptSet::default());
         };
-        let number = number_of(name).ok_or("no name of a set")?;
-        self.next_number = self.next_number.max(number.saturating_add(1));
+        number_of(name).ok_or("no name of a set")?;
         let path = self.path.join(SETS).join(name);
         let store = Store::open(path, options(kind, keyset)).map_err(|error| error.to_string())?;
         if store.len() < recorded.items {
@@ -236,7 +255,7 @@ impl DataDirectory {
     /// An empty set of a keyset.
     pub(super) fn create(&mut self, kind: Kind, keyset: &KeysetId) -> Result<KeptSet, KeptError> {
         let number = self.next_number;
-        self.next_number += 1;
+        self.next_number = number.saturating_add(1);
         let id: String = keyset
             .as_str()
             .bytes()
@@ -244,17 +263,13 @@ impl DataDirectory {
             .collect();
         let name = format!("{kind}-{id}-{number:08x}");
         let path = self.path.join(SETS).join(&name);
-        // What an earlier process did not come to remove.
-        if path.exists() {
-            fs::remove_dir_all(&path).map_err(at(&path))?;
-        }
         let store = Store::create(&path, options(kind, keyset))?;
         Ok(KeptSet::on_disk(store, name))
     }
 
     /// Replaces the state file of a kind: from here on a restart begins with this.
     pub(crate) fn record(
-        &self,
+        &mut self,
         kind: Kind,
         kept: &KindSets,
         keysets: &[KeysetInfo],
@@ -272,10 +287,16 @@ impl DataDirectory {
             lost: kept.lost.iter().map(KeysetId::to_string).collect(),
             keysets: keysets.to_vec(),
         };
+        let names = kept.sets.values().filter_map(KeptSet::directory_name);
+        let names: Vec<String> = names.map(str::to_owned).collect();
+        // After an error it may be the old ones that count, or the new ones.
+        if let Some(named) = self.named.get_mut(&kind) {
+            named.extend_from_slice(&names);
+        }
         let path = self.state_path(kind);
         let new = path.with_extension("state.new");
         let write = || -> io::Result<()> {
-            let mut file = File::create(&new)?;
+            let mut file = create_private(&new)?;
             file.write_all(&recorded.to_bytes(kind))?;
             file.sync_all()?;
             // The names of new sets are to be there before the file that names them.
@@ -283,27 +304,32 @@ impl DataDirectory {
             fs::rename(&new, &path)?;
             sync_directory(&self.path)
         };
-        write().map_err(at(&path))
+        write().map_err(at(&path))?;
+        self.named.insert(kind, names);
+        Ok(())
     }
 
-    /// Removes the directories of sets that no kind has any more.
+    /// Removes the directories of sets that no kind has any more, and no state file names.
     pub(crate) fn remove_others<'a>(&self, kinds: impl Iterator<Item = &'a KindSets>) {
-        let used: Vec<&str> = kinds
+        let used: BTreeSet<&str> = kinds
             .flat_map(|kept| kept.sets.values())
             .filter_map(KeptSet::directory_name)
+            .chain(self.named.values().flatten().map(String::as_str))
             .collect();
         let sets = self.path.join(SETS);
-        let remove = || -> io::Result<()> {
-            for entry in fs::read_dir(&sets)? {
-                let name = entry?.file_name();
-                if name.to_str().is_none_or(|name| !used.contains(&name)) {
-                    fs::remove_dir_all(sets.join(name))?;
-                }
+        let names = own_names(&sets).unwrap_or_else(|error| {
+            tracing::warn!(path = %sets.display(), %error, "old sets cannot be listed");
+            vec![]
+        });
+        let is_known = |name: &str| self.named.keys().any(|kind| kind_of(name) == Some(*kind));
+        for name in names {
+            if used.contains(name.as_str()) || !is_known(&name) {
+                continue;
             }
-            Ok(())
-        };
-        if let Err(error) = remove() {
-            tracing::warn!(path = %sets.display(), %error, "old sets could not be removed; it is tried again");
+            let path = sets.join(name);
+            if let Err(error) = fs::remove_dir_all(&path) {
+                tracing::warn!(path = %path.display(), %error, "an old set could not be removed; it is tried again");
+            }
         }
     }
 
@@ -316,13 +342,47 @@ fn options(kind: Kind, keyset: &KeysetId) -> Options<Nut25> {
     Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
 }
 
-/// The number in the name of a set's directory.
+/// The number in the name of a set's directory; `None` if a set's directory is not called so.
 fn number_of(name: &str) -> Option<u64> {
-    if name.contains(['/', '\\']) {
-        return None;
+    let is_hex = |text: &str| text.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
+    kind_of(name)?;
+    let (rest, number) = name.rsplit_once('-')?;
+    let (_, id) = rest.split_once('-')?;
+    let is_own = !id.is_empty() && is_hex(id) && number.len() >= 8 && is_hex(number);
+    let number = u64::from_str_radix(number, 16).ok()?;
+    is_own.then_some(number)
+}
+
+/// The kind that is in the name of a set's directory.
+fn kind_of(name: &str) -> Option<Kind> {
+    let (kind, _) = name.split_once('-')?;
+    Kind::ALL.into_iter().find(|known| known.as_str() == kind)
+}
+
+/// The names in the directory of sets that are such as sets have. What else is there is somebody else's.
+fn own_names(sets: &Path) -> io::Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in fs::read_dir(sets)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().into_string()
+            && number_of(&name).is_some()
+            && entry.file_type()?.is_dir()
+        {
+            names.push(name);
+        }
     }
-    let (_, number) = name.rsplit_once('-')?;
-    u64::from_str_radix(number, 16).ok()
+    Ok(names)
+}
+
+/// A new file for this user alone: a watermark may hold notes.
+fn create_private(path: &Path) -> io::Result<File> {
+    // One that is there may be open to others.
+    let _ = fs::remove_file(path);
+    let mut options = OpenOptions::new();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// The state file; `None` if there is none.

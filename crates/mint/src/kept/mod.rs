@@ -76,19 +76,24 @@ impl Keep {
         hashes: Vec<u64>,
         as_of: u64,
     ) -> Result<(), KeptError> {
-        let set = sets.entry(keyset.clone()).or_default();
+        let entry = sets.entry(keyset.clone());
+        // By the spelling that will be recorded: a store opens under the name that it was made under alone.
+        let keyset = entry.key().clone();
+        let set = entry.or_default();
         if let Keep::Directory(directory) = self
             && set.is_in_memory()
             && !hashes.is_empty()
         {
-            *set = directory.create(kind, keyset)?;
+            let empty_as_of = set.as_of;
+            *set = directory.create(kind, &keyset)?;
+            set.as_of = empty_as_of;
         }
         set.add(hashes, as_of)
     }
 
     /// Records what is kept of a kind, where a restart is to find it; in memory there is nothing to do.
     pub(crate) fn record(
-        &self,
+        &mut self,
         kind: Kind,
         kept: &KindSets,
         keysets: &[KeysetInfo],

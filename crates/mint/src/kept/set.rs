@@ -34,6 +34,14 @@ impl Default for KeptSet {
 }
 
 impl KeptSet {
+    /// A set without items, as of a Unix second.
+    pub(crate) fn empty(as_of: u64) -> Self {
+        Self {
+            as_of,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn in_memory(hashes: SortedHashes<Nut25>) -> Self {
         Self {
             hashes: Hashes::Memory(hashes),

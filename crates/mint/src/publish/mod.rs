@@ -2,6 +2,8 @@
 
 mod gather;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +124,7 @@ impl Publisher {
     }
 
     /// Publishes what the data directory holds, with the time it is of; without asking the mint. To be called
-    /// once, before the first refresh. Says whether there was anything.
+    /// before the first refresh; afterwards, and a second time, it does nothing. Says whether there is anything.
     ///
     /// # Cost
     ///
@@ -131,6 +133,9 @@ impl Publisher {
         let Keep::Directory(directory) = &mut self.keep else {
             return false;
         };
+        if self.kept.iter().any(|kept| kept.as_of != 0) {
+            return self.kept.iter().any(|kept| kept.recorded != 0);
+        }
         for kind in Kind::ALL {
             let (kept, listed) = directory.restore(kind);
             self.kept[index(kind)] = kept;
@@ -150,9 +155,10 @@ impl Publisher {
             }
         }
         let refreshed_at = self.kept.iter().map(|kept| kept.recorded).max();
+        let refreshed_at = refreshed_at.unwrap_or(0);
         let entries = entries.into_values().collect();
-        self.service
-            .publish(Snapshot::new(entries, refreshed_at.unwrap_or(0)));
+        self.service.publish(Snapshot::new(entries, refreshed_at));
+        self.show(refreshed_at);
         tracing::info!(
             as_of = refreshed_at,
             spent = self.kept[index(Kind::Spent)].items(),
@@ -163,21 +169,25 @@ impl Publisher {
         true
     }
 
-    /// The filter of a restored set, not compressed yet. A set that turns out to be damaged is thrown away.
+    /// The filter of a restored set, not compressed yet. A set that turns out to be damaged is thrown away; one that is
+    /// not, and of which no filter can be made for another reason, is there for the next refresh.
     fn restored(&mut self, keyset: &KeysetId, kind: Kind) -> Option<PublishedFilter> {
         let kept = &mut self.kept[index(kind)];
         if kept.recorded == 0 || kept.lost.contains(keyset) {
             return None;
         }
-        let set = kept.sets.entry(keyset.clone()).or_default();
-        let as_of = set
-            .as_of
-            .max(if set.len() == 0 { kept.recorded } else { 0 });
+        // What was listed and had no set, had no notes at that time.
+        let entry = kept.sets.entry(keyset.clone());
+        let set = entry.or_insert_with(|| KeptSet::empty(kept.recorded));
         let mut times = StageTimes::default();
-        match bodies(set, as_of, &self.place, &mut times) {
+        match bodies(set, set.as_of, &self.place, &mut times) {
             Ok(filter) => {
                 set.changed = false;
                 Some(filter)
+            }
+            Err(error) if !error.is_damage() => {
+                tracing::error!(%keyset, %kind, %error, "a kept set cannot be served yet");
+                None
             }
             Err(error) => {
                 tracing::error!(%keyset, %kind, %error, "a kept set cannot be used; the database is read whole");
@@ -242,6 +252,15 @@ impl Publisher {
             Err(PublishError::Source(SourceError::Stopped)) => return result,
             Err(_) => "failed",
         };
+        let whole = |report: &RefreshReport| report.readings.iter().any(|reading| reading.whole);
+        // A whole reading leaves old sets behind, and one that failed leaves new ones.
+        if let Keep::Directory(directory) = &self.keep
+            && !result
+                .as_ref()
+                .is_ok_and(|report| word == "ok" && !whole(report))
+        {
+            directory.remove_others(self.kept.iter());
+        }
         self.service.set_failing(word != "ok");
         metrics::counter!("nutfilter_refreshes_total", "result" => word).increment(1);
         metrics::histogram!("nutfilter_refresh_seconds").record(start.elapsed().as_secs_f64());
@@ -304,11 +323,6 @@ impl Publisher {
             }
         }
         self.publish(as_of, failed, &mut report);
-        if let Keep::Directory(directory) = &self.keep
-            && report.readings.iter().any(|reading| reading.whole)
-        {
-            directory.remove_others(self.kept.iter());
-        }
         report.total = start.elapsed();
         self.tell(as_of, &report);
         Ok(report)
@@ -360,11 +374,15 @@ impl Publisher {
                     .snapshot()
                     .and_then(|snapshot| snapshot.keyset(&keyset)?.filter(kind).cloned());
                 let held_back = self.held_back[index(kind)].contains(&keyset);
+                let before = old.as_ref().map(Arc::as_ptr);
                 let filter = match failed[index(kind)] || held_back {
                     true => old,
                     false => self.renewed(&keyset, kind, old, report),
                 };
-                if let Some(filter) = &filter {
+                let is_old = filter.as_ref().map(Arc::as_ptr) == before;
+                if let Some(filter) = &filter
+                    && !is_old
+                {
                     self.swap(&keyset, kind, filter);
                 }
                 entry.set(kind, filter);
@@ -390,13 +408,11 @@ impl Publisher {
         report: &mut RefreshReport,
     ) -> Option<Arc<PublishedFilter>> {
         let kept = &mut self.kept[index(kind)];
-        let recorded = kept.recorded;
-        let set = kept.sets.entry(keyset.clone()).or_default();
-        let timestamp = match set.len() {
-            // It may have been made just now.
-            0 => recorded,
-            _ => set.as_of.min(recorded),
-        };
+        let (as_of, recorded) = (kept.as_of, kept.recorded);
+        // The reading had no notes of a keyset that has no set.
+        let entry = kept.sets.entry(keyset.clone());
+        let set = entry.or_insert_with(|| KeptSet::empty(as_of));
+        let timestamp = set.as_of.min(recorded);
         let current = old
             .as_ref()
             .filter(|old| !set.changed && u64::from(old.n()) == set.len());
@@ -471,12 +487,7 @@ impl Publisher {
 
     fn tell(&self, as_of: u64, report: &RefreshReport) {
         let items = |kind| self.kept[index(kind)].items();
-        for kind in Kind::ALL {
-            metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(items(kind) as f64);
-            let recorded = self.kept[index(kind)].recorded;
-            metrics::gauge!("nutfilter_as_of_timestamp_seconds", "kind" => kind.as_str())
-                .set(recorded as f64);
-        }
+        self.show(as_of);
         for reading in &report.readings {
             let whole = if reading.whole { "whole" } else { "new" };
             metrics::counter!("nutfilter_items_read_total", "kind" => reading.kind.as_str(), "reading" => whole)
@@ -491,7 +502,6 @@ impl Publisher {
                 "read"
             );
         }
-        metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(as_of as f64);
         tracing::info!(
             as_of,
             spent = items(Kind::Spent),
@@ -506,6 +516,17 @@ impl Publisher {
             total_ms = millis(report.total),
             "refreshed"
         );
+    }
+
+    /// Puts into the gauges what is served.
+    fn show(&self, refreshed_at: u64) {
+        for kind in Kind::ALL {
+            let kept = &self.kept[index(kind)];
+            metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(kept.items() as f64);
+            metrics::gauge!("nutfilter_as_of_timestamp_seconds", "kind" => kind.as_str())
+                .set(kept.recorded as f64);
+        }
+        metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
     }
 
     fn now(&self) -> u64 {

@@ -2,8 +2,10 @@
 
 mod crash;
 mod damage;
+mod errors;
 mod invented;
 mod restart;
+mod scripted;
 
 fn main_child() -> bool {
     crash::child_if_asked()

@@ -1,0 +1,68 @@
+use super::*;
+use crate::ServiceOptions;
+use crate::source::{ItemBatch, ItemSink, Watermark};
+
+/// A mint with one spent note, which is read once.
+struct OneNote;
+
+const KEYSET: &str = "009a1f293253e41e";
+
+impl MintSource for OneNote {
+    fn mint(&self) -> &str {
+        "one-note"
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        Ok(Keysets::default())
+    }
+
+    fn read(
+        &mut self,
+        kind: Kind,
+        since: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        let total = u64::from(kind == Kind::Spent);
+        if total > 0 && since.is_none() {
+            let mut batch = ItemBatch::new();
+            batch.push(&[2; 33]);
+            assert!(sink.items(&KEYSET.parse().unwrap(), &batch).is_continue());
+        }
+        Ok(Reading::until(Watermark::new(vec![]), total))
+    }
+}
+
+fn publisher(data: &std::path::Path) -> Publisher {
+    let service = FilterService::new(ServiceOptions::default());
+    let directory = DataDirectory::open(data).unwrap();
+    Publisher::new(OneNote, service).with_data_directory(directory)
+}
+
+fn spent(publisher: &Publisher) -> Option<u32> {
+    let snapshot = publisher.service().snapshot()?;
+    let entry = snapshot.keyset(&KEYSET.parse().unwrap())?;
+    entry.spent.as_ref().map(|filter| filter.n())
+}
+
+#[test]
+fn a_body_that_cannot_be_written_after_a_restart_costs_no_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, room) = (directory.path().join("data"), directory.path().join("room"));
+    publisher(&data).refresh().unwrap();
+
+    let mut publisher = publisher(&data);
+    publisher.place = BodyPlace::Directory(room.clone());
+    assert!(publisher.restore());
+    assert_eq!(spent(&publisher), None);
+    assert!(!publisher.service().snapshot().unwrap().is_complete());
+    // Nor later, while there is no room: and nothing is said of it in place of that.
+    let report = publisher.refresh().unwrap();
+    assert_eq!(report.failures.len(), 2);
+    assert_eq!(spent(&publisher), None);
+
+    std::fs::create_dir(&room).unwrap();
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    assert!(report.readings.iter().all(|reading| !reading.whole));
+    assert_eq!(spent(&publisher), Some(1));
+}

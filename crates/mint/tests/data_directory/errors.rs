@@ -1,0 +1,259 @@
+//! Errors one after another: what is served stays true, and what is kept stays usable.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nutfilter_mint::{Refresher, Status};
+
+use crate::scripted::{Scripted, is_of, spent};
+
+const A: &str = "009a1f293253e41e";
+const B: &str = "00ad268c4d1f5826";
+
+fn sets(data: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(data.join("sets")).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn an_empty_set_that_was_held_back_is_not_dated_later_by_a_restart() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    mint.script().listed = vec![A];
+    let mut first = mint.publisher(data.path());
+    first.refresh().unwrap();
+    assert_eq!(spent(first.service(), A).unwrap().timestamp(), 10);
+
+    // Its first note, in a row that cannot be read.
+    mint.script().bad = vec![A];
+    mint.script().now = 20;
+    assert!(!first.refresh().unwrap().failures.is_empty());
+    let served = spent(first.service(), A).unwrap();
+    assert_eq!((served.n(), served.timestamp()), (0, 10));
+    drop(first);
+
+    mint.script().now = 30;
+    let mut second = mint.publisher(data.path());
+    assert!(second.restore());
+    assert_eq!(spent(second.service(), A).unwrap().timestamp(), 10);
+    second.refresh().unwrap();
+    assert_eq!(spent(second.service(), A).unwrap().timestamp(), 10);
+    mint.script().bad.clear();
+    second.refresh().unwrap();
+    assert_eq!(spent(second.service(), A).unwrap().timestamp(), 30);
+}
+
+#[test]
+fn a_set_whose_id_is_spelled_in_two_ways_survives_a_restart() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    mint.script().listed = vec!["00AD268C4D1F5826", "I2yN-iR_fkzT"];
+    let mut first = mint.publisher(data.path());
+    first.refresh().unwrap();
+    mint.script().notes = vec![(B, 1), ("I2yN+iR/fkzT", 2)];
+    first.refresh().unwrap();
+    drop(first);
+
+    let mut second = mint.publisher(data.path());
+    assert!(second.restore());
+    assert!(is_of(&spent(second.service(), B).unwrap(), [1]));
+    assert!(is_of(
+        &spent(second.service(), "I2yN+iR/fkzT").unwrap(),
+        [2]
+    ));
+    let report = second.refresh().unwrap();
+    assert!(report.readings.iter().all(|reading| !reading.whole));
+}
+
+#[test]
+fn a_whole_reading_that_could_not_be_recorded_leaves_what_a_restart_needs() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    mint.script().notes = vec![(A, 1), (A, 2)];
+    let mut first = mint.publisher(data.path());
+    first.refresh().unwrap();
+
+    mint.script().now = 20;
+    mint.script().starts_over = true;
+    // A state file cannot be made where a directory is.
+    fs::create_dir(data.path().join("spent.state.new")).unwrap();
+    let report = first.refresh().unwrap();
+    assert!(!report.failures.is_empty());
+    let served = spent(first.service(), A).unwrap();
+    assert_eq!(served.timestamp(), 10);
+    drop(first);
+
+    fs::remove_dir(data.path().join("spent.state.new")).unwrap();
+    let mut second = mint.publisher(data.path());
+    assert!(second.restore());
+    let restored = spent(second.service(), A).expect("the old set is still there");
+    assert!(restored.timestamp() == 10 && is_of(&restored, [1, 2]));
+}
+
+#[test]
+fn whole_readings_that_fail_leave_nothing_on_the_disk() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    // More than is gathered in memory, so that some of it is on the disk when the error comes.
+    mint.script().notes = (0..2_200_000).map(|number| (A, number)).collect();
+    mint.script().fails = true;
+    let mut publisher = mint.publisher(data.path());
+    publisher.refresh().unwrap_err();
+    assert_eq!(sets(data.path()), Vec::<PathBuf>::new());
+
+    mint.script().fails = false;
+    mint.script().notes.truncate(5);
+    publisher.refresh().unwrap();
+    let good = sets(data.path());
+    assert_eq!(good.len(), 2);
+    mint.script().starts_over = true;
+    mint.script().fails = true;
+    publisher.refresh().unwrap_err();
+    assert_eq!(sets(data.path()), good);
+}
+
+#[test]
+fn to_restore_twice_is_to_restore_once() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    mint.script().notes = vec![(A, 1)];
+    mint.publisher(data.path()).refresh().unwrap();
+    let mut publisher = mint.publisher(data.path());
+    for _ in 0..2 {
+        assert!(publisher.restore());
+        assert!(is_of(&spent(publisher.service(), A).unwrap(), [1]));
+    }
+    mint.script().notes.push((A, 2));
+    publisher.refresh().unwrap();
+    assert!(publisher.restore());
+    assert!(is_of(&spent(publisher.service(), A).unwrap(), [1, 2]));
+}
+
+#[test]
+fn a_publisher_that_was_not_told_to_restore_puts_nothing_in_the_place_of_what_is_named() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    mint.script().notes = vec![(A, 1), (A, 2)];
+    mint.publisher(data.path()).refresh().unwrap();
+
+    // Its whole reading ends early, and has written other sets by then.
+    let mut second = mint.publisher(data.path());
+    mint.script().notes = (10..2_200_000).map(|number| (A, number)).collect();
+    mint.script().fails = true;
+    second.refresh().unwrap_err();
+    drop(second);
+
+    let mut third = mint.publisher(data.path());
+    assert!(third.restore());
+    assert!(is_of(&spent(third.service(), A).unwrap(), [1, 2]));
+}
+
+#[test]
+fn what_else_lies_beside_the_sets_is_left_alone() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    let others = ["photographs", "spent-holiday-1", "issued-zz-00000000"];
+    for other in others {
+        fs::create_dir_all(data.path().join("sets").join(other)).unwrap();
+    }
+    // What a process left that was killed.
+    let left = data.path().join("sets/spent-30-00000007");
+    fs::create_dir(&left).unwrap();
+    mint.script().now = 10;
+    mint.script().notes = vec![(A, 1)];
+    let mut publisher = mint.publisher(data.path());
+    publisher.refresh().unwrap();
+    for other in others {
+        assert!(data.path().join("sets").join(other).exists(), "{other}");
+    }
+    assert!(!left.exists());
+
+    // A file in place of a set, or a set that cannot be removed, keeps no other from being removed.
+    mint.script().starts_over = true;
+    let file = data.path().join("sets/spent-30-00000005");
+    for n in 0..20 {
+        fs::create_dir(data.path().join(format!("sets/spent-30-1000000{n:02}"))).unwrap();
+        fs::write(file.with_extension(n.to_string()), "").unwrap();
+    }
+    fs::write(&file, "").unwrap();
+    publisher.refresh().unwrap();
+    let left = |path: &PathBuf| path.to_str().unwrap().contains("-1000000");
+    assert!(!sets(data.path()).iter().any(left));
+    assert!(file.exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn nobody_else_may_read_what_is_kept() {
+    use std::os::unix::fs::PermissionsExt;
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    // As an operator, or systemd, makes directories.
+    fs::set_permissions(data.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    mint.script().now = 10;
+    mint.script().notes = vec![(A, 1)];
+    mint.publisher(data.path()).refresh().unwrap();
+    for name in ["spent.state", "issued.state", "sets"] {
+        let mode = fs::metadata(data.path().join(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o077, 0, "{name} has {mode:o}");
+    }
+}
+
+#[test]
+fn a_panic_halfway_costs_a_whole_reading_and_nothing_else() {
+    let mint = Scripted::default();
+    mint.script().now = 10;
+    mint.script().notes = vec![(A, 1)];
+    let publisher = mint.publisher_in_memory();
+    let service = publisher.service().clone();
+    let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
+    let wait = |what: &dyn Fn() -> bool| {
+        for _ in 0..6_000 {
+            if what() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("waited in vain");
+    };
+    wait(&|| service.status() == Status::Ok);
+    mint.script().now = 20;
+    mint.script().notes.push((A, 2));
+    mint.script().panics = true;
+    refresher.refresh_now();
+    wait(&|| service.status() == Status::Degraded);
+    assert!(is_of(&spent(&service, A).unwrap(), [1]));
+    mint.script().panics = false;
+    wait(&|| service.status() == Status::Ok);
+    assert!(is_of(&spent(&service, A).unwrap(), [1, 2]));
+    assert!(refresher.stop(Duration::from_secs(30)));
+}
+
+#[test]
+fn a_row_that_could_never_be_read_is_no_empty_set_after_a_restart() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().now = 10;
+    mint.script().listed = vec![A, B];
+    mint.script().notes = vec![(B, 7)];
+    mint.script().bad = vec![A];
+    let mut first = mint.publisher(data.path());
+    assert!(!first.refresh().unwrap().failures.is_empty());
+    assert!(spent(first.service(), A).is_none());
+    assert!(is_of(&spent(first.service(), B).unwrap(), [7]));
+    drop(first);
+    let mut second = mint.publisher(data.path());
+    assert!(second.restore());
+    assert!(spent(second.service(), A).is_none());
+    mint.script().fails = true;
+    second.refresh().unwrap_err();
+    assert!(spent(second.service(), A).is_none());
+    assert!(is_of(&spent(second.service(), B).unwrap(), [7]));
+    mint.script().fails = false;
+    mint.script().bad.clear();
+    assert!(second.refresh().unwrap().failures.is_empty());
+    assert!(is_of(&spent(second.service(), A).unwrap(), []));
+}

@@ -1,0 +1,144 @@
+//! A mint that does what a test tells it to: bad rows, errors halfway, ids spelled in several ways.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, UNIX_EPOCH};
+
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_mint::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, RowFault, SourceError, Watermark,
+};
+use nutfilter_mint::{
+    DataDirectory, FilterService, KeysetId, Kind, PublishedFilter, Publisher, ServiceOptions,
+};
+
+/// What the mint holds and how it behaves; of both kinds alike.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) now: u64,
+    pub(crate) listed: Vec<&'static str>,
+    /// Notes by number, in the order in which they came.
+    pub(crate) notes: Vec<(&'static str, u64)>,
+    /// Keysets of which a row cannot be read.
+    pub(crate) bad: Vec<&'static str>,
+    /// Whether readings end in an error, after everything was handed over.
+    pub(crate) fails: bool,
+    /// Whether readings panic.
+    pub(crate) panics: bool,
+    /// Whether what came before cannot be continued.
+    pub(crate) starts_over: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scripted(Arc<Mutex<Script>>);
+
+pub(crate) fn note(number: u64) -> [u8; 33] {
+    let mut note = [2; 33];
+    note[1..9].copy_from_slice(&number.to_le_bytes());
+    note
+}
+
+impl Scripted {
+    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
+        // A panic that a test asked for poisons nothing.
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn publisher(&self, directory: &Path) -> Publisher {
+        let kept = DataDirectory::open(directory).unwrap();
+        self.publisher_in_memory().with_data_directory(kept)
+    }
+
+    pub(crate) fn publisher_in_memory(&self) -> Publisher {
+        let clock = self.clone();
+        Publisher::new(self.clone(), FilterService::new(ServiceOptions::default()))
+            .restamp_after(Duration::ZERO)
+            .with_clock(move || UNIX_EPOCH + Duration::from_secs(clock.script().now))
+    }
+}
+
+/// Whether a filter is of exactly these notes.
+pub(crate) fn is_of(filter: &PublishedFilter, notes: impl IntoIterator<Item = u64>) -> bool {
+    let items = notes.into_iter().map(note);
+    let expected = SortedHashes::<Nut25>::from_items(items);
+    filter.raw().bytes()[..] == *expected.encode(Params::CASHU).unwrap().bytes()
+}
+
+/// The spent filter of a keyset.
+pub(crate) fn spent(service: &FilterService, keyset: &str) -> Option<Arc<PublishedFilter>> {
+    let keyset = KeysetId::parse(keyset).unwrap();
+    let snapshot = service.snapshot()?;
+    snapshot.keyset(&keyset)?.filter(Kind::Spent).cloned()
+}
+
+impl MintSource for Scripted {
+    fn mint(&self) -> &str {
+        "scripted"
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        let keysets = self
+            .script()
+            .listed
+            .iter()
+            .map(|id| KeysetInfo {
+                id: id.parse().unwrap(),
+                unit: None,
+                active: true,
+                input_fee_ppk: 0,
+            })
+            .collect();
+        Ok(Keysets {
+            keysets,
+            unservable: vec![],
+        })
+    }
+
+    fn read(
+        &mut self,
+        kind: Kind,
+        since: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        let script = self.script();
+        if script.starts_over && since.is_some() {
+            let reason = "it was asked to".to_owned();
+            return Err(SourceError::StartOver { reason });
+        }
+        let first = since.map_or(0, |since| {
+            usize::from_le_bytes(since.as_bytes().try_into().unwrap())
+        });
+        for notes in script.notes[first..].chunk_by(|(a, _), (b, _)| a == b) {
+            let mut batch = ItemBatch::new();
+            notes
+                .iter()
+                .for_each(|(_, number)| batch.push(&note(*number)));
+            if sink.items(&notes[0].0.parse().unwrap(), &batch).is_break() {
+                return Err(SourceError::Stopped);
+            }
+        }
+        for keyset in &script.bad {
+            let keyset: KeysetId = keyset.parse().unwrap();
+            let error = SourceError::BadRow {
+                table: "notes",
+                column: "item",
+                keyset: keyset.clone(),
+                kind,
+                row: 1,
+                fault: RowFault::Empty,
+            };
+            if sink.bad_row(&keyset, error).is_break() {
+                return Err(SourceError::Stopped);
+            }
+        }
+        assert!(!script.panics, "asked to panic");
+        if script.fails {
+            return Err(SourceError::Other("asked to fail".into()));
+        }
+        let read = script.notes.len();
+        let watermark = Watermark::new(read.to_le_bytes().to_vec());
+        Ok(Reading::until(watermark, read as u64))
+    }
+}
