@@ -31,6 +31,8 @@ pub(crate) struct Script {
     pub(crate) forgets: bool,
     /// Whether the keysets cannot be listed.
     pub(crate) lists_nothing: bool,
+    /// Whether it cannot say how many notes there are.
+    pub(crate) uncounted: bool,
     /// Whether what came before cannot be continued.
     pub(crate) starts_over: bool,
 }
@@ -152,6 +154,8 @@ impl MintSource for Scripted {
         }
         let read = script.notes.len();
         let watermark = Watermark::new(read.to_le_bytes().to_vec());
-        Ok(Reading::until(watermark, read as u64))
+        let mut reading = Reading::until(watermark, read as u64);
+        reading.total = reading.total.filter(|_| !script.uncounted);
+        Ok(reading)
     }
 }
