@@ -58,6 +58,7 @@ impl Publisher {
             let reason = format!("a row of keyset {keyset} cannot be read: {error}");
             return Err(SourceError::StartOver { reason }.into());
         }
+        super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
         let (came, hash) = (gather.came(), gather.hashing);
         let read = start.elapsed().saturating_sub(hash);
 

@@ -257,3 +257,88 @@ fn a_row_that_could_never_be_read_is_no_empty_set_after_a_restart() {
     assert!(second.refresh().unwrap().failures.is_empty());
     assert!(is_of(&spent(second.service(), A).unwrap(), []));
 }
+
+#[test]
+fn notes_that_come_again_are_there_once() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().overlap = 3;
+    for mut publisher in [mint.publisher(data.path()), mint.publisher_in_memory()] {
+        mint.script().notes.clear();
+        for number in 0..8 {
+            mint.script().now = 10 + number;
+            mint.script().notes.push((A, number));
+            let report = publisher.refresh().unwrap();
+            let whole = report.readings.iter().any(|reading| reading.whole);
+            assert_eq!(whole, number == 0);
+            assert!(is_of(&spent(publisher.service(), A).unwrap(), 0..=number));
+        }
+    }
+}
+
+#[test]
+fn notes_that_are_counted_and_do_not_come_are_read_whole() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    for mut publisher in [mint.publisher(data.path()), mint.publisher_in_memory()] {
+        mint.script().notes = vec![(A, 1)];
+        mint.script().now = 10;
+        publisher.refresh().unwrap();
+        mint.script().now = 20;
+        mint.script().notes.push((A, 2));
+        mint.script().forgets = true;
+        let report = publisher.refresh().unwrap();
+        assert!(report.readings.iter().all(|reading| reading.whole));
+        let filter = spent(publisher.service(), A).unwrap();
+        assert!(is_of(&filter, [1, 2]) && filter.timestamp() == 20);
+    }
+}
+
+#[test]
+fn a_bad_row_holds_back_its_keyset_until_it_is_mended() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().notes = vec![(A, 1)];
+    mint.script().now = 10;
+    let mut publisher = mint.publisher(data.path());
+    publisher.refresh().unwrap();
+    // The count would tell as well.
+    mint.script().uncounted = true;
+    mint.script().notes.extend([(A, 2), (B, 3)]);
+    mint.script().bad = vec![A];
+    for now in [20, 30] {
+        mint.script().now = now;
+        let report = publisher.refresh().unwrap();
+        assert_eq!(report.failures.len(), 2, "of each kind");
+        let (a, b) = (spent(publisher.service(), A), spent(publisher.service(), B));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert!(is_of(&a, [1]) && a.timestamp() == 10);
+        assert!(is_of(&b, [3]) && b.timestamp() == now);
+        // A restart changes nothing in this.
+        drop(publisher);
+        publisher = mint.publisher(data.path());
+        assert!(publisher.restore());
+        let a = spent(publisher.service(), A).unwrap();
+        assert!(is_of(&a, [1]) && a.timestamp() == 10);
+    }
+    mint.script().bad.clear();
+    mint.script().now = 40;
+    assert!(publisher.refresh().unwrap().failures.is_empty());
+    let a = spent(publisher.service(), A).unwrap();
+    assert!(is_of(&a, [1, 2]) && a.timestamp() == 40);
+}
+
+#[test]
+fn a_change_that_could_not_be_published_is_not_forgotten_by_a_whole_reading() {
+    let mint = Scripted::default();
+    mint.script().notes = vec![(A, 1), (A, 2)];
+    mint.script().now = 10;
+    let mut publisher = mint.publisher_in_memory();
+    publisher.refresh().unwrap();
+    // As many notes as before, and others; read, and not published since the keysets cannot be listed.
+    mint.script().now = 20;
+    mint.script().notes[1] = (A, 3);
+    mint.script().starts_over = true;
+    mint.script().lists_nothing = true;
+    publisher.refresh().unwrap_err();
+    mint.script().lists_nothing = false;
+    publisher.refresh().unwrap();
+    assert!(is_of(&spent(publisher.service(), A).unwrap(), [1, 3]));
+}

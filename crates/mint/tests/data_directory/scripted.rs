@@ -25,6 +25,14 @@ pub(crate) struct Script {
     pub(crate) fails: bool,
     /// Whether readings panic.
     pub(crate) panics: bool,
+    /// How many notes come again that came before.
+    pub(crate) overlap: usize,
+    /// Whether readings of what is new find nothing.
+    pub(crate) forgets: bool,
+    /// Whether the keysets cannot be listed.
+    pub(crate) lists_nothing: bool,
+    /// Whether it cannot say how many notes there are.
+    pub(crate) uncounted: bool,
     /// Whether what came before cannot be continued.
     pub(crate) starts_over: bool,
 }
@@ -79,8 +87,11 @@ impl MintSource for Scripted {
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        let keysets = self
-            .script()
+        let script = self.script();
+        if script.lists_nothing {
+            return Err(SourceError::Other("asked to list nothing".into()));
+        }
+        let keysets = script
             .listed
             .iter()
             .map(|id| KeysetInfo {
@@ -110,6 +121,10 @@ impl MintSource for Scripted {
         let first = since.map_or(0, |since| {
             usize::from_le_bytes(since.as_bytes().try_into().unwrap())
         });
+        let first = match since {
+            Some(_) if script.forgets => script.notes.len(),
+            _ => first.saturating_sub(script.overlap),
+        };
         for notes in script.notes[first..].chunk_by(|(a, _), (b, _)| a == b) {
             let mut batch = ItemBatch::new();
             notes
@@ -139,6 +154,8 @@ impl MintSource for Scripted {
         }
         let read = script.notes.len();
         let watermark = Watermark::new(read.to_le_bytes().to_vec());
-        Ok(Reading::until(watermark, read as u64))
+        let mut reading = Reading::until(watermark, read as u64);
+        reading.total = reading.total.filter(|_| !script.uncounted);
+        Ok(reading)
     }
 }
