@@ -2,24 +2,21 @@
 
 mod gather;
 mod read;
+mod serve;
 #[cfg(test)]
 mod tests;
 
 use core::fmt;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nutfilter::Params;
-
 use crate::body::BodyPlace;
 use crate::error::PublishError;
-use crate::kept::{DataDirectory, Keep, KeptError, KeptSet, KindSets};
-use crate::published::PublishedFilter;
-use crate::report::{FilterFailure, FilterReport, RefreshProgress, RefreshReport, StageTimes};
+use crate::kept::{DataDirectory, Keep, KeptError, KindSets};
+use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
-use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, twice_if_passing};
 use crate::{KeysetId, Kind};
 
@@ -120,100 +117,6 @@ impl Publisher {
     pub(crate) fn start_over(&mut self) {
         for kept in &mut self.kept {
             kept.watermark = None;
-        }
-    }
-
-    /// Publishes what the data directory holds, with the time it is of; without asking the mint. To be called
-    /// before the first refresh; afterwards, and a second time, it does nothing. Says whether there is anything.
-    ///
-    /// # Cost
-    ///
-    /// One pass over the sets before they are served, and then one for the compressed bodies.
-    pub fn restore(&mut self) -> bool {
-        let Keep::Directory(directory) = &mut self.keep else {
-            return false;
-        };
-        if self.kept.iter().any(|kept| kept.as_of != 0) {
-            return self.kept.iter().any(|kept| kept.recorded != 0);
-        }
-        for kind in Kind::ALL {
-            let (kept, listed) = directory.restore(kind);
-            self.kept[index(kind)] = kept;
-            if self.listed.is_empty() {
-                self.listed = listed;
-            }
-        }
-        directory.remove_others(self.kept.iter());
-        if self.kept.iter().all(|kept| kept.recorded == 0) {
-            return false;
-        }
-        let mut entries = self.entries(self.listed.clone());
-        for entry in entries.values_mut() {
-            for kind in Kind::ALL {
-                let filter = self.restored(&entry.info.id, kind);
-                entry.set(kind, filter.map(Arc::new));
-            }
-        }
-        let refreshed_at = self.kept.iter().map(|kept| kept.recorded).max();
-        let refreshed_at = refreshed_at.unwrap_or(0);
-        let entries = entries.into_values().collect();
-        self.service.publish(Snapshot::new(entries, refreshed_at));
-        self.show(refreshed_at);
-        tracing::info!(
-            as_of = refreshed_at,
-            spent = self.kept[index(Kind::Spent)].items(),
-            issued = self.kept[index(Kind::Issued)].items(),
-            "serving what was kept"
-        );
-        self.compress_published();
-        true
-    }
-
-    /// The filter of a restored set, not compressed yet. A set that turns out to be damaged is thrown away; one that is
-    /// not, and of which no filter can be made for another reason, is there for the next refresh.
-    fn restored(&mut self, keyset: &KeysetId, kind: Kind) -> Option<PublishedFilter> {
-        let kept = &mut self.kept[index(kind)];
-        if kept.recorded == 0 || kept.lost.contains(keyset) {
-            return None;
-        }
-        // What was listed and had no set, had no notes at that time.
-        let entry = kept.sets.entry(keyset.clone());
-        let set = entry.or_insert_with(|| KeptSet::empty(kept.recorded));
-        let mut times = StageTimes::default();
-        match bodies(set, set.as_of, &self.place, &mut times) {
-            Ok(filter) => {
-                set.changed = false;
-                Some(filter)
-            }
-            Err(error) if !error.is_damage() => {
-                tracing::error!(%keyset, %kind, %error, "a kept set cannot be served yet");
-                None
-            }
-            Err(error) => {
-                tracing::error!(%keyset, %kind, %error, "a kept set cannot be used; the database is read whole");
-                metrics::counter!("nutfilter_data_discarded_total").increment(1);
-                kept.lose(keyset);
-                None
-            }
-        }
-    }
-
-    fn compress_published(&self) {
-        let Some(snapshot) = self.service.snapshot() else {
-            return;
-        };
-        for entry in snapshot.keysets() {
-            for kind in Kind::ALL {
-                let Some(filter) = entry.filter(kind) else {
-                    continue;
-                };
-                match PublishedFilter::clone(filter).with_compressed(&self.place) {
-                    Ok(filter) => self.swap(&entry.info.id, kind, &Arc::new(filter)),
-                    Err(error) => {
-                        tracing::warn!(%error, "no compressed body; the plain one is served");
-                    }
-                }
-            }
         }
     }
 
@@ -339,145 +242,6 @@ impl Publisher {
         Ok(())
     }
 
-    /// Every keyset that is listed or has notes, without filters.
-    fn entries(&self, listed: Vec<KeysetInfo>) -> BTreeMap<KeysetId, KeysetEntry> {
-        let with_notes = self.kept.iter().flat_map(|kept| {
-            let sets = kept.sets.iter().filter(|(_, set)| set.len() > 0);
-            let keysets = sets.map(|(keyset, _)| keyset).chain(&kept.lost);
-            keysets.map(|keyset| KeysetInfo {
-                id: keyset.clone(),
-                unit: None,
-                active: false,
-                input_fee_ppk: 0,
-            })
-        });
-        let mut entries = BTreeMap::new();
-        for info in listed.into_iter().chain(with_notes) {
-            entries.entry(info.id.clone()).or_insert(KeysetEntry {
-                info,
-                spent: None,
-                issued: None,
-            });
-        }
-        entries
-    }
-
-    /// Builds what has to be built, and serves it: each body at once, so that the one before it is freed, and in the
-    /// end the new list of keysets.
-    fn publish(&mut self, as_of: u64, failed: [bool; 2], report: &mut RefreshReport) {
-        let mut entries = self.entries(self.listed.clone());
-        for entry in entries.values_mut() {
-            for kind in Kind::ALL {
-                let keyset = entry.info.id.clone();
-                let old = self
-                    .service
-                    .snapshot()
-                    .and_then(|snapshot| snapshot.keyset(&keyset)?.filter(kind).cloned());
-                let held_back = self.held_back[index(kind)].contains(&keyset);
-                let before = old.as_ref().map(Arc::as_ptr);
-                let filter = match failed[index(kind)] || held_back {
-                    true => old,
-                    false => self.renewed(&keyset, kind, old, report),
-                };
-                let is_old = filter.as_ref().map(Arc::as_ptr) == before;
-                if let Some(filter) = &filter
-                    && !is_old
-                {
-                    self.swap(&keyset, kind, filter);
-                }
-                entry.set(kind, filter);
-            }
-        }
-        let before = self.service.snapshot();
-        if let Some(before) = &before {
-            warn_of_vanished(before, &entries);
-        }
-        self.forget_vanished(&entries);
-        let floor = before.map_or(0, |snapshot| snapshot.refreshed_at());
-        let entries = entries.into_values().collect();
-        self.service
-            .publish(Snapshot::new(entries, as_of.max(floor)));
-    }
-
-    /// The filter of a set: the one there is if it will do, or a new one.
-    fn renewed(
-        &mut self,
-        keyset: &KeysetId,
-        kind: Kind,
-        old: Option<Arc<PublishedFilter>>,
-        report: &mut RefreshReport,
-    ) -> Option<Arc<PublishedFilter>> {
-        let kept = &mut self.kept[index(kind)];
-        let (as_of, recorded) = (kept.as_of, kept.recorded);
-        // The reading had no notes of a keyset that has no set.
-        let entry = kept.sets.entry(keyset.clone());
-        let set = entry.or_insert_with(|| KeptSet::empty(as_of));
-        let timestamp = set.as_of.min(recorded);
-        let current = old
-            .as_ref()
-            .filter(|old| !set.changed && u64::from(old.n()) == set.len());
-        let mut times = StageTimes::default();
-        let start = Instant::now();
-        let made = match current {
-            Some(old) if old.timestamp().saturating_add(self.restamp_after) > timestamp => {
-                return Some(Arc::clone(old));
-            }
-            Some(old) => {
-                let restamped = old.restamped(timestamp, &self.place);
-                restamped.map_err(PublishError::Body)
-            }
-            None => bodies(set, timestamp, &self.place, &mut times).map_err(PublishError::Kept),
-        };
-        let made = made.and_then(|filter| {
-            let compressed = filter.with_compressed(&self.place);
-            compressed.map_err(PublishError::Body)
-        });
-        match made {
-            Ok(filter) => {
-                set.changed = false;
-                times.publish = start.elapsed().saturating_sub(times.encode);
-                let built = FilterReport {
-                    keyset: keyset.clone(),
-                    kind,
-                    n: filter.n(),
-                    filter_bytes: filter.filter_bytes(),
-                    body_bytes: filter.json().len(),
-                    timestamp,
-                    times,
-                };
-                log_filter(&built, old.as_deref());
-                report.filters.push(built);
-                Some(Arc::new(filter))
-            }
-            Err(error) => {
-                // What cannot be read any more is read anew.
-                if matches!(&error, PublishError::Kept(error) if error.is_damage()) {
-                    kept.watermark = None;
-                }
-                report.fail(Some(keyset.clone()), kind, error);
-                old
-            }
-        }
-    }
-
-    /// Serves a filter in the place of the one before it, if the keyset is being served.
-    fn swap(&self, keyset: &KeysetId, kind: Kind, filter: &Arc<PublishedFilter>) {
-        let next = self
-            .service
-            .snapshot()
-            .and_then(|snapshot| snapshot.with_filter(keyset, kind, Arc::clone(filter)));
-        if let Some(next) = next {
-            self.service.publish(next);
-        }
-    }
-
-    /// Empty sets of keysets that nobody lists any more.
-    fn forget_vanished(&mut self, entries: &BTreeMap<KeysetId, KeysetEntry>) {
-        for kept in &mut self.kept {
-            kept.sets.retain(|keyset, _| entries.contains_key(keyset));
-        }
-    }
-
     fn warn_of_unservable_keysets(&mut self, listed: &Keysets) {
         if listed.unservable != self.unservable {
             listed.warn_of_unservable();
@@ -554,57 +318,6 @@ fn index(kind: Kind) -> usize {
     match kind {
         Kind::Spent => 0,
         Kind::Issued => 1,
-    }
-}
-
-/// The bodies of a set, but for the compressed ones.
-fn bodies(
-    set: &KeptSet,
-    timestamp: u64,
-    place: &BodyPlace,
-    times: &mut StageTimes,
-) -> Result<PublishedFilter, KeptError> {
-    let start = Instant::now();
-    let params = Params::CASHU;
-    let mut writer = place.writer().map_err(KeptError::Body)?;
-    let n = set.encode_to(params, &mut writer)?;
-    let raw = writer.finish().map_err(KeptError::Body)?;
-    times.encode = start.elapsed();
-    PublishedFilter::new(raw, n, params, timestamp, place).map_err(KeptError::Body)
-}
-
-fn log_filter(built: &FilterReport, old: Option<&PublishedFilter>) {
-    let FilterReport {
-        keyset,
-        kind,
-        n,
-        filter_bytes,
-        timestamp,
-        times,
-        ..
-    } = built;
-    tracing::debug!(
-        %keyset,
-        %kind,
-        n,
-        filter_bytes,
-        timestamp,
-        encode_ms = millis(times.encode),
-        publish_ms = millis(times.publish),
-        "built"
-    );
-    if let Some(old) = old.filter(|old| old.n() > *n) {
-        // Legitimate after a keyset's final expiry, and otherwise the mark of a restored backup.
-        metrics::counter!("nutfilter_shrunk_total", "kind" => kind.as_str()).increment(1);
-        tracing::warn!(%keyset, %kind, n, before = old.n(), "the mint has fewer notes than before");
-    }
-}
-
-fn warn_of_vanished(before: &Snapshot, entries: &BTreeMap<KeysetId, KeysetEntry>) {
-    for gone in before.keysets() {
-        if !entries.contains_key(&gone.info.id) {
-            tracing::warn!(keyset = %gone.info.id, "the mint's database no longer has this keyset");
-        }
     }
 }
 
