@@ -7,9 +7,11 @@ mod batch;
 mod by_keyset;
 mod error;
 mod feed;
+mod listing;
 mod location;
 mod postgres;
 mod retry;
+mod schema;
 mod sqlite;
 
 use core::fmt;

@@ -96,7 +96,7 @@ fn the_wrong_mint_is_refused_by_the_tables_it_lacks() {
 #[test]
 fn the_tables_of_both_mints_in_one_database_need_a_word_from_the_operator() {
     let database = MintDatabase::new(MintType::Nutshell);
-    database.execute(MintDatabase::new(MintType::Cdk).tables());
+    database.execute(&MintDatabase::new(MintType::Cdk).tables());
     assert!(matches!(
         open(&database.path, None),
         Err(SourceError::AmbiguousSchema { .. })

@@ -12,19 +12,18 @@ mod tls;
 mod url;
 mod watermark;
 
-use std::collections::BTreeMap;
-
 pub(super) use self::url::PostgresUrl;
 
 use self::reading::{Begun, relation_if_unchanged};
-use self::schema::{Found, Schema};
+use self::schema::Found;
 use self::session::{Session, TextRow};
 use self::watermark::Mark;
+use super::listing::{Description, Listing};
+use super::schema::Schema;
 use super::{
-    DatabaseLocation, ItemSink, KeysetInfo, Keysets, MintSource, MintType, Reading, SourceError,
-    Watermark,
+    DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, SourceError, Watermark,
 };
-use crate::{KeysetId, Kind};
+use crate::Kind;
 
 /// So often a reading begins anew if a table was rewritten just then.
 const ATTEMPTS: u32 = 3;
@@ -118,10 +117,8 @@ impl MintSource for PostgresSource {
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
         retried(|| {
             let (mut session, _, schema) = self.begin()?;
-            let table = schema.keysets.name;
-            let sql = format!("SELECT id, unit, active, input_fee_ppk FROM {table}");
-            let rows = session.rows("listing keysets", &sql)?;
-            relation_if_unchanged(&mut session, table)?;
+            let rows = session.rows("listing keysets", &schema.keysets.select())?;
+            relation_if_unchanged(&mut session, schema.keysets.name)?;
             session.finish();
             Ok(listed(rows))
         })
@@ -167,29 +164,17 @@ fn retried<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, 
 
 /// The keysets in rows of id, unit, whether active, and fee.
 fn listed(rows: Vec<TextRow>) -> Keysets {
-    let mut found: BTreeMap<KeysetId, KeysetInfo> = BTreeMap::new();
-    let mut unservable = vec![];
+    let mut listing = Listing::default();
     for row in rows {
         let mut row = row.into_iter();
         let mut next = || row.next().flatten();
-        let text = next().unwrap_or_default();
-        let Ok(id) = KeysetId::parse(&text) else {
-            if !unservable.contains(&text) {
-                unservable.push(text);
-            }
-            continue;
-        };
-        let info = KeysetInfo {
-            id: id.clone(),
+        let id = next().unwrap_or_default();
+        let description = Description {
             unit: next(),
             active: next().is_some_and(|value| ["t", "true", "1"].contains(&&*value)),
-            // A fee that is null or negative is none.
             input_fee_ppk: next().and_then(|fee| fee.parse().ok()).unwrap_or(0),
         };
-        found.entry(id).or_insert(info);
+        listing.add(&id, description);
     }
-    Keysets {
-        keysets: found.into_values().collect(),
-        unservable,
-    }
+    listing.finish()
 }

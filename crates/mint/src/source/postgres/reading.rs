@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use super::PostgresSource;
-use super::schema::{Notes, Schema};
 use super::session::Session;
 use super::watermark::{self, Mark, Newest, Snapshot, State};
 use crate::source::by_keyset::ByKeyset;
+use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
 use crate::{KeysetId, Kind};
 

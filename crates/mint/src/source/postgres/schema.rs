@@ -1,37 +1,11 @@
-//! The tables of the two mints as they are on Postgres, and whether they are there.
+//! Whether a mint's tables are there on Postgres, with the types and privileges that it takes to read them.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use super::session::Session;
-use crate::Kind;
+use crate::source::schema::{self, Notes, Schema, Table};
 use crate::source::{MintType, SourceError};
-
-/// Everything that this crate knows of one mint's database.
-pub(super) struct Schema {
-    pub(super) mint: MintType,
-    pub(super) keysets: Table,
-    spent: Notes,
-    issued: Notes,
-}
-
-/// A table and the columns of it that are read.
-pub(super) struct Table {
-    pub(super) name: &'static str,
-    columns: &'static [&'static str],
-}
-
-/// The notes of one kind.
-pub(super) struct Notes {
-    pub(super) table: Table,
-    /// The column with the keyset's id.
-    pub(super) keyset: &'static str,
-    /// The column with the item.
-    pub(super) item: &'static str,
-    /// Whether items are hex in TEXT, as against bytes in a BYTEA.
-    pub(super) hex: bool,
-    /// What is true of a row that counts.
-    pub(super) member: &'static str,
-}
 
 impl Notes {
     /// What the item's column should be.
@@ -39,85 +13,6 @@ impl Notes {
         if self.hex { "text" } else { "bytea" }
     }
 }
-
-impl Schema {
-    pub(super) fn notes(&self, kind: Kind) -> &Notes {
-        match kind {
-            Kind::Spent => &self.spent,
-            Kind::Issued => &self.issued,
-        }
-    }
-
-    pub(super) fn of(mint: MintType) -> &'static Schema {
-        match mint {
-            MintType::Nutshell => &NUTSHELL,
-            MintType::Cdk => &CDK,
-        }
-    }
-
-    fn tables(&self) -> [&Table; 3] {
-        [&self.spent.table, &self.issued.table, &self.keysets]
-    }
-}
-
-/// A row of `proofs_used` means spent. A promise is inserted before it is signed, and may be deleted
-/// unsigned: only a signed one was issued.
-const NUTSHELL: Schema = Schema {
-    mint: MintType::Nutshell,
-    keysets: Table {
-        name: "keysets",
-        columns: &["id", "unit", "active", "input_fee_ppk"],
-    },
-    spent: Notes {
-        table: Table {
-            name: "proofs_used",
-            columns: &["id", "y"],
-        },
-        keyset: "id",
-        item: "y",
-        hex: true,
-        member: "true",
-    },
-    issued: Notes {
-        table: Table {
-            name: "promises",
-            columns: &["id", "b_", "c_"],
-        },
-        keyset: "id",
-        item: "b_",
-        hex: true,
-        member: "c_ IS NOT NULL",
-    },
-};
-
-/// A proof passes through other states before `SPENT`, and may leave them for good without it.
-const CDK: Schema = Schema {
-    mint: MintType::Cdk,
-    keysets: Table {
-        name: "keyset",
-        columns: &["id", "unit", "active", "input_fee_ppk"],
-    },
-    spent: Notes {
-        table: Table {
-            name: "proof",
-            columns: &["keyset_id", "y", "state"],
-        },
-        keyset: "keyset_id",
-        item: "y",
-        hex: false,
-        member: "state = 'SPENT'",
-    },
-    issued: Notes {
-        table: Table {
-            name: "blind_signature",
-            columns: &["keyset_id", "blinded_message", "c"],
-        },
-        keyset: "keyset_id",
-        item: "blinded_message",
-        hex: false,
-        member: "c IS NOT NULL",
-    },
-};
 
 /// The column that every table has, with the transaction that wrote the row.
 const XMIN: &str = "xmin";
@@ -166,32 +61,16 @@ impl Found {
         Ok(Self { database, tables })
     }
 
-    /// Tells the mint by its tables of notes. (The table of keysets would not do: wallets have one too.)
+    /// Tells the mint by its tables.
     pub(super) fn recognise(&self) -> Result<MintType, SourceError> {
-        let mut present = Vec::new();
-        let mut missing = Vec::new();
-        for mint in MintType::ALL {
-            let schema = Schema::of(mint);
-            let notes = [&schema.spent, &schema.issued];
-            let mut names = notes.iter().map(|notes| notes.table.name);
-            match names.find(|&name| !self.tables.contains_key(name)) {
-                None => present.push(mint),
-                Some(table) => missing.push((mint, table)),
-            }
-        }
-        let path = self.database.clone().into();
-        match present[..] {
-            [mint] => Ok(mint),
-            [] => Err(SourceError::UnknownSchema { path, missing }),
-            _ => Err(SourceError::AmbiguousSchema { path }),
-        }
+        schema::recognise(self.path(), |table| Ok(self.tables.contains_key(table)))
     }
 
     /// Holds the database against what will be asked of it, so that a changed schema or a missing privilege is
     /// named and not met as a failed statement.
     pub(super) fn verify(&self, schema: &Schema) -> Result<(), SourceError> {
         for table in schema.tables() {
-            self.verify_table(schema.mint, table)?;
+            self.verify_table(schema, table)?;
         }
         for notes in [&schema.spent, &schema.issued] {
             let table = &self.tables[notes.table.name];
@@ -208,27 +87,12 @@ impl Found {
         column.is_some_and(|&(_, readable)| readable)
     }
 
-    fn verify_table(&self, mint: MintType, table: &Table) -> Result<(), SourceError> {
+    fn verify_table(&self, schema: &Schema, table: &Table) -> Result<(), SourceError> {
         let name = table.name;
-        let Some(found) = self.tables.get(name) else {
-            let path = self.database.clone().into();
-            return Err(SourceError::MissingTable {
-                path,
-                mint,
-                table: name,
-            });
-        };
-        for &column in table.columns {
-            if !found.columns.contains_key(column) {
-                let path = self.database.clone().into();
-                return Err(SourceError::MissingColumn {
-                    path,
-                    mint,
-                    table: name,
-                    column,
-                });
-            }
-        }
+        let found = self.tables.get(name);
+        let has_column = found.map(|found| |column: &str| found.columns.contains_key(column));
+        schema.verify_columns(table, self.path(), has_column)?;
+        let found = &self.tables[name];
         if found.kind != "r" {
             return Err(SourceError::NotATable {
                 database: self.database.clone(),
@@ -244,6 +108,11 @@ impl Found {
             });
         }
         Ok(())
+    }
+
+    /// The database as errors name it.
+    fn path(&self) -> &Path {
+        Path::new(&self.database)
     }
 
     fn verify_type(

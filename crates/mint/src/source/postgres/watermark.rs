@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schema::Notes;
 use crate::source::Watermark;
+use crate::source::schema::Notes;
 
 /// How many of the newest items are looked up before the next reading.
 pub(super) const ANCHORS: usize = 64;

@@ -11,7 +11,6 @@ mod reading;
 mod schema;
 mod totals;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::ValueRef;
@@ -19,12 +18,13 @@ use rusqlite::types::ValueRef;
 use self::connect::{JournalMode, ReadOnly};
 use self::progress::Progress;
 use self::reading::{Failure, Table};
-use self::schema::{Notes, Schema};
+use super::listing::{Description, Listing};
+use super::schema::{Notes, Schema};
 use super::{
-    DatabaseLocation, ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, MintType, Reading,
-    RowFault, SourceError, Watermark, twice_if_passing,
+    DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
+    SourceError, Watermark, twice_if_passing,
 };
-use crate::{KeysetId, Kind};
+use crate::Kind;
 
 /// A mint's SQLite database, opened read-only for each reading of it.
 ///
@@ -103,27 +103,26 @@ impl MintSource for SqliteSource {
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
         let (database, schema) = self.connect()?;
-        let mut list = KeysetList::default();
+        let mut listing = Listing::default();
         let mut read = || -> rusqlite::Result<()> {
-            let mut statement = database.connection.prepare(schema.list_keysets)?;
+            let mut statement = database.connection.prepare(&schema.keysets.select())?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let id = row.get_ref(0)?;
-                let description = (
-                    unit(row.get_ref(1)?),
-                    is_true(row.get_ref(2)?),
-                    fee(row.get_ref(3)?),
-                );
-                list.add(id, description);
+                let description = Description {
+                    unit: unit(row.get_ref(1)?),
+                    active: is_true(row.get_ref(2)?),
+                    input_fee_ppk: fee(row.get_ref(3)?),
+                };
+                match row.get_ref(0)? {
+                    ValueRef::Text(id) => listing.add(&String::from_utf8_lossy(id), description),
+                    other => listing.add_unservable(type_name(other)),
+                }
             }
             Ok(())
         };
         read().map_err(self.failed("listing keysets"))?;
         database.finish()?;
-        Ok(Keysets {
-            keysets: list.found.into_values().collect(),
-            unservable: list.unservable,
-        })
+        Ok(listing.finish())
     }
 
     fn read(
@@ -136,7 +135,7 @@ impl MintSource for SqliteSource {
         let notes = schema.notes(kind);
         let mint = self.mint.as_str();
         let before = since
-            .map(|watermark| Progress::parse(watermark, mint, notes.table()))
+            .map(|watermark| Progress::parse(watermark, mint, notes.table.name))
             .transpose()?;
         let table = Table {
             connection: &database.connection,
@@ -248,42 +247,6 @@ fn type_name(value: ValueRef<'_>) -> &'static str {
     }
 }
 
-/// Keysets as they are found.
-#[derive(Default)]
-struct KeysetList {
-    found: BTreeMap<KeysetId, KeysetInfo>,
-    unservable: Vec<String>,
-}
-
-impl KeysetList {
-    fn add(
-        &mut self,
-        id: ValueRef<'_>,
-        (unit, active, input_fee_ppk): (Option<String>, bool, u64),
-    ) {
-        let ValueRef::Text(text) = id else {
-            return self.add_unservable(type_name(id).to_owned());
-        };
-        let text = String::from_utf8_lossy(text);
-        let Ok(id) = KeysetId::parse(&text) else {
-            return self.add_unservable(text.into_owned());
-        };
-        // The first spelling stands for all.
-        self.found.entry(id.clone()).or_insert(KeysetInfo {
-            id,
-            unit,
-            active,
-            input_fee_ppk,
-        });
-    }
-
-    fn add_unservable(&mut self, id: String) {
-        if !self.unservable.contains(&id) {
-            self.unservable.push(id);
-        }
-    }
-}
-
 fn unit(value: ValueRef<'_>) -> Option<String> {
     value.as_str().ok().map(str::to_owned)
 }
@@ -297,7 +260,6 @@ fn is_true(value: ValueRef<'_>) -> bool {
     }
 }
 
-/// A fee that is null or negative is none.
 fn fee(value: ValueRef<'_>) -> u64 {
     match value {
         ValueRef::Integer(number) => u64::try_from(number).unwrap_or(0),

@@ -17,10 +17,10 @@ use rusqlite::{Connection, Row, Statement};
 
 use super::latest::Latest;
 use super::progress::{Item, NEWEST, Progress, start_over};
-use super::schema::{Notes, Totals};
 use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
 use crate::source::by_keyset::ByKeyset;
+use crate::source::schema::{Notes, Totals};
 use crate::source::{ItemSink, Reading, SourceError};
 use crate::{KeysetId, Kind};
 
@@ -85,7 +85,7 @@ impl Table<'_> {
             false => None,
         };
         let whole = before.is_none();
-        let mut progress = before.unwrap_or_else(|| Progress::of(self.mint, self.notes.table()));
+        let mut progress = before.unwrap_or_else(|| Progress::of(self.mint, self.notes.table.name));
         let totals_now = totals.map(|totals| self.totals(totals)).transpose()?;
         let totals_before = core::mem::replace(&mut progress.totals, totals_now);
         let mut taken = Taken {
@@ -131,7 +131,7 @@ impl Table<'_> {
         reading.unservable.clone_from(&progress.unservable_ids);
         if forgotten > 0 {
             tracing::warn!(
-                table = self.notes.table(),
+                table = self.notes.table.name,
                 pending = progress.pending.len() as u64 + forgotten,
                 forgotten,
                 "rows that do not count yet are too many to remember, or hold no item; the next reading is whole"
@@ -163,7 +163,7 @@ impl Table<'_> {
             };
             return Err(start_over(format!(
                 "row {rowid} of `{}` {reason}",
-                self.notes.table()
+                self.notes.table.name
             )));
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Table<'_> {
             };
             return Err(start_over(format!(
                 "a row of `{}` that had come to count lately {reason}",
-                self.notes.table()
+                self.notes.table.name
             )));
         }
         Ok(())
@@ -267,7 +267,7 @@ impl Table<'_> {
             |keyset, fault| {
                 is_bad = true;
                 SourceError::BadRow {
-                    table: self.notes.table(),
+                    table: self.notes.table.name,
                     column: self.notes.item,
                     keyset: keyset.clone(),
                     kind: self.kind,
@@ -296,7 +296,7 @@ impl Table<'_> {
     /// The table has as many rows as were found: nothing that counted, or was remembered, is missing, and nothing is
     /// there that was not read.
     fn check_count(&self, expected: u64) -> Result<(), SourceError> {
-        let table = self.notes.table();
+        let table = self.notes.table.name;
         let count: i64 = self
             .prepare(&format!("SELECT COUNT(*) FROM {table}"))?
             .query_row([], |row| row.get(0))
@@ -349,7 +349,7 @@ impl Table<'_> {
 
     /// What the mint says that the amounts of each keyset add up to.
     fn totals(&self, totals: &Totals) -> Result<BTreeMap<String, i64>, SourceError> {
-        let mut statement = self.prepare(&totals.select())?;
+        let mut statement = self.prepare(&totals.table.select())?;
         let mut rows = statement.query([]).map_err(self.failed())?;
         let mut found = BTreeMap::new();
         while let Some(row) = rows.next().map_err(self.failed())? {
@@ -379,7 +379,7 @@ impl Table<'_> {
             member,
             ..
         } = self.notes;
-        let table = self.notes.table();
+        let table = self.notes.table.name;
         self.prepare(&format!(
             "SELECT rowid, {keyset}, {item}, {member}, {amount}, {since} FROM {table} {of_which}"
         ))

@@ -1,34 +1,9 @@
-//! The Cashu Development Kit's tables and rows.
+//! The Cashu Development Kit's rows.
 
 use nutfilter_mint::Kind;
 use rusqlite::{Connection, params};
 
 use super::history::Event;
-
-pub(super) const TABLES: &str = "
-    CREATE TABLE proof (
-        y BLOB PRIMARY KEY, amount INTEGER NOT NULL, keyset_id TEXT NOT NULL, secret TEXT NOT NULL,
-        c BLOB NOT NULL, witness TEXT,
-        state TEXT CHECK (state IN ('SPENT', 'PENDING', 'UNSPENT', 'RESERVED', 'UNKNOWN')) NOT NULL,
-        quote_id TEXT, created_time INTEGER NOT NULL DEFAULT 0, operation_kind TEXT, operation_id TEXT
-    );
-    CREATE TABLE blind_signature (
-        blinded_message BLOB PRIMARY KEY, amount INTEGER NOT NULL, keyset_id TEXT NOT NULL, c BLOB,
-        dleq_e TEXT, dleq_s TEXT, quote_id TEXT, created_time INTEGER NOT NULL DEFAULT 0,
-        signed_time INTEGER, operation_kind TEXT, operation_id TEXT,
-        order_index INTEGER NOT NULL DEFAULT 0
-    );
-    CREATE TABLE keyset (
-        id TEXT PRIMARY KEY, unit TEXT NOT NULL, active BOOL NOT NULL, valid_from INTEGER NOT NULL,
-        valid_to INTEGER, derivation_path TEXT NOT NULL, input_fee_ppk INTEGER,
-        derivation_path_index INTEGER, amounts TEXT, issuer_version TEXT
-    );
-    CREATE TABLE keyset_amounts (
-        keyset_id TEXT PRIMARY KEY, total_issued INTEGER NOT NULL DEFAULT 0,
-        total_redeemed INTEGER NOT NULL DEFAULT 0, fee_collected INTEGER NOT NULL DEFAULT 0
-    );
-    CREATE TABLE keyset_epoch (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);
-";
 
 pub(super) const INSERT_KEYSET: &str = "
     INSERT INTO keyset (id, unit, active, input_fee_ppk, valid_from, derivation_path)

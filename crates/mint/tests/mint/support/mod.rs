@@ -4,6 +4,7 @@ mod cdk;
 pub(crate) mod history;
 mod nutshell;
 mod server;
+mod tables;
 
 use core::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ impl MintDatabase {
         connection
             .execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL;")
             .unwrap();
-        connection.execute_batch(database.tables()).unwrap();
+        connection.execute_batch(&database.tables()).unwrap();
         database
     }
 
@@ -57,11 +58,10 @@ impl MintDatabase {
         self.directory.path()
     }
 
-    pub(crate) fn tables(&self) -> &'static str {
-        match self.mint {
-            MintType::Nutshell => nutshell::TABLES,
-            _ => cdk::TABLES,
-        }
+    pub(crate) fn tables(&self) -> String {
+        tables::tables(self.mint)
+            .replace("BYTEA", "BLOB")
+            .replace("BIGINT", "INTEGER")
     }
 
     /// A connection that may write, as the mint has one.

@@ -1,27 +1,9 @@
-//! nutshell's tables and rows.
+//! nutshell's rows.
 
 use nutfilter_mint::Kind;
 use rusqlite::{Connection, params};
 
 use super::history::Event;
-
-pub(super) const TABLES: &str = "
-    CREATE TABLE proofs_used (
-        amount INTEGER NOT NULL, id TEXT, c TEXT NOT NULL, secret TEXT NOT NULL, y TEXT, witness TEXT,
-        created TIMESTAMP, melt_quote TEXT, UNIQUE (y)
-    );
-    CREATE TABLE promises (
-        amount INTEGER NOT NULL, id TEXT, b_ TEXT NOT NULL, c_ TEXT, dleq_e TEXT, dleq_s TEXT,
-        created TIMESTAMP, signed_at TIMESTAMP, mint_quote TEXT, melt_quote TEXT, swap_id TEXT,
-        order_index INTEGER DEFAULT 0, UNIQUE (b_)
-    );
-    CREATE TABLE keysets (
-        id TEXT NOT NULL, derivation_path TEXT, seed TEXT, valid_from TIMESTAMP, valid_to TIMESTAMP,
-        first_seen TIMESTAMP, active BOOL DEFAULT TRUE, version TEXT, unit TEXT, encrypted_seed TEXT,
-        seed_encryption_method TEXT, input_fee_ppk INTEGER, amounts TEXT, balance INTEGER DEFAULT 0,
-        fees_paid INTEGER DEFAULT 0, final_expiry INTEGER, UNIQUE (id)
-    );
-";
 
 pub(super) const INSERT_KEYSET: &str = "
     INSERT INTO keysets (id, derivation_path, unit, active, input_fee_ppk)

@@ -1,6 +1,8 @@
 //! Databases of both mints on a server of the tests' own, and what a publisher keeps of their notes.
 
 mod cluster;
+mod rows;
+#[path = "../../mint/support/tables.rs"]
 mod tables;
 
 use core::ops::ControlFlow;
@@ -15,7 +17,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 pub(crate) use cluster::Cluster;
-pub(crate) use tables::{delete, flip, insert_keyset, insert_member, tables};
+pub(crate) use rows::{delete, flip, insert_keyset, insert_member};
+pub(crate) use tables::tables;
 
 pub(crate) const V1: &str = "009a1f293253e41e";
 /// An id from before the versions.

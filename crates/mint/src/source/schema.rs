@@ -1,0 +1,211 @@
+//! The tables of the two mints: what they are called, what is read of them, and which rows count.
+//!
+//! A mint's tables are the same on SQLite and Postgres but for their types. What each database is asked to find out
+//! whether they are there, and what may be read of them, is in its own `schema` module.
+
+use std::path::Path;
+
+use super::{MintType, SourceError};
+use crate::Kind;
+
+/// Everything that this crate knows of one mint's database.
+pub(super) struct Schema {
+    pub(super) mint: MintType,
+    /// Its columns are [`KEYSET_COLUMNS`].
+    pub(super) keysets: Table,
+    pub(super) spent: Notes,
+    pub(super) issued: Notes,
+}
+
+/// A table and the columns of it that are read.
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [&'static str],
+}
+
+/// The notes of one kind.
+pub(super) struct Notes {
+    pub(super) table: Table,
+    /// The column with the keyset's id.
+    pub(super) keyset: &'static str,
+    /// The column with the item; unique.
+    pub(super) item: &'static str,
+    /// Whether items are hex in text, as against bytes.
+    pub(super) hex: bool,
+    /// Whether a row counts: whether its note is spent, its message signed. A row that does not may do so later.
+    pub(super) member: &'static str,
+    /// The column that says when a row came to count, if there is one. It may be absent, and NULL.
+    pub(super) since: Option<&'static str>,
+    /// Where the mint itself keeps the sum of the amounts of each keyset, if it does.
+    pub(super) totals: Option<Totals>,
+}
+
+/// A sum that the mint keeps for each keyset. No filter depends on it, and it may be absent.
+pub(super) struct Totals {
+    /// The keyset's id and the sum.
+    pub(super) table: Table,
+    /// The column of the notes' table with what adds up to it.
+    pub(super) amount: &'static str,
+}
+
+/// What describes a keyset, in the order in which a listing reads it.
+const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
+
+/// A row of `proofs_used` means spent. A promise is inserted before it is signed, and may be deleted
+/// unsigned: only a signed one was issued.
+const NUTSHELL: Schema = Schema {
+    mint: MintType::Nutshell,
+    keysets: Table {
+        name: "keysets",
+        columns: KEYSET_COLUMNS,
+    },
+    spent: Notes {
+        table: Table {
+            name: "proofs_used",
+            columns: &["id", "y"],
+        },
+        keyset: "id",
+        item: "y",
+        hex: true,
+        member: "true",
+        since: None,
+        totals: None,
+    },
+    issued: Notes {
+        table: Table {
+            name: "promises",
+            columns: &["id", "b_", "c_"],
+        },
+        keyset: "id",
+        item: "b_",
+        hex: true,
+        member: "c_ IS NOT NULL",
+        since: Some("signed_at"),
+        totals: None,
+    },
+};
+
+/// A proof passes through other states before `SPENT`, and may leave them for good without it.
+const CDK: Schema = Schema {
+    mint: MintType::Cdk,
+    keysets: Table {
+        name: "keyset",
+        columns: KEYSET_COLUMNS,
+    },
+    spent: Notes {
+        table: Table {
+            name: "proof",
+            columns: &["keyset_id", "y", "state"],
+        },
+        keyset: "keyset_id",
+        item: "y",
+        hex: false,
+        member: "state = 'SPENT'",
+        since: None,
+        totals: Some(Totals {
+            table: Table {
+                name: "keyset_amounts",
+                columns: &["keyset_id", "total_redeemed"],
+            },
+            amount: "amount",
+        }),
+    },
+    issued: Notes {
+        table: Table {
+            name: "blind_signature",
+            columns: &["keyset_id", "blinded_message", "c"],
+        },
+        keyset: "keyset_id",
+        item: "blinded_message",
+        hex: false,
+        member: "c IS NOT NULL",
+        since: Some("signed_time"),
+        totals: Some(Totals {
+            table: Table {
+                name: "keyset_amounts",
+                columns: &["keyset_id", "total_issued"],
+            },
+            amount: "amount",
+        }),
+    },
+};
+
+impl Schema {
+    pub(super) fn of(mint: MintType) -> &'static Schema {
+        match mint {
+            MintType::Nutshell => &NUTSHELL,
+            MintType::Cdk => &CDK,
+        }
+    }
+
+    pub(super) fn notes(&self, kind: Kind) -> &Notes {
+        match kind {
+            Kind::Spent => &self.spent,
+            Kind::Issued => &self.issued,
+        }
+    }
+
+    /// The tables that have to be there.
+    pub(super) fn tables(&self) -> [&Table; 3] {
+        [&self.spent.table, &self.issued.table, &self.keysets]
+    }
+
+    /// Names what a table lacks of what will be read of it: `has_column` says whether it has a column, and is `None`
+    /// if there is no such table at all.
+    pub(super) fn verify_columns(
+        &self,
+        table: &Table,
+        database: &Path,
+        has_column: Option<impl Fn(&str) -> bool>,
+    ) -> Result<(), SourceError> {
+        let (mint, path) = (self.mint, database.to_owned());
+        let Some(has_column) = has_column else {
+            let table = table.name;
+            return Err(SourceError::MissingTable { path, mint, table });
+        };
+        match table.columns.iter().find(|&&column| !has_column(column)) {
+            None => Ok(()),
+            Some(&column) => Err(SourceError::MissingColumn {
+                path,
+                mint,
+                table: table.name,
+                column,
+            }),
+        }
+    }
+}
+
+impl Table {
+    /// Asks for all rows, with the columns in their order.
+    pub(super) fn select(&self) -> String {
+        format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
+    }
+}
+
+/// Tells the mint by its tables of notes. (The table of keysets would not do: wallets have one too.)
+pub(super) fn recognise(
+    database: &Path,
+    is_there: impl Fn(&str) -> Result<bool, SourceError>,
+) -> Result<MintType, SourceError> {
+    let mut present = Vec::new();
+    let mut missing = Vec::new();
+    for mint in MintType::ALL {
+        let schema = Schema::of(mint);
+        let mut lacking = None;
+        for notes in [&schema.spent, &schema.issued] {
+            if !is_there(notes.table.name)? {
+                lacking = lacking.or(Some(notes.table.name));
+            }
+        }
+        match lacking {
+            None => present.push(mint),
+            Some(table) => missing.push((mint, table)),
+        }
+    }
+    let path = database.to_owned();
+    match present[..] {
+        [mint] => Ok(mint),
+        [] => Err(SourceError::UnknownSchema { path, missing }),
+        _ => Err(SourceError::AmbiguousSchema { path }),
+    }
+}
