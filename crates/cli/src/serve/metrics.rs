@@ -112,6 +112,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Unix time at which the latest good reading of this kind began: what filters may be dated at most",
     ),
     metric(
+        "nutfilter_clock_behind_seconds",
+        Gauge,
+        Unit::Seconds,
+        "",
+        "How far the clock is behind the time of the latest filters, which stands still until then",
+    ),
+    metric(
         "nutfilter_refreshes_total",
         Counter,
         Unit::Count,

@@ -24,6 +24,9 @@ use crate::{KeysetId, Kind};
 /// same, and who has it need not fetch it again.
 const RESTAMP_AFTER: Duration = Duration::from_secs(600);
 
+/// Clocks are set back by less every day.
+const CLOCK_BEHIND: Duration = Duration::from_secs(60);
+
 /// Builds every filter of a mint and publishes them to a [`FilterService`].
 ///
 /// It is not shared and takes `&mut self` to refresh, so that there is never more than one refresh of a
@@ -191,6 +194,7 @@ impl Publisher {
         // sets no filter back.
         let floor = self.kept.iter().map(KindSets::floor).max();
         let as_of = self.now().max(floor.unwrap_or(0));
+        self.tell_of_clock(as_of.saturating_sub(self.now()));
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
         let mut failed = [false; 2];
@@ -291,6 +295,17 @@ impl Publisher {
                 .set(kept.recorded as f64);
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
+    }
+
+    /// Filters that are dated ahead of the clock are refused by wallets, and nothing else would say why.
+    fn tell_of_clock(&self, behind: u64) {
+        metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
+        if behind > CLOCK_BEHIND.as_secs() {
+            tracing::warn!(
+                seconds = behind,
+                "the clock is behind the filters' time, which stands still until then"
+            );
+        }
     }
 
     fn now(&self) -> u64 {
