@@ -6,10 +6,10 @@ use super::{ItemBatch, ItemSink, RowFault, SourceError};
 use crate::KeysetId;
 
 /// How many ids that are none are remembered: enough to wonder about.
-const MAX_UNSERVABLE: usize = 64;
+pub(in crate::source) const MAX_UNSERVABLE: usize = 64;
 
 /// How much of an id that is none is remembered.
-const MAX_ID_CHARS: usize = 128;
+pub(in crate::source) const MAX_ID_CHARS: usize = 128;
 
 /// Gathers rows as a table gives them, in which the keysets are mixed.
 ///

@@ -5,16 +5,10 @@ use std::cell::Cell;
 use super::PostgresSource;
 use super::session::Session;
 use super::watermark::{self, Mark, Newest, Snapshot, State};
-use crate::source::by_keyset::ByKeyset;
+use crate::source::by_keyset::{ByKeyset, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
 use crate::{KeysetId, Kind};
-
-/// How many ids that are none are remembered: enough to wonder about.
-const MAX_UNSERVABLE: usize = 64;
-
-/// How much of an id that is none is remembered.
-const MAX_ID_CHARS: usize = 128;
 
 /// A reading that is about to begin.
 pub(super) struct Begun<'u> {
