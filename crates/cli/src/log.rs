@@ -42,11 +42,26 @@ pub(crate) const SERVICE: &str = "service";
 
 /// The log of a service: every line with its time, for a journal that may have none.
 pub(crate) fn start_service(level: LevelFilter, format: LogFormat, globals: &Globals) {
-    let builder = builder(&format!("{level},{SERVICE}=info"), globals);
+    let builder = builder(&service_directives(level), globals);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),
     }
+}
+
+/// Libraries that warn of what a peer does, once a connection or more often: whoever connects could fill the
+/// log with them. The service counts the connections that it refuses and cuts.
+const ABOUT_PEERS: [&str; 3] = ["h2", "hyper", "rustls"];
+
+fn service_directives(level: LevelFilter) -> String {
+    let mut directives = format!("{level},{SERVICE}=info");
+    // Who asks for more than the usual wants to see it.
+    if level <= LevelFilter::INFO {
+        for library in ABOUT_PEERS {
+            directives.push_str(&format!(",{library}=error"));
+        }
+    }
+    directives
 }
 
 /// The end of a service whose log is for programs: its error is in the log, as everything else is, and not
@@ -105,4 +120,59 @@ fn builder(directives: &str, globals: &Globals) -> Builder {
         // It would report a closed stderr on stderr, and panic.
         .log_internal_errors(false)
         .with_writer(std::io::stderr as fn() -> std::io::Stderr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn lines_of(level: LevelFilter, say: impl FnOnce()) -> usize {
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(service_directives(level)))
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, say);
+        let written = written.0.lock().expect("no panic");
+        written.split(|&byte| byte == b'\n').count() - 1
+    }
+
+    #[test]
+    fn what_a_peer_does_fills_no_log_unless_it_is_asked_for() {
+        let peers = || {
+            tracing::warn!(target: "h2::proto::streams::recv", "too many resets");
+            tracing::warn!(target: "rustls::msgs::handshake", "a name that is none");
+        };
+        assert_eq!(lines_of(LevelFilter::WARN, peers), 0);
+        assert_eq!(lines_of(LevelFilter::INFO, peers), 0);
+        assert_eq!(lines_of(LevelFilter::DEBUG, peers), 2);
+    }
+
+    #[test]
+    fn what_the_service_says_is_in_the_log_at_its_level() {
+        let service = || {
+            tracing::info!(target: SERVICE, "ready");
+            tracing::warn!(target: "nutfilter_mint::refresh", "the database is away");
+            tracing::error!(target: "h2::server", "out of order");
+        };
+        assert_eq!(lines_of(LevelFilter::ERROR, service), 2);
+        assert_eq!(lines_of(LevelFilter::WARN, service), 3);
+        assert_eq!(lines_of(LevelFilter::INFO, service), 3);
+    }
 }

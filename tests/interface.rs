@@ -1,0 +1,216 @@
+//! The small parts of the public interface that no larger test has reason to touch: a hash of one's own, what
+//! values tell of themselves, the words of errors.
+
+use std::io::{self, Write};
+
+use nutfilter::{
+    Filter, FilterResponse, ItemHash, KeysetId, Kind, Level, Nut25, Params, ResponseErrorKind,
+    ResponseWriter, SeekIndex, SipHash, SortedHashes, Step, Strategy, Unhashed, endpoint_path,
+};
+
+/// FNV-1a: a hash that knows no kernels.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Fnv;
+
+impl ItemHash for Fnv {
+    fn hash(&self, item: &[u8]) -> u64 {
+        item.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}
+
+#[test]
+fn a_hash_of_ones_own_needs_one_function() {
+    let items: Vec<[u8; 33]> = (0..200_u8).map(|i| [i; 33]).collect();
+    let mut hashes: Vec<u64> = items.iter().map(|item| Fnv.hash(item)).collect();
+    hashes.sort_unstable();
+    for level in Level::available() {
+        let set = SortedHashes::from_items_at(level, Fnv, &items);
+        assert_eq!(set.as_slice(), hashes, "{level}");
+        let records = SortedHashes::from_records_at(level, Fnv, items.as_flattened(), 33);
+        assert_eq!(records.as_ref(), Ok(&set), "{level}");
+        let filter = set.with_level(level).encode(Params::default()).unwrap();
+        assert_eq!(filter.matches(&items), [true; 200], "{level}");
+        assert!(!filter.contains(b"a stranger"), "{level}");
+    }
+}
+
+#[test]
+fn values_tell_what_they_were_made_of() {
+    let key = SipHash::new(1, 2);
+    // A key is not shown.
+    assert_eq!(format!("{key:?}"), "SipHash { .. }");
+    let empty = SortedHashes::from_items_with(key, [[0_u8; 33]; 0]);
+    assert!(empty.is_empty());
+    let set = SortedHashes::from_items_with(key, [[1_u8; 33], [2; 33]]);
+    assert!(!set.is_empty());
+    assert_eq!(*set.hasher(), key);
+
+    let params = Params::new(10, 1 << 10).unwrap();
+    let filter = set.encode(params).unwrap();
+    let admitted = Filter::admit_with(key, filter.bytes(), 2, params).unwrap();
+    assert_eq!(admitted.n(), 2);
+    assert_eq!(admitted.params(), params);
+    assert_eq!(*admitted.hasher(), key);
+    assert_eq!(admitted.bytes(), filter.bytes());
+
+    let none = SeekIndex::build(&empty.encode(params).unwrap(), Step::Items(1));
+    assert!(none.is_empty());
+    let index = SeekIndex::build(&filter, Step::Items(1));
+    assert!(!index.is_empty());
+    let indexed = filter.with_index(&index).unwrap();
+    assert_eq!(indexed.filter(), &filter);
+    // Many targets are worth reading the whole filter, a few are not.
+    let hashes = (1..=100_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let filter = SortedHashes::<Nut25>::from_hashes(hashes.collect())
+        .encode(Params::default())
+        .unwrap();
+    let indexed = filter.clone().into_indexed(Step::Items(128));
+    assert_eq!(indexed.planned(2), Strategy::Points);
+    assert_eq!(indexed.planned(1 << 20), Strategy::Merge);
+    assert_eq!(filter.planned(1 << 20), Strategy::Merge);
+}
+
+#[test]
+fn targets_that_do_not_fit_in_a_word_with_their_places_are_found_as_well() {
+    // F above 2^47 and more than 2^16 targets: a value and a place take more than 64 bits.
+    let params = Params::new(31, u64::from(u32::MAX)).unwrap();
+    let hashes: Vec<u64> = (1..=70_000_u64)
+        .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .collect();
+    let filter = SortedHashes::<Nut25>::from_hashes(hashes)
+        .encode(params)
+        .unwrap();
+    let filter = filter.with_hasher(Unhashed);
+    let targets: Vec<u64> = filter
+        .values()
+        .flat_map(|value| [value, value + 1])
+        .collect();
+    let members: std::collections::HashSet<u64> = filter.values().collect();
+    let expected: Vec<bool> = targets
+        .iter()
+        .map(|target| members.contains(target))
+        .collect();
+    assert!(expected.contains(&false));
+    for level in Level::available() {
+        let filter = filter.clone().with_level(level);
+        let answers = filter.matches_values_by(Strategy::Merge, &targets);
+        assert!(answers == expected, "{level}");
+    }
+}
+
+#[test]
+fn rates_and_inverse_rates_beyond_the_limits_are_refused() {
+    for m in [0, 1 << 32] {
+        assert!(Params::best_p(m).is_err(), "M = {m}");
+        assert!(Params::with_best_p(m).is_err(), "M = {m}");
+    }
+    for rate in [
+        0.0,
+        -1.0,
+        1.0 + f64::EPSILON,
+        f64::NAN,
+        f64::INFINITY,
+        1e-10,
+    ] {
+        assert!(Params::for_rate(rate).is_err(), "{rate}");
+    }
+    let largest = Params::for_rate(1.0 / f64::from(u32::MAX)).unwrap();
+    assert_eq!(largest.m(), u64::from(u32::MAX));
+    assert_eq!(Params::for_rate(1.0).unwrap().m(), 1);
+}
+
+#[test]
+fn ids_of_keysets_are_ordered_hashed_and_shown_as_they_are_compared() {
+    use std::collections::{BTreeSet, HashSet};
+    let ids: Vec<KeysetId> = [
+        "00FFd48b8f5ecf80",
+        "00ffd48b8f5ecf80",
+        "I2yN+iRYf/zT",
+        "I2yN-iRYf_zT",
+    ]
+    .iter()
+    .map(|text| text.parse().unwrap())
+    .collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2);
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 2);
+    assert!(ids[0] < ids[2]);
+    assert_eq!(ids[0].to_string(), "00FFd48b8f5ecf80");
+    assert_eq!(format!("{:?}", ids[3]), "KeysetId(I2yN-iRYf_zT)");
+    let error = "00ff".parse::<KeysetId>().unwrap_err();
+    assert!(
+        error.to_string().starts_with("a text of 4 bytes"),
+        "{error}"
+    );
+    assert_eq!(Kind::Spent.as_str(), "spent");
+    assert_eq!(Kind::Issued.as_str(), "issued");
+    assert!(endpoint_path(&ids[0], Kind::Issued).contains("/issued/"));
+}
+
+#[test]
+fn what_is_wrong_with_a_response_is_said_in_words_and_by_class() {
+    let refused = |json: &str| FilterResponse::from_json(json.as_bytes()).unwrap_err();
+    let list = refused("[1]");
+    assert_eq!(list.kind(), ResponseErrorKind::Json);
+    assert_eq!(list.decode_error(), None);
+    assert!(list.to_string().ends_with("no object"), "{list}");
+    let escaped = refused(r#"{"n":1,"content":"AA\b/\u0041","timestamp":0}"#);
+    assert_eq!(escaped.kind(), ResponseErrorKind::Base64);
+    let long = refused(r#"{"n":1,"content":"AAAAAAAAAAAAAAAA","timestamp":0}"#);
+    assert_eq!(long.kind(), ResponseErrorKind::Filter);
+    let fault = long.decode_error().expect("a fault of the filter");
+    assert!(long.to_string().ends_with(&fault.to_string()), "{long}");
+}
+
+/// Takes so many bytes, and no more.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        match taken {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            taken => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0 {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_response_that_cannot_be_written_is_an_error_wherever_it_ends() {
+    let content = vec![7_u8; 100_000];
+    let written = |room: usize| -> io::Result<usize> {
+        let mut writer = ResponseWriter::new(Full(room), 1, Params::default(), 0)?;
+        writer.write_all(&content)?;
+        writer.flush()?;
+        Ok(room - writer.finish()?.0)
+    };
+    let whole = written(1 << 20).unwrap();
+    assert!(whole > 133_332, "{whole}");
+    // The head; the first piece, in the middle of writing; the flush; the rest; the tail; the last flush.
+    for room in [
+        0,
+        1,
+        20,
+        40,
+        65_000,
+        66_000,
+        133_000,
+        133_380,
+        whole - 30,
+        whole - 1,
+        whole,
+    ] {
+        let error = written(room).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "room for {room}");
+    }
+    assert_eq!(written(whole + 1).unwrap(), whole);
+}
