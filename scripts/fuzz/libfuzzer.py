@@ -7,7 +7,7 @@ import re
 TIMEOUT_EXIT, OUT_OF_MEMORY_EXIT, INTERRUPTED_EXIT = 70, 71, 72
 
 # What is said where `fuzz/options` says nothing. A case takes milliseconds: seconds are a fault of the library.
-USUAL_FLAGS = {"timeout": "10", "rss_limit_mb": "2048", "report_slow_units": "2"}
+USUAL_FLAGS = {"timeout": "10", "rss_limit_mb": "2048", "report_slow_units": "2", "print_funcs": "0"}
 
 # Kinds of what is found, by the beginning of the file that libFuzzer writes.
 KINDS = {"crash": "crash", "timeout": "timeout", "oom": "out of memory", "leak": "leak", "slow-unit": "slow unit"}

@@ -14,7 +14,7 @@ SHORTEST_ROUND = 5
 LONGEST_ROUND = 300
 VALUE_PROFILE_EVERY = 3  # rounds: comparisons' operands as features too; slower, and finds other ways in
 GROWTH_BEFORE_MERGE = 1.5
-# A round that a known fault ends at once counts for so many seconds when turns are given: others get theirs.
+# A round that a fault ends at once counts for so many seconds when turns are given: others get theirs.
 CHARGE_OF_A_FIND = 10
 TIMES_UNTIL_REST = 10
 
@@ -43,7 +43,9 @@ class Campaign:
             self.state.all["sessions"].append(session)
             saved = 0.0
             while True:
-                self.fill()
+                if self.fill():
+                    # Who takes up a killed campaign has to know what ran.
+                    self.save()
                 if not self.jobs:
                     break
                 time.sleep(POLL_SECONDS)
@@ -85,7 +87,8 @@ class Campaign:
             self.waiting.append(lambda path=path: self.run_again(target, path))
 
     def fill(self):
-        """Starts what there is room for: what finds need first, then rounds."""
+        """Starts what there is room for: what finds need first, then rounds. Returns whether anything was started."""
+        before = list(self.jobs)
         while len(self.jobs) < self.cores:
             if self.waiting:
                 self.waiting.pop(0)()
@@ -97,11 +100,11 @@ class Campaign:
                 # Rounds that run may use what is left.
                 break
             self.start_round(target, min(self.round_seconds, max(SHORTEST_ROUND, left / self.cores)))
+        return self.jobs != before
 
     def left(self):
-        """CPU seconds still to be used, on the code as it is now, and what rounds ended by known faults are charged."""
-        used = sum(self.state.of_this_code(target) + self.state.of_this_code(target, "charged") for target in self.targets)
-        return self.budget - used
+        """CPU seconds still to be used on the code as it is now."""
+        return self.budget - sum(self.state.of_this_code(target) for target in self.targets)
 
     def next_target(self):
         """Whose share is the least used. One target has one fuzzer, unless there are more cores than targets."""
