@@ -71,6 +71,8 @@ def parser():
                      help="also: so much CPU time on the sources of this checkout, and no crash there (builds the targets)")
     one = command("unpack", unpack, "write the failing inputs that a record carries, and print how to run them", False)
     one.add_argument("record", type=pathlib.Path)
+    one = command("pack", pack, "write what a farm wants beside the programs: seed corpora, dictionaries, options", False)
+    one.add_argument("folder", type=pathlib.Path)
     return described
 
 
@@ -217,6 +219,10 @@ def check(arguments):
 
 def unpack(arguments):
     finds.unpack(read(arguments.record))
+
+
+def pack(arguments):
+    corpora.pack(arguments.folder)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 
-from building import FUZZ, Failure
+from building import FUZZ, Failure, all_targets
 from jobs import run_bounded
 from libfuzzer import Options
 
@@ -219,3 +219,15 @@ def shrink(directory, target, binary, environment, say):
         path.unlink()
     say(f"{target}: {dropped:,} bytes dropped to fit, which alone had {lost} features")
     return write_zip(FUZZ / "corpora" / f"{target}.zip", [path.read_bytes() for path in inputs.iterdir()])
+
+
+def pack(folder):
+    """What a farm wants beside each program: seeds and corpus in one zip, dictionary, options."""
+    for target in all_targets():
+        contents = seeds(target) + committed(target)
+        if contents:
+            write_zip(folder / f"{target}_seed_corpus.zip", contents)
+        for kind, ending in (("dictionaries", "dict"), ("options", "options")):
+            source = FUZZ / kind / f"{target}.{ending}"
+            if source.exists():
+                shutil.copyfile(source, folder / source.name)

@@ -157,6 +157,18 @@ def aligned(rows):
 
 def faults(record):
     """What is wrong with a record, in words; nothing where it is as docs/fuzzing.md tells."""
+    try:
+        return faults_of_shape(record)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        return [f"of another shape than told: {error!r}"]
+
+
+def others(entry, shape):
+    """Names that are not there, or have values of another type."""
+    return [name for name in shape if name not in entry or not isinstance(entry[name], shape[name])]
+
+
+def faults_of_shape(record):
     found = []
 
     def need(condition, message):
@@ -166,12 +178,12 @@ def faults(record):
 
     if not need(isinstance(record, dict) and record.get("schema") == SCHEMA, f"schema is not {SCHEMA}"):
         return found
-    missing = [name for name in TOP if not isinstance(record.get(name), TOP[name])]
+    missing = others(record, TOP)
     if not need(not missing, f"missing or of another type: {', '.join(missing)}"):
         return found
     need(record["series_columns"] == SERIES_COLUMNS, "series_columns are others")
     for target, about in record["targets"].items():
-        bad = [name for name in TARGET if not isinstance(about.get(name), TARGET[name])]
+        bad = others(about, TARGET)
         if not need(not bad, f"{target}: missing or of another type: {', '.join(bad)}"):
             continue
         builds = about["builds"]
@@ -184,7 +196,7 @@ def faults(record):
         whole = sum(about[name] for about in record["targets"].values())
         need(abs(whole - record[name]) <= 0.2 * len(record["targets"]), f"{name} of the targets do not add up")
     for entry in record["finds"]:
-        bad = [name for name in FIND if not isinstance(entry.get(name), FIND[name])]
+        bad = others(entry, FIND)
         need(not bad, f"a find: missing or of another type: {', '.join(bad)}")
         need(entry.get("target") in record["targets"], f"a find of no target: {entry.get('target')}")
     coverage_faults(record["coverage"], need)
