@@ -13,6 +13,7 @@ import fcntl
 import json
 import pathlib
 import re
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -30,8 +31,11 @@ from state import State
 
 def main():
     arguments = parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return arguments.do(arguments)
+    except KeyboardInterrupt:
+        return 130
     except Failure as failure:
         sys.exit(f"{failure}")
 
@@ -132,10 +136,14 @@ class Place:
         self.state.save()
 
     def finish(self, path, with_coverage):
-        """Minimised corpora, coverage, record."""
-        self.minimise()
-        if with_coverage:
-            self.measure()
+        """Minimised corpora, coverage, record. Who is in a hurry still gets a record, with what there was before."""
+        try:
+            self.minimise()
+            if with_coverage:
+                self.measure()
+        except KeyboardInterrupt:
+            print("interrupted: corpora or coverage are of before", flush=True)
+            self.state.save()
         made = record.make(self.state, self.directory)
         path = path or record.usual_path(self.state)
         record.write(made, path)

@@ -13,6 +13,7 @@ from jobs import run_bounded
 from libfuzzer import Options
 
 LIMIT = 5_000_000  # bytes of all zips together: what the repository carries
+ENTRY_BYTES = 156  # what a zip spends on each: two headers, and the name twice
 CUT_SECONDS = 600
 
 
@@ -115,7 +116,7 @@ def parse_control(text):
 def cover(features, already=frozenset()):
     """Inputs that together have every feature, few in bytes: each time the one with most new features a byte."""
     missing = set().union(*features.values()) - already if features else set()
-    sizes = {path: path.stat().st_size + 60 for path in features}  # a zip's entry costs about that much as well
+    sizes = {path: path.stat().st_size + ENTRY_BYTES for path in features}
     heap = [(-len(has & missing) / sizes[path], sizes[path], path) for path, has in features.items()]
     heapq.heapify(heap)
     chosen = []
@@ -193,6 +194,8 @@ def write_corpora(directory, targets, binaries, environment, limit=LIMIT, say=pr
         if set(contents) != set(committed(target)):
             write_zip(folder / f"{target}.zip", contents)
         sizes[target] = (folder / f"{target}.zip").stat().st_size
+    if others > limit:
+        raise Failure(f"the zips of other targets have {others:,} bytes already")
     while others + sum(sizes.values()) > limit:
         target = max(sizes, key=sizes.get)
         sizes[target] = shrink(directory, target, binaries / target, environment, say)
@@ -210,12 +213,12 @@ def shrink(directory, target, binary, environment, say):
         for feature in has:
             holders[feature] = holders.get(feature, 0) + 1
     own = {path: sum(holders[feature] == 1 for feature in has) for path, has in features.items()}
-    order = sorted(own, key=lambda path: own[path] / path.stat().st_size)
-    enough, dropped, lost = size(inputs)["bytes"] / 10, 0, 0
-    for path in order:
+    costs = {path: path.stat().st_size + ENTRY_BYTES for path in own}
+    enough, dropped, lost = sum(costs.values()) / 10, 0, 0
+    for path in sorted(own, key=lambda path: own[path] / costs[path]):
         if dropped >= enough:
             break
-        dropped, lost = dropped + path.stat().st_size, lost + own[path]
+        dropped, lost = dropped + costs[path], lost + own[path]
         path.unlink()
     say(f"{target}: {dropped:,} bytes dropped to fit, which alone had {lost} features")
     return write_zip(FUZZ / "corpora" / f"{target}.zip", [path.read_bytes() for path in inputs.iterdir()])

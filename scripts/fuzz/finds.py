@@ -28,7 +28,8 @@ def find(state, job, target, kind, path, reproduce, round_kind):
     kept.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(path, kept)
     new = {"target": target, "kind": kind, "signature": signature,
-           "story": job.said.story() if kind != "slow unit" else "an execution took seconds",
+           # A record is for any checkout: paths are the repository's.
+           "story": job.said.story().replace(f"{ROOT}/", "") if kind != "slow unit" else "an execution took seconds",
            "frames": job.said.frames[:12], "count": 1, "at": now(),
            "cpu_seconds": round(state.targets[target]["cpu_seconds"] + job.cpu_seconds, 1),
            "round": round_kind, "seed": job.said.seed, "revision": build["revision"], "source": build["source"],

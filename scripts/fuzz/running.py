@@ -30,7 +30,7 @@ class Campaign:
         self.round_seconds = round_seconds or min(LONGEST_ROUND, max(SHORTEST_ROUND, share / 4))
         self.environment = environment(compiler.llvm)
         self.jobs, self.waiting, self.at_once = [], [], dict.fromkeys(targets, 0)
-        self.interrupted = None
+        self.interrupted, self.merging = None, set()
 
     # --- the loop
 
@@ -108,7 +108,8 @@ class Campaign:
 
     def next_target(self):
         """Whose share is the least used. One target has one fuzzer, unless there are more cores than targets."""
-        awake = [target for target in self.targets if not self.state.targets[target]["rests"]]
+        awake = [target for target in self.targets
+                 if not self.state.targets[target]["rests"] and target not in self.merging]
         if not awake:
             return None
         most = -(-self.cores // len(awake))
@@ -246,19 +247,19 @@ class Campaign:
 
     def merge(self, target):
         """The live corpus without what adds nothing, comparisons' operands counted: other rounds build on them."""
-        if self.at_once[target]:
+        if self.at_once[target] or target in self.merging:
             return  # its fuzzer writes there; the next round asks again
         folder = corpora.live(self.directory, target)
         merged = folder.with_suffix(".merged")
         merged.mkdir(exist_ok=True)
         arguments = [*self.options[target].arguments(merge=1, use_value_profile=1, artifact_prefix=f"{self.directory}/logs/"),
                      str(merged), str(folder)]
-        self.at_once[target] += 1  # no round of it meanwhile
+        self.merging.add(target)  # no round of it meanwhile: what it wrote would be lost
         self.start("merge", target, arguments, self.merge_ended, seconds=600)
 
     def merge_ended(self, job):
         target, about = job.target, self.state.targets[job.target]
-        self.at_once[target] -= 1
+        self.merging.discard(target)
         about["merge_cpu_seconds"] += job.cpu_seconds
         before = corpora.size(corpora.live(self.directory, target))["files"]
         if job.code == 0 and not job.stopped:

@@ -76,6 +76,10 @@ class State:
     def point(self, target, cpu_seconds, executions, corpus_files):
         """Another point of the growth. Ones that say too little more are left out, and thinned when they are many."""
         about, build = self.targets[target], self.build(target)
+        if about["series"]:
+            # Where two rounds of a target run at once, neither knows yet what the other has used.
+            cpu_seconds = max(cpu_seconds, about["series"][-1][0])
+            executions = max(executions, about["series"][-1][1])
         point = [round(cpu_seconds, 2), executions, build["edges"], build["features"], corpus_files,
                  len(about["builds"]) - 1]
         about["series"] = thinned([*about["series"], point])

@@ -103,6 +103,13 @@ class Memory(Folder):
         (self.folder / "state.new").write_text('{"schema": 1, "tar')
         self.assertEqual(State(self.folder).all, state.all)
 
+    def test_two_rounds_of_a_target_at_once_do_not_turn_its_series_back(self):
+        state = campaign(self.folder)
+        state.point("decode", 30.0, 5000, 3)
+        state.point("decode", 20.0, 4000, 4)
+        self.assertEqual(state.targets["decode"]["series"][-1][:2], [30.0, 5000])
+        self.assertEqual(record.faults(record.make(state, self.folder)), [])
+
     def test_a_series_keeps_its_ends_and_at_most_a_hundred_points(self):
         series = []
         for second in range(1, 2000):
