@@ -26,6 +26,13 @@ REFRESH = 1
 RESTAMP = 30
 OLD_SECONDS = 30  # a filter is never older than that, but for a trouble; usually two
 SLACK = 1.0  # seconds by which a failure may be told later than what explains it
+# What no event here may lead to: mistakes of the program, and damage, as nothing damages a file.
+NEVER = ("panic", "task failed", "listener failed", "what was kept", "a kept set cannot be used", "the clock is behind",
+         "no keyset ids", "filter held back")
+# What a restored backup, deleted rows, VACUUM or a restart of the server lead to, and nothing else does.
+EXPLAINED = ("everything of this kind is read again", "the mint has fewer notes than before", "no longer has this keyset",
+             "no compressed body")
+LATE_WARNING = 5  # seconds after the event: of the kind that is read last
 AT_THE_END = 45  # seconds for everything to be served that was written last
 
 
@@ -293,10 +300,13 @@ class Side:
                     continue
                 key = f"{level}: {message.split(';')[0][:100]}"
                 told[key] = told.get(key, 0) + 1
-                if "panic" in message or "task failed" in message:
+                at = logged_at(record)
+                if any(words in message for words in NEVER):
                     self.find(f"the log: {line.strip()[:400]}")
-                elif level == "ERROR" and not self.troubles.explains(logged_at(record)):
+                elif level == "ERROR" and not self.troubles.explains(at):
                     self.find(f"an error in the log that nothing explains: {line.strip()[:400]}")
+                elif any(words in message for words in EXPLAINED) and not self.troubles.explains(at - LATE_WARNING, at):
+                    self.find(f"a warning in the log that nothing explains: {line.strip()[:400]}")
         return told
 
     def some_notes(self):

@@ -175,8 +175,10 @@ def run(options, sides):
 
 def end(sides, threads):
     """Everything stops in the order in which nothing is missed."""
-    for thread in threads[1::2]:
-        thread.join(120)
+    for side, thread in zip(sides, threads[1::2]):
+        thread.join(150)
+        if thread.is_alive():
+            side.find("an event does not end")
     # The clients take their time to end, and ask meanwhile what is left.
     for side in sides:
         side.clients.stdin.close()

@@ -1,6 +1,13 @@
-"""What a run says in the end: rows for the record, lines for people."""
+#!/usr/bin/env python3
+"""What a run says in the end: rows for the record, lines for people, and from a record the tables of the document.
 
+    scripts/soak/summary.py scripts/soak/record/FILE.jsonl
+"""
+
+import collections
+import json
 import statistics
+import sys
 
 MIB = 2**20
 
@@ -74,3 +81,79 @@ def said_of(side, finished=False):
                          f"minute {statistics.median(row['p99_ms'] for row in rows):.0f} ms, the worst minute's "
                          f"{max(row['p99_ms'] for row in rows):.0f} ms")
     return "\n".join(lines)
+
+
+# --- from a record
+
+
+def figures(service, rows):
+    """(what, value) of one service, from the rows of a record."""
+    mine = collections.defaultdict(list)
+    for row in rows:
+        if row.get("service") == service:
+            mine[row["row"]].append(row)
+    whole = mine["service"][0]
+    clients = whole["clients"]
+    counts = clients["counts"]
+    yield "notes at the start and at the end", f"{rows[0]['notes_at_start'] * 4 // 3:,}; {whole['notes_at_end']:,}"
+    yield "transactions of the mint", f"{whole['transactions']:,}"
+    yield "bytes of bodies that clients took whole", f"{clients['bytes'] / 1e9:.1f} GB"
+    yield "versions verified, notes in them", f"{whole['versions_verified']:,}; {whole['notes_in_them']:,}"
+    yield "of them by the Python implementation too", f"{whole['by_python']:,}"
+    yield "seen in more than one form", f"{clients['several_forms']:,}"
+    forms = ("json", "gzip", "zstd", "raw", "ranges", "h2", "304", "slowly")
+    yield "answers", ", ".join(f"{form} {counts.get(form, 0):,}" for form in forms)
+    rude = collections.Counter()
+    for name, count in counts.items():
+        rude[name.removesuffix(", cut")] += count
+    kinds = ("slow_head", "slow_reader", "idle", "break_off", "garbage", "reset_streams", "wrong_protocol")
+    yield "clients that misbehave", ", ".join(f"{kind} {rude.get(kind, 0):,}" for kind in kinds)
+    events = collections.Counter(row["event"] for row in mine["event"])
+    yield "events", ", ".join(f"{name} {count}" for name, count in events.most_common())
+    caught_up = [row["observed"]["caught_up_s"] for row in mine["event"] if "caught_up_s" in row.get("observed", {})]
+    first = [row["observed"]["first_answer_s"] for row in mine["event"] if "first_answer_s" in row.get("observed", {})]
+    if first:
+        yield "first answer after a kill: median, latest", f"{statistics.median(first):.2f} s, {max(first):.2f} s"
+    if caught_up:
+        yield "as new as the mint after an event", f"{statistics.median(caught_up):.1f} s, {max(caught_up):.1f} s"
+    yield "requests that failed, all while the service was not there", f"{sum(whole['errors'].values()):,}"
+    for name in ("small", "large"):
+        minutes = [row[name] for row in mine["minute"] if name in row]
+        yield f"{name} answers: p50, p99 of the median minute, of the worst", (
+            f"{statistics.median(row['p50_ms'] for row in minutes):.1f}, "
+            f"{statistics.median(row['p99_ms'] for row in minutes):.0f}, {max(row['p99_ms'] for row in minutes):.0f} ms")
+
+
+def drifts(rows):
+    """A line for each life that was long enough to say something of memory."""
+    for row in rows:
+        if row["row"] == "life" and "anonymous_allowed" in row:
+            grown, middle = row["grown"], row["median"]
+            yield (row["service"], f"{row['seconds'] / 60:.0f} min", f"{grown['notes']:,.0f}",
+                   f"{middle['anonymous'] / MIB:.1f}", f"{row['most']['anonymous'] / MIB:.1f}",
+                   f"{grown['anonymous'] / MIB:+.2f}", f"{row['anonymous_allowed'] / MIB:.1f}",
+                   f"{middle['file'] / MIB:.1f}", f"{middle['files']:.0f}, {grown['files']:+.1f}",
+                   f"{middle['sockets']:.0f}, {grown['sockets']:+.1f}", f"{middle['threads']:.0f}, {grown['threads']:+.1f}",
+                   f"{middle['maps']:.0f}, {grown['maps']:+.1f}")
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    services = [row["service"] for row in rows if row["row"] == "service"]
+    columns = [list(figures(service, rows)) for service in services]
+    run = rows[0]
+    print(f"{run['seconds']} s, seed {run['seed']}, {run['machine']['cpu']}, {run['machine']['cores']} cores, "
+          f"{run['machine']['time']}; findings: {run['findings']}\n")
+    print("| | " + " | ".join(services) + " |\n|" + "---|" * (len(services) + 1))
+    for cells in zip(*columns):
+        print(f"| {cells[0][0]} | " + " | ".join(value for _, value in cells) + " |")
+    heads = ["service", "life", "more notes", "anonymous, MiB", "most", "its growth", "allowed", "mapped, MiB",
+             "files, growth", "sockets, growth", "threads, growth", "maps, growth"]
+    print("\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for cells in drifts(rows):
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -452,6 +452,15 @@ class Explanations(unittest.TestCase):
         side.judge_log()
         self.assertEqual(len(side.found), 3)
 
+    def test_reading_everything_again_has_to_be_explained(self):
+        side = self.side(self.line("WARN", "everything of this kind is read again"))
+        side.judge_log()
+        self.assertEqual(len(side.found), 1)
+        side.found.clear()
+        side.troubles.spans.append([1767225600 - 9, 1767225600 - 4, "vacuum"])
+        side.judge_log()
+        self.assertEqual(side.found, [])
+
     def test_keysets_that_nobody_made_are_found(self):
         side = self.side()
         side.heard("keysets", {"listed": [KEYSET], "seen": 5})
