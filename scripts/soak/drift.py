@@ -19,7 +19,8 @@ A_SET = {"files": 2, "maps": 8}  # and for each set more: its directory's lock, 
 # 3.5 bytes of JSON and 2.7 of each coding, and as much again that an allocator keeps.
 ANONYMOUS_A_NOTE = 24
 ANONYMOUS_SLACK = 8 << 20
-# The promise of docs/service-measurements.md: 1.5 times the bodies (raw 2.6, JSON 3.5, gzip and zstd 2.7 each) and 64 MiB.
+# The promise of docs/service-measurements.md: 1.5 times the bodies (raw 2.6, JSON 3.5, gzip and zstd 2.7 each) and
+# 64 MiB.
 BODIES_A_NOTE = 11.5
 PROMISED = 64 << 20
 # docs/operating.md: 8 bytes a note, up to three times while sets are merged; bodies are not in the directory's list.
@@ -108,7 +109,8 @@ def too_much(row):
     notes = row.get("notes", 0)
     allowed = 1.5 * BODIES_A_NOTE * notes + PROMISED
     if row["anonymous"] > allowed:
-        yield f"{row['anonymous'] / 2**20:.0f} MiB of anonymous memory for {notes} notes, {allowed / 2**20:.0f} are promised"
+        yield (f"{row['anonymous'] / 2**20:.0f} MiB of anonymous memory for {notes} notes, "
+               f"{allowed / 2**20:.0f} are promised")
     if row.get("data_bytes", 0) > DATA_A_NOTE * notes + DATA_SLACK:
         yield f"{row['data_bytes'] / 2**20:.0f} MiB in the data directory for {notes} notes"
     if row.get("data_files", 0) > DATA_FILES_A_SET * row.get("sets", 0) + DATA_FILES_MORE:

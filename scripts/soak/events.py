@@ -1,8 +1,8 @@
 """What is done to a service and its mint, at times that a seed decides.
 
-An event is a function of a `Side`; what it returns goes into the record. Those that stop the service or keep it from its
-database say so by `side.away` and `side.trouble`: within these times, and nowhere else, requests may fail and the log may
-have errors.
+An event is a function of a `Side`; what it returns goes into the record. Those that stop the service or keep it from
+its database say so by `side.away` and `side.trouble`: within these times, and nowhere else, requests may fail and the
+log may have errors.
 """
 
 import contextlib
@@ -85,8 +85,8 @@ def database_hangs(side):
     cluster = side.mint.cluster
     with side.trouble(), side.mint.lock:
         first = int((cluster.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=False)
-        processes = [first, *map(int, children.stdout.split())]
+        told = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=False)
+        processes = [first, *map(int, told.stdout.split())]
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGSTOP)

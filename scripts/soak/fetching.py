@@ -301,7 +301,7 @@ class Fleet:
         end = time.monotonic() + TIMEOUT
         for thread in threads:
             thread.join(max(0, end - time.monotonic()))
-        minutes = {f"{minute} {name}": rude.middle(seconds) for (minute, name), seconds in sorted(self.latencies.items())}
+        minutes = {f"{minute} {name}": rude.middle(taken) for (minute, name), taken in sorted(self.latencies.items())}
         forms = collections.Counter(form for forms in self.seen.forms.values() for form in forms)
         self.say("end", counts=self.counts, minutes=minutes, bytes=self.bytes, versions_by_form=forms,
                  several_forms=sum(len(forms) > 1 for forms in self.seen.forms.values()),

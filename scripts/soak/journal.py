@@ -80,7 +80,8 @@ class History:
             return f"no state of the database had {n} notes"
         i = same[-1]
         if self.states[i].before > seen:
-            return f"a filter of {n} notes was seen at {seen:.3f}, before there were so many ({self.states[i].before:.3f})"
+            return (f"a filter of {n} notes was seen at {seen:.3f}, before there were so many "
+                    f"({self.states[i].before:.3f})")
         ended = self.states[i + 1].after
         return (f"a filter of {n} notes is dated {timestamp}, but there were other notes from {ended:.3f} on: "
                 "it denies what was there before its time")

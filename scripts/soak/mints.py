@@ -50,7 +50,12 @@ class SoakMint:
     def replace(self, contents, do):
         """Something after which sets hold other notes."""
         self.journal.begin_replace(contents, time.time())
-        self.settle(do() is not False)
+        try:
+            do()
+        except Exception:
+            self.settle(False)
+            raise
+        self.settle(True)
 
     def settle(self, committed):
         self.transactions += 1
@@ -131,8 +136,9 @@ class SoakMint:
         return self.journal.contents(), copy.copy(self.pending), copy.copy(self.unsigned)
 
     def back_to(self, mark, do):
-        contents, self.pending, self.unsigned = mark
+        contents, pending, unsigned = mark
         self.replace(contents, do)
+        self.pending, self.unsigned = pending, unsigned
 
 
 def by_set(kind, pairs):
@@ -176,7 +182,8 @@ class CdkSqlite(SoakMint):
         now = int(time.time())
         changes = {("spent", keyset): list(spent), ("issued", keyset): list(issued)}
         self.commit(changes, [
-            ("INSERT INTO proof (y, amount, keyset_id, secret, c, state, created_time) VALUES (?, 1, ?, ?, ?, 'SPENT', ?)",
+            ("INSERT INTO proof (y, amount, keyset_id, secret, c, state, created_time) "
+             "VALUES (?, 1, ?, ?, ?, 'SPENT', ?)",
              [(y, keyset, y[1:].hex(), y, now) for y in spent]),
             ("INSERT INTO blind_signature (blinded_message, amount, keyset_id, c, dleq_e, dleq_s, created_time, "
              "signed_time) VALUES (?, 1, ?, ?, ?, ?, ?, ?)",
@@ -230,13 +237,13 @@ class CdkSqlite(SoakMint):
     def put_in_place(self, path):
         """The file is replaced, as an operator does with a stopped mint; its log is empty then."""
         mint = self.database
-        for _ in range(200):
+        for _ in range(500):
             busy, _, _ = mint.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if not busy:
                 break
             time.sleep(0.02)
         else:
-            raise RuntimeError("the log could not be emptied in 4 s: somebody reads without end")
+            raise RuntimeError("the log could not be emptied in 10 s: somebody reads without end")
         mint.close()
         for suffix in ("-wal", "-shm"):
             pathlib.Path(f"{mint.path}{suffix}").unlink(missing_ok=True)

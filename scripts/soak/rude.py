@@ -142,7 +142,8 @@ def reset_streams(fleet, dice):
         head = b"\x82\x86\x84"
         for stream in range(1, 4000, 2):
             number = stream.to_bytes(4, "big")
-            client.sendall(b"\x00\x00\x03\x01\x05" + number + head + b"\x00\x00\x04\x03\x00" + number + b"\x00\x00\x00\x08")
+            client.sendall(b"\x00\x00\x03\x01\x05" + number + head +
+                           b"\x00\x00\x04\x03\x00" + number + b"\x00\x00\x00\x08")
         while client.recv(65_536):
             pass
 
@@ -152,7 +153,8 @@ def wrong_protocol(fleet, dice):
     plain = socket.create_connection(("127.0.0.1", fleet.target.port), timeout=CUT_SECONDS)
     with plain:
         if fleet.target.context:
-            plain.sendall(dice.choice([b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"]))
+            plain.sendall(dice.choice([b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+                                       b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"]))
             plain.settimeout(1)
             until_cut(fleet, plain, lambda: bool(plain.recv(1000)))
         else:

@@ -30,8 +30,8 @@ SLACK = 1.0  # seconds by which a failure may be told later than what explains i
 NEVER = ("panic", "task failed", "listener failed", "what was kept", "a kept set cannot be used", "the clock is behind",
          "no keyset ids", "filter held back")
 # What a restored backup, deleted rows, VACUUM or a restart of the server lead to, and nothing else does.
-EXPLAINED = ("everything of this kind is read again", "the mint has fewer notes than before", "no longer has this keyset",
-             "no compressed body")
+EXPLAINED = ("everything of this kind is read again", "the mint has fewer notes than before",
+             "no longer has this keyset", "no compressed body")
 LATE_WARNING = 5  # seconds after the event: of the kind that is read last
 AT_THE_END = 45  # seconds for everything to be served that was written last
 
@@ -70,7 +70,8 @@ class Windows:
     def explains(self, begun, ended=None):
         """What was going on between these two times, or nothing."""
         ended = begun if ended is None else ended
-        return next((why for start, end, why in list(self.spans) if start - SLACK <= ended and begun <= end + SLACK), None)
+        return next((why for start, end, why in list(self.spans)
+                     if start - SLACK <= ended and begun <= end + SLACK), None)
 
 
 class Side:
@@ -153,8 +154,8 @@ class Side:
     # --- the clients, a process of their own
 
     def start_clients(self):
-        config = {"port": self.service.port, "keysets": [KEYSET], "work": str(self.work), "seed": f"clients {self.seed}",
-                  "authority": str(self.tls[0]) if self.tls else None}
+        config = {"port": self.service.port, "keysets": [KEYSET], "work": str(self.work),
+                  "seed": f"clients {self.seed}", "authority": str(self.tls[0]) if self.tls else None}
         self.clients = subprocess.Popen([sys.executable, HERE / "fetching.py", json.dumps(config)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.listener = threading.Thread(target=self.listen, daemon=True)
@@ -272,7 +273,8 @@ class Side:
                 return (answer.status == 200 and int(answer.headers["nutfilter-n"]) == n
                         and int(answer.headers["nutfilter-timestamp"]) >= int(at) - RESTAMP - 5 and answer)
             try:
-                wait_until(served, max(1, AT_THE_END - (time.monotonic() - start)), f"{path}: {n} notes at the end", 0.2)
+                left = max(1, AT_THE_END - (time.monotonic() - start))
+                wait_until(served, left, f"{path}: {n} notes at the end", 0.2)
                 answer = self.request(path, headers={"Accept": "application/octet-stream"})
                 expect(self.options.build(self.mint.journal.records((kind, keyset))) ==
                        hashlib.sha256(answer.body).hexdigest(), f"{path}: not exact at the end")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The service under load for an hour: kills, restarts of databases, full disks, rude clients. Is a byte wrong? Does it drift?
+"""The service under load for an hour: kills, restarts of databases, full disks, rude clients. Is a byte wrong? Is there
+a drift?
 
     scripts/soak/soak.py --time 1h --binary target/release/nutfilter --postgres --record FILE
     scripts/soak/soak.py --time 60s --binary target/release/nutfilter [--postgres]      # the quick form
@@ -13,6 +14,7 @@ anything is wrong. Needs nothing but Python; with root, `wrk`, `curl`, `openssl`
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -56,8 +58,8 @@ def main():
     parser.add_argument("--binary", type=pathlib.Path, required=True)
     parser.add_argument("--postgres", action="store_true", help="a second service at the same time, on Postgres")
     parser.add_argument("--record", type=pathlib.Path, help="write the record here, a JSON object a line")
-    parser.add_argument("--seed", type=int, default=1, help="decides what is written, asked and done, and when it is planned")
-    parser.add_argument("--notes", type=int, help="spent notes at the start; a third of it signed (300,000; 60,000 in a short run)")
+    parser.add_argument("--seed", type=int, default=1, help="decides what is written, asked and done")
+    parser.add_argument("--notes", type=int, help="spent notes at the start, and a third signed (300,000; 60,000 in a short run)")
     parser.add_argument("--python", default=sys.executable, help="an interpreter with mmh3 and bitarray")
     parser.add_argument("--work", type=pathlib.Path, help="where to work; what is left there is the logs")
     parser.add_argument("--sample", type=float, help="seconds between samples (5; 1 in a short run)")
@@ -127,8 +129,8 @@ def certificate(work):
     """(certificate, key), or nothing where there is no openssl."""
     if not shutil.which("openssl"):
         return None
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                    "-subj", "/CN=soak", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", work / "key.pem",
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "2", "-subj", "/CN=soak", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", work / "key.pem",
                     "-out", work / "certificate.pem"], check=True, capture_output=True)
     return work / "certificate.pem", work / "key.pem"
 
@@ -148,7 +150,8 @@ def run(options, sides):
           f"not tried: {'; '.join(options.missing) or 'nothing'}", flush=True)
     began, busy = time.monotonic(), processor_seconds()
     header = {"row": "run", "seconds": options.seconds, "seed": options.seed, "notes_at_start": options.notes,
-              "refresh_s": 1, "not_tried": options.missing, "machine": machine()}
+              "refresh_s": 1, "not_tried": options.missing, "machine": machine(),
+              "binary_sha256": hashlib.sha256(options.binary.read_bytes()).hexdigest()}
     threads = []
     for side in sides:
         side.mint.start()

@@ -71,9 +71,10 @@ def said_of(side, finished=False):
     lines.append("  log: " + ("; ".join(f"{name} ({count})" for name, count in sorted(side.told.items())) or "nothing"))
     for row in side.judged:
         if "grown" in row and row["judged_seconds"] >= 60:
-            lines.append(f"  life of {row['seconds']:.0f} s: by its slope {row['grown']['anonymous'] / MIB:+.2f} MiB of "
-                         f"anonymous memory (median {row['median']['anonymous'] / MIB:.1f}), {row['grown']['files']:+.1f} "
-                         f"files, {row['grown']['sockets']:+.1f} sockets, {row['grown']['maps']:+.1f} maps")
+            grown = row["grown"]
+            lines.append(f"  life of {row['seconds']:.0f} s: by its slope {grown['anonymous'] / MIB:+.2f} MiB of "
+                         f"anonymous memory (median {row['median']['anonymous'] / MIB:.1f}), {grown['files']:+.1f} "
+                         f"files, {grown['sockets']:+.1f} sockets, {grown['maps']:+.1f} maps")
     for name in ("small", "large"):
         rows = [row[name] for row in minutes(side) if name in row]
         if rows:
@@ -121,7 +122,8 @@ def figures(service, rows):
         minutes = [row[name] for row in mine["minute"] if name in row]
         yield f"{name} answers: p50, p99 of the median minute, of the worst", (
             f"{statistics.median(row['p50_ms'] for row in minutes):.1f}, "
-            f"{statistics.median(row['p99_ms'] for row in minutes):.0f}, {max(row['p99_ms'] for row in minutes):.0f} ms")
+            f"{statistics.median(row['p99_ms'] for row in minutes):.0f}, "
+            f"{max(row['p99_ms'] for row in minutes):.0f} ms")
 
 
 def drifts(rows):
@@ -133,7 +135,8 @@ def drifts(rows):
                    f"{middle['anonymous'] / MIB:.1f}", f"{row['most']['anonymous'] / MIB:.1f}",
                    f"{grown['anonymous'] / MIB:+.2f}", f"{row['anonymous_allowed'] / MIB:.1f}",
                    f"{middle['file'] / MIB:.1f}", f"{middle['files']:.0f}, {grown['files']:+.1f}",
-                   f"{middle['sockets']:.0f}, {grown['sockets']:+.1f}", f"{middle['threads']:.0f}, {grown['threads']:+.1f}",
+                   f"{middle['sockets']:.0f}, {grown['sockets']:+.1f}",
+                   f"{middle['threads']:.0f}, {grown['threads']:+.1f}",
                    f"{middle['maps']:.0f}, {grown['maps']:+.1f}")
 
 

@@ -1,6 +1,7 @@
-"""Versions that were served, held against the journal: each by `nutfilter build`, a sample by the Python implementation.
+"""Versions that were served, held against the journal: each by `nutfilter build`, a sample by the Python one too.
 
-`nutfilter build` knows neither databases nor increments nor kept sets. The Python implementation shares nothing with it.
+`nutfilter build` knows neither databases nor increments nor kept sets. The implementation in Python shares nothing
+with it.
 """
 
 import hashlib
@@ -20,8 +21,8 @@ def built(binary, records):
     """The SHA-256 of the filter of these notes."""
     if not records:
         return hashlib.sha256(b"").hexdigest()
-    done = subprocess.run([binary, "--quiet", "--threads", "1", "build", "-", "--record-bytes", "33", "--format", "raw"],
-                          input=records, capture_output=True, check=False)
+    done = subprocess.run([binary, "--quiet", "--threads", "1", "build", "-", "--record-bytes", "33",
+                           "--format", "raw"], input=records, capture_output=True, check=False)
     if done.returncode:
         raise RuntimeError(f"nutfilter build: {done.stderr.decode(errors='replace')}")
     return hashlib.sha256(done.stdout).hexdigest()
