@@ -59,7 +59,8 @@ def main():
     parser.add_argument("--postgres", action="store_true", help="a second service at the same time, on Postgres")
     parser.add_argument("--record", type=pathlib.Path, help="write the record here, a JSON object a line")
     parser.add_argument("--seed", type=int, default=1, help="decides what is written, asked and done")
-    parser.add_argument("--notes", type=int, help="spent notes at the start, and a third signed (300,000; 60,000 in a short run)")
+    parser.add_argument("--notes", type=int,
+                        help="spent notes at the start, and a third signed (300,000; 60,000 in a short run)")
     parser.add_argument("--python", default=sys.executable, help="an interpreter with mmh3 and bitarray")
     parser.add_argument("--work", type=pathlib.Path, help="where to work; what is left there is the logs")
     parser.add_argument("--sample", type=float, help="seconds between samples (5; 1 in a short run)")
@@ -130,8 +131,8 @@ def certificate(work):
     if not shutil.which("openssl"):
         return None
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-days", "2", "-subj", "/CN=soak", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", work / "key.pem",
-                    "-out", work / "certificate.pem"], check=True, capture_output=True)
+                    "-days", "2", "-subj", "/CN=soak", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", work / "key.pem", "-out", work / "certificate.pem"], check=True, capture_output=True)
     return work / "certificate.pem", work / "key.pem"
 
 
