@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 REFRESH = 1
 RESTAMP = 30
 OLD_SECONDS = 30  # a filter is never older than that, but for a trouble; usually two
+READY_SECONDS = 20  # from the first answer of a life to the end of its first reading; usually one
 SLACK = 1.0  # seconds by which a failure may be told later than what explains it
 # What no event here may lead to: mistakes of the program, and damage, as nothing damages a file.
 NEVER = ("panic", "task failed", "listener failed", "what was kept", "a kept set cannot be used", "the clock is behind",
@@ -200,6 +201,9 @@ class Side:
             why = self.aways.explains(begun, ended)
             if kind == "a body without its coding":
                 why = why or self.troubles.explains(begun, ended)
+            if kind.endswith("503 for /ready"):
+                # What was kept is served at once; ready it is when it has read the database.
+                why = why or self.troubles.explains(begun - READY_SECONDS, ended)
             name = f"{kind} ({why})" if why else kind
             self.explained[name] = self.explained.get(name, 0) + 1
             if not why:

@@ -37,7 +37,9 @@ def proc_samples(code, seconds, interval=0.1):
 
 
 class Drift(unittest.TestCase):
-    def judged(self, code, seconds=3):
+    def judged(self, code, seconds=2.5):
+        spans, drift.LEAST_SECONDS = drift.LEAST_SECONDS, 2
+        self.addCleanup(setattr, drift, "LEAST_SECONDS", spans)
         return drift.judge(proc_samples(code, seconds), short=1, long=1)[0]
 
     def test_a_process_that_keeps_what_it_has_is_well(self):
@@ -69,6 +71,15 @@ class Drift(unittest.TestCase):
             return (20 << 20) + at * (1 << 20) // 60 + (at * 7919 % 5 << 20) + (40 << 20) * (at % 100 == 0)
         self.assertRegex(" ".join(drift.judge(self.rows(leaking))[0]), "anonymous memory grows: by 1")
         self.assertEqual(drift.judge(self.rows(lambda at: leaking(at) - at * (1 << 20) // 60))[0], [])
+
+    def test_what_is_open_for_a_moment_is_no_drift(self):
+        rows = self.rows(lambda at: 20 << 20)
+        for row in rows:
+            row["files"] += int(row["at"] // 10) * (row["at"] % 30 > 5)
+        self.assertEqual(drift.judge(rows)[0], [])
+        for row in rows:
+            row["files"] += int(row["at"] // 200)
+        self.assertRegex(drift.judge(rows)[0][0], "files grow")
 
     def test_what_the_notes_need_is_allowed(self):
         rows = self.rows(lambda at: (20 << 20) + 20 * 1000 * at, lambda at: 300_000 + 1000 * at)
