@@ -84,13 +84,14 @@ class Answer:
 class Service:
     """`nutfilter serve` as a process of ours."""
 
-    def __init__(self, binary, location, log, data_dir=None, refresh=3600, prefix=(), environment=None, extra=()):
+    def __init__(self, binary, location, log, data_dir=None, refresh=3600, prefix=(), environment=None, extra=(),
+                 log_level="debug"):
         self.port = free_port()
         self.log_path = pathlib.Path(log)
         self.name = pathlib.Path(binary).name[:15]  # what the system remembers of it
         self.below = bool(prefix)
         command = [*prefix, str(binary), "serve", "--mint-database", str(location), "--host", "127.0.0.1",
-                   "--port", str(self.port), "--refresh", str(refresh), "--jitter", "0", "--log-level", "debug",
+                   "--port", str(self.port), "--refresh", str(refresh), "--jitter", "0", "--log-level", log_level,
                    "--log-format", "json", *map(str, extra)]
         if data_dir is not None:
             command += ["--data-dir", str(data_dir)]
