@@ -6,11 +6,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bip158;
 pub mod decode;
 pub mod encode;
+pub mod hashing;
+pub mod keyset_path;
 pub mod matching;
 pub mod response;
+pub mod seeded;
 pub mod seek_index;
+pub mod sort_merge;
+pub mod store_file;
 pub mod vectors;
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -28,12 +34,17 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 10] = [
     target!(decode),
     target!(encode),
     target!(matching),
     target!(seek_index),
+    target!(hashing),
+    target!(sort_merge),
     target!(response),
+    target!(bip158),
+    target!(store_file),
+    target!(keyset_path),
 ];
 
 /// The target whose case is in this module.
