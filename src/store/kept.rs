@@ -321,6 +321,7 @@ fn number(digits: &str, radix: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MIN_MEMORY, Nut25, Options, Store, StoreErrorKind};
     use super::*;
     use alloc::vec;
 
@@ -355,6 +356,25 @@ mod tests {
                     let text = String::from_utf8(bytes).expect("ASCII");
                     assert!(parse(&text).is_err(), "bit {bit} of byte {at}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_leaves_no_number_for_the_next_run_is_refused() {
+        let options = Options::<Nut25>::new(MIN_MEMORY);
+        for (id, whole) in [(u64::MAX - 1, true), (u64::MAX, false)] {
+            let header = Header {
+                id,
+                items: 0,
+                mark: options.mark(),
+            };
+            let list = list(header.mark, b"", &[header]).into_bytes();
+            let run = |_: &str| Some(header.to_bytes().to_vec());
+            let store = Store::read_files(list, run, options.clone());
+            assert_eq!(store.is_ok(), whole, "run {id:x}");
+            if let Err(error) = store {
+                assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
             }
         }
     }
