@@ -287,7 +287,8 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
             .and_then(|run| run.split_once(' '));
         let header = words.and_then(|(id, items)| {
             Some(Header {
-                id: number(id, 16)?,
+                // The last number of all would leave none for the next run.
+                id: number(id, 16).filter(|&id| id < u64::MAX)?,
                 items: number(items, 10)?,
                 mark,
             })
