@@ -55,21 +55,22 @@ fn write_bytes(target: &str, name: &str, bytes: &[u8]) {
 
 fn hashing_seeds() {
     let run = |width, count| hashing::Run { width, count };
-    // 227 and beyond stand for 33 bytes; 255 of a count for more than the widest kernel takes.
+    // 255 of a count is more than the widest kernel takes, 232 is 71.
     let runs = [
         ("points", [run(33, 255), run(33, 9), run(0, 1)]),
         ("few", [run(33, 1), run(33, 0), run(32, 2)]),
-        ("short", [run(7, 200), run(8, 200), run(16, 200)]),
+        ("short", [run(7, 240), run(8, 240), run(16, 240)]),
         ("empty", [run(0, 9), run(0, 255), run(33, 8)]),
-        ("around-64", [run(63, 212), run(64, 212), run(65, 212)]),
-        ("mixed", [run(48, 8), run(20, 7), run(100, 17)]),
+        ("around-64", [run(63, 232), run(64, 232), run(65, 232)]),
+        ("mixed", [run(48, 8), run(20, 7), run(100, 225)]),
         ("long", [run(253, 8), run(254, 8), run(255, 8)]),
-        ("kilobyte", [run(251, 23), run(252, 23), run(253, 7)]),
+        ("kilobyte", [run(251, 225), run(252, 224), run(253, 7)]),
     ];
-    for (name, runs) in runs {
+    for (way, (name, runs)) in (0..).zip(runs) {
         for profile in 0..4 {
             let case = hashing::Case {
-                profile: profile | (profile & 1) << 2,
+                // Each hash in each way, twice.
+                profile: profile | (profile + way) % 4 << 2 | (way & 4) << 2,
                 offset: profile * 5,
                 places: [0, -1, 1, -40][usize::from(profile)],
                 range: [784_931 * 70, u64::MAX, 0, 1 << 63][usize::from(profile)],
@@ -101,32 +102,32 @@ fn sort_merge_seeds() {
     let usual = [shape(0, 40, 0), shape(1, 2, 0), shape(0, 9, 0)];
     let cases = [
         ("few", 0, 0, [0; 3], usual),
-        ("few-otherwise", 0, 0x4d, [0; 3], usual),
+        ("few-otherwise", 0, 0x0d, [0; 3], usual),
         (
             "kernels",
-            250,
+            253,
             1,
             [3, 0, 0],
             [shape(0, 2999, 0), shape(0, 300, 0), shape(1, 7, 0)],
         ),
         (
             "passes",
-            250,
+            253,
             2,
             [2, 1, 3],
             [shape(0, 3000, 0), shape(0, 2999, 0), shape(1, 2500, 0)],
         ),
         (
             "plain",
-            254,
+            255,
             4,
             [1, 2, 0],
             [shape(0, 9999, 0), shape(1, 900, 0), shape(0, 1, 0)],
         ),
         (
             "floats",
-            254,
-            0x48,
+            255,
+            8,
             [15, 0, 0],
             [
                 shape(0, 10_000, 0),
@@ -136,8 +137,8 @@ fn sort_merge_seeds() {
         ),
         (
             "equal",
-            254,
-            0x41,
+            255,
+            1,
             [0; 3],
             [
                 shape(3, 10_000, 5),
@@ -147,7 +148,7 @@ fn sort_merge_seeds() {
         ),
         (
             "one-bucket",
-            254,
+            255,
             8,
             [7, 7, 0],
             [
@@ -158,7 +159,7 @@ fn sort_merge_seeds() {
         ),
         (
             "ascending",
-            250,
+            253,
             5,
             [0; 3],
             [
@@ -168,11 +169,19 @@ fn sort_merge_seeds() {
             ],
         ),
     ];
-    for (name, scale, order, parts, shapes) in cases {
+    let ways = [
+        ("hashes", 0),
+        ("items", 2),
+        ("collected", 3),
+        ("records", 4),
+        ("passes", 6),
+    ];
+    let all = cases.iter().flat_map(|case| ways.map(|way| (case, way)));
+    for (&(name, scale, order, parts, shapes), (way, bits)) in all {
         let case = sort_merge::Case {
             p: 200,
             m: 784_931,
-            order,
+            order: order | bits << 4,
             scale,
             parts,
             exchanged: 7,
@@ -192,7 +201,12 @@ fn sort_merge_seeds() {
                 .bytes(&[shape.seed])
                 .word(shape.at);
         }
-        write("sort_merge", name, &case, &fields.bytes(case.hashes).0);
+        write(
+            "sort_merge",
+            &format!("{name}-{way}"),
+            &case,
+            &fields.bytes(case.hashes).0,
+        );
     }
 }
 
@@ -255,10 +269,10 @@ fn bip158_seeds() {
     let filter = nutfilter::bip158::serialize(&filter);
     let cases: [(&str, u8, u8, u16, u8, &[u8]); 10] = [
         ("block", 0, 0, 3, 4, scripts),
-        ("block-large", 0, 0, 0xc0ff, 100, scripts),
+        ("block-large", 0, 0, 0xfcff, 100, scripts),
         ("block-empty", 0, 0, 0, 0, b""),
         ("items", 1, 0, 5, 0, scripts),
-        ("items-254", 1, 0, 0xc0fe, 0, b""),
+        ("items-254", 1, 0, 0xfcfe, 0, b""),
         ("items-cut", 1, 0, 3, 1, scripts),
         ("items-longer", 9, 0, 3, 2, scripts),
         ("items-unary", 1, 132, 5, 0, scripts),
@@ -305,11 +319,18 @@ fn store_file_seeds() {
     let none = edit(0, 0, 0, 0);
     let last = u64::MAX;
     let junk: &[u8] = b"run 0000000000000007 3\n";
-    let cases: [(&str, u8, [u8; 3], store_file::Edit); 21] = [
+    // A copy of the third run that has the last number of all, in its name, its header and the list.
+    let last_id = [
+        edit(0, 12, 0, last),
+        edit(4, 3, 2, last),
+        edit(0, 15, 20, last),
+    ];
+    let cases: [(&str, u8, [u8; 3], store_file::Edit); 22] = [
+        ("last-number", 7, [5, 3, 2], none),
         ("empty", 0, [0; 3], none),
         ("whole", 0, [5, 11, 7], none),
-        ("one-block", 0, [221, 0, 0], none),
-        ("blocks", 0, [255, 237, 230], none),
+        ("one-block", 0, [241, 0, 0], none),
+        ("blocks", 0, [255, 242, 243], none),
         ("list-changed", 0, [5, 3, 0], edit(0, 0, 30, 1)),
         ("list-cut", 0, [5, 3, 0], edit(0, 5, 60, 0)),
         ("list-repaired", 1, [5, 3, 0], edit(0, 0, 100, 1)),
@@ -337,7 +358,10 @@ fn store_file_seeds() {
                 note: 3 * u8::from(repaired != 0),
                 runs,
                 seed: 6,
-                edits: [first, none, none],
+                edits: match name {
+                    "last-number" => last_id,
+                    _ => [first, none, none],
+                },
                 junk,
             };
             let mut fields = Fields::default()

@@ -27,7 +27,7 @@ pub struct Case<'a> {
     pub m: u32,
     /// What the key is made of.
     pub key: u8,
-    /// How many scripts stand before those that are spelled out (modulo 512, for a quarter of the cases).
+    /// How many scripts stand before those that are spelled out: modulo 8 for most cases, modulo 512 for one in 64.
     pub count: u16,
     /// Bytes of the serialised filter that are changed: where, and what is exclusive-ored in.
     pub changes: [(u16, u8); 2],
@@ -64,7 +64,7 @@ impl Case<'_> {
             Form::Items => self.check_items(),
             Form::Bytes => {
                 let params = self.params();
-                let queries: Vec<&[u8]> = self.bytes.chunks(3).take(6).collect();
+                let queries: Vec<&[u8]> = self.bytes.chunks(3).take(3).collect();
                 self.check_read(self.bytes, params, &queries);
             }
         }
@@ -94,7 +94,7 @@ impl Case<'_> {
         } else {
             damaged.extend(seeded::bytes(self.cut.into(), usize::from(self.cut % 12)));
         }
-        let queries: Vec<&[u8]> = scripts.iter().rev().take(6).map(Vec::as_slice).collect();
+        let queries: Vec<&[u8]> = scripts.iter().rev().take(3).map(Vec::as_slice).collect();
         self.check_read(&damaged, params, &queries);
     }
 
@@ -130,8 +130,12 @@ impl Case<'_> {
         let ours = filter.matches(queries);
         let theirs = Theirs::new(self, filter.params(), bytes);
         for (query, &found) in queries.iter().zip(&ours) {
-            assert_eq!(theirs.any(&[query]), found, "{query:?}: {self:?}");
-            assert_eq!(theirs.all(&[query]), found, "{query:?}: {self:?}");
+            // Their reader takes its time, bit by bit, and goes through all of it for each question.
+            let theirs = match self.form & 16 {
+                0 => theirs.any(&[query]),
+                _ => theirs.all(&[query]),
+            };
+            assert_eq!(theirs, found, "{query:?}: {self:?}");
             assert_eq!(filter.contains(query), found, "{query:?}: {self:?}");
         }
         let (any, all) = (ours.contains(&true), !ours.contains(&false));
@@ -183,7 +187,7 @@ impl Case<'_> {
     /// Some of a rule, with repeats, empty ones and such as begin with OP_RETURN; then those that are spelled out.
     fn scripts(&self) -> Vec<Vec<u8>> {
         let count = match self.count {
-            count @ 0..0xc000 => count % 8,
+            count @ 0..0xfc00 => count % 8,
             count => count % 512,
         };
         let by_rule = seeded::numbers(u64::from(self.count)).take(count.into());

@@ -17,8 +17,9 @@ pub fn numbers(seed: u64) -> impl Iterator<Item = u64> {
 /// `len` bytes of a seed.
 #[must_use]
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let words = numbers(seed).take(len.div_ceil(8));
-    let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-    bytes.truncate(len);
+    let mut bytes = vec![0; len];
+    for (place, number) in bytes.chunks_mut(8).zip(numbers(seed)) {
+        place.copy_from_slice(&number.to_le_bytes()[..place.len()]);
+    }
     bytes
 }

@@ -51,7 +51,9 @@ fn run(mark: Mark, id: u64, hashes: &[u64]) -> Vec<u8> {
     bytes.extend(said.flat_map(u64::to_le_bytes));
     bytes.resize(HEADER_BYTES, 0);
     for block in hashes.chunks(511) {
-        bytes.extend(block.iter().flat_map(|hash| hash.to_le_bytes()));
+        for hash in block {
+            bytes.extend_from_slice(&hash.to_le_bytes());
+        }
         bytes.extend([0; 8]);
     }
     repair_header(&mut bytes);
@@ -157,7 +159,8 @@ pub(super) fn said(files: &Files, mark: Mark) -> Result<Said, StoreErrorKind> {
         }
     }
     if let Ok(all) = &mut said.hashes {
-        all.sort_unstable();
+        // What is sorted in pieces is merged by this one.
+        all.sort();
     }
     Ok(said)
 }
@@ -194,7 +197,9 @@ fn read_list(list: &[u8]) -> Option<Listed> {
     }
     let run = |line: &str| {
         let (id, items) = line.strip_prefix("run ")?.split_once(' ')?;
-        Some((number(id, 16)?, number(items, 10)?))
+        // The last number of all leaves none for the next run.
+        let id = number(id, 16).filter(|&id| id < u64::MAX)?;
+        Some((id, number(items, 10)?))
     };
     Some((mark, note, lines.map(run).collect::<Option<_>>()?))
 }

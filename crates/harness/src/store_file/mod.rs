@@ -49,10 +49,10 @@ pub struct Edit {
 /// Hashes of a run: a few for most, and up to four blocks for some.
 fn length(run: u8) -> usize {
     match run {
-        0..=219 => usize::from(run % 12),
+        0..=239 => usize::from(run % 12),
         // Around the ends of blocks.
-        220..=239 => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
-        240.. => usize::from(run - 239) * 110,
+        240..=251 => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
+        252.. => usize::from(run - 251) * 440,
     }
 }
 
@@ -80,13 +80,19 @@ impl Case<'_> {
         let runs = self.runs.iter().filter(|&&run| run != 0);
         let runs: Vec<Vec<u64>> = runs
             .map(|&run| {
-                let hashes = numbers.by_ref().take(length(run));
-                let mut hashes: Vec<u64> = match self.seed % 4 {
-                    0 => hashes.map(|hash| hash % 3).collect(),
-                    1 => hashes.map(|hash| hash | !0 << 8).collect(),
-                    _ => hashes.collect(),
+                let count = length(run) as u64;
+                // Never decreasing as they come: each in a stretch of its own.
+                let stretch = match self.seed % 4 {
+                    0 => 1,
+                    1 => 3,
+                    _ => u64::MAX / count.max(1),
                 };
-                hashes.sort_unstable();
+                let numbers = numbers.by_ref().take(count as usize);
+                let spread = numbers
+                    .zip(0..)
+                    .map(|(number, i)| i / 2 * stretch + number % stretch);
+                let mut hashes: Vec<u64> = spread.collect();
+                hashes.sort();
                 hashes
             })
             .collect();
@@ -200,7 +206,7 @@ impl Case<'_> {
         batch.commit().expect("a commit");
         drop(store);
         let mut hashes = [hashes, &more].concat();
-        hashes.sort_unstable();
+        hashes.sort();
         let said = Said {
             items: said.items + 2,
             hashes: Ok(hashes),
@@ -340,7 +346,7 @@ mod tests {
         let runs: Vec<Vec<u64>> = [3, 511, 512, 1500]
             .map(|len| {
                 let mut hashes: Vec<u64> = seeded::numbers(len).take(len as usize).collect();
-                hashes.sort_unstable();
+                hashes.sort();
                 hashes
             })
             .to_vec();
