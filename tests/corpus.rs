@@ -72,7 +72,8 @@ fn corpus(target: Target) -> Vec<Input> {
         let mut bytes = Vec::new();
         let read = member.read_to_end(&mut bytes);
         read.unwrap_or_else(|error| fail(&error));
-        let (target_name, member) = (target.name, member.name());
+        let member = member.name().unwrap_or_else(|error| fail(&error));
+        let target_name = target.name;
         let reproduction = format!(
             "unzip -p fuzz/corpora/{target_name}.zip {member} > {member} && \
              cargo +nightly fuzz run {target_name} {member}"
