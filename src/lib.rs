@@ -113,6 +113,8 @@ pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
 #[cfg(all(feature = "serde", feature = "std"))]
 pub use response_writer::ResponseWriter;
 pub use seek_index::{IndexedFilter, SeekIndex, Step};
+#[doc(hidden)]
+pub use sort::sort_in_passes;
 pub use sorted_hashes::SortedHashes;
 
 /// The README's example, so that it goes on compiling.

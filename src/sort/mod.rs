@@ -112,6 +112,16 @@ fn sort_counting(level: Level, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     (hashes, work)
 }
 
+/// Sorts `hashes` in passes of `parts` parts each, 1 or more, whatever their number; `None` where they are too few
+/// for the level, or not uniform. For tests: sets of more than one pass are large.
+#[doc(hidden)]
+#[must_use]
+pub fn sort_in_passes(level: Level, parts: [u64; 3], hashes: &[u64]) -> Option<Vec<u64>> {
+    let mut buckets = Buckets::new(level, Plan { parts }, hashes.len())?;
+    let dealt = hashes.chunks(BLOCK).all(|block| buckets.deal(block));
+    dealt.then(|| buckets.into_sorted().0)
+}
+
 /// Whether somebody has sorted `hashes` already, which are turned where they go down.
 ///
 /// Both looks end at the first step the other way: at once, where nobody has.

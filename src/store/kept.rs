@@ -84,19 +84,30 @@ impl Kept {
         // Before the lock, which would make a file where there is no store.
         File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
         let kept = Self::lock(directory)?;
-        let damaged = |damage| StoreError::damaged(&path, damage);
-        let text = read_list(&path)?;
-        let (stored, note, listed) = parse(&text).map_err(damaged)?;
-        if stored != mark {
-            let path = directory.to_owned();
-            return Err(StoreError(Fault::OtherSet { path }));
-        }
+        let (note, listed) = listed(directory, read_list(&path)?, mark)?;
         kept.remove_unlisted(&listed)?;
         let runs = listed
             .into_iter()
             .map(|header| Run::open(run_path(directory, header.id), header))
             .collect::<Result<_, _>>()?;
         Ok((kept, note, runs))
+    }
+
+    /// What [`Kept::open`] gives of a directory with this list and with files of these names, read from here.
+    pub(super) fn read(
+        list: Vec<u8>,
+        mut file: impl FnMut(&str) -> Option<Vec<u8>>,
+        mark: Mark,
+    ) -> Result<(Vec<u8>, Vec<Run>), StoreError> {
+        let (note, listed) = listed(Path::new(""), list, mark)?;
+        let run = |header: Header| {
+            let path = run_path(Path::new(""), header.id);
+            let name = path.to_string_lossy();
+            let gone = || StoreError::io(Doing::Open, &path, io::ErrorKind::NotFound.into());
+            let bytes = file(&name).ok_or_else(gone)?;
+            Run::in_memory(path, bytes, header)
+        };
+        Ok((note, listed.into_iter().map(run).collect::<Result<_, _>>()?))
     }
 
     fn lock(directory: &Path) -> Result<Self, StoreError> {
@@ -204,11 +215,27 @@ fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn read_list(path: &Path) -> Result<String, StoreError> {
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_LIST_BYTES).read_to_end(&mut text));
+fn read_list(path: &Path) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_LIST_BYTES).read_to_end(&mut bytes));
     read.map_err(|error| StoreError::io(Doing::Read, path, error))?;
-    String::from_utf8(text).map_err(|_| StoreError::damaged(path, Damage::ManifestChecksum))
+    Ok(bytes)
+}
+
+/// The note and the runs of the list of `directory`, if it belongs to the set of this mark.
+fn listed(
+    directory: &Path,
+    list: Vec<u8>,
+    mark: Mark,
+) -> Result<(Vec<u8>, Vec<Header>), StoreError> {
+    let damaged = |damage| StoreError::damaged(&directory.join(LIST), damage);
+    let text = String::from_utf8(list).map_err(|_| damaged(Damage::ManifestChecksum))?;
+    let (stored, note, listed) = parse(&text).map_err(damaged)?;
+    if stored != mark {
+        let path = directory.to_owned();
+        return Err(StoreError(Fault::OtherSet { path }));
+    }
+    Ok((note, listed))
 }
 
 fn list(mark: Mark, note: &[u8], runs: &[Header]) -> String {
@@ -260,7 +287,8 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
             .and_then(|run| run.split_once(' '));
         let header = words.and_then(|(id, items)| {
             Some(Header {
-                id: number(id, 16)?,
+                // The last number of all would leave none for the next run.
+                id: number(id, 16).filter(|&id| id < u64::MAX)?,
                 items: number(items, 10)?,
                 mark,
             })
@@ -294,6 +322,7 @@ fn number(digits: &str, radix: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{MIN_MEMORY, Nut25, Options, Store, StoreErrorKind};
     use super::*;
     use alloc::vec;
 
@@ -328,6 +357,25 @@ mod tests {
                     let text = String::from_utf8(bytes).expect("ASCII");
                     assert!(parse(&text).is_err(), "bit {bit} of byte {at}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_leaves_no_number_for_the_next_run_is_refused() {
+        let options = Options::<Nut25>::new(MIN_MEMORY);
+        for (id, whole) in [(u64::MAX - 1, true), (u64::MAX, false)] {
+            let header = Header {
+                id,
+                items: 0,
+                mark: options.mark(),
+            };
+            let list = list(header.mark, b"", &[header]).into_bytes();
+            let run = |_: &str| Some(header.to_bytes().to_vec());
+            let store = Store::read_files(list, run, options.clone());
+            assert_eq!(store.is_ok(), whole, "run {id:x}");
+            if let Err(error) = store {
+                assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
             }
         }
     }

@@ -221,12 +221,32 @@ impl<H: ItemHash> Store<H> {
         options.check()?;
         let directory = directory.as_ref();
         let (kept, note, runs) = Kept::open(directory, options.mark())?;
-        let mut store = Self::empty(directory, options, Some(kept));
-        store.note = note;
-        store.next_id = runs.iter().map(Run::id).max().map_or(0, |id| id + 1);
-        store.runs = runs.into_iter().map(Arc::new).collect();
-        store.admit(0)?;
-        Ok(store)
+        Self::empty(directory, options, Some(kept)).holding(note, runs)
+    }
+
+    /// What [`Store::open`] makes of a directory with this list and these files, by their names. For tests that
+    /// look at more damaged files than a disk takes: what is added to this store is not kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    #[doc(hidden)]
+    pub fn read_files(
+        list: Vec<u8>,
+        file: impl FnMut(&str) -> Option<Vec<u8>>,
+        options: Options<H>,
+    ) -> Result<Self, StoreError> {
+        options.check()?;
+        let (note, runs) = Kept::read(list, file, options.mark())?;
+        Self::empty(&std::env::temp_dir(), options, None).holding(note, runs)
+    }
+
+    fn holding(mut self, note: Vec<u8>, runs: Vec<Run>) -> Result<Self, StoreError> {
+        self.note = note;
+        self.next_id = runs.iter().map(Run::id).max().map_or(0, |id| id + 1);
+        self.runs = runs.into_iter().map(Arc::new).collect();
+        self.admit(0)?;
+        Ok(self)
     }
 
     /// [`Store::open`] where there is a store, [`Store::create`] where there is none.

@@ -52,7 +52,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+    pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -108,9 +108,19 @@ impl Header {
 pub(super) struct Run {
     header: Header,
     path: PathBuf,
-    /// The file, where its name is gone already.
-    nameless: Option<File>,
+    place: Place,
     kept: AtomicBool,
+}
+
+/// Where the bytes of a run are.
+#[derive(Debug)]
+enum Place {
+    /// In the file at its path.
+    Named,
+    /// In this file, whose name is gone already.
+    Nameless(File),
+    /// Here: nobody wrote it to a disk.
+    Memory(Vec<u8>),
 }
 
 impl Run {
@@ -120,10 +130,23 @@ impl Run {
     ///
     /// A file that cannot be opened, or is not that run, or has not its length.
     pub(super) fn open(path: PathBuf, listed: Header) -> Result<Self, StoreError> {
+        Self::at(path, Place::Named, listed)
+    }
+
+    /// [`Run::open`] of bytes that would be the file's.
+    pub(super) fn in_memory(
+        path: PathBuf,
+        bytes: Vec<u8>,
+        listed: Header,
+    ) -> Result<Self, StoreError> {
+        Self::at(path, Place::Memory(bytes), listed)
+    }
+
+    fn at(path: PathBuf, place: Place, listed: Header) -> Result<Self, StoreError> {
         let run = Self {
             header: listed,
             path,
-            nameless: None,
+            place,
             kept: AtomicBool::new(true),
         };
         RunReader::open(&run, 0)?;
@@ -151,7 +174,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if self.nameless.is_none() && !self.kept.load(Ordering::Relaxed) {
+        if matches!(self.place, Place::Named) && !self.kept.load(Ordering::Relaxed) {
             // Nobody to tell. A store that is opened again removes what it does not list.
             let _ = fs::remove_file(&self.path);
         }
@@ -194,15 +217,16 @@ impl RunWriter {
         let mut run = Run {
             header,
             path,
-            nameless: None,
+            place: Place::Named,
             kept: AtomicBool::new(false),
         };
         if nameless && cfg!(unix) {
             let removed = fs::remove_file(&run.path);
             removed.map_err(|error| StoreError::io(Doing::Remove, &run.path, error))?;
             let same = file.try_clone();
-            run.nameless =
-                Some(same.map_err(|error| StoreError::io(Doing::Create, &run.path, error))?);
+            run.place = Place::Nameless(
+                same.map_err(|error| StoreError::io(Doing::Create, &run.path, error))?,
+            );
         }
         let mut bytes = Vec::with_capacity(chunk + BLOCK_BYTES);
         bytes.extend_from_slice(&header.to_bytes());
@@ -309,6 +333,7 @@ pub(super) struct RunReader<'a> {
 enum Handle<'a> {
     Own(File),
     Nameless(&'a File),
+    Memory(&'a [u8]),
 }
 
 impl<'a> RunReader<'a> {
@@ -316,11 +341,12 @@ impl<'a> RunReader<'a> {
     pub(super) fn open(run: &'a Run, capacity: usize) -> Result<Self, StoreError> {
         let io = |error| StoreError::io(Doing::Open, &run.path, error);
         let damaged = |damage| StoreError::damaged(&run.path, damage);
-        let file = match &run.nameless {
-            Some(file) => Handle::Nameless(file),
-            None => Handle::Own(File::open(&run.path).map_err(io)?),
+        let file = match &run.place {
+            Place::Named => Handle::Own(File::open(&run.path).map_err(io)?),
+            Place::Nameless(file) => Handle::Nameless(file),
+            Place::Memory(bytes) => Handle::Memory(bytes),
         };
-        let len = file.get().metadata().map_err(io)?.len();
+        let len = file.len().map_err(io)?;
         let mut reader = Self {
             run,
             file,
@@ -469,24 +495,36 @@ impl<'a> RunReader<'a> {
 }
 
 impl Handle<'_> {
-    fn get(&self) -> &File {
+    fn len(&self) -> io::Result<u64> {
         match self {
-            Handle::Own(file) => file,
-            Handle::Nameless(file) => file,
+            Handle::Own(file) => Ok(file.metadata()?.len()),
+            Handle::Nameless(file) => Ok(file.metadata()?.len()),
+            Handle::Memory(bytes) => Ok(bytes.len() as u64),
         }
     }
 
-    /// Reads without asking the file where it stands: a nameless one is shared by all its readers.
-    #[cfg(unix)]
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(self.get(), bytes, at)
+        match self {
+            Handle::Own(file) => read_at(file, bytes, at),
+            Handle::Nameless(file) => read_at(file, bytes, at),
+            Handle::Memory(all) => {
+                let at = usize::try_from(at).unwrap_or(usize::MAX);
+                io::Read::read(&mut all.get(at..).unwrap_or_default(), bytes)
+            }
+        }
     }
+}
 
-    /// There are no nameless files here, so whoever reads has opened the file for itself.
-    #[cfg(not(unix))]
-    fn read_at(&self, bytes: &mut [u8], _: u64) -> io::Result<usize> {
-        io::Read::read(&mut self.get(), bytes)
-    }
+/// Reads without asking the file where it stands: a nameless one is shared by all its readers.
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, at)
+}
+
+/// There are no nameless files here, so whoever reads has opened the file for itself.
+#[cfg(not(unix))]
+fn read_at(mut file: &File, bytes: &mut [u8], _: u64) -> io::Result<usize> {
+    io::Read::read(&mut file, bytes)
 }
 
 /// Whether `hashes` never decrease, and the first is not below `last`.

@@ -6,15 +6,69 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bip158;
 pub mod decode;
 pub mod encode;
+pub mod hashing;
+pub mod keyset_path;
 pub mod matching;
 pub mod response;
+pub mod seeded;
 pub mod seek_index;
+pub mod sort_merge;
+pub mod store_file;
 pub mod vectors;
 
+use arbitrary::{Arbitrary, Unstructured};
 use nutfilter::{DecodeErrorKind, Params, Strategy};
 use nutfilter_reference::Error;
+
+/// A fuzz target: `fuzz/fuzz_targets/<name>.rs` without the fuzzer around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of its file, of its seeds, its dictionary, its options and its corpus.
+    pub name: &'static str,
+    /// Does with these bytes what the target does, and panics where that fails. Bytes that make no case do
+    /// nothing.
+    pub replay: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: [Target; 10] = [
+    target!(decode),
+    target!(encode),
+    target!(matching),
+    target!(seek_index),
+    target!(hashing),
+    target!(sort_merge),
+    target!(response),
+    target!(bip158),
+    target!(store_file),
+    target!(keyset_path),
+];
+
+/// The target whose case is in this module.
+macro_rules! target {
+    ($name:ident) => {
+        Target {
+            name: stringify!($name),
+            replay: |bytes| {
+                if let Some(case) = case_of::<$name::Case>(bytes) {
+                    case.check();
+                }
+            },
+        }
+    };
+}
+use target;
+
+/// The case that the fuzzer would make of these bytes.
+fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
+    if bytes.len() < C::size_hint(0).0 {
+        return None;
+    }
+    C::arbitrary_take_rest(Unstructured::new(bytes)).ok()
+}
 
 /// Every way in which many targets can be looked for.
 pub const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Points, Strategy::Merge];

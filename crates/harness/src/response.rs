@@ -1,7 +1,11 @@
-//! Any bytes as a response: an error, or what a plain reading of the JSON finds in it.
+//! Any bytes as a response: the error, or the filter, that a plain reading of the JSON finds in it.
+
+use std::fmt;
+use std::io::Write;
 
 use arbitrary::Arbitrary;
-use nutfilter::{FilterResponse, Nut25};
+use nutfilter::{FilterResponse, Nut25, Params, ResponseErrorKind, ResponseWriter};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 /// The text.
@@ -13,57 +17,206 @@ impl Case<'_> {
     ///
     /// # Panics
     ///
-    /// Where something was accepted that should not have been, or read as something else.
+    /// Where something was accepted that should not have been, or the other way round, or read as something
+    /// else.
     pub fn check(&self) {
+        let plain = Plain::read(self.0);
         let response = match FilterResponse::from_json(self.0) {
             Ok(response) => response,
             Err(error) => {
-                // Whatever is wrong, there are words for it.
-                assert!(!error.to_string().is_empty());
+                let words = error.to_string();
+                // Whatever is wrong, there are words for it, and not those of a stranger at any length.
+                assert!((1..300).contains(&words.len()), "{words}: {self:?}");
+                match plain {
+                    Some(Ok(_)) => panic!("{words}, in what is a response: {}", self.text()),
+                    // How long such a content is shows before what is in it.
+                    Some(Err(ResponseErrorKind::Base64))
+                        if error.kind() == ResponseErrorKind::Filter => {}
+                    Some(Err(kind)) => assert_eq!(error.kind(), kind, "{words}: {}", self.text()),
+                    // No JSON, perhaps only within the content, and then there may be other faults first.
+                    None => {}
+                }
                 return;
             }
         };
-        let text = String::from_utf8_lossy(self.0);
-        let plain: Value = serde_json::from_slice(self.0)
-            .unwrap_or_else(|error| panic!("{error} in what was accepted: {text}"));
-        let or_default = |member: &Value, default| match member {
-            Value::Null => Some(default),
-            given => given.as_u64(),
-        };
-        let content = match &plain["content"] {
-            Value::Array(list) if list.len() == 1 => &list[0],
-            other => other,
-        };
-        assert_eq!(plain["n"].as_u64(), Some(response.n.into()), "{text}");
-        let p = or_default(&plain["p"], 19);
-        assert_eq!(p, Some(response.params.p().into()), "{text}");
-        let m = or_default(&plain["m"], 784_931);
-        assert_eq!(m, Some(response.params.m()), "{text}");
-        assert_eq!(
-            plain["timestamp"].as_u64(),
-            Some(response.timestamp),
-            "{text}"
-        );
-        assert_eq!(
-            content.as_str(),
-            Some(base64(&response.content).as_str()),
-            "{text}"
-        );
-
-        let json = response.to_json();
-        let again = FilterResponse::from_json(json.as_bytes()).expect("our own text");
-        assert_eq!(again, response, "{text}");
+        let plain = plain.and_then(Result::ok);
+        let plain = plain.unwrap_or_else(|| panic!("accepted: {}", self.text()));
+        assert_eq!(u64::from(response.n), plain.n, "{}", self.text());
+        assert_eq!(response.params, plain.params, "{}", self.text());
+        assert_eq!(response.timestamp, plain.timestamp, "{}", self.text());
+        assert_eq!(base64(&response.content), plain.content, "{}", self.text());
+        self.check_writing(&response);
         if let Ok(filter) = response.clone().into_filter::<Nut25>() {
             assert_eq!(FilterResponse::new(&filter, response.timestamp), response);
         }
     }
+
+    /// What was read, written in every way that means the same.
+    fn check_writing(&self, response: &FilterResponse) {
+        let json = response.to_json();
+        let read = |json: &str| {
+            let again = FilterResponse::from_json(json.as_bytes());
+            assert_eq!(
+                again.as_ref().ok(),
+                Some(response),
+                "{json}: {}",
+                self.text()
+            );
+        };
+        read(&json);
+        let (n, timestamp) = (response.n, response.timestamp);
+        let content = base64(&response.content);
+        if response.params.p() == 19 {
+            let m = response.params.m();
+            read(&format!(
+                r#"{{"p":null,"content":["{content}"],"timestamp":{timestamp},"m":{m},"n":{n}}}"#
+            ));
+        }
+        if response.params.m() == 784_931 {
+            let p = response.params.p();
+            let escaped = content.replace('/', r"\/").replace('A', r"\u0041");
+            read(&format!(
+                r#"{{"n":{n},"p":{p},"content":"{escaped}","timestamp":{timestamp}}}"#
+            ));
+        }
+
+        let params = response.params;
+        let writer = ResponseWriter::new(Vec::new(), n, params, timestamp);
+        let mut writer = writer.expect("memory takes everything");
+        // In two pieces, one of them perhaps flushed.
+        let middle = timestamp as usize % (response.content.len() + 1);
+        let (first, second) = response.content.split_at(middle);
+        writer.write_all(first).expect("memory takes everything");
+        if n % 2 == 0 {
+            writer.flush().expect("memory takes everything");
+        }
+        writer.write_all(second).expect("memory takes everything");
+        let written = writer.finish().expect("memory takes everything");
+        assert_eq!(written, json.into_bytes(), "{}", self.text());
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(self.0).into_owned()
+    }
+}
+
+/// What `serde_json` finds when it reads everything.
+struct Plain {
+    n: u64,
+    params: Params,
+    content: String,
+    timestamp: u64,
+}
+
+impl Plain {
+    /// `None` where the text is no JSON.
+    fn read(text: &[u8]) -> Option<Result<Self, ResponseErrorKind>> {
+        let value: Value = serde_json::from_slice(text).ok()?;
+        if !value.is_object() {
+            return Some(Err(ResponseErrorKind::Json));
+        }
+        // Once more, for a value does not say what was there twice.
+        let members: Members = serde_json::from_slice(text).ok()?;
+        Some(Self::of(&members))
+    }
+
+    fn of(members: &Members) -> Result<Self, ResponseErrorKind> {
+        let json = ResponseErrorKind::Json;
+        let member = |name: &str| {
+            let mut values = members.0.iter().filter(|(known, _)| known == name);
+            let value = values.next().map(|(_, value)| value);
+            if values.next().is_some() {
+                Err(json)
+            } else {
+                Ok(value)
+            }
+        };
+        let (n, p, m) = (member("n")?, member("p")?, member("m")?);
+        let (content, timestamp) = (member("content")?, member("timestamp")?);
+        let number = |value: Option<&Value>| value.and_then(Value::as_u64).ok_or(json);
+        let or_default = |value: Option<&Value>, default| match value {
+            None | Some(Value::Null) => Ok(default),
+            given => number(given),
+        };
+        let (n, timestamp) = (number(n)?, number(timestamp)?);
+        let (p, m) = (or_default(p, 19)?, or_default(m, 784_931)?);
+        let p = u8::try_from(p).map_err(|_| json)?;
+        let content = content.ok_or(json)?;
+        let params = Params::new(u32::from(p), m).map_err(|_| ResponseErrorKind::BadParameter)?;
+        let content = match content {
+            Value::Array(list) if list.len() == 1 => &list[0],
+            other => other,
+        };
+        let content = content.as_str().ok_or(json)?;
+        let len = base64_len(content).ok_or(ResponseErrorKind::Base64)?;
+        let admitted = params.admit(n, len).map_err(|_| ResponseErrorKind::Filter);
+        admitted.map(|_| Self {
+            n,
+            params,
+            content: content.to_owned(),
+            timestamp,
+        })
+    }
+}
+
+/// The members of an object in their order, with those that are there twice.
+struct Members(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// How many bytes this stands for, if it is base64: whole fours, padded, and zeros where bits are left over.
+fn base64_len(text: &str) -> Option<u64> {
+    let (fours, rest) = text.as_bytes().as_chunks::<4>();
+    let Some((last, fours)) = fours.split_last() else {
+        return rest.is_empty().then_some(0);
+    };
+    let six = |byte: u8| ALPHABET.iter().position(|&letter| letter == byte);
+    let letters = last.iter().take_while(|&&byte| byte != b'=').count();
+    let (letters, pads) = last.split_at(letters);
+    let whole = rest.is_empty()
+        && pads.iter().all(|&byte| byte == b'=')
+        && fours
+            .as_flattened()
+            .iter()
+            .chain(letters)
+            .all(|&byte| six(byte).is_some());
+    let left_over = match letters.len() {
+        2 => six(letters[1])? % 16,
+        3 => six(letters[2])? % 4,
+        4 => 0,
+        _ => return None,
+    };
+    (whole && left_over == 0).then_some(fours.len() as u64 * 3 + letters.len() as u64 - 1)
 }
 
 /// Base64 by the book: six bits at a time. What is decoded has one spelling, so encoding it is a check of
 /// the decoder too.
 fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let bits = (0..3).fold(0, |bits, at| {
             bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default())

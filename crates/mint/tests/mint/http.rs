@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// A mint with one spent note in each of four keysets.
-fn published(options: ServiceOptions) -> FilterService {
+pub(crate) fn published(options: ServiceOptions) -> FilterService {
     let database = MintDatabase::new(MintType::Nutshell);
     for (stream, id) in (1..).zip([V1, V2, V3, LEGACY]) {
         database.add_keyset(id, "sat", true, 100);

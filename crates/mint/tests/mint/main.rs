@@ -13,6 +13,7 @@ mod http;
 mod increment;
 mod info;
 mod live;
+mod paths;
 mod refresh;
 mod refused;
 mod rows;

@@ -1,0 +1,238 @@
+//! Items of any length, at any address, in batches of any size: every level hashes as the `murmur3` and
+//! `siphasher` crates do.
+
+use core::hash::Hasher as _;
+use core::num::NonZeroUsize;
+use std::io::Cursor;
+
+use arbitrary::Arbitrary;
+use nutfilter::{
+    ItemHash, Level, Nut23, Nut25, SipHash, SortedHashes, WrongDialect, map_all_to_range,
+    map_to_range,
+};
+
+use crate::seeded;
+
+/// Which hash, and the items as runs of one length.
+#[derive(Arbitrary, Clone, Debug)]
+pub struct Case<'a> {
+    /// Which hash (modulo 4), and by the bits above what is done with the items: see [`Case::check`].
+    pub profile: u8,
+    /// Where the first item begins, from an address that is a multiple of 16 (modulo 16).
+    pub offset: u8,
+    /// Places for hashes: as many more or fewer than there are items.
+    pub places: i8,
+    /// F, for the mapping of the hashes.
+    pub range: u64,
+    /// The key, where the hash has one.
+    pub key: [u64; 2],
+    /// The items.
+    pub runs: [Run; 3],
+    /// What the items hold, over and over.
+    pub bytes: &'a [u8],
+}
+
+/// Items of one length, one after another.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Run {
+    /// The length: see [`Run::width`].
+    pub width: u8,
+    /// How many: see [`Run::count`].
+    pub count: u8,
+}
+
+/// Lengths with a path of their own, and those beside them.
+const WIDTHS: [usize; 32] = [
+    33, 33, 33, 33, 33, 33, 33, 33, 0, 7, 8, 15, 16, 17, 20, 31, 32, 48, 63, 64, 65, 66, 96, 100,
+    127, 128, 255, 256, 257, 1024, 1025, 8193,
+];
+
+/// What a run takes at most: more shows nothing new.
+const MOST_BYTES: usize = 9000;
+
+impl Run {
+    /// Up to 223 bytes as they are written; the rest stands for lengths that matter.
+    #[must_use]
+    pub fn width(self) -> usize {
+        match self.width {
+            width @ 0..=223 => usize::from(width),
+            width => WIDTHS[usize::from(width - 224)],
+        }
+    }
+
+    /// Few for most; up to 255 for some, more than the widest kernel takes at once. Few of long ones.
+    #[must_use]
+    pub fn count(self) -> usize {
+        let count = match self.count {
+            count @ 0..=223 => usize::from(count % 16),
+            count => usize::from(count - 224) * 8 + 7,
+        };
+        count.min(MOST_BYTES / self.width().max(1))
+    }
+}
+
+impl Case<'_> {
+    /// Hashes in every way and compares.
+    ///
+    /// # Panics
+    ///
+    /// Where a hash is not what the other crates say.
+    pub fn check(&self) {
+        let [k0, k1] = self.key;
+        match self.profile % 4 {
+            0 => self.check_with(&Nut25, nut25),
+            1 => self.check_with(&Nut23, nut23),
+            2 => self.check_with(&SipHash::new(k0, k1), |item| sip(k0, k1, item)),
+            _ => self.check_with(&WrongDialect, wrong_dialect),
+        }
+    }
+
+    fn check_with<H: ItemHash>(&self, hasher: &H, oracle: impl Fn(&[u8]) -> u64) {
+        // All of it ends where its memory ends, so that a look beyond is seen.
+        let len: usize = self.runs.iter().map(|run| run.width() * run.count()).sum();
+        let memory = self.memory(len);
+        let mut rest = &memory[memory.len() - len..];
+        let mut items: Vec<&[u8]> = Vec::new();
+        let mut expected = Vec::new();
+        let way = self.profile >> 2 & 3;
+        for run in self.runs {
+            let (records, others) = rest.split_at(run.width() * run.count());
+            rest = others;
+            let first = items.len();
+            items.extend((0..run.count()).map(|at| &records[at * run.width()..][..run.width()]));
+            expected.extend(items[first..].iter().map(|item| oracle(item)));
+            if let (0, Some(width)) = (way, NonZeroUsize::new(run.width())) {
+                self.check_records(hasher, records, width, &expected[first..]);
+            }
+        }
+        match way {
+            0 => {}
+            1 => self.check_items(hasher, &items, &expected),
+            2 => self.check_set(hasher, &items, &expected),
+            _ => {
+                for (item, &expected) in items.iter().zip(&expected) {
+                    assert_eq!(hasher.hash(item), expected, "{self:?}");
+                }
+                self.check_mapping(&mut expected);
+            }
+        }
+    }
+
+    fn check_items<H: ItemHash>(&self, hasher: &H, items: &[&[u8]], expected: &[u64]) {
+        let places = items.len().saturating_add_signed(self.places.into());
+        let hashed = places.min(items.len());
+        let mut out = Vec::new();
+        for level in Level::available() {
+            out.clear();
+            out.resize(places, !0);
+            hasher.hash_items(level, items, &mut out);
+            assert_eq!(out[..hashed], expected[..hashed], "{level}: {self:?}");
+            assert!(out[hashed..].iter().all(|&place| place == !0), "{self:?}");
+        }
+    }
+
+    /// The bytes of the items, and others before them so that the items begin at the offset.
+    fn memory(&self, len: usize) -> Box<[u8]> {
+        let mut memory = Vec::with_capacity(len + 16);
+        memory.resize(usize::from(self.offset % 16), 0x5a);
+        let end = memory.len() + len;
+        while memory.len() < end {
+            let from = memory.len();
+            let room = end - from;
+            memory.extend_from_slice(&self.bytes[..self.bytes.len().min(room)]);
+            // Nothing to repeat, or not enough to tell one place from another.
+            memory.extend(seeded::bytes(from as u64, (end - memory.len()).min(61)));
+        }
+        memory.into_boxed_slice()
+    }
+
+    /// Records, with some bytes too few for one more behind them.
+    fn check_records<H: ItemHash>(
+        &self,
+        hasher: &H,
+        records: &[u8],
+        width: NonZeroUsize,
+        expected: &[u64],
+    ) {
+        let cut = usize::from(self.places.unsigned_abs()) % width;
+        let records = &records[..records.len() - cut.min(records.len())];
+        let whole = records.len() / width;
+        for level in Level::available() {
+            let mut out = vec![!0; expected.len()];
+            hasher.hash_records(level, records, width, &mut out);
+            assert_eq!(
+                out[..whole],
+                expected[..whole],
+                "records, {level}: {self:?}"
+            );
+            assert!(out[whole..].iter().all(|&place| place == !0), "{self:?}");
+        }
+        let set = SortedHashes::from_records_with(hasher.clone(), records, width.get());
+        assert_eq!(set.is_ok(), cut == 0 || records.is_empty(), "{self:?}");
+        if let Ok(set) = set {
+            let mut sorted = expected[..whole].to_vec();
+            sorted.sort_unstable();
+            assert_eq!(set.as_slice(), sorted, "{self:?}");
+        }
+    }
+
+    /// The set of the items, whose number is known or not.
+    fn check_set<H: ItemHash>(&self, hasher: &H, items: &[&[u8]], expected: &[u64]) {
+        let mut sorted = expected.to_vec();
+        sorted.sort_unstable();
+        for level in Level::available() {
+            let set = match self.profile & 16 {
+                0 => SortedHashes::from_items_at(level, hasher.clone(), items),
+                _ => {
+                    let items = items.iter().filter(|_| true);
+                    SortedHashes::from_items_at(level, hasher.clone(), items)
+                }
+            };
+            assert_eq!(set.as_slice(), sorted, "{level}: {self:?}");
+        }
+    }
+
+    fn check_mapping(&self, hashes: &mut [u64]) {
+        let f = self.range;
+        let mapped: Vec<u64> = hashes.iter().map(|&hash| mapped(hash, f)).collect();
+        for (&hash, &value) in hashes.iter().zip(&mapped) {
+            assert_eq!(map_to_range(hash, f), value, "{hash} of {f}");
+        }
+        for level in Level::available() {
+            let mut hashes = hashes.to_vec();
+            map_all_to_range(level, &mut hashes, f);
+            assert_eq!(hashes, mapped, "{level}: {self:?}");
+        }
+    }
+}
+
+/// `hash * f / 2^64`, by parts that do not overflow: the high word of a product in 128 bits.
+fn mapped(hash: u64, f: u64) -> u64 {
+    let (high, low) = (u128::from(hash >> 32), u128::from(hash & 0xffff_ffff));
+    let sum = high * u128::from(f) + (low * u128::from(f) >> 32);
+    (sum >> 32) as u64
+}
+
+fn murmur_32(item: &[u8], seed: u32) -> u32 {
+    murmur3::murmur3_32(&mut Cursor::new(item), seed).expect("memory reads")
+}
+
+fn nut25(item: &[u8]) -> u64 {
+    let upper = murmur_32(item, 0);
+    u64::from(upper) << 32 | u64::from(murmur_32(item, upper))
+}
+
+fn wrong_dialect(item: &[u8]) -> u64 {
+    let upper = murmur_32(item, 0);
+    u64::from(upper) << 32 | u64::from(murmur_32(&[], upper))
+}
+
+fn nut23(item: &[u8]) -> u64 {
+    murmur3::murmur3_x64_128(&mut Cursor::new(item), 0).expect("memory reads") as u64
+}
+
+fn sip(k0: u64, k1: u64, item: &[u8]) -> u64 {
+    let mut hasher = siphasher::sip::SipHasher24::new_with_keys(k0, k1);
+    hasher.write(item);
+    hasher.finish()
+}

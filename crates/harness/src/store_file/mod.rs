@@ -1,0 +1,375 @@
+//! The files of a kept store, damaged: they are refused, or they give exactly what they say.
+
+mod files;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arbitrary::Arbitrary;
+use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
+use nutfilter::{Nut25, Params, SortedHashes};
+
+use crate::seeded;
+use files::{Files, LIST, Mark, Said, repair_blocks, repair_header, repair_list, said, written};
+
+/// A store by a recipe, and what happens to its files.
+#[derive(Arbitrary, Clone, Debug)]
+pub struct Case<'a> {
+    /// How it is opened and read: see [`Case::check`].
+    pub form: u8,
+    /// Which checksums are made right after the edits: of the list, of headers, of blocks (the lowest bits).
+    pub repaired: u8,
+    /// The length of the note.
+    pub note: u8,
+    /// How many hashes each run has, before [`length`].
+    pub runs: [u8; 3],
+    /// What the hashes are made of.
+    pub seed: u8,
+    /// What happens to the files, one after another.
+    pub edits: [Edit; 3],
+    /// Bytes that some edits put in.
+    pub junk: &'a [u8],
+}
+
+/// A change of one file.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Edit {
+    /// Which file, in the order of their names: the list, then the runs.
+    pub file: u8,
+    /// What happens (modulo 16): see [`Case::apply`].
+    pub what: u8,
+    /// Where.
+    pub at: u16,
+    /// What is put there.
+    pub with: u64,
+}
+
+/// Hashes of a run: a few for most, and up to four blocks for some.
+fn length(run: u8) -> usize {
+    match run {
+        0..=239 => usize::from(run % 12),
+        // Around the ends of blocks.
+        240..=251 => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
+        252.. => usize::from(run - 251) * 440,
+    }
+}
+
+impl Case<'_> {
+    /// Writes the files, damages them, opens the store and reads it.
+    ///
+    /// # Panics
+    ///
+    /// Where a store is opened that should be refused, or the other way round, or says what its files do not.
+    pub fn check(&self) {
+        let files = self.files();
+        let said = said(&files, mark());
+        // One of 16 goes over the file system, which takes most of its time.
+        if self.form % 16 == 15 || !files.contains_key(LIST) {
+            self.check_in_directory(&files, &said);
+        } else {
+            let file = |name: &str| files.get(name).cloned();
+            let store = Store::read_files(files[LIST].clone(), file, options());
+            self.check_store(store, &said);
+        }
+    }
+
+    fn files(&self) -> Files {
+        let mut numbers = seeded::numbers(self.seed.into());
+        let runs = self.runs.iter().filter(|&&run| run != 0);
+        let runs: Vec<Vec<u64>> = runs
+            .map(|&run| {
+                let count = length(run) as u64;
+                // Never decreasing as they come: each in a stretch of its own.
+                let stretch = match self.seed % 4 {
+                    0 => 1,
+                    1 => 3,
+                    _ => u64::MAX / count.max(1),
+                };
+                let numbers = numbers.by_ref().take(count as usize);
+                let spread = numbers
+                    .zip(0..)
+                    .map(|(number, i)| i / 2 * stretch + number % stretch);
+                let mut hashes: Vec<u64> = spread.collect();
+                hashes.sort();
+                hashes
+            })
+            .collect();
+        let mut files = written(mark(), &seeded::bytes(1, self.note.into()), &runs);
+        for edit in self.edits {
+            self.apply(edit, &mut files);
+        }
+        for (name, bytes) in &mut files {
+            if name == LIST {
+                if self.repaired & 1 != 0 {
+                    repair_list(bytes);
+                }
+                continue;
+            }
+            if self.repaired & 2 != 0 {
+                repair_header(bytes);
+            }
+            if self.repaired & 4 != 0 {
+                repair_blocks(bytes);
+            }
+        }
+        files
+    }
+
+    fn apply(&self, edit: Edit, files: &mut Files) {
+        let names: Vec<String> = files.keys().cloned().collect();
+        if names.is_empty() {
+            return;
+        }
+        let name = &names[usize::from(edit.file) % names.len()];
+        let other = &names[edit.with as usize % names.len()];
+        let copy = files[other].clone();
+        let bytes = files.get_mut(name).expect("one of the names");
+        let (len, at) = (bytes.len(), usize::from(edit.at));
+        let junk = &self.junk[..self.junk.len().min(512)];
+        match edit.what % 16 {
+            0 | 1 if len > 0 => bytes[at % len] ^= edit.with as u8,
+            2 if len > 0 => bytes[at % len] = edit.with as u8,
+            // A word: a field of a header, a hash, a checksum.
+            3 | 4 => {
+                let (words, _) = bytes.as_chunks_mut::<8>();
+                if let Some(word) = words.get_mut(at % (len / 8).max(1)) {
+                    *word = match edit.what % 16 {
+                        3 => edit.with,
+                        _ => u64::from_le_bytes(*word).wrapping_add_signed(edit.with as i8 as i64),
+                    }
+                    .to_le_bytes();
+                }
+            }
+            5 => bytes.truncate(at % (len + 1)),
+            6 => bytes.truncate(len - (edit.with as usize % 32).min(len)),
+            7 => drop(bytes.splice(at % (len + 1)..at % (len + 1), junk.iter().copied())),
+            8 => {
+                let from = at % (len + 1);
+                let to = (from + junk.len()).min(len);
+                drop(bytes.splice(from..to, junk.iter().copied()));
+            }
+            // Two files in each other's place.
+            9 => {
+                let moved = core::mem::replace(bytes, copy);
+                files.insert(other.clone(), moved);
+            }
+            // A block of another file, or of another place in this one.
+            10 => {
+                let blocks = |len: usize| (len.saturating_sub(64) / 4096).max(1);
+                let from = 64 + edit.with as usize / 8 % blocks(copy.len()) * 4096;
+                let block = copy.get(from..).unwrap_or_default();
+                let block = &block[..block.len().min(4096)];
+                let to = (64 + at % blocks(len) * 4096).min(len);
+                let end = (to + block.len()).min(len);
+                bytes[to..end].copy_from_slice(&block[..end - to]);
+            }
+            11 => drop(files.remove(name)),
+            // A file that no list names.
+            12 => drop(files.insert(files::run_name(edit.with), copy)),
+            13..=15 => edit_list(edit, files),
+            _ => {}
+        }
+    }
+
+    fn check_in_directory(&self, files: &Files, said: &Result<Said, StoreErrorKind>) {
+        let directory = Directory::of(files);
+        let store = Store::open(&directory.path, options());
+        // A list that says nothing is no reason to remove anything.
+        let listed = store.as_ref().err().is_none_or(|error| {
+            error
+                .path()
+                .is_none_or(|path| !path.ends_with(LIST) && path != directory.path)
+        });
+        for (name, bytes) in files.iter().filter(|_| !listed) {
+            let kept = fs::read(directory.path.join(name));
+            assert_eq!(kept.ok().as_ref(), Some(bytes), "{name}: {self:?}");
+        }
+        self.check_store(store, said);
+        let Ok(said) = said else { return };
+        for name in files.keys().filter(|&name| name != LIST) {
+            let kept = directory.path.join(name).exists();
+            assert_eq!(kept, said.runs.contains(name), "{name}: {self:?}");
+        }
+        if let (Ok(hashes), true) = (&said.hashes, self.form & 16 == 0) {
+            self.check_commit(&directory.path, said, hashes);
+        }
+    }
+
+    /// What was accepted takes more, and is then what it was with that.
+    fn check_commit(&self, directory: &Path, said: &Said, hashes: &[u64]) {
+        let more = [u64::from(self.seed), u64::MAX];
+        let mut store = Store::open(directory, options()).expect("it was opened before");
+        let mut batch = store.batch();
+        batch.push_hashes(&more).expect("room");
+        batch.commit().expect("a commit");
+        drop(store);
+        let mut hashes = [hashes, &more].concat();
+        hashes.sort();
+        let said = Said {
+            items: said.items + 2,
+            hashes: Ok(hashes),
+            ..said.clone()
+        };
+        self.check_store(Store::open(directory, options()), &Ok(said));
+    }
+
+    fn check_store(&self, store: Result<Store, StoreError>, said: &Result<Said, StoreErrorKind>) {
+        let (store, said) = match (store, said) {
+            (Ok(store), Ok(said)) => (store, said),
+            (Err(error), Err(kind)) => {
+                assert_eq!(error.kind(), *kind, "{error}: {self:?}");
+                return;
+            }
+            (store, said) => panic!("{store:?}, and the files say {said:?}: {self:?}"),
+        };
+        assert_eq!(store.len(), said.items, "{self:?}");
+        assert_eq!(store.note(), said.note, "{self:?}");
+        let ways = match self.form >> 5 {
+            way @ 0..=5 => way % 3..way % 3 + 1,
+            _ => 0..3,
+        };
+        for way in ways {
+            let read = match way {
+                0 => {
+                    let mut read = Vec::new();
+                    let done = store.for_each_piece(|piece| read.extend_from_slice(piece));
+                    // What comes before the damage may have been visited, in order.
+                    assert!(read.is_sorted(), "{self:?}");
+                    done.map(|()| assert_eq!(Ok(&read), said.hashes.as_ref(), "{self:?}"))
+                }
+                1 => store.verify(),
+                _ => self.check_encoding(&store, said),
+            };
+            let kind = read.as_ref().map_err(StoreError::kind).copied();
+            let expected = said.hashes.as_ref().map(|_| ()).map_err(|&kind| kind);
+            assert_eq!(kind, expected, "way {way}, {read:?}: {self:?}");
+        }
+    }
+
+    fn check_encoding(&self, store: &Store, said: &Said) -> Result<(), StoreError> {
+        let mut bytes = Vec::new();
+        let written = store.encode_to(Params::CASHU, &mut bytes)?;
+        let hashes = said.hashes.clone().unwrap_or_default();
+        let repeated = hashes.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
+        let set = SortedHashes::from_sorted_hashes(Nut25, hashes).expect("sorted by then");
+        let filter = set.encode(Params::CASHU).expect("a small set");
+        assert_eq!(bytes, filter.bytes(), "{self:?}");
+        assert_eq!(
+            (written.n, written.repeated),
+            (filter.n(), repeated),
+            "{self:?}"
+        );
+        Ok(())
+    }
+}
+
+/// A line of the list that is another, is there twice, or has another number.
+fn edit_list(edit: Edit, files: &mut Files) {
+    let Some(list) = files.get_mut(LIST) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(list).into_owned();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if lines.is_empty() {
+        return;
+    }
+    let at = usize::from(edit.at) % lines.len();
+    match edit.what % 16 {
+        13 => lines.insert(at, lines[edit.with as usize % lines.len()].clone()),
+        14 => lines[at] = format!("run {:x} {}", edit.with >> 32, edit.with as u32),
+        _ => lines[at] = format!("run {:016x} {}", edit.with, edit.at >> 3),
+    }
+    *list = (lines.join("\n") + "\n").into_bytes();
+}
+
+fn options() -> Options {
+    Options::new(MIN_MEMORY).with_label("a label")
+}
+
+/// The mark of [`options`], from the list of a store that was made so.
+fn mark() -> Mark {
+    static MARK: OnceLock<Mark> = OnceLock::new();
+    *MARK.get_or_init(|| {
+        let directory = Directory::of(&Files::new());
+        drop(Store::create(&directory.path, options()).expect("a store"));
+        let list = fs::read_to_string(directory.path.join(LIST)).expect("its list");
+        let words = list.lines().find_map(|line| line.strip_prefix("set "));
+        let words = words.expect("its mark").split(' ');
+        let words = words.map(|word| u64::from_str_radix(word, 16).expect("a number"));
+        words
+            .collect::<Vec<u64>>()
+            .try_into()
+            .expect("three numbers")
+    })
+}
+
+/// A directory that is gone with this, in memory where the system has such a place.
+struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    fn of(files: &Files) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nutfilter-store-file-{}-{count}", std::process::id());
+        let memory = Path::new("/dev/shm");
+        let parent = match memory.is_dir() {
+            true => memory.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        let path = parent.join(name);
+        // A process of that number may have left one.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("a directory");
+        for (name, bytes) in files {
+            fs::write(path.join(name), bytes).expect("room");
+        }
+        Self { path }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_that_are_written_here_are_those_of_a_store() {
+        let runs: Vec<Vec<u64>> = [3, 511, 512, 1500]
+            .map(|len| {
+                let mut hashes: Vec<u64> = seeded::numbers(len).take(len as usize).collect();
+                hashes.sort();
+                hashes
+            })
+            .to_vec();
+        let directory = Directory::of(&Files::new());
+        let mut store = Store::create(&directory.path, options()).expect("a store");
+        for run in &runs {
+            let mut batch = store.batch();
+            batch.push_hashes(run).expect("room");
+            batch.commit_with_note(b"a note").expect("a commit");
+        }
+        drop(store);
+        let files = written(mark(), b"a note", &runs);
+        for (name, bytes) in &files {
+            let theirs = fs::read(directory.path.join(name)).expect("the same name");
+            assert!(theirs == *bytes, "{name}");
+        }
+        let mut all = runs.concat();
+        all.sort_unstable();
+        let said = said(&files, mark()).expect("a store");
+        assert_eq!(
+            (said.items, &*said.note),
+            (all.len() as u64, &b"a note"[..])
+        );
+        assert_eq!(said.hashes, Ok(all));
+    }
+}

@@ -1,0 +1,166 @@
+//! Paths as strangers write them, through the router without a network: each finds the filter of the id that it
+//! stands for, or nothing.
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use nutfilter_mint::{KeysetId, Kind, ServiceOptions, http};
+use tower_service::Service;
+
+use crate::http::published;
+use crate::support::history::Random;
+use crate::support::{LEGACY, V1, V2, V3};
+
+const IDS: [&str; 4] = [V1, V2, V3, LEGACY];
+
+/// What strangers put into paths; no `?` and no `#`, which end one.
+const PIECES: [&str; 24] = [
+    "%",
+    "%2",
+    "%zz",
+    "%00",
+    "%2f",
+    "%2F",
+    "%2B",
+    "%25",
+    "%252F",
+    "%c3%a9",
+    "%ff",
+    "+",
+    "-",
+    "_",
+    "/",
+    "//",
+    ".",
+    "..",
+    "/../",
+    "%2e%2e%2f",
+    "0",
+    "A",
+    "=",
+    "~",
+];
+
+/// The text of an id, some of its characters written otherwise, and now and then something that does not belong.
+fn spelled(random: &mut Random, id: &str) -> String {
+    let mut text = String::new();
+    for character in id.chars() {
+        match random.below(12) {
+            0 => text += &format!("%{:02x}", u32::from(character)),
+            1 => text += &format!("%{:02X}", u32::from(character)),
+            2 if id.len() == 12 => text.push(match character {
+                '+' => '-',
+                '/' => '_',
+                other => other,
+            }),
+            2 => text.push(character.to_ascii_uppercase()),
+            _ => text.push(character),
+        }
+    }
+    for _ in 0..random.below(6).saturating_sub(3) {
+        let at = random.below(text.len() as u64 + 1) as usize;
+        let to = (at + random.below(3) as usize).min(text.len());
+        text.replace_range(at..to, PIECES[random.below(24) as usize]);
+    }
+    text
+}
+
+/// What a path's end stands for, decoded once; `None` where that is no UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = (byte == b'%').then(|| after.first_chunk::<2>()).flatten();
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let code =
+            digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8(bytes).ok()
+}
+
+async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {
+    // What is no URI never comes to a router.
+    let request = Request::get(path).body(Body::empty()).ok()?;
+    let reply = router.call(request).await.expect("a router always answers");
+    let status = reply.status();
+    let body = to_bytes(reply.into_body(), 1 << 20).await.expect("a body");
+    Some((status, body.to_vec()))
+}
+
+#[tokio::test]
+async fn a_path_finds_the_filter_of_the_id_that_it_stands_for_or_nothing() {
+    let plain = http::router(published(ServiceOptions::default()));
+    let under = http::under("/cashu", plain.clone()).expect("a base path");
+    let mut filters = Vec::new();
+    for id in IDS {
+        let path = nutfilter::endpoint_path(&id.parse().expect("an id"), Kind::Spent);
+        let (status, body) = get(&mut plain.clone(), &path).await.expect("a path");
+        assert_eq!(status, StatusCode::OK, "{path}");
+        filters.push((KeysetId::parse(id).expect("an id"), body));
+    }
+
+    let mut random = Random(25);
+    let (mut found, mut unknown, mut invalid) = (0, 0, 0);
+    for _ in 0..6000 {
+        let (mut router, base) = match random.one_in(2) {
+            true => (plain.clone(), ""),
+            false => (under.clone(), "/cashu"),
+        };
+        let id = IDS[random.below(4) as usize];
+        let text = spelled(&mut random, id);
+        let path = format!("{base}/v1/filter/spent/{text}");
+        let Some((status, body)) = get(&mut router, &path).await else {
+            continue;
+        };
+        let id = decoded(&text).and_then(|text| KeysetId::parse(&text).ok());
+        let filter = id
+            .as_ref()
+            .map(|id| filters.iter().find(|(known, _)| known == id));
+        let (expected, words, count) = match filter {
+            Some(Some((_, filter))) => (StatusCode::OK, filter.as_slice(), &mut found),
+            Some(None) => (
+                StatusCode::BAD_REQUEST,
+                &b"keyset is not known"[..],
+                &mut unknown,
+            ),
+            None => (
+                StatusCode::BAD_REQUEST,
+                &b"keyset id is not valid"[..],
+                &mut invalid,
+            ),
+        };
+        *count += 1;
+        assert_eq!(status, expected, "{path}");
+        let said = body.windows(words.len()).any(|window| window == words);
+        assert!(said, "{path}: {}", String::from_utf8_lossy(&body));
+    }
+    // Each of the three often enough to say something.
+    assert!(
+        found > 1000 && unknown > 30 && invalid > 500,
+        "{found}, {unknown}, {invalid}"
+    );
+}
+
+#[tokio::test]
+async fn another_path_to_an_id_leads_nowhere() {
+    let plain = http::router(published(ServiceOptions::default()));
+    let mut under = http::under("/cashu", plain).expect("a base path");
+    let mut random = Random(26);
+    let right = format!("/cashu/v1/filter/spent/{V1}");
+    let fixed = right.len() - V1.len();
+    for _ in 0..4000 {
+        let mut path = right.clone();
+        let at = 1 + random.below(fixed as u64 - 1) as usize;
+        let to = (at + random.below(3) as usize).min(fixed);
+        path.replace_range(at..to, PIECES[random.below(24) as usize]);
+        // An exchange of equals, and what is put in where the id begins, are for the test above.
+        if path.starts_with(&right[..fixed]) {
+            continue;
+        }
+        if let Some((status, _)) = get(&mut under, &path).await {
+            assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+        }
+    }
+}
