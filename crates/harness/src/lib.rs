@@ -9,11 +9,12 @@
 pub mod decode;
 pub mod encode;
 pub mod matching;
+pub mod recipe;
 pub mod response;
 pub mod seek_index;
 pub mod vectors;
 
-use nutfilter::{DecodeErrorKind, Params, Strategy};
+use nutfilter::{DecodeErrorKind, Level, Params, Strategy};
 use nutfilter_reference::Error;
 
 /// Every way in which many targets can be looked for.
@@ -40,4 +41,14 @@ pub fn params_from(p: u8, m: u32) -> Params {
     }
     Params::new(u32::from(p % 33), u64::from(m.max(1)))
         .expect("the numbers were brought into range")
+}
+
+/// The levels that a case is about: the one of this number, or all.
+pub(crate) fn levels(number: u8) -> impl Iterator<Item = Level> {
+    let count = Level::available().count();
+    let (first, few) = match usize::from(number) {
+        3.. => (0, count),
+        number => (number % count, 1),
+    };
+    Level::available().skip(first).take(few)
 }
