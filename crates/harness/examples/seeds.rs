@@ -233,19 +233,20 @@ fn matching(folder: &Folder) -> io::Result<()> {
         for profile in 0..3 {
             for (p, m) in [(0_u8, 3_u32), (6, 100), (200, 0), (30, 3 << 28)] {
                 let case = |name: &str, how: u8, width: u8, rest: &[u8]| {
-                    let head = [profile | how | 3 << 4 | ask << 6, p];
+                    let head = [profile | how | ask << 6, p];
                     let tail = [16, width, 150];
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, rest])
                 };
                 let name = format!("{name}-{profile}-p{p}");
-                case(&name, 0, 2, &noise(p.into(), 54))?;
-                case(&format!("{name}-lengths"), 4, 0, &noise(2, 200))?;
+                case(&name, 3 << 4, 2, &noise(p.into(), 54))?;
+                case(&format!("{name}-lengths"), 3 << 4 | 4, 0, &noise(2, 200))?;
                 let rest = [
                     &recipe(if ask == 0 { 6 } else { 2 }, 0, 7)[..],
                     &noise(1, 66),
                 ]
                 .concat();
-                case(&format!("{name}-large"), 8, 33, &rest)?;
+                // One level: these take their time.
+                case(&format!("{name}-large"), 8 | profile << 4, 33, &rest)?;
             }
         }
     }
