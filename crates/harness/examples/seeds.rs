@@ -214,11 +214,19 @@ fn encode(folder: &Folder) -> io::Result<()> {
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, rest])
                 };
                 case(&format!("{name}-{level}-p{p}"), 1, &noise(p.into(), 54))?;
-                let (class, shape) = [(1, 0), (4, 1), (6, 5), (4, 4)][usize::from(way)];
+                let (class, shape) = [(4, 0), (4, 1), (6, 5), (4, 4)][usize::from(way)];
                 let rest = [&recipe(class, shape, 7)[..], &noise(1, 48)].concat();
                 case(&format!("{name}-{level}-p{p}-large"), 8 | 3, &rest)?;
             }
         }
+    }
+    // A range of more than 40 bits has a kernel of its own.
+    for level in LEVELS {
+        let head = [8 | 4 | 3 | level << 4, 24];
+        let tail = [0x55, 3, 20, 2];
+        let m = u32::MAX.to_le_bytes();
+        let rest = [&recipe(1, 0, 7)[..], &noise(1, 48)].concat();
+        folder.seed(&format!("far-{level}"), &[&head, &m, &tail, &rest])?;
     }
     Ok(())
 }
@@ -234,17 +242,13 @@ fn matching(folder: &Folder) -> io::Result<()> {
             for (p, m) in [(0_u8, 3_u32), (6, 100), (200, 0), (30, 3 << 28)] {
                 let case = |name: &str, how: u8, width: u8, rest: &[u8]| {
                     let head = [profile | how | ask << 6, p];
-                    let tail = [16, width, 150];
+                    let tail = [16, width, 200];
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, rest])
                 };
                 let name = format!("{name}-{profile}-p{p}");
                 case(&name, 3 << 4, 2, &noise(p.into(), 54))?;
                 case(&format!("{name}-lengths"), 3 << 4 | 4, 0, &noise(2, 200))?;
-                let rest = [
-                    &recipe(if ask == 0 { 6 } else { 2 }, 0, 7)[..],
-                    &noise(1, 66),
-                ]
-                .concat();
+                let rest = [&recipe(6, 0, 7)[..], &noise(1, 66)].concat();
                 // One level: these take their time.
                 case(&format!("{name}-large"), 8 | profile << 4, 33, &rest)?;
             }
@@ -265,10 +269,16 @@ fn seek_index(folder: &Folder) -> io::Result<()> {
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, change, rest])
                 };
                 let name = format!("{name}-p{p}-{changes}");
+                // Crowded ones have lists; as many as fill all lanes are uniform.
+                let shape = if changes == 0 { 0 } else { 5 };
                 case(&name, 1 | 4, 3, &noise(p.into(), 54))?;
                 // Hashes that all fall in one part, which has a list.
                 case(&format!("{name}-crowded"), 4, 9, &[7; 150])?;
-                let rest = [&recipe(3, 5, 7)[..], &noise(1, 72)].concat();
+                let rest = [
+                    &recipe(if changes == 0 { 6 } else { 3 }, shape, 7)[..],
+                    &noise(1, 72),
+                ]
+                .concat();
                 case(&format!("{name}-large"), 8 | 4 | 3, 16, &rest)?;
             }
         }

@@ -74,11 +74,7 @@ impl Case<'_> {
             let admitted = admitted.clone().with_level(level);
             let outcome = self.check_at(level, admitted, &expected);
             // Not the class alone: the numbers in the error too.
-            assert_eq!(
-                *first.get_or_insert_with(|| outcome.clone()),
-                outcome,
-                "{level}: {self:?}"
-            );
+            assert_eq!(*first.get_or_insert(outcome), outcome, "{level}: {self:?}");
         }
         if let Ok(expected) = expected {
             // What is accepted has one form only.

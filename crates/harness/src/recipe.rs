@@ -92,7 +92,7 @@ fn difference(shape: u8, n: u64, p: u32, noise: &mut Noise) -> u64 {
         // As hashes give them, about.
         0 => (run, remainder),
         // All equal: a decoder that begins in the middle never falls into step.
-        1 => (noise.0 >> 7 & 0, (0x5a5a_5a5a & ((1 << p) - 1))),
+        1 => (0, 0x5a5a_5a5a & ((1 << p) - 1)),
         2 => (0, 0),
         // Now and then a run that no window holds.
         3 if random >> 58 == 0 => (random >> 40 & 0xfff, remainder),

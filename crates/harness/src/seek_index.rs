@@ -35,6 +35,9 @@ const HEADER: usize = 7;
 /// Where a byte is changed (16 bits: a fraction of the length), and what is exclusive-ored in.
 pub const CHANGE: usize = 3;
 
+/// The largest set: a little above what fills the lanes of the widest kernel.
+const MOST_ITEMS: usize = 6_000;
+
 /// The header of an index, which says whose it is, and its checksum.
 const IDENTITY: usize = 56;
 const CHECKSUM: usize = 8;
@@ -61,7 +64,7 @@ impl Case<'_> {
             _ => set.split_at(set.len() / 2),
         };
         let long = self.how & 8 != 0 && self.bytes.len() + HEADER > SMALL;
-        let hashes = recipe::hashes(self.how, set, long, 4_000);
+        let hashes = recipe::hashes(self.how, set, long, MOST_ITEMS);
         let filter = SortedHashes::<Nut25>::from_hashes(hashes)
             .encode(self.params())
             .expect("a small set");
