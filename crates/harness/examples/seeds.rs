@@ -239,7 +239,10 @@ fn matching(folder: &Folder) -> io::Result<()> {
         (3, "owned"),
     ] {
         for profile in 0..3 {
-            for (p, m) in [(0_u8, 3_u32), (6, 100), (200, 0), (30, 3 << 28)] {
+            for (number, (p, m)) in [(0_u8, 3_u32), (6, 100), (200, 0), (30, 3 << 28)]
+                .into_iter()
+                .enumerate()
+            {
                 let case = |name: &str, how: u8, width: u8, rest: &[u8]| {
                     let head = [profile | how | ask << 6, p];
                     let tail = [16, width, 200];
@@ -249,8 +252,9 @@ fn matching(folder: &Folder) -> io::Result<()> {
                 case(&name, 3 << 4, 2, &noise(p.into(), 54))?;
                 case(&format!("{name}-lengths"), 3 << 4 | 4, 0, &noise(2, 200))?;
                 let rest = [&recipe(6, 0, 7)[..], &noise(1, 66)].concat();
-                // One level: these take their time.
-                case(&format!("{name}-large"), 8 | profile << 4, 33, &rest)?;
+                // One level each, as these take their time, and each profile at all levels.
+                let level = (profile + ask + number as u8) % 3;
+                case(&format!("{name}-large"), 8 | level << 4, 33, &rest)?;
             }
         }
     }
