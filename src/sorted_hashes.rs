@@ -269,6 +269,44 @@ impl<H: ItemHash> SortedHashes<H> {
         let filter = Filter::encoded(encoded, params, self.hasher.clone());
         Ok(filter.with_level(self.level))
     }
+
+    /// [`SortedHashes::encode`] in segments of so many items (0 counts as 1), on the threads of the current pool:
+    /// for tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`SortedHashes::encode`].
+    #[cfg(feature = "parallel")]
+    #[doc(hidden)]
+    pub fn encode_in_segments(
+        &self,
+        params: Params,
+        segment_items: usize,
+    ) -> Result<Filter<'static, H>, BuildError> {
+        let encoded = encode::encode_in_segments(self.level, &self.hashes, params, segment_items)?;
+        let filter = Filter::encoded(encoded, params, self.hasher.clone());
+        Ok(filter.with_level(self.level))
+    }
+
+    /// [`SortedHashes::encode`] as a set on disk is coded: in pieces of these lengths, over and over, through a
+    /// buffer of so many bytes (2 KiB at least). For tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`SortedHashes::encode`].
+    #[cfg(feature = "store")]
+    #[doc(hidden)]
+    pub fn encode_in_pieces(
+        &self,
+        params: Params,
+        lengths: &[u8],
+        buffer_bytes: usize,
+    ) -> Result<Filter<'static, H>, BuildError> {
+        let level = self.level;
+        let encoded = encode::encode_in_pieces(level, &self.hashes, params, lengths, buffer_bytes)?;
+        let filter = Filter::encoded(encoded, params, self.hasher.clone());
+        Ok(filter.with_level(level))
+    }
 }
 
 impl<H> SortedHashes<H> {

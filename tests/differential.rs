@@ -9,7 +9,7 @@ use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut};
 use nutfilter::{Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, bip158};
-use nutfilter_harness::{decode, encode, matching, params_from, response, seek_index};
+use nutfilter_harness::{decode, encode, matching, params_from, recipe, response, seek_index};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -60,10 +60,31 @@ fn decoding_agrees_with_the_reference_on_any_bytes() {
             bytes[a.min(b)..a.max(b)].fill(if rng.random() { 0xff } else { 0 });
         }
         let case = decode::Case {
+            how: rng.random(),
             n: rng.random_range(0..64),
             p: rng.random_range(0..34),
             m: 1 << rng.random_range(0..33_u32),
             bytes: &bytes,
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn decoding_agrees_with_the_reference_on_large_filters_made_by_recipe() {
+    let mut rng = SmallRng::seed_from_u64(11);
+    for round in 0..400 {
+        let case = decode::Case {
+            how: rng.random::<u8>() | 1,
+            n: rng.random(),
+            p: if round % 2 == 0 { 19 } else { rng.random() },
+            m: rng.random(),
+            // Half of them are not damaged at all.
+            bytes: &match round % 4 {
+                0 | 1 => vec![0; 48],
+                2 => [vec![0; 44], random_bytes(round, recipe::EDIT)].concat(),
+                _ => random_bytes(round, 64),
+            },
         };
         case.check();
     }
@@ -90,6 +111,7 @@ fn decoding_agrees_with_the_reference_on_damaged_filters() {
             _ => declared = (declared + rng.random_range(0..3)).saturating_sub(1),
         }
         let case = decode::Case {
+            how: rng.random::<u8>() & !1,
             n: declared,
             p: params.p() as u8,
             m: params.m(),
@@ -102,21 +124,26 @@ fn decoding_agrees_with_the_reference_on_damaged_filters() {
 #[test]
 fn encoding_agrees_with_the_reference_on_any_hashes() {
     let mut rng = SmallRng::seed_from_u64(5);
-    for round in 0..3_000 {
-        let len = rng.random_range(0..400);
-        let mut hashes: Vec<u64> = (0..len).map(|_| rng.next_u64()).collect();
-        match round % 4 {
-            0 => {}
-            // Ground hashes: all the same, or all in one corner of the range.
-            1 => hashes.fill(rng.next_u64()),
-            2 => hashes.iter_mut().for_each(|hash| *hash >>= 40),
-            _ => hashes.iter_mut().for_each(|hash| *hash |= !0 << 24),
+    for round in 0..6_000 {
+        let len = rng.random_range(0..300);
+        let mut bytes = random_bytes(rng.next_u64(), len);
+        if round % 4 == 1 {
+            // Ground hashes: all the same, or nearly.
+            let byte = rng.random();
+            bytes[len.min(10)..].fill(byte);
         }
         let case = encode::Case {
+            how: if round % 20 == 0 {
+                rng.random()
+            } else {
+                rng.random::<u8>() & !8
+            },
             p: rng.random(),
             m: rng.next_u32() >> rng.random_range(0..32),
-            hashes,
-            cut: rng.random_range(0..=len),
+            cut: rng.random(),
+            pieces: rng.random(),
+            buffer: rng.random(),
+            bytes: &bytes,
         };
         case.check();
     }
@@ -125,23 +152,20 @@ fn encoding_agrees_with_the_reference_on_any_hashes() {
 #[test]
 fn every_way_of_asking_agrees_with_the_reference() {
     let mut rng = SmallRng::seed_from_u64(6);
-    for _ in 0..600 {
-        let mut items = |most| -> Vec<Vec<u8>> {
-            let count = rng.random_range(0..most);
-            let item = |_| {
-                let len = [0, 1, 8, 32, 33, 33, 33, 34, 48][rng.random_range(0..9)];
-                random_bytes(rng.next_u64() % 1000, len)
-            };
-            (0..count).map(item).collect()
-        };
-        let (items, strangers) = (items(200), items(60));
+    for round in 0..4_000 {
+        let len = rng.random_range(0..1_000);
         let case = matching::Case {
-            profile: rng.random(),
+            how: if round % 20 == 0 {
+                rng.random()
+            } else {
+                rng.random::<u8>() & !8
+            },
             p: rng.random(),
             m: rng.next_u32() >> rng.random_range(0..32),
-            items,
-            strangers,
             step: rng.random(),
+            width: [0, 1, 2, 8, 32, 33, 34, 48][rng.random_range(0..8)],
+            members: rng.random(),
+            bytes: &random_bytes(rng.next_u64(), len),
         };
         case.check();
     }
@@ -173,21 +197,24 @@ fn a_large_filter_answers_alike_with_and_without_an_index() {
 #[test]
 fn seek_step_by_step_agrees_with_scan_after_any_damage_to_the_index() {
     let mut rng = SmallRng::seed_from_u64(8);
-    for _ in 0..2_000 {
-        let len = rng.random_range(0..300);
-        let changes = rng.random_range(0..3);
+    for round in 0..6_000 {
+        let len = rng.random_range(0..400);
         let case = seek_index::Case {
+            how: if round % 20 == 0 {
+                rng.random()
+            } else {
+                rng.random::<u8>() & !8
+            },
             p: rng.random(),
             m: rng.random(),
-            hashes: (0..len).map(|_| rng.next_u64()).collect(),
-            step: rng.random(),
-            changes: (0..changes).map(|_| (rng.random(), rng.random())).collect(),
+            step: rng.random::<u8>() >> rng.random_range(0..8),
             cut: if rng.random() {
                 0
             } else {
                 rng.random_range(0..30)
             },
-            junk: &random_bytes(rng.next_u64(), rng.random_range(0..200)),
+            changes: rng.random_range(0..3),
+            bytes: &random_bytes(rng.next_u64(), len),
         };
         case.check();
     }

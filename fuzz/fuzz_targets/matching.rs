@@ -2,4 +2,4 @@
 use libfuzzer_sys::fuzz_target;
 use nutfilter_harness::matching::Case;
 
-fuzz_target!(|case: Case| case.check());
+fuzz_target!(|case: Case<'_>| case.check());

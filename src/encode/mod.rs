@@ -22,7 +22,7 @@ use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
 #[cfg(feature = "store")]
-pub(crate) use stream::StreamEncoder;
+pub(crate) use stream::{StreamEncoder, encode_in_pieces};
 
 /// What the encoder makes.
 #[derive(Debug)]
@@ -47,6 +47,25 @@ pub(crate) fn encode_hashes(
 ) -> Result<Encoded, BuildError> {
     let n = count(hashes.len())?;
     encode(Coder::of_hashes(level, params, params.range(n)), hashes, n)
+}
+
+/// [`encode_hashes`] in segments of so many items (0 counts as 1), on the threads of the current pool: for tests of
+/// the places where segments meet.
+///
+/// # Errors
+///
+/// As [`encode_hashes`].
+#[cfg(feature = "parallel")]
+pub(crate) fn encode_in_segments(
+    level: Level,
+    hashes: &[u64],
+    params: Params,
+    segment_items: usize,
+) -> Result<Encoded, BuildError> {
+    let n = count(hashes.len())?;
+    let coder = Coder::of_hashes(level, params, params.range(n));
+    let (bytes, end) = parallel::encode(coder, hashes, n, segment_items.max(1))?;
+    Ok(Encoded { bytes, n, end })
 }
 
 /// Items of a merge that are coded at once. The kernel asks for hashes as far ahead as this is: while one block

@@ -30,10 +30,16 @@ pub(crate) struct StreamEncoder {
 impl StreamEncoder {
     /// For a set whose values are below `range`: F.
     pub(crate) fn new(level: Level, range: u64, params: Params) -> Self {
+        Self::with_buffer(level, range, params, BUFFER_BYTES)
+    }
+
+    /// The same with a buffer of another size, as far as there can be one of that size.
+    fn with_buffer(level: Level, range: u64, params: Params, bytes: usize) -> Self {
         Self {
             coder: Coder::of_hashes(level, params, range),
             carry: Carry::default(),
-            buffer: vec![0; BUFFER_BYTES],
+            // Room as an output has to give it, after whatever is not written out yet.
+            buffer: vec![0; bytes.max(2 * LEAST_FREE)],
             used: 0,
             written: 0,
         }
@@ -85,6 +91,46 @@ impl StreamEncoder {
         }
         Ok(bits)
     }
+}
+
+/// The stream of a set that comes in pieces of these lengths, over and over, through a buffer of so many bytes: for
+/// tests of what a caller can do to a [`StreamEncoder`].
+///
+/// # Errors
+///
+/// Those of the encoder.
+#[cfg(feature = "store")]
+pub(crate) fn encode_in_pieces(
+    level: Level,
+    hashes: &[u64],
+    params: Params,
+    lengths: &[u8],
+    buffer_bytes: usize,
+) -> Result<super::Encoded, BuildError> {
+    let n = super::count(hashes.len())?;
+    let mut encoder = StreamEncoder::with_buffer(level, params.range(n), params, buffer_bytes);
+    let mut bytes = Vec::new();
+    let mut write = |part: &[u8]| {
+        bytes.extend_from_slice(part);
+        Ok::<(), BuildError>(())
+    };
+    let mut rest = hashes;
+    let mut lengths = lengths.iter().map(|&length| usize::from(length)).cycle();
+    let mut was_empty = false;
+    while !rest.is_empty() {
+        let length = match lengths.next() {
+            // A list of nothing but empty pieces has to end too.
+            Some(0) if was_empty => 1,
+            Some(length) => length.min(rest.len()),
+            None => rest.len(),
+        };
+        was_empty = length == 0;
+        let (piece, after) = rest.split_at(length);
+        encoder.push_hashes(piece, &mut write)?;
+        rest = after;
+    }
+    let end = encoder.finish(&mut write)?;
+    Ok(super::Encoded { bytes, n, end })
 }
 
 struct Buffered<'a, W> {

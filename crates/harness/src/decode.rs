@@ -1,118 +1,201 @@
 //! Any bytes as a filter of any size: values, or the class of the error.
 
-use arbitrary::Arbitrary;
-use nutfilter::{DecodeError, DecodeErrorKind, Filter, Level, Params, Unhashed};
+use std::borrow::Cow;
 
-use crate::class_of;
+use arbitrary::Arbitrary;
+use nutfilter::{AdmittedFilter, DecodeError, Filter, Level, Params, Strategy, Unhashed};
+use nutfilter_reference::Error;
+
+use crate::recipe::{self, SMALL};
+use crate::{class_of, levels};
 
 /// Bytes and the numbers that are said to belong to them.
+///
+/// As input of a fuzzer these are 18 bytes, little-endian, and the filter behind them.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
+    /// What is made of the rest: see [`Case::check`].
+    pub how: u8,
     /// The declared N.
     pub n: u64,
-    /// The declared P, not brought into range.
+    /// The declared P.
     pub p: u8,
-    /// The declared M, not brought into range.
+    /// The declared M.
     pub m: u64,
-    /// The filter.
+    /// The filter, or edits of one.
     pub bytes: &'a [u8],
 }
 
+/// What lies before the filter in an input.
+const HEADER: usize = 18;
+
+/// A filter as somebody sent it.
+#[derive(Debug)]
+struct Claim<'a> {
+    n: u64,
+    p: u8,
+    m: u64,
+    bytes: Cow<'a, [u8]>,
+}
+
 impl Case<'_> {
-    /// Decodes with everything there is and compares.
+    /// Decodes and compares with the reference: at one level, in one way, so that a small input takes few
+    /// microseconds. The fuzzer turns `how` and has them all.
+    ///
+    /// | bits of `how` | |
+    /// |---|---|
+    /// | 0 | whether N, P and M are brought to where they have a chance; with more bytes than fit a [`SMALL`] input: whether all is a [recipe](crate::recipe::filter) |
+    /// | 1, 2 | the level; 3: all levels, which have to agree on the numbers in an error too |
+    /// | 3 to 5 | in which way values are read, or targets looked for |
+    /// | 6, 7 | where stepping ends and folding begins |
     ///
     /// # Panics
     ///
     /// Where two of them differ.
     pub fn check(&self) {
-        self.tamed().check_as_is();
-        self.check_as_is();
+        let claim = self.claim();
+        let expected =
+            nutfilter_reference::decode(&claim.bytes, claim.n, u32::from(claim.p), claim.m);
+        let params = Params::new(u32::from(claim.p), claim.m);
+        let Ok(params) = params else {
+            assert_eq!(expected, Err(Error::BadParameter), "{self:?}");
+            return;
+        };
+        let admitted = match Filter::<Unhashed>::admit(&*claim.bytes, claim.n, params) {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                let expected = expected.map(drop).map_err(class_of);
+                assert_eq!(expected, Err(error.kind()), "{self:?}");
+                return;
+            }
+        };
+        let mut first = None;
+        for level in levels(self.how >> 1 & 3) {
+            let admitted = admitted.clone().with_level(level);
+            let outcome = self.check_at(level, admitted, &expected);
+            // Not the class alone: the numbers in the error too.
+            assert_eq!(*first.get_or_insert(outcome), outcome, "{level}: {self:?}");
+        }
+        if let Ok(expected) = expected {
+            // What is accepted has one form only.
+            let again = Filter::from_values(&expected, params).expect("values of a filter");
+            assert!(*again.bytes() == *claim.bytes, "coded again: {self:?}");
+        }
     }
 
-    /// The same case with numbers that have a chance: most random ones end at the first gate.
-    fn tamed(&self) -> Self {
+    fn claim(&self) -> Claim<'_> {
+        let is = |n, p, m| Claim {
+            n,
+            p,
+            m,
+            bytes: Cow::Borrowed(self.bytes),
+        };
+        if self.how & 1 == 0 {
+            return is(self.n, self.p, self.m);
+        }
+        if self.bytes.len() > SMALL - HEADER {
+            let made = recipe::filter(self.n, self.p, self.m, self.bytes);
+            return Claim {
+                n: made.n,
+                p: made.params.p() as u8,
+                m: made.params.m(),
+                bytes: Cow::Owned(made.bytes),
+            };
+        }
+        // Most random numbers end at the first gate.
         let bits = self.bytes.len() as u64 * 8;
         let p = self.p % 33;
         let most = bits / (u64::from(p) + 1);
-        Case {
-            n: self.n % (most + 1),
-            p,
-            m: self.m % u64::from(u32::MAX) + 1,
-            bytes: self.bytes,
-        }
+        is(self.n % (most + 1), p, self.m % u64::from(u32::MAX) + 1)
     }
 
-    fn check_as_is(&self) {
-        let expected = nutfilter_reference::decode(self.bytes, self.n, u32::from(self.p), self.m);
-        let parsed = self.parse();
-        let params = match (&expected, &parsed) {
-            (Err(expected), Err(found)) => {
-                assert_eq!(class_of(*expected), *found, "{self:?}");
-                return;
-            }
-            (Ok(_), Ok(filter)) => filter.params(),
-            _ => panic!("reference {expected:?}, library {parsed:?}: {self:?}"),
-        };
-        let (expected, filter) = (expected.unwrap_or_default(), parsed.expect("seen above"));
-
-        for level in Level::available() {
-            let filter = filter.clone().with_level(level);
-            let by_step: Vec<u64> = filter.values().collect();
-            assert_eq!(by_step, expected, "stepwise, {level}: {self:?}");
-            let mut appended = vec![7];
-            filter.append_values(&mut appended);
-            assert_eq!(appended[0], 7, "{level}: {self:?}");
-            assert_eq!(appended[1..], expected, "at once, {level}: {self:?}");
-            // Folding takes over from stepping anywhere.
-            for stepped in [0, 1, expected.len() / 2, expected.len()] {
-                let mut values = filter.values();
-                let first: Vec<u64> = values.by_ref().take(stepped).collect();
-                assert_eq!(values.len(), expected.len() - first.len(), "{self:?}");
-                let all = values.fold(first, |mut values, value| {
-                    values.push(value);
-                    values
-                });
-                assert_eq!(all, expected, "folded from {stepped}, {level}: {self:?}");
-            }
-        }
-
-        // What is accepted has one form only.
-        let again = Filter::from_values(&expected, params).expect("values of a filter");
-        assert_eq!(again.bytes(), self.bytes, "{self:?}");
-        assert_eq!(again, filter, "{self:?}");
-    }
-
-    /// Both ways to validate at every level, which have to agree on what is wrong.
-    fn parse(&self) -> Result<Filter<'_, Unhashed>, DecodeErrorKind> {
-        let params =
-            Params::new(u32::from(self.p), self.m).map_err(|_| DecodeErrorKind::BadParameter)?;
-        let admitted =
-            Filter::<Unhashed>::admit(self.bytes, self.n, params).map_err(|error| error.kind())?;
-        let targets = [0, u64::MAX, params.range(admitted.n()) / 2];
-        let mut first: Option<Result<Filter<'_, Unhashed>, DecodeError>> = None;
-        for level in Level::available() {
-            let admitted = admitted.clone().with_level(level);
-            let matched = admitted.matches_values(&targets);
-            let parsed = admitted.validate();
-            match (&matched, &parsed) {
-                (Ok(matched), Ok(filter)) => {
-                    assert_eq!(
-                        *matched,
-                        filter.matches_values(&targets),
-                        "{level}: {self:?}"
-                    );
+    /// Validates, or looks for targets in the pass that validates, and has the values in one way.
+    fn check_at(
+        &self,
+        level: Level,
+        admitted: AdmittedFilter<'_, Unhashed>,
+        expected: &Result<Vec<u64>, Error>,
+    ) -> Result<(), DecodeError> {
+        let way = self.how >> 3 & 7;
+        if way < 2 {
+            let strategy = [Strategy::Points, Strategy::Merge][usize::from(way)];
+            let targets = self.targets(admitted.params().range(admitted.n()));
+            let answers = admitted.matches_values_by(strategy, &targets);
+            match (&answers, expected) {
+                (Ok(answers), Ok(values)) => {
+                    for (target, answer) in targets.iter().zip(answers) {
+                        let found = values.binary_search(target).is_ok();
+                        assert_eq!(found, *answer, "{target}, {strategy:?}, {level}: {self:?}");
+                    }
                 }
-                (Err(matching), Err(parsing)) => assert_eq!(matching, parsing, "{self:?}"),
-                _ => panic!("matching {matched:?}, parsing {parsed:?}, {level}: {self:?}"),
+                (Err(error), Err(expected)) => {
+                    let expected = class_of(*expected);
+                    assert_eq!(expected, error.kind(), "{strategy:?}, {level}: {self:?}");
+                }
+                _ => panic!("{expected:?}, {answers:?}, {strategy:?}, {level}: {self:?}"),
             }
-            // Not the class alone: the numbers in the error too.
-            assert_eq!(
-                *first.get_or_insert_with(|| parsed.clone()),
-                parsed,
-                "{level}: {self:?}"
-            );
+            return answers.map(drop);
         }
-        let parsed = first.expect("there is always a level");
-        parsed.map_err(|error| error.kind())
+        let filter = admitted.validate();
+        match (&filter, expected) {
+            (Ok(filter), Ok(values)) => self.check_values(way, filter, values),
+            (Err(error), Err(expected)) => {
+                assert_eq!(class_of(*expected), error.kind(), "{level}: {self:?}");
+            }
+            _ => panic!("{expected:?}, library {filter:?}, {level}: {self:?}"),
+        }
+        filter.map(drop)
+    }
+
+    /// A few values to look for: more than are looked for one after another.
+    fn targets(&self, range: u64) -> [u64; 8] {
+        let part = range / 8 + 1;
+        let mut targets = core::array::from_fn(|i| i as u64 * part);
+        (targets[5], targets[6], targets[7]) = (self.m, u64::MAX, range.wrapping_sub(1));
+        targets
+    }
+
+    /// One of the ways to have the values.
+    fn check_values(&self, way: u8, filter: &Filter<'_, Unhashed>, expected: &[u64]) {
+        let same = |item: usize, value: u64| {
+            let expected = expected.get(item);
+            assert_eq!(expected, Some(&value), "item {item}: {self:?}");
+        };
+        match way {
+            2 | 3 => {
+                let mut appended = vec![7];
+                filter.append_values(&mut appended);
+                assert_eq!(appended[0], 7, "{self:?}");
+                assert!(appended[1..] == *expected, "{self:?}");
+            }
+            4 => {
+                for &target in expected.first().iter().chain(&expected.last()) {
+                    assert!(filter.contains_value(*target), "{self:?}");
+                }
+                let targets = self.targets(filter.range());
+                let any = targets.iter().any(|t| expected.binary_search(t).is_ok());
+                assert_eq!(filter.match_any_values(&targets), any, "{self:?}");
+            }
+            _ => {
+                // Folding takes over from stepping anywhere.
+                let stepped = expected.len() * usize::from(self.how >> 6) / 3;
+                let mut values = filter.values();
+                if way == 5 {
+                    for item in 0..stepped {
+                        assert_eq!(values.len(), expected.len() - item, "{self:?}");
+                        same(item, values.next().unwrap_or(u64::MAX));
+                    }
+                } else if let Some(last) = stepped.checked_sub(1) {
+                    assert_eq!(values.nth(last), Some(expected[last]), "{self:?}");
+                }
+                let left = expected.len() - stepped;
+                assert_eq!(values.size_hint(), (left, Some(left)), "{self:?}");
+                let end = values.fold(stepped, |item, value| {
+                    same(item, value);
+                    item + 1
+                });
+                assert_eq!(end, expected.len(), "{self:?}");
+            }
+        }
     }
 }

@@ -3,81 +3,159 @@
 use arbitrary::Arbitrary;
 use nutfilter::{Filter, Level, Nut25, Params, SortedHashes, Unhashed, map_to_range};
 
-use crate::params_from;
+use crate::recipe::{self, SMALL};
+use crate::{levels, params_from};
 
 /// Hashes, in any order, and parameters.
+///
+/// As input of a fuzzer these are 10 bytes, and the hashes behind them.
 #[derive(Arbitrary, Clone, Debug)]
-pub struct Case {
+pub struct Case<'a> {
+    /// What is made of the rest: see [`Case::check`].
+    pub how: u8,
     /// P, brought into range by [`params_from`].
     pub p: u8,
     /// M, brought into range likewise.
     pub m: u32,
-    /// The set.
-    pub hashes: Vec<u64>,
-    /// Where it is cut in two before it is put together by a merge.
-    pub cut: usize,
+    /// Where the set is cut in two before it is put together by a merge, in 256ths.
+    pub cut: u8,
+    /// The lengths of the pieces that a stream comes in, over and over; the first is that of segments too.
+    pub pieces: [u8; 2],
+    /// The size of a stream's buffer in KiB.
+    pub buffer: u8,
+    /// The set: see [`recipe::hashes`].
+    pub bytes: &'a [u8],
 }
 
-/// The largest filter that is made in a check: 8 KiB. A reference that writes bit by bit takes its time,
-/// and long runs show nothing that shorter ones do not.
-const MOST_BITS: u128 = 1 << 16;
+/// What lies before the hashes in an input.
+const HEADER: usize = 10;
 
-impl Case {
+/// The largest filters that are made: a reference that writes bit by bit takes its time, and long runs show
+/// nothing that shorter ones do not. The larger one is above a stream's buffer of a few KiB.
+const MOST_BITS: u128 = 1 << 13;
+const MOST_BITS_LONG: u128 = 1 << 18;
+
+impl Case<'_> {
     /// Encodes, compares with the reference, and decodes again.
+    ///
+    /// | bits of `how` | |
+    /// |---|---|
+    /// | 0, 1 | how many bytes are a hash |
+    /// | 2 | whether M may be far above 2^P |
+    /// | 3 | with more than a [`SMALL`] input: whether the bytes begin with a recipe |
+    /// | 4, 5 | the level; 3: all |
+    /// | 6, 7 | at once; merged from two; in segments; in pieces |
     ///
     /// # Panics
     ///
     /// Where something differs.
     pub fn check(&self) {
-        let params = params_from(self.p, self.m);
-        let range = params.range(self.hashes.len() as u32);
-        let mut values: Vec<u64> = self
-            .hashes
-            .iter()
-            .map(|&hash| map_to_range(hash, range))
-            .collect();
-        values.sort_unstable();
-        if bits_of(&values, params) > MOST_BITS {
+        let params = self.params();
+        let long = self.how & 8 != 0 && self.bytes.len() + HEADER > SMALL;
+        let most_bits = if long { MOST_BITS_LONG } else { MOST_BITS };
+        let most = most_bits / u128::from(params.p() + 3);
+        let hashes = recipe::hashes(self.how, self.bytes, long, most as usize);
+        let range = params.range(hashes.len() as u32);
+        let mut sorted = hashes.clone();
+        sorted.sort_unstable();
+        let values: Vec<u64> = sorted.iter().map(|&h| map_to_range(h, range)).collect();
+        if bits_of(&values, params) > most_bits {
             return;
         }
         let expected = nutfilter_reference::encode_values(&values, params.p());
 
-        let set = self.sorted();
-        let filter = set.encode(params).expect("8 KiB at most");
-        assert_eq!(filter.bytes(), expected, "{self:?}");
-        for level in Level::available() {
-            let at_level = set.clone().with_level(level).encode(params);
-            assert_eq!(at_level.as_ref(), Ok(&filter), "{level}: {self:?}");
-            let (left, right) = self.parts();
-            let mut grown = left.with_level(level);
-            let at_once = grown.merge_and_encode(&right, params);
-            assert_eq!(at_once.as_ref(), Ok(&filter), "{level}: {self:?}");
-            assert_eq!(grown, set, "{level}: {self:?}");
+        for level in levels(self.how >> 4 & 3) {
+            let filter = self.encoded(level, &hashes, &sorted, params);
+            assert!(filter.bytes() == expected, "{level}: {self:?}");
+            assert_eq!(filter.n() as usize, values.len(), "{level}: {self:?}");
+            let parsed = Filter::<Nut25>::admit(filter.bytes(), values.len() as u64, params)
+                .and_then(|admitted| admitted.with_level(level).validate());
+            assert_eq!(parsed.as_ref(), Ok(&filter), "{level}: {self:?}");
         }
-        assert_eq!(filter.n() as usize, values.len());
-        assert!(filter.bytes().len() as u64 >= params.min_bytes(filter.n()));
-        assert!(filter.bytes().len() as u64 <= params.max_bytes(filter.n()));
-        assert!(filter.values().eq(values.iter().copied()), "{self:?}");
-
-        let parsed = Filter::<Nut25>::parse(filter.bytes(), values.len() as u64, params);
-        assert_eq!(parsed.as_ref(), Ok(&filter), "{self:?}");
+        let len = expected.len() as u64;
+        let n = values.len() as u32;
+        assert!(params.min_bytes(n) <= len, "{self:?}");
+        assert!(len <= params.max_bytes(n), "{self:?}");
         let by_value = Filter::<Unhashed>::from_values(&values, params).expect("as above");
-        assert_eq!(by_value.bytes(), expected, "{self:?}");
+        assert!(by_value.bytes() == expected, "by value: {self:?}");
+        assert!(by_value.values().eq(values), "{self:?}");
     }
 
-    /// The set in two ways, which have to agree: at once, and merged from two.
-    fn sorted(&self) -> SortedHashes<Nut25> {
-        let at_once = SortedHashes::from_hashes(self.hashes.clone());
-        let (left, right) = self.parts();
-        assert_eq!(left.merge(right).as_ref(), Ok(&at_once), "{self:?}");
-        at_once
+    fn params(&self) -> Params {
+        let params = params_from(self.p, self.m);
+        if self.how & 4 != 0 {
+            return params;
+        }
+        let most = (64 << params.p()).min(u64::from(u32::MAX));
+        Params::new(params.p(), params.m().min(most)).expect("within the limits")
     }
 
-    /// The set in two parts.
-    fn parts(&self) -> (SortedHashes<Nut25>, SortedHashes<Nut25>) {
-        let (left, right) = self.hashes.split_at(self.cut % (self.hashes.len() + 1));
-        let set = |part: &[u64]| SortedHashes::from_hashes(part.to_vec());
-        (set(left), set(right))
+    /// The filter, made in one of the ways there are.
+    fn encoded(
+        &self,
+        level: Level,
+        hashes: &[u64],
+        sorted: &[u64],
+        params: Params,
+    ) -> Filter<'static, Nut25> {
+        let set = |part: &[u64]| SortedHashes::from_hashes_at(level, Nut25, part.to_vec());
+        let way = self.how >> 6;
+        let filter = if way == 1 {
+            let (left, right) = hashes.split_at(hashes.len() * usize::from(self.cut) / 256);
+            let (mut grown, right) = (set(left), set(right));
+            if self.buffer & 1 == 0 {
+                let filter = grown.merge_and_encode(&right, params);
+                assert!(grown.as_slice() == sorted, "{level}: {self:?}");
+                filter
+            } else {
+                let merged = grown.merge(right).expect("one hasher");
+                assert!(merged.as_slice() == sorted, "{level}: {self:?}");
+                merged.encode(params)
+            }
+        } else {
+            let set = set(hashes);
+            assert!(set.as_slice() == sorted, "{level}: {self:?}");
+            match way {
+                2 => self.in_segments(&set, params),
+                #[cfg(feature = "store")]
+                3 => {
+                    let buffer_bytes = usize::from(self.buffer) << 10;
+                    set.encode_in_pieces(params, &self.pieces, buffer_bytes)
+                }
+                _ => set.encode(params),
+            }
+        };
+        filter.unwrap_or_else(|error| panic!("{error}, {level}: {self:?}"))
+    }
+
+    /// In segments of some items: a few of a small set, and of a large set many.
+    #[cfg(feature = "parallel")]
+    fn in_segments(
+        &self,
+        set: &SortedHashes<Nut25>,
+        params: Params,
+    ) -> Result<Filter<'static, Nut25>, nutfilter::BuildError> {
+        use rayon::{ThreadPool, ThreadPoolBuilder};
+        thread_local! {
+            /// A pool of this thread alone: to wake up another would take longer than the case.
+            static ALONE: ThreadPool = ThreadPoolBuilder::new()
+                .num_threads(1)
+                .use_current_thread()
+                .build()
+                .expect("a pool of a thread that is in no other");
+        }
+        // At least an eightieth of a large set.
+        let items = usize::from(self.pieces[0]).max(set.len() / 80);
+        ALONE.with(|alone| alone.install(|| set.encode_in_segments(params, items)))
+    }
+
+    #[cfg(not(feature = "parallel"))]
+    fn in_segments(
+        &self,
+        set: &SortedHashes<Nut25>,
+        params: Params,
+    ) -> Result<Filter<'static, Nut25>, nutfilter::BuildError> {
+        set.encode(params)
     }
 }
 

@@ -12,15 +12,17 @@ pub mod encode;
 pub mod hashing;
 pub mod keyset_path;
 pub mod matching;
+pub mod recipe;
 pub mod response;
 pub mod seeded;
 pub mod seek_index;
 pub mod sort_merge;
+#[cfg(feature = "store")]
 pub mod store_file;
 pub mod vectors;
 
 use arbitrary::{Arbitrary, Unstructured};
-use nutfilter::{DecodeErrorKind, Params, Strategy};
+use nutfilter::{DecodeErrorKind, Level, Params, Strategy};
 use nutfilter_reference::Error;
 
 /// A fuzz target: `fuzz/fuzz_targets/<name>.rs` without the fuzzer around it.
@@ -34,7 +36,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: &[Target] = &[
     target!(decode),
     target!(encode),
     target!(matching),
@@ -43,6 +45,7 @@ pub const TARGETS: [Target; 10] = [
     target!(sort_merge),
     target!(response),
     target!(bip158),
+    #[cfg(feature = "store")]
     target!(store_file),
     target!(keyset_path),
 ];
@@ -94,4 +97,14 @@ pub fn params_from(p: u8, m: u32) -> Params {
     }
     Params::new(u32::from(p % 33), u64::from(m.max(1)))
         .expect("the numbers were brought into range")
+}
+
+/// The levels that a case is about: the one of this number, or all.
+pub(crate) fn levels(number: u8) -> impl Iterator<Item = Level> {
+    let count = Level::available().count();
+    let (first, few) = match usize::from(number) {
+        3.. => (0, count),
+        number => (number % count, 1),
+    };
+    Level::available().skip(first).take(few)
 }

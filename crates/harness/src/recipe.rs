@@ -1,0 +1,173 @@
+//! Large inputs from a few bytes.
+//!
+//! Kernels begin above sizes that a fuzzer's inputs do not have: thousands of items for the lanes of the decoder.
+//! So an input of more than [`SMALL`] bytes may describe a filter or a set instead of being one: how many items,
+//! of which shape, from which seed, and which bytes of it are then changed. A mutation of such an input is one
+//! change at one place, which may be in any lane.
+
+use nutfilter::Params;
+use nutfilter::bits::BitWriter;
+
+/// Inputs of up to so many bytes are taken as they are: `-max_len=64` is a campaign of small inputs alone.
+pub const SMALL: usize = 64;
+
+/// A filter is given up beyond so many bits (32 KiB): a reference that reads bit by bit takes its time, and at P =
+/// 19 the widest kernel is at work from half of that on.
+const MOST_BITS: u64 = 1 << 18;
+
+/// Numbers that look random: SplitMix64.
+#[derive(Clone, Copy, Debug)]
+pub struct Noise(pub u64);
+
+impl Iterator for Noise {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some(z ^ z >> 31)
+    }
+}
+
+/// A filter with the numbers that are said to belong to it.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The declared N.
+    pub n: u64,
+    /// P and M.
+    pub params: Params,
+    /// The filter.
+    pub bytes: Vec<u8>,
+}
+
+/// A filter that is coded here, bit by bit of a recipe.
+///
+/// `size` says how many items, of which shape, and from which seed; `slack` how much larger M is than P asks for.
+#[must_use]
+pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
+    let p = u32::from(p % 33);
+    let count = items(size).min(MOST_BITS / (u64::from(p) + 3));
+    let mut noise = Noise(size >> 32);
+    let mut writer = BitWriter::new();
+    let (mut n, mut sum) = (0, 0_u64);
+    while n < count && writer.position() < MOST_BITS {
+        let difference = difference((size >> 24) as u8, n, p, &mut noise);
+        writer.write_unary(difference >> p);
+        writer.write_bits(difference & ((1 << p) - 1), p);
+        sum = sum.saturating_add(difference);
+        n += 1;
+    }
+    // From just enough for a usual set to 17 times that; what a set of large differences needs all the same,
+    // unless the slack says that it may be too little.
+    let usual = (u128::from(16 + (slack & 0xff)) << p) / 16;
+    let needed = match slack >> 8 & 3 {
+        0 => 0,
+        _ => u128::from(sum / n.max(1) + 1),
+    };
+    let m = usual.max(needed).clamp(1, u128::from(u32::MAX)) as u64;
+    let mut made = Made {
+        n,
+        params: Params::new(p, m).expect("the numbers were brought into range"),
+        bytes: writer.into_bytes(),
+    };
+    for edit in edits.chunks_exact(EDIT) {
+        made.edit(edit);
+    }
+    made
+}
+
+/// How many items a set has: around the sizes at which something else begins.
+fn items(size: u64) -> u64 {
+    const SIZES: [u64; 8] = [0, 400, 1_500, 2_900, 4_500, 5_700, 8_000, 65_500];
+    SIZES[(size >> 16) as usize % SIZES.len()] + (size & 0xff)
+}
+
+/// The difference of item number `n` from the one before.
+fn difference(shape: u8, n: u64, p: u32, noise: &mut Noise) -> u64 {
+    let random = noise.next().unwrap_or_default();
+    let remainder = random & ((1 << p) - 1);
+    let run = u64::from((random >> 40).trailing_ones());
+    let (quotient, remainder) = match shape % 8 {
+        // As hashes give them, about.
+        0 => (run, remainder),
+        // All equal: a decoder that begins in the middle never falls into step.
+        1 => (0, 0x5a5a_5a5a & ((1 << p) - 1)),
+        2 => (0, 0),
+        // Now and then a run that no window holds.
+        3 if random >> 58 == 0 => (random >> 40 & 0xfff, remainder),
+        3 => (run, remainder),
+        4 => (random >> 60, remainder),
+        // Stretches of duplicates.
+        5 if n / 500 % 2 == 1 => (0, 0),
+        5 => (run, remainder),
+        // Ones as far as the eye can see.
+        6 => (run, (1 << p) - 1),
+        _ => (run * 4, remainder),
+    };
+    quotient << p | remainder
+}
+
+/// How many bytes an edit has: what, where (16 bits: a fraction of the length), and a number.
+pub const EDIT: usize = 4;
+
+impl Made {
+    fn edit(&mut self, edit: &[u8]) {
+        let &[what, high, low, value] = edit else {
+            return;
+        };
+        let len = self.bytes.len();
+        let at = usize::from(u16::from_be_bytes([high, low])) * len / (1 << 16);
+        let run = usize::from(value).min(len - at);
+        match what % 12 {
+            1 if at < len => self.bytes[at] ^= value,
+            2 if at < len => self.bytes[at] = value,
+            3 => self.bytes[at..at + run].fill(0xff),
+            4 => self.bytes[at..at + run].fill(0),
+            5 => self.bytes.truncate(len - run),
+            6 => self.bytes.resize(len + run, high),
+            7 => self.n = (self.n + u64::from(value)).saturating_sub(128),
+            8 if at < len => drop(self.bytes.remove(at)),
+            9 => self.bytes.insert(at, value),
+            10 => self.bytes[at..at + run].fill(low),
+            11 => {
+                // A stretch of what stands elsewhere: right codes at a wrong place.
+                let from = usize::from(low) * (len - run) / 256;
+                self.bytes.copy_within(from..from + run, at);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The hashes that these bytes are, or describe.
+///
+/// Each is 1, 2, 4 or 8 bytes, taken for its leading bits, so that a small input holds a set; a long input may
+/// begin with a recipe of 8 bytes for a large one.
+#[must_use]
+pub fn hashes(how: u8, bytes: &[u8], long: bool, most: usize) -> Vec<u64> {
+    let mut hashes = Vec::new();
+    let mut rest = bytes;
+    if long && let Some((size, after)) = bytes.split_first_chunk() {
+        let size = u64::from_le_bytes(*size);
+        let count = (items(size) as usize).min(most);
+        let hash = |hash: u64| match size >> 24 & 7 {
+            // All in one corner of the range, at both ends of it, all the same, and few different ones.
+            1 => hash >> 40,
+            2 => hash | !0 << 24,
+            3 => size,
+            4 => hash & 0xf << 60,
+            5 if hash & 1 == 0 => hash >> 20,
+            _ => hash,
+        };
+        hashes.extend(Noise(size >> 32).take(count).map(hash));
+        rest = after;
+    }
+    let width = 1 << (how & 3);
+    hashes.extend(rest.chunks_exact(width).map(|bytes| {
+        let mut hash = [0; 8];
+        hash[..width].copy_from_slice(bytes);
+        u64::from_be_bytes(hash)
+    }));
+    hashes
+}
