@@ -11,7 +11,7 @@ use crate::ways::{Case, WAYS, Way};
 /// Above 2^20, where threads begin to share a filter.
 const ITEMS: u32 = 1_100_000;
 
-/// Of each of these with and without threads, at each level: what differs between profiles, `rows.rs` has told.
+/// Of each of these with and without threads, at each level: what differs between profiles, `rows` has told.
 const WAYS_TRIED: [&str; 6] = [
     "admit and validate",
     "admit and match, nut25",

@@ -4,18 +4,22 @@
 #[path = "../../../../tests/robustness/allocations.rs"]
 #[expect(dead_code, reason = "a wallet starts no threads")]
 mod allocations;
-#[path = "../../../../tests/robustness/rows.rs"]
-#[expect(
+#[path = "../../../../tests/robustness/rows/mod.rs"]
+#[allow(
+    unused_imports,
     dead_code,
-    reason = "a wallet reads no filter with its count in front, and starts no threads"
+    reason = "a wallet reads no filter with its count in front"
 )]
 mod rows;
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use allocations::{FIXED, peak_of};
 use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params, ResponseErrorKind};
-use nutfilter_wallet::{Moment, Policy, Refusal};
+use nutfilter_wallet::{Kind, MintClient, Moment, Policy, Refusal};
 
 /// What the rows' responses are dated.
 const MOMENT: Moment = Moment {
@@ -178,5 +182,81 @@ fn what_is_no_filter_takes_no_more_memory_either() {
                 );
             }
         }
+    }
+}
+
+/// What the transport holds of a connection: two buffers of 128 KiB, a head, names.
+const TRANSPORT: usize = 320 << 10;
+
+/// Says `first`, then `again` until the client has gone; the URL to fetch from. Its thread ends with the process.
+fn mint_without_end(first: &'static str, again: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            // The request is short enough to come at once.
+            let _ = stream.read(&mut [0; 4096]);
+            let again = again.repeat(1000);
+            let mut said = stream.write_all(first.as_bytes());
+            while said.is_ok() && !again.is_empty() {
+                said = stream.write_all(again.as_bytes());
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn a_mint_without_end_takes_no_memory_without_end() {
+    const CAP: u64 = 1 << 20;
+
+    let policy = Policy {
+        max_bytes: CAP,
+        deadline: Duration::from_secs(1),
+        ..Policy::default()
+    };
+    let keyset = "009a1f293253e41e".parse().expect("a keyset id");
+    let body = "HTTP/1.1 200 OK\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let gigabyte = "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n";
+    let gzip = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n";
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: /again\r\n\r\n";
+    let whole = 2 * CAP as usize + FIXED + TRANSPORT;
+    for (what, first, again, most) in [
+        ("a body", body, "[", whole),
+        ("chunks", chunked, "1\r\n[\r\n", whole),
+        ("a chunk's length", chunked, "0", TRANSPORT),
+        ("a chunk's extension", chunked, "1;x", TRANSPORT),
+        ("trailers", chunked, "0\r\nX: y\r\n", TRANSPORT),
+        ("a gigabyte", gigabyte, "[", TRANSPORT),
+        ("a compressed body", gzip, "\x1f", TRANSPORT),
+        ("a redirect's body", redirect, "[", TRANSPORT),
+        ("a status line", "HTTP/1.1 200 ", "x", TRANSPORT),
+        ("headers", "HTTP/1.1 200 OK\r\n", "X: y\r\n", TRANSPORT),
+        ("a header", "HTTP/1.1 200 OK\r\nX: ", "y", TRANSPORT),
+        (
+            "interim answers",
+            "",
+            "HTTP/1.1 103 Early\r\n\r\n",
+            TRANSPORT,
+        ),
+        // Of an error, as much as an error object could be.
+        (
+            "an error",
+            "HTTP/1.1 500 Oops\r\n\r\n",
+            "x",
+            TRANSPORT + 2 * FIXED,
+        ),
+    ] {
+        let url = mint_without_end(first, again);
+        let started = Instant::now();
+        let (fetched, peak) = peak_of(|| {
+            let client = MintClient::new(&url, policy.clone()).expect("a good URL");
+            client.fetch(&keyset, Kind::Spent)
+        });
+        assert!(fetched.is_err(), "{what}");
+        assert!(peak <= most, "{what}: {peak} bytes, not {most}");
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(8), "{what}: {took:?}");
     }
 }
