@@ -5,6 +5,11 @@
 //!
 //! The program starts itself under callgrind, which counts only while [`counted`] runs and writes a file
 //! for each of its calls. What prepares a call, and what asserts its answer, is not in the count.
+//!
+//! Refusals ([`refusals`]) are not held against a baseline: a byte of a large input may cost no more than one of a
+//! small input, whatever the compiler.
+
+mod refusals;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,9 +54,12 @@ fn main() -> ExitCode {
         count();
         return ExitCode::SUCCESS;
     }
+    let mut instructions = run_under_valgrind();
+    let (report, not_linear) = refusals::judge(&mut instructions);
+    print!("{report}");
     let counted = Baseline {
         rustc: Build::this().rustc,
-        instructions: run_under_valgrind(),
+        instructions,
     };
     if given("--accept") {
         let text = serde_json::to_string_pretty(&counted).expect("a map of numbers");
@@ -65,7 +73,7 @@ fn main() -> ExitCode {
     let levels = nutfilter::Level::available().map(|level| level.name());
     let comparison = baseline.compare(&counted, &levels.collect::<Vec<_>>());
     print!("{}", comparison.report);
-    ExitCode::from(u8::from(comparison.failed))
+    ExitCode::from(u8::from(comparison.failed || not_linear))
 }
 
 /// callgrind counts while this runs.
@@ -90,6 +98,7 @@ fn count() {
             }
         }
     });
+    refusals::count(&LEVELS, counted);
 }
 
 /// The counts, by the name of the row.
@@ -105,6 +114,8 @@ fn run_under_valgrind() -> BTreeMap<String, u64> {
         .arg(format!("--callgrind-out-file={}", file("count").display()))
         .arg(program)
         .arg("--count")
+        // What other threads do would not be counted.
+        .env("RAYON_NUM_THREADS", "1")
         .output()
         .expect("valgrind (Debian's package `valgrind`)");
     let said = String::from_utf8_lossy(&output.stdout);

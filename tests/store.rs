@@ -1,7 +1,7 @@
 //! Sets on disk: the same bytes as in memory, whatever the runs; and every fault an error.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use nutfilter::store::{MAX_NOTE_BYTES, MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
@@ -412,26 +412,55 @@ fn read_all(kept: &Path) -> Result<(), StoreError> {
     encoded(&store, Params::default()).map(drop)
 }
 
+/// The error of a store with damage in this file: of opening it, or of whatever is asked of it then, each alone.
+fn refused(kept: &Path, file: &Path, what: &str) -> StoreError {
+    let check = |error: &StoreError| {
+        let kind = error.kind();
+        let refused = [StoreErrorKind::Damaged, StoreErrorKind::OtherSet].contains(&kind);
+        assert!(refused, "{what}: {error}");
+        assert_eq!(error.path(), Some(file), "{what}: {error}");
+    };
+    let error = match Store::open(kept, options()) {
+        Err(error) => error,
+        Ok(store) => {
+            check(&encoded(&store, Params::default()).expect_err(what));
+            check(&store.for_each_piece(|_| ()).expect_err(what));
+            store.verify().expect_err(what)
+        }
+    };
+    check(&error);
+    error
+}
+
+/// Another byte in its place. Files are changed where they are: some file systems wait for the disk when one that
+/// was emptied is written anew.
+fn put(file: &Path, at: usize, byte: u8) {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(file)
+        .expect("a file");
+    file.seek(SeekFrom::Start(at as u64)).expect("a place");
+    file.write_all(&[byte]).expect("a byte");
+}
+
 #[test]
 fn a_run_cut_at_any_byte_is_refused_by_name() {
     let directory = place();
     let kept = directory.path().join("kept");
-    three_runs(&kept, [600, 700, 3]);
+    // Three blocks: a first one, one within, and a last one that is not full.
+    three_runs(&kept, [600, 1030, 3]);
     let file = &run_files(&kept)[1];
     let whole = fs::read(file).expect("a run");
-    assert_eq!(whole.len(), 64 + 702 * 8);
-    for len in (0..200)
-        .chain((200..whole.len()).step_by(37))
-        .chain([whole.len() - 1])
-    {
-        fs::write(file, &whole[..len]).expect("a cut run");
-        let error = read_all(&kept).expect_err("a cut run");
+    assert_eq!(whole.len(), 64 + 1033 * 8);
+    let cut = fs::OpenOptions::new().write(true).open(file);
+    let cut = cut.expect("the run");
+    for len in (0..whole.len()).rev() {
+        cut.set_len(len as u64).expect("a cut run");
+        let error = refused(&kept, file, &format!("{len} bytes"));
         assert_eq!(error.kind(), StoreErrorKind::Damaged, "{len}: {error}");
-        assert_eq!(error.path(), Some(file.as_path()));
     }
     fs::write(file, [&whole[..], &[0]].concat()).expect("a longer run");
-    let error = read_all(&kept).expect_err("a longer run");
-    assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+    refused(&kept, file, "a byte more");
     fs::write(file, &whole).expect("the run");
     read_all(&kept).expect("the run is whole again");
 }
@@ -440,21 +469,87 @@ fn a_run_cut_at_any_byte_is_refused_by_name() {
 fn a_run_with_any_bit_flipped_is_refused_by_name() {
     let directory = place();
     let kept = directory.path().join("kept");
-    three_runs(&kept, [20, 530, 3]);
+    three_runs(&kept, [20, 1030, 3]);
     let file = &run_files(&kept)[1];
     let whole = fs::read(file).expect("a run");
-    for at in (0..300).chain((300..whole.len()).step_by(13)) {
-        let mut bytes = whole.clone();
-        bytes[at] ^= 1 << (at % 8);
-        fs::write(file, &bytes).expect("a damaged run");
-        let error = read_all(&kept).expect_err("a damaged run");
-        let other = error.kind() == StoreErrorKind::OtherSet;
-        assert!(
-            other || error.kind() == StoreErrorKind::Damaged,
-            "{at}: {error}"
-        );
-        assert_eq!(error.path(), Some(file.as_path()));
+    let (block, head) = (512 * 8, 64);
+    for at in 0..whole.len() {
+        // Every bit of the header and of the edges of blocks with their checksums; of what is between, one a byte.
+        let within = at.saturating_sub(head) % block;
+        let edge = at < head || within < 16 || within >= block - 24 || at >= whole.len() - 24;
+        for bit in if edge { 0..8 } else { at % 8..at % 8 + 1 } {
+            put(file, at, whole[at] ^ 1 << bit);
+            refused(&kept, file, &format!("bit {bit} of byte {at}"));
+        }
+        put(file, at, whole[at]);
     }
+    read_all(&kept).expect("the run is whole again");
+}
+
+#[test]
+fn a_list_cut_at_any_byte_or_with_any_bit_flipped_is_refused_by_name() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let all = three_runs(&kept, [600, 700, 3]);
+    let mut store = Store::open(&kept, options()).expect("a store");
+    store.batch().commit_with_note(b"row 7").expect("a note");
+    drop(store);
+    let (list, files) = (kept.join("nutfilter-store"), run_files(&kept));
+    let whole = fs::read(&list).expect("a list");
+    let is_refused = |what: &str| {
+        let error = Store::open(&kept, options()).expect_err(what);
+        assert_eq!(error.kind(), StoreErrorKind::Damaged, "{what}: {error}");
+        assert_eq!(error.path(), Some(list.as_path()));
+        // Whatever is wrong with the list, the runs are not what a crash left.
+        assert_eq!(run_files(&kept), files);
+    };
+    for (at, &byte) in whole.iter().enumerate() {
+        for bit in 0..8 {
+            put(&list, at, byte ^ 1 << bit);
+            is_refused(&format!("bit {bit} of byte {at}"));
+        }
+        put(&list, at, byte);
+    }
+    for more in [b"\n", b" ", b"x"] {
+        fs::write(&list, [&whole[..], more].concat()).expect("a longer list");
+        is_refused("a byte more");
+    }
+    let cut = fs::OpenOptions::new().write(true).open(&list);
+    let cut = cut.expect("the list");
+    for len in (0..whole.len()).rev() {
+        cut.set_len(len as u64).expect("a cut list");
+        is_refused(&format!("{len} bytes"));
+    }
+    fs::write(&list, &whole).expect("the list");
+    let store = Store::open(&kept, options()).expect("a store");
+    check_equal(&store, &all, "the list is whole again");
+    assert_eq!(store.note(), b"row 7");
+}
+
+#[test]
+fn a_damaged_store_is_not_made_to_look_whole_by_what_is_added_to_it() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    three_runs(&kept, [600, 700, 3]);
+    let files = run_files(&kept);
+    let mut bytes = fs::read(&files[1]).expect("a run");
+    bytes[64 + 8 * 100] ^= 1;
+    fs::write(&files[1], &bytes).expect("a damaged run");
+    let mut store = Store::open(&kept, options()).expect("its headers are whole");
+    let error = store.compact().expect_err("a damaged run");
+    assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+    // So many runs that they are to be merged: a commit that reads the damaged one fails, others leave it as it is.
+    for _ in 0..5 {
+        let mut batch = store.batch();
+        batch.push_hashes(&[7; 100]).expect("room");
+        if let Err(error) = batch.commit() {
+            assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
+        }
+        store.verify().expect_err("a damaged run");
+        encoded(&store, Params::default()).expect_err("a damaged run");
+    }
+    drop(store);
+    refused(&kept, &files[1], "opened again");
 }
 
 #[test]

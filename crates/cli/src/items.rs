@@ -58,7 +58,11 @@ impl Input {
                 .take(CHUNK as u64)
                 .read_to_end(&mut bytes);
             match read.map_err(|error| CliError::at(&self.name, error))? {
-                0 => return Ok(bytes),
+                0 => {
+                    // Room for as much again was made for it, and what is made of it comes on top.
+                    bytes.shrink_to_fit();
+                    return Ok(bytes);
+                }
                 read => progress.advance(read as u64),
             }
         }

@@ -5,6 +5,8 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nutfilter::{FilterResponse, ItemHash, Params};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::error::{MintError, Refusal, printable};
 use crate::restore_filter::RestoreFilter;
@@ -37,7 +39,11 @@ const MAX_ANSWER_BYTES: u64 = 4 << 20;
 const MAX_ERROR_BYTES: u64 = 64 << 10;
 
 /// First allocation for a body whose length is declared. Declaring costs a mint nothing.
-const FIRST_BUFFER: u64 = 1 << 20;
+const FIRST_BUFFER: u64 = 64 << 10;
+
+/// A `detail` that is no string is written anew, without its white space, up to so many bytes. What is longer is cut
+/// anyway, and a list of lists takes ten times the memory that it takes as text.
+const MAX_WRITTEN_ANEW: usize = 2 << 10;
 
 /// Limits on what a mint may send, and on what it may be shown.
 ///
@@ -179,6 +185,8 @@ impl Policy {
         }
         body.take(self.max_bytes.saturating_add(1))
             .read_to_end(&mut bytes)?;
+        // It is kept while it is judged, and room for as much again was made for it.
+        bytes.shrink_to_fit();
         Ok(self.admit_length(bytes.len()).map(|()| bytes))
     }
 
@@ -254,25 +262,38 @@ impl Policy {
 /// `{"detail": ..., "code": ...}`, if that is what the body is. A `detail` that is not a string (some web
 /// frameworks send a list) is given as its JSON.
 pub(crate) fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
-    if body.len() as u64 > MAX_ERROR_BYTES {
+    // What is not looked at is not built either.
+    #[derive(Deserialize)]
+    struct ErrorObject<'a> {
+        #[serde(borrow)]
+        detail: Option<&'a RawValue>,
+        #[serde(borrow)]
+        code: Option<&'a RawValue>,
+    }
+    if body.len() as u64 > MAX_ERROR_BYTES || !body.trim_ascii_start().starts_with(b"{") {
         return None;
     }
-    let object: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let (detail, code) = (
-        object.get("detail"),
-        object.get("code").and_then(|code| code.as_i64()),
-    );
+    let ErrorObject { detail, code } = serde_json::from_slice(body).ok()?;
+    let code = code.and_then(|code| serde_json::from_str(code.get()).ok());
     if detail.is_none() && code.is_none() {
         return None;
     }
-    let detail = match detail {
-        Some(serde_json::Value::String(text)) => printable(text),
-        Some(other) => printable(&other.to_string()),
-        None => String::new(),
-    };
     Some(MintError {
         status,
         code,
-        detail,
+        detail: detail.map(words).unwrap_or_default(),
     })
+}
+
+/// A mint's words, fit to be repeated.
+fn words(detail: &RawValue) -> String {
+    let raw = detail.get();
+    if let Ok(text) = serde_json::from_str::<String>(raw) {
+        return printable(&text);
+    }
+    if raw.len() > MAX_WRITTEN_ANEW {
+        return printable(raw);
+    }
+    let value: Option<serde_json::Value> = serde_json::from_str(raw).ok();
+    value.map_or_else(|| printable(raw), |value| printable(&value.to_string()))
 }

@@ -1,5 +1,6 @@
 //! `check --confirm`: what is printed, what the exit code says, and what leaves.
 
+use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
 use serde_json::Value;
 
 use crate::asking_mint::*;
@@ -160,6 +161,70 @@ fn a_lie_is_exit_code_2_without_output() {
     });
     let error = missing.run("check", &points(0..3), &["--confirm"]).error();
     assert!(error.contains("HTTP status 404"), "{error}");
+}
+
+#[test]
+fn a_filter_that_lies_is_exit_code_2_and_no_note_leaves() {
+    let good = || FilterResponse::from_json(filter().as_bytes()).expect("a response");
+    let matches_all = Params::new(0, 1).expect("parameters");
+    let hashes = SortedHashes::<Nut25>::from_items((0..KNOWN).map(point));
+    let matches_all = hashes.encode(matches_all).expect("a filter");
+    let with = |n, timestamp| {
+        let response = FilterResponse {
+            n,
+            timestamp,
+            ..good()
+        };
+        response.to_json()
+    };
+    let text = filter();
+    for (status, body, wanted) in [
+        ("200 OK", String::new(), "not a filter response"),
+        (
+            "200 OK",
+            text[..text.len() / 2].to_owned(),
+            "not a filter response",
+        ),
+        ("200 OK", "[".repeat(100_000), "not a filter response"),
+        (
+            "200 OK",
+            FilterResponse::new(&matches_all, TIMESTAMP).to_json(),
+            "one item in 1 ",
+        ),
+        ("200 OK", with(KNOWN as u32, u64::MAX), "in the future"),
+        (
+            "200 OK",
+            with(KNOWN as u32, TIMESTAMP - 1),
+            "was seen before",
+        ),
+        (
+            "200 OK",
+            with(KNOWN as u32 - 1, TIMESTAMP),
+            "damaged filter",
+        ),
+        ("200 OK", with(u32::MAX, TIMESTAMP), "damaged filter"),
+        (
+            "200 OK",
+            r#"{"detail":"no","code":12001}"#.to_owned(),
+            "12001",
+        ),
+        ("500 Oops", text.clone(), "HTTP status 500"),
+        ("302 Found", text.clone(), "without a usable location"),
+        ("204 None", String::new(), "HTTP status 204"),
+    ] {
+        let mint = Mint::answering(move |_| (status, body.clone()));
+        let args = ["--confirm", "--last-seen", "1000000"];
+        let error = mint.run("check", &points(0..70), &args).error();
+        assert!(error.contains(wanted), "{status}: {error}, not {wanted}");
+        assert!((0..70).all(|number| !error.contains(&hex(&point(number))[2..])));
+        let seen = mint.seen();
+        assert_eq!(seen.len(), 1, "{wanted}");
+        assert_eq!(
+            seen[0].line,
+            format!("GET /v1/filter/spent/{KEYSET} HTTP/1.1")
+        );
+        assert_eq!(seen[0].body, Value::Null);
+    }
 }
 
 #[test]

@@ -11,4 +11,5 @@ mod inspect;
 mod misc;
 mod nutfilter;
 mod restore;
+mod robustness;
 mod threads;

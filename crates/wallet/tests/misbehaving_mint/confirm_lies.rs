@@ -279,7 +279,8 @@ fn silence_a_drip_and_a_cut_are_errors() {
             stream.write_all(b" ")?;
             thread::sleep(Duration::from_millis(20));
         }
-    });
+    })
+    .asked_about_matches();
     let error = confirm_by(&drip, short).expect_err("a drip");
     assert!(
         matches!(error, AskError::Fetch(FetchError::Deadline { .. })),
@@ -298,6 +299,41 @@ fn silence_a_drip_and_a_cut_are_errors() {
     );
     let error = refused(|_| Vec::new());
     assert!(matches!(error, AskError::Fetch(_)), "{error:?}");
+}
+
+#[test]
+fn a_million_states_are_refused_within_the_limit_of_an_answer() {
+    // Of 4 MiB, as many as fit: other points, the same point, none at all.
+    let of = |state: String| {
+        let many = vec![state.as_str(); (4 << 20) / (state.len() + 1) - 1].join(",");
+        json(format!(r#"{{"states":[{many}]}}"#))
+    };
+    let stranger = format!(r#"{{"Y":"{}","state":"UNSPENT"}}"#, hex(&note(SPENT)));
+    for (state, wanted) in [
+        (stranger, AnswerFault::NotAsked),
+        (r#"{"Y":"","state":""}"#.to_owned(), AnswerFault::NotAsked),
+    ] {
+        let error = refused(move |_| of(state.clone()));
+        assert!(
+            matches!(&error, AskError::Answer(fault) if *fault == wanted),
+            "{error:?}"
+        );
+    }
+    let error = refused(move |ys| of(format!(r#"{{"Y":"{}","state":"SPENT"}}"#, ys[0])));
+    let caught = [AnswerFault::Repeated, AnswerFault::KnownDecoy];
+    assert!(
+        matches!(&error, AskError::Answer(fault) if caught.contains(fault)),
+        "{error:?}"
+    );
+    // More than the limit.
+    let error = refused(|_| json("[".repeat((4 << 20) + 1)));
+    assert!(
+        matches!(
+            error,
+            AskError::Fetch(FetchError::Refused(Refusal::TooLarge { .. }))
+        ),
+        "{error:?}"
+    );
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub(crate) fn mint(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'stat
             stream.write_all(&filter)
         }
     })
+    .asked_about_matches()
 }
 
 /// The requests that were made with POST.

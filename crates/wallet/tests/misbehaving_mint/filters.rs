@@ -103,3 +103,45 @@ fn far_more_matches_than_expected_are_an_error_and_a_believable_number_is_not() 
     let unspent: Vec<_> = (ITEMS..ITEMS + 1_000).map(item).collect();
     assert!(filter.check_expecting(&unspent, 0).is_ok());
 }
+
+#[test]
+fn a_filter_of_zeros_makes_no_note_a_maybe() {
+    // Sound as far as anybody can tell, and wrong: "absent" is as good as its maker is honest, and nothing is sent
+    // because of it.
+    let n = 8_000;
+    let zeros = FilterResponse {
+        n,
+        content: vec![0; n as usize * 20 / 8],
+        ..honest(now() - 10)
+    };
+    let mint = Loopback::saying(json(zeros.to_json()));
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let filter = client.fetch(&keyset(), Kind::Spent).expect("a filter");
+    let items: Vec<_> = (0..2 * ITEMS).map(item).collect();
+    let matches = filter.matches(&items, Some(0)).expect("believable");
+    assert!(matches.items().is_empty());
+    let absent = Answer::Absent {
+        as_of: zeros.timestamp,
+    };
+    assert!(matches.answers().all(|answer| answer == absent));
+    client.confirm(&matches).expect("nothing to ask");
+    assert_eq!(mint.requests().len(), 1);
+}
+
+#[test]
+fn the_filter_of_another_keyset_is_asked_and_its_matches_are_of_no_other() {
+    // Nothing in a response says whose it is. What follows from a wrong one: strangers do not match, and a mint that
+    // is asked about matches, or signs them, for another keyset than the one that was fetched is refused.
+    let mint = Loopback::saying(json(honest(now()).to_json()));
+    let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+    let filter = client.fetch(&keyset(), Kind::Issued).expect("a filter");
+    let strangers: Vec<_> = (ITEMS..2 * ITEMS).map(item).collect();
+    let matches = filter.matches(&strangers, Some(0)).expect("believable");
+    assert!(matches.items().len() <= 1);
+    let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
+    client
+        .restore(&other, &matches)
+        .expect_err("another keyset");
+    client.confirm(&matches).expect_err("another kind");
+    assert_eq!(mint.requests().len(), 1);
+}

@@ -1,44 +1,107 @@
-//! A server on the loopback interface that says exactly what a test wants it to say.
+//! A server on the loopback interface that says exactly what a test wants it to say, and keeps every byte that it
+//! hears: when it goes, no note may be among them that the wallet had no reason to show.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::eavesdrop;
+
+/// A client that was told to go and has not gone is not waited for any longer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Answers each connection with `reply`, in a thread of its own, until dropped.
 pub(crate) struct Loopback {
     address: SocketAddr,
-    requests: Arc<Mutex<Vec<String>>>,
-    stopped: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    may_be_asked: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    requests: Mutex<Vec<String>>,
+    /// Every byte that came, by connection.
+    heard: Mutex<Vec<Arc<Mutex<Vec<u8>>>>>,
+    connections: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+/// A client's connection. What is read from it is kept.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    heard: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Read for Connection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        lock(&self.heard).extend_from_slice(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+impl Connection {
+    /// Each write goes out by itself.
+    pub(crate) fn set_nodelay(&self) -> io::Result<()> {
+        self.stream.set_nodelay(true)
+    }
+
+    /// Says no more, and listens until the client has nothing to say either.
+    fn hear_the_rest(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.set_read_timeout(Some(PATIENCE));
+        let _ = io::copy(self, &mut io::sink());
+    }
 }
 
 impl Loopback {
     /// `reply` gets the request, head and body, and the connection to do with as it likes. Its errors are
     /// those of a client that has gone.
     pub(crate) fn start(
-        reply: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
+        reply: impl Fn(&str, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the address of a listener");
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let stopped = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
         let reply = Arc::new(reply);
-        let (all_requests, stop) = (requests.clone(), stopped.clone());
+        let all = shared.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                if stop.load(Ordering::SeqCst) {
+                if all.stopped.load(Ordering::SeqCst) {
                     break;
                 }
-                let (requests, reply) = (all_requests.clone(), reply.clone());
-                thread::spawn(move || answer(stream, &requests, &*reply));
+                all.connections.fetch_add(1, Ordering::SeqCst);
+                let (shared, reply) = (all.clone(), reply.clone());
+                thread::spawn(move || {
+                    answer(stream, &shared, &*reply);
+                    shared.connections.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
         Self {
             address,
-            requests,
-            stopped,
+            shared,
+            may_be_asked: false,
         }
+    }
+
+    /// A mint that may be asked about matches, which are the notes of `conversation`'s filter.
+    pub(crate) fn asked_about_matches(mut self) -> Self {
+        self.may_be_asked = true;
+        self
     }
 
     /// One and the same answer for every request.
@@ -57,26 +120,55 @@ impl Loopback {
 
     /// All requests up to now, heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
-        self.requests
-            .lock()
-            .expect("no test panics while it holds this")
-            .clone()
+        lock(&self.shared.requests).clone()
+    }
+
+    /// Nothing of any note is in what came, but for matches in the bodies of requests about them.
+    fn has_heard_no_note(&self) {
+        for heard in lock(&self.shared.heard).iter() {
+            let heard = lock(heard);
+            let may_tell = self.may_be_asked && heard.starts_with(b"POST ");
+            let head = heard.windows(4).position(|four| four == b"\r\n\r\n");
+            let (head, body) = heard.split_at(head.unwrap_or(heard.len()));
+            let in_head = eavesdrop::find(head, |_| true);
+            let in_body = eavesdrop::find(body, |told| !(may_tell && told.is_match && told.is_hex));
+            let found = in_head.or(in_body);
+            assert!(found.is_none(), "{found:?} in {:?}", heard.escape_ascii());
+            let asks = heard.starts_with(b"POST ");
+            assert!(self.may_be_asked || !asks, "{:?}", heard.escape_ascii());
+        }
     }
 }
 
 impl Drop for Loopback {
     fn drop(&mut self) {
-        self.stopped.store(true, Ordering::SeqCst);
+        self.shared.stopped.store(true, Ordering::SeqCst);
         // The listener looks at the flag when somebody comes.
         let _ = TcpStream::connect(self.address);
+        if thread::panicking() {
+            return;
+        }
+        // What is still on its way counts as well.
+        let asked = Instant::now();
+        while self.shared.connections.load(Ordering::SeqCst) > 0 && asked.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.has_heard_no_note();
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no test panics while it holds this")
+}
+
 fn answer(
-    mut stream: TcpStream,
-    requests: &Mutex<Vec<String>>,
-    reply: &dyn Fn(&str, &mut TcpStream) -> io::Result<()>,
+    stream: TcpStream,
+    shared: &Shared,
+    reply: &dyn Fn(&str, &mut Connection) -> io::Result<()>,
 ) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    lock(&shared.heard).push(heard.clone());
+    let mut stream = Connection { stream, heard };
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
@@ -92,12 +184,10 @@ fn answer(
     if stream.read_exact(&mut body).is_ok() {
         request.push_str(&String::from_utf8_lossy(&body));
     }
-    requests
-        .lock()
-        .expect("no test panics while it holds this")
-        .push(request.clone());
+    lock(&shared.requests).push(request.clone());
     // A client that refuses what it hears hangs up, which is an error here and nowhere else.
     let _ = reply(&request, &mut stream);
+    stream.hear_the_rest();
 }
 
 /// A whole response: status line, the given headers, `Content-Length`, body.

@@ -24,7 +24,9 @@ mod cache_damage;
 mod confirm;
 mod confirm_lies;
 mod conversation;
+mod eavesdrop;
 mod filters;
+mod framing;
 mod honest;
 mod loopback;
 mod redirects;
@@ -34,13 +36,12 @@ mod time;
 mod tls;
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use loopback::{Loopback, head, response};
+use loopback::{Connection, Loopback, head, response};
 use nutfilter::{DecodeErrorKind, FilterResponse, Nut25, Params, SortedHashes};
 use nutfilter_wallet::{
     Answer, CheckError, FetchError, KeysetId, Kind, MintClient, Policy, Refusal, RestoreFilter,

@@ -41,7 +41,11 @@ fn redirects_to_another_origin_are_refused_and_nobody_is_asked_there() {
         format!("https://127.0.0.1:{port}/x"),
         format!("http://localhost:{port}/x"),
         "http://192.0.2.1/".to_owned(),
+        format!("http://127.0.0.1:{port}@192.0.2.1/"),
+        format!("HTTP://127.0.0.1:{port}/x"),
+        format!("ftp://127.0.0.1:{port}/x"),
         "file:///etc/passwd".to_owned(),
+        "data:application/json,{}".to_owned(),
     ] {
         for status in [
             "301 Moved",
@@ -53,7 +57,8 @@ fn redirects_to_another_origin_are_refused_and_nobody_is_asked_there() {
             let mint = Loopback::saying(response(status, &[("Location", &location)], ""));
             match fetch(&mint) {
                 Err(FetchError::RedirectElsewhere { to }) => assert_eq!(to, location),
-                Err(FetchError::BadRedirect { .. }) if location.starts_with("file") => {}
+                Err(FetchError::BadRedirect { .. })
+                    if location.starts_with("file") || location.starts_with("data") => {}
                 other => panic!("{status} to {location}: {other:?}"),
             }
         }
@@ -72,4 +77,41 @@ fn a_redirect_to_nowhere_is_an_error() {
         fetch_answer(response("302 Found", &spaces, "")),
         FetchError::BadRedirect { status: 302 }
     );
+}
+
+#[test]
+fn a_loop_of_several_places_ends() {
+    let mint = Loopback::start(|head, stream| {
+        let location = if head.starts_with("GET /a ") {
+            "/b"
+        } else {
+            "/a"
+        };
+        stream.write_all(&response("307 There", &[("Location", location)], ""))
+    });
+    assert_failed!(fetch(&mint), FetchError::TooManyRedirects { max: 3 });
+    assert_eq!(mint.requests().len(), 4);
+}
+
+#[test]
+fn of_two_locations_neither_leads_to_another_origin() {
+    let elsewhere = Loopback::saying(json(honest(now()).to_json()));
+    let away = elsewhere.url();
+    for locations in [["/here", away.as_str()], [away.as_str(), "/here"]] {
+        let headers = locations.map(|location| ("Location", location));
+        let fetched = fetch_answer(response("302 Found", &headers, ""));
+        assert_failed!(
+            fetched,
+            FetchError::TooManyRedirects { .. } | FetchError::RedirectElsewhere { .. }
+        );
+    }
+    assert_eq!(elsewhere.requests(), [] as [&str; 0]);
+}
+
+#[test]
+fn a_long_location_is_repeated_in_part_and_without_what_moves_a_cursor() {
+    let long = format!("http://192.0.2.1/{}", "x".repeat(10_000));
+    let error = fetch_answer(response("302 Found", &[("Location", &long)], ""));
+    let error = error.expect_err("elsewhere").to_string();
+    assert!(error.len() < 1_000, "{} bytes", error.len());
 }

@@ -1,0 +1,233 @@
+//! Answers whose framing lies: transfer codings, chunks, trailers, headers that are given twice, no head at all.
+
+use crate::*;
+
+fn fetch_within(answer: Vec<u8>, deadline: Duration) -> Fetched {
+    let policy = Policy {
+        deadline,
+        ..Policy::default()
+    };
+    fetch_by(&Loopback::saying(answer), policy)
+}
+
+/// A head that says "chunked", and this behind it.
+fn chunked(body: &str) -> Vec<u8> {
+    let mut answer = head("200 OK", &[("Transfer-Encoding", "chunked")]);
+    answer.extend_from_slice(body.as_bytes());
+    answer
+}
+
+#[test]
+fn chunks_that_lie_about_their_length_are_errors() {
+    let body = honest(now()).to_json();
+    let len = body.len();
+    for (what, text) in [
+        ("no number", format!("xyz\r\n{body}\r\n0\r\n\r\n")),
+        ("below zero", format!("-{len:x}\r\n{body}\r\n0\r\n\r\n")),
+        ("empty", format!("\r\n{body}\r\n0\r\n\r\n")),
+        ("shorter", format!("{:x}\r\n{body}\r\n0\r\n\r\n", len - 1)),
+        ("longer", format!("{:x}\r\n{body}\r\n0\r\n\r\n", len + 1)),
+        ("much longer", format!("ffffffff\r\n{body}\r\n0\r\n\r\n")),
+        (
+            "all of it",
+            format!("ffffffffffffffff\r\n{body}\r\n0\r\n\r\n"),
+        ),
+        (
+            "more than all",
+            format!("{}\r\n{body}\r\n0\r\n\r\n", "f".repeat(17)),
+        ),
+        (
+            "a long number",
+            format!("{}{len:x}\r\n{body}\r\n0\r\n\r\n", "0".repeat(1 << 20)),
+        ),
+        (
+            "a long extension",
+            format!("{len:x};{}\r\n", "x".repeat(1 << 20)),
+        ),
+        ("no end", format!("{len:x}\r\n{body}\r\n")),
+        (
+            "an end first",
+            format!("0\r\n\r\n{len:x}\r\n{body}\r\n0\r\n\r\n"),
+        ),
+        ("nothing", String::new()),
+    ] {
+        let fetched = fetch_answer(chunked(&text));
+        assert!(fetched.is_err(), "{what}: {fetched:?}");
+    }
+    // The same, told honestly.
+    let (one, other) = body.split_at(len / 2);
+    let whole = format!(
+        "{:x}\r\n{one}\r\n{:X};x=y\r\n{other}\r\n0\r\n\r\n",
+        one.len(),
+        other.len()
+    );
+    assert_eq!(fetch_answer(chunked(&whole)).expect("a filter").n(), ITEMS);
+}
+
+#[test]
+fn trailers_change_nothing_and_end() {
+    let body = honest(now()).to_json();
+    let whole = format!("{:x}\r\n{body}\r\n0\r\n", body.len());
+    // What a trailer says of the body comes too late to count.
+    for trailer in [
+        "Content-Encoding: gzip\r\n",
+        "Content-Length: 1\r\n",
+        "Location: /\r\n",
+    ] {
+        let fetched = fetch_answer(chunked(&format!("{whole}{trailer}\r\n")));
+        match fetched {
+            Ok(filter) => assert_eq!(filter.n(), ITEMS),
+            Err(error) => assert!(matches!(error, FetchError::Transport(_)), "{error:?}"),
+        }
+    }
+    let endless = chunked(&whole);
+    let mint = Loopback::start(move |_, stream| {
+        stream.write_all(&endless)?;
+        loop {
+            stream.write_all(b"X-More: and more\r\n")?;
+        }
+    });
+    let policy = Policy {
+        deadline: Duration::from_secs(1),
+        ..Policy::default()
+    };
+    // The body had ended by then, so that it may count; that it ends is what matters.
+    match fetch_by(&mint, policy) {
+        Ok(filter) => assert_eq!(filter.n(), ITEMS),
+        Err(error) => assert!(!matches!(error, FetchError::Refused(_)), "{error:?}"),
+    }
+}
+
+#[test]
+fn transfer_codings_that_were_not_asked_for_are_never_decoded() {
+    let body = honest(now()).to_json();
+    for coding in [
+        "gzip",
+        "gzip, chunked",
+        "deflate, chunked",
+        "chunked, gzip",
+        "chunked, chunked",
+    ] {
+        let mut answer = head("200 OK", &[("Transfer-Encoding", coding)]);
+        // What a gzip stream begins with.
+        answer.extend_from_slice(b"a\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\r\n0\r\n\r\n");
+        let fetched = fetch_within(answer, Duration::from_secs(2));
+        assert!(fetched.is_err(), "{coding}: {fetched:?}");
+    }
+    // Compressed without a word about it: no filter response.
+    let mut stream = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec();
+    stream.extend_from_slice(body.as_bytes());
+    assert_refused!(fetch_answer(json(&stream)), Refusal::Response(_));
+    // What begins a zstd stream.
+    let stream = [b"\x28\xb5\x2f\xfd", body.as_bytes()].concat();
+    assert_refused!(fetch_answer(json(&stream)), Refusal::Response(_));
+}
+
+#[test]
+fn headers_given_twice_are_taken_at_their_worst() {
+    let body = honest(now()).to_json();
+    let len = body.len().to_string();
+    let shorter = (body.len() - 1).to_string();
+    // The declared length is judged by the largest; which of them cuts the body is the transport's affair.
+    for lengths in [["1073741824", &len], [&len, "1073741824"]] {
+        let mut answer = head("200 OK", &lengths.map(|length| ("Content-Length", length)));
+        answer.extend_from_slice(body.as_bytes());
+        let fetched = fetch_answer(answer);
+        assert!(
+            matches!(
+                fetched,
+                Err(FetchError::Transport(_) | FetchError::Refused(Refusal::TooLarge { .. }))
+            ),
+            "{fetched:?}"
+        );
+    }
+    for lengths in [[&shorter, &len], [&len, &shorter]] {
+        let mut answer = head(
+            "200 OK",
+            &lengths.map(|length| ("Content-Length", length.as_str())),
+        );
+        answer.extend_from_slice(body.as_bytes());
+        // Whichever is believed: the whole filter, or nothing.
+        match fetch_answer(answer) {
+            Ok(filter) => assert_eq!(filter.n(), ITEMS),
+            Err(error) => drop(error),
+        }
+    }
+    // Both ways to tell where it ends, which disagree.
+    let mut answer = head(
+        "200 OK",
+        &[("Content-Length", "5"), ("Transfer-Encoding", "chunked")],
+    );
+    answer.extend_from_slice(format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()).as_bytes());
+    match fetch_answer(answer) {
+        Ok(filter) => assert_eq!(filter.n(), ITEMS),
+        Err(error) => drop(error),
+    }
+    for length in ["-1", "1e3", "0x10", "18446744073709551616", ""] {
+        let mut answer = head("200 OK", &[("Content-Length", length)]);
+        answer.extend_from_slice(body.as_bytes());
+        match fetch_within(answer, Duration::from_secs(2)) {
+            Ok(filter) => assert_eq!(filter.n(), ITEMS),
+            Err(error) => drop(error),
+        }
+    }
+}
+
+#[test]
+fn a_body_without_a_head_is_no_answer() {
+    let body = honest(now()).to_json();
+    // As HTTP/0.9 had it, with the first line of another protocol, and of HTTP/2.
+    for answer in [
+        body.clone(),
+        format!("\r\n\r\n{body}"),
+        format!("HTTP/0.9 200 OK\r\n\r\n{body}"),
+        format!("ICY 200 OK\r\n\r\n{body}"),
+        format!("HTTP/2.0 200 OK\r\n\r\n{body}"),
+        format!("HTTP/1.1 200 OK\n{body}"),
+        format!("HTTP/1.1 2000 OK\r\n\r\n{body}"),
+        format!("HTTP/1.1\r\n\r\n{body}"),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+    ] {
+        let first: String = answer.chars().take(20).collect();
+        let fetched = fetch_within(answer.into_bytes(), Duration::from_secs(2));
+        assert!(
+            matches!(
+                fetched,
+                Err(FetchError::Transport(_)
+                    | FetchError::Cut { .. }
+                    | FetchError::LargeHead { .. }
+                    | FetchError::Deadline { .. })
+            ),
+            "{first:?}: {fetched:?}"
+        );
+    }
+}
+
+#[test]
+fn an_answer_that_has_no_body_is_no_filter() {
+    for (status, number) in [("204 None", 204), ("205 Reset", 205), ("304 Same", 304)] {
+        let fetched = fetch_answer(response(status, &[], ""));
+        assert_refused!(fetched, Refusal::Status { status } if status == number);
+    }
+    assert_refused!(
+        fetch_answer(response("200 OK", &[], "")),
+        Refusal::Response(_)
+    );
+    assert_refused!(fetch_answer(head("200 OK", &[])), Refusal::Response(_));
+    // An interim answer, and then nothing.
+    let fetched = fetch_within(
+        b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
+        Duration::from_secs(2),
+    );
+    assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
+    // Another protocol was never asked for.
+    let fetched = fetch_within(
+        response(
+            "101 Switching",
+            &[("Upgrade", "h2c"), ("Connection", "upgrade")],
+            "",
+        ),
+        Duration::from_secs(2),
+    );
+    assert!(fetched.is_err(), "{fetched:?}");
+}

@@ -1,0 +1,262 @@
+//! The table of `docs/format.md` as a wallet meets it: every row as a response, read and judged by the policy, with
+//! every byte of memory counted.
+
+#[path = "../../../../tests/robustness/allocations.rs"]
+#[expect(dead_code, reason = "a wallet starts no threads")]
+mod allocations;
+#[path = "../../../../tests/robustness/rows/mod.rs"]
+#[allow(
+    unused_imports,
+    dead_code,
+    reason = "a wallet reads no filter with its count in front"
+)]
+mod rows;
+
+use std::io::{self, Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use allocations::{FIXED, peak_of};
+use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params, ResponseErrorKind};
+use nutfilter_wallet::{Kind, MintClient, Moment, Policy, Refusal};
+
+/// What the rows' responses are dated.
+const MOMENT: Moment = Moment {
+    now: 1_767_225_600,
+    last_seen: None,
+};
+
+/// Whatever the rate, so that it is the filter that is judged.
+fn any_rate() -> Policy {
+    Policy {
+        min_m: 0,
+        ..Policy::default()
+    }
+}
+
+/// A mint that gives so much at a time.
+struct Trickle<'a> {
+    body: &'a [u8],
+    at_once: usize,
+}
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(self.at_once);
+        self.body.read(&mut buffer[..most])
+    }
+}
+
+/// Reads a body whose length was declared so, and holds the memory against its own length.
+fn read(policy: &Policy, declared: Option<u64>, at_once: usize, body: &[u8]) -> Vec<u8> {
+    let (read, peak) = peak_of(|| policy.read_body(200, declared, Trickle { body, at_once }));
+    let len = body.len();
+    assert!(peak <= 2 * len + FIXED, "{peak} bytes for a body of {len}");
+    let read = read.expect("no I/O error").expect("a body within the cap");
+    // What is kept while it is judged is the body alone.
+    assert!(read.capacity() <= len + FIXED, "{}", read.capacity());
+    read
+}
+
+/// The class of the filter's error, whatever shows it.
+fn class_of(refusal: &Refusal) -> DecodeErrorKind {
+    match refusal {
+        Refusal::Filter(error) => error.kind(),
+        Refusal::Response(error) if error.kind() == ResponseErrorKind::BadParameter => {
+            DecodeErrorKind::BadParameter
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_row_is_refused_with_its_class_or_taken_within_the_bound() {
+    let policy = any_rate();
+    for row in rows::rows() {
+        let what = format!("{}: {}", row.cell, row.name);
+        let json = row.json();
+        for (declared, at_once) in [
+            (None, usize::MAX),
+            (Some(json.len() as u64), 1000),
+            (Some(u64::MAX), usize::MAX),
+            (Some(0), usize::MAX),
+        ] {
+            assert!(read(&policy, declared, at_once, &json) == json, "{what}");
+        }
+        let (accepted, peak) = peak_of(|| policy.accept::<Nut25>(200, &json, MOMENT));
+        let found = accepted.as_ref().map(|_| ()).map_err(class_of);
+        assert_eq!(found, row.class, "{what}");
+        assert!(peak <= 2 * json.len() + FIXED, "{what}: {peak} bytes");
+        let by_other = policy.accept::<Nut23>(200, &json, MOMENT).map(drop);
+        assert_eq!(
+            by_other.map_err(|refusal| class_of(&refusal)),
+            row.class,
+            "{what}"
+        );
+        // The usual policy takes fewer of them, and never another way.
+        let usual = Policy::default().accept::<Nut25>(200, &json, MOMENT);
+        match usual {
+            Ok(_) => assert!(row.class.is_ok() && row.m >= Params::CASHU.m(), "{what}"),
+            Err(Refusal::LowM { m, .. }) => assert_eq!(m, row.m, "{what}"),
+            Err(refusal) => assert_eq!(Err(class_of(&refusal)), row.class, "{what}"),
+        }
+    }
+}
+
+#[test]
+fn a_gigabyte_is_refused_before_it_is_buffered() {
+    let policy = Policy::default();
+    // Declared.
+    let (refused, peak) = peak_of(|| policy.admit_head(Some(1 << 30), []));
+    assert!(matches!(
+        refused,
+        Err(Refusal::TooLarge {
+            declared: Some(0x4000_0000),
+            max: 0x400_0000
+        })
+    ));
+    assert_eq!(peak, 0);
+    // Not declared, or less of it: as much is read as the cap is, and a byte.
+    for declared in [None, Some(10), Some(policy.max_bytes)] {
+        let small = Policy {
+            max_bytes: 3 << 20,
+            ..Policy::default()
+        };
+        let (read, peak) =
+            peak_of(|| small.read_body(200, declared, io::repeat(b'[').take(1 << 30)));
+        let refused = read.expect("no I/O error").expect_err("too large");
+        assert!(matches!(refused, Refusal::TooLarge { declared: None, .. }));
+        assert!(peak <= (6 << 20) + FIXED, "{peak} bytes");
+    }
+    // In an error, which is never longer than a sentence.
+    let (read, peak) =
+        peak_of(|| policy.read_body(500, Some(1 << 30), io::repeat(b'x').take(1 << 30)));
+    assert_eq!(
+        read.expect("no I/O error").expect("its beginning").len(),
+        64 << 10
+    );
+    assert!(peak <= 3 * FIXED, "{peak} bytes");
+}
+
+/// Made to become more in memory than it is as text.
+#[test]
+fn what_is_no_filter_takes_no_more_memory_either() {
+    let policy = Policy::default();
+    let lists = |len: usize| format!("[{}1]", "[],".repeat(len / 3));
+    let objects = |len: usize| format!(r#"{{{}"x":1}}"#, r#""":1,"#.repeat(len / 5));
+    let keys = |len: usize| {
+        (0..len / 10)
+            .map(|i| format!(r#""{i:05}":0,"#))
+            .collect::<String>()
+    };
+    for len in [60_000, 65_000, 66_000, 2_000_000] {
+        for (what, text) in [
+            ("lists", lists(len)),
+            ("a member of lists", format!(r#"{{"x":{}}}"#, lists(len))),
+            (
+                "a detail of lists",
+                format!(r#"{{"detail":{}}}"#, lists(len)),
+            ),
+            ("a code of lists", format!(r#"{{"code":{}}}"#, lists(len))),
+            ("members", objects(len)),
+            ("different members", format!("{{{}\"x\":1}}", keys(len))),
+            (
+                "a detail of members",
+                format!(r#"{{"detail":{{{}"x":1}},"code":1}}"#, keys(len)),
+            ),
+            (
+                "a long detail",
+                format!(r#"{{"detail":"{}"}}"#, r"\u0041".repeat(len / 6)),
+            ),
+            ("nesting", "[".repeat(len)),
+        ] {
+            for status in [200, 400] {
+                let (accepted, peak) =
+                    peak_of(|| policy.accept::<Nut25>(status, text.as_bytes(), MOMENT));
+                assert!(accepted.is_err(), "{what}");
+                assert!(
+                    peak <= 2 * text.len() + FIXED,
+                    "{what}, status {status}: {peak} bytes for {}",
+                    text.len()
+                );
+            }
+        }
+    }
+}
+
+/// What the transport holds of a connection: two buffers of 128 KiB, a head, names.
+const TRANSPORT: usize = 320 << 10;
+
+/// Says `first`, then `again` until the client has gone; the URL to fetch from. Its thread ends with the process.
+fn mint_without_end(first: &'static str, again: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            // The request is short enough to come at once.
+            let _ = stream.read(&mut [0; 4096]);
+            let again = again.repeat(1000);
+            let mut said = stream.write_all(first.as_bytes());
+            while said.is_ok() && !again.is_empty() {
+                said = stream.write_all(again.as_bytes());
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn a_mint_without_end_takes_no_memory_without_end() {
+    const CAP: u64 = 1 << 20;
+
+    let policy = Policy {
+        max_bytes: CAP,
+        deadline: Duration::from_secs(1),
+        ..Policy::default()
+    };
+    let keyset = "009a1f293253e41e".parse().expect("a keyset id");
+    let body = "HTTP/1.1 200 OK\r\n\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let gigabyte = "HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n";
+    let gzip = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n";
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: /again\r\n\r\n";
+    let whole = 2 * CAP as usize + FIXED + TRANSPORT;
+    for (what, first, again, most) in [
+        ("a body", body, "[", whole),
+        ("chunks", chunked, "1\r\n[\r\n", whole),
+        ("a chunk's length", chunked, "0", TRANSPORT),
+        ("a chunk's extension", chunked, "1;x", TRANSPORT),
+        ("trailers", chunked, "0\r\nX: y\r\n", TRANSPORT),
+        ("a gigabyte", gigabyte, "[", TRANSPORT),
+        ("a compressed body", gzip, "\x1f", TRANSPORT),
+        ("a redirect's body", redirect, "[", TRANSPORT),
+        ("a status line", "HTTP/1.1 200 ", "x", TRANSPORT),
+        ("headers", "HTTP/1.1 200 OK\r\n", "X: y\r\n", TRANSPORT),
+        ("a header", "HTTP/1.1 200 OK\r\nX: ", "y", TRANSPORT),
+        (
+            "interim answers",
+            "",
+            "HTTP/1.1 103 Early\r\n\r\n",
+            TRANSPORT,
+        ),
+        // Of an error, as much as an error object could be.
+        (
+            "an error",
+            "HTTP/1.1 500 Oops\r\n\r\n",
+            "x",
+            TRANSPORT + 2 * FIXED,
+        ),
+    ] {
+        let url = mint_without_end(first, again);
+        let started = Instant::now();
+        let (fetched, peak) = peak_of(|| {
+            let client = MintClient::new(&url, policy.clone()).expect("a good URL");
+            client.fetch(&keyset, Kind::Spent)
+        });
+        assert!(fetched.is_err(), "{what}");
+        assert!(peak <= most, "{what}: {peak} bytes, not {most}");
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(8), "{what}: {took:?}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Rows so large that threads share them, and that 64 KiB hide nothing.
+
+use nutfilter::DecodeErrorKind::{self, OutOfRange, Padding, TooLong, TooShort, TrailingData};
+use nutfilter::{Level, Nut25, Params, SortedHashes};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use crate::allocations::{peak_of, this_thread_counts};
+use crate::rows::Row;
+use crate::ways::{Case, WAYS, Way};
+
+/// Above 2^20, where threads begin to share a filter.
+const ITEMS: u32 = 1_100_000;
+
+/// Of each of these with and without threads, at each level: what differs between profiles, `rows` has told.
+const WAYS_TRIED: [&str; 6] = [
+    "admit and validate",
+    "admit and match, nut25",
+    "admit and look each value up",
+    "admit and merge",
+    "JSON",
+    "with an index",
+];
+
+/// What threads take beside the filter, for each of them: their queues.
+const FOR_A_THREAD: usize = 16 << 10;
+
+fn honest() -> Vec<u8> {
+    let set = SortedHashes::<Nut25>::from_items((0..ITEMS).map(u32::to_le_bytes));
+    set.encode(Params::CASHU).expect("a filter").into_bytes()
+}
+
+fn row(name: &str, bytes: Vec<u8>, class: Result<(), DecodeErrorKind>) -> Row {
+    Row {
+        cell: "of more than a million items",
+        name: name.to_owned(),
+        bytes,
+        n: ITEMS.into(),
+        p: Params::CASHU.p(),
+        m: Params::CASHU.m(),
+        class,
+    }
+}
+
+fn damaged() -> Vec<Row> {
+    let whole = honest();
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = whole.clone();
+        change(&mut bytes);
+        bytes
+    };
+    let middle = whole.len() / 2;
+    vec![
+        row("as it is", whole.clone(), Ok(())),
+        row(
+            "cut in the last byte",
+            changed(&|b| b.truncate(2 * middle - 1)),
+            Err(TooShort),
+        ),
+        row(
+            "cut in the middle",
+            changed(&|b| b.truncate(middle + 200_000)),
+            Err(TooShort),
+        ),
+        row(
+            "ones in the middle",
+            changed(&|b| b[middle..][..250_000].fill(0xff)),
+            Err(OutOfRange),
+        ),
+        row(
+            "ones at the end",
+            changed(&|b| b[2 * middle - 999..].fill(0xff)),
+            Err(TooShort),
+        ),
+        row(
+            "padding",
+            changed(&|b| *b.last_mut().expect("a byte") |= 1),
+            Err(Padding),
+        ),
+        row("a byte more", changed(&|b| b.push(0)), Err(TrailingData)),
+        row(
+            "zeros at the end",
+            changed(&|b| b[middle..].fill(0)),
+            Err(TrailingData),
+        ),
+        row(
+            "far too many bytes",
+            changed(&|b| b.resize(3 * middle, 0)),
+            Err(TooLong),
+        ),
+        // Eight items a byte: what is kept of items, not of bytes, would be 64 times the input.
+        Row {
+            n: 8 << 20,
+            p: 0,
+            m: u64::from(u32::MAX),
+            ..row("1 MiB of zeros, P 0", vec![0; 1 << 20], Ok(()))
+        },
+        Row {
+            n: (8 << 20) + 1,
+            p: 0,
+            m: u64::from(u32::MAX),
+            ..row(
+                "1 MiB of zeros, P 0, N too large",
+                vec![0; 1 << 20],
+                Err(TooShort),
+            )
+        },
+    ]
+}
+
+/// 64 MiB of zeros, in codes of 32 bits: all items are 0.
+fn zeros() -> Vec<Row> {
+    let (p, m) = (31, u64::from(u32::MAX));
+    let bytes = vec![0; 64 << 20];
+    let fitting = bytes.len() as u64 * 8 / u64::from(p + 1);
+    let of = |name: &str, n, class| Row {
+        n,
+        p,
+        m,
+        ..row(name, bytes.clone(), class)
+    };
+    vec![
+        of("64 MiB of zeros", fitting, Ok(())),
+        of(
+            "64 MiB of zeros, N too small",
+            fitting - 1,
+            Err(TrailingData),
+        ),
+        of("64 MiB of zeros, N too large", fitting + 1, Err(TooShort)),
+    ]
+}
+
+/// One thread and several, or none where the library makes no use of them.
+fn pools() -> Vec<Option<ThreadPool>> {
+    if !cfg!(feature = "parallel") {
+        return vec![None];
+    }
+    let pool = |threads| {
+        let builder = ThreadPoolBuilder::new().num_threads(threads);
+        let pool = builder.start_handler(|_| this_thread_counts()).build();
+        let pool = pool.expect("threads");
+        // All of them have begun when this returns.
+        pool.broadcast(|_| ());
+        Some(pool)
+    };
+    [1, 4].map(pool).into()
+}
+
+fn check(case: &Case, way: &Way, level: Level, pool: Option<&ThreadPool>) {
+    let row = &case.row;
+    let read = || (way.read)(case, level);
+    let (class, peak) = peak_of(|| match pool {
+        Some(pool) => pool.install(read),
+        None => read(),
+    });
+    let threads = pool.map_or(0, ThreadPool::current_num_threads);
+    let what = format!("{}, {} at {level} on {threads} threads", row.name, way.name);
+    assert_eq!(class, row.class, "{what}");
+    let most = (way.most)(case) + threads * FOR_A_THREAD;
+    assert!(peak <= most, "{what}: {peak} bytes, at most {most}");
+}
+
+fn check_all(cases: &[Case], ways: &[&str]) {
+    for pool in pools() {
+        for case in cases {
+            for way in WAYS.iter().filter(|way| ways.contains(&way.name)) {
+                for level in Level::available() {
+                    if way.leveled || level == Level::detect() {
+                        check(case, way, level, pool.as_ref());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_filter_damaged_anywhere_has_its_class_with_and_without_threads() {
+    let cases: Vec<Case> = damaged().into_iter().map(crate::case).collect();
+    check_all(&cases, &WAYS_TRIED);
+}
+
+#[test]
+fn sixty_four_mebibytes_of_zeros_take_no_memory_to_speak_of() {
+    let case = |row: Row| {
+        let values = if row.class.is_ok() { vec![0] } else { vec![] };
+        Case::new(row, values)
+    };
+    let cases: Vec<Case> = zeros().into_iter().map(case).collect();
+    check_all(&cases, &["admit and validate", "admit and merge"]);
+}

@@ -1,0 +1,109 @@
+//! What bad input gets: the table of `docs/format.md`, a row at a time, by every way to read a filter, at every
+//! level of the CPU, with every byte of memory counted.
+//!
+//! Each reading gives the class that the row says, and that the reference finds; never a panic, never the answer
+//! "no match"; and allocates at most twice the input and 64 KiB. `benches/gate.rs` holds the time of refusals linear.
+
+mod allocations;
+mod counted;
+mod index;
+mod large;
+mod responses;
+mod rows;
+mod table;
+mod targets;
+mod ways;
+
+use allocations::peak_of;
+use nutfilter::{Filter, Level, Nut25, Params};
+use nutfilter_harness::class_of;
+use rows::Row;
+use ways::{Case, WAYS, Way};
+
+/// The row as the reference decodes it, which has to find the row's class too.
+fn case(row: Row) -> Case {
+    let decoded = nutfilter_reference::decode(&row.bytes, row.n, row.p, row.m);
+    let what = format!("{}: {}", row.cell, row.name);
+    let class = decoded
+        .as_ref()
+        .map(|_| ())
+        .map_err(|&error| class_of(error));
+    assert_eq!(
+        class, row.class,
+        "the reference finds another class of {what}"
+    );
+    Case::new(row, decoded.unwrap_or_default())
+}
+
+/// Reads the row this way and holds class and memory against what they have to be.
+fn check(case: &Case, way: &Way, level: Level) {
+    let row = &case.row;
+    let what = || format!("{}: {}, {} at {level}", row.cell, row.name, way.name);
+    let (class, peak) = peak_of(|| (way.read)(case, level));
+    assert_eq!(class, row.class, "{}", what());
+    let most = (way.most)(case);
+    assert!(peak <= most, "{}: {peak} bytes, at most {most}", what());
+}
+
+#[test]
+fn every_row_has_its_class_and_its_bound_by_every_way_at_every_level() {
+    for row in rows::rows() {
+        let case = case(row);
+        for way in WAYS {
+            for level in Level::available() {
+                if way.leveled || level == Level::detect() {
+                    check(&case, way, level);
+                }
+            }
+        }
+    }
+}
+
+/// What cannot be a filter is refused before anything is allocated, however it is read, JSON included.
+#[test]
+fn what_the_bound_refuses_costs_no_memory() {
+    for row in rows::rows() {
+        let (n, p, m) = (row.n, row.p, row.m);
+        let params = Params::new(p, m);
+        let admitted = params.is_ok_and(|params| params.admit(n, row.bytes.len() as u64).is_ok());
+        if admitted {
+            continue;
+        }
+        let case = case(row);
+        for way in WAYS {
+            let (class, peak) = peak_of(|| (way.read)(&case, Level::detect()));
+            assert!(class.is_err());
+            assert_eq!(
+                peak, 0,
+                "{}: {}, {}",
+                case.row.cell, case.row.name, way.name
+            );
+        }
+    }
+}
+
+#[test]
+fn errors_carry_their_numbers() {
+    let error = |bytes: &[u8], n| {
+        Filter::<Nut25>::parse(bytes, n, Params::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        error(&[0; 2], 812),
+        "filter declares 812 items, which take at least 2030 bytes, and has 2"
+    );
+    assert_eq!(
+        error(&[0; 9], 1),
+        "filter declares 1 items, which take at most 3 bytes, and has 9"
+    );
+    assert_eq!(
+        error(&[0, 0, 1], 1),
+        "the bits that pad the last byte are not zero (the 1 items end at bit 20)"
+    );
+    let text = Params::new(33, 1).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "P is 33, and the format allows 0 to 32 remainder bits"
+    );
+}

@@ -1,0 +1,95 @@
+//! The rows of the table in `docs/format.md` that are bytes with numbers: what comes in, and its class.
+//!
+//! Held against every way to read a filter: those of the library (`ways.rs`), the wallet's and the command's, whose
+//! tests include this file.
+
+mod counted;
+mod numbers;
+mod values;
+
+use nutfilter::{DecodeErrorKind, Nut25, Params, SortedHashes};
+
+pub(crate) use counted::counted_rows;
+
+/// An input, and what every way of reading it has to make of it.
+#[derive(Clone)]
+pub(crate) struct Row {
+    /// The cell of the table that it belongs to.
+    pub(crate) cell: &'static str,
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) n: u64,
+    pub(crate) p: u32,
+    pub(crate) m: u64,
+    pub(crate) class: Result<(), DecodeErrorKind>,
+}
+
+impl Row {
+    /// The response that carries the row; written here, as the library writes none that is wrong.
+    pub(crate) fn json(&self) -> Vec<u8> {
+        let (n, p, m) = (self.n, self.p, self.m);
+        let content = base64(&self.bytes);
+        let json =
+            format!(r#"{{"n":{n},"p":{p},"m":{m},"content":"{content}","timestamp":1767225600}}"#);
+        json.into_bytes()
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let at = |i: usize| u32::from(three.get(i).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for (place, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let letter = char::from(ALPHABET[(bits >> shift) as usize % 64]);
+            text.push(if place > three.len() { '=' } else { letter });
+        }
+    }
+    text
+}
+
+const P: u32 = 19;
+const M: u64 = 784_931;
+const LARGEST: u64 = u32::MAX as u64;
+const MIB: usize = 1 << 20;
+
+/// All rows of up to a megabyte.
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    numbers::counts(&mut rows);
+    numbers::parameters(&mut rows);
+    numbers::cuts(&mut rows);
+    values::ranges(&mut rows);
+    values::accepted(&mut rows);
+    values::ends(&mut rows);
+    rows
+}
+
+/// Puts a row behind the others.
+fn row(
+    rows: &mut Vec<Row>,
+    cell: &'static str,
+    name: impl Into<String>,
+    bytes: impl Into<Vec<u8>>,
+    (n, p, m): (u64, u32, u64),
+    class: Result<(), DecodeErrorKind>,
+) {
+    let (name, bytes) = (name.into(), bytes.into());
+    rows.push(Row {
+        cell,
+        name,
+        bytes,
+        n,
+        p,
+        m,
+        class,
+    });
+}
+
+/// A filter of so many items, each of 33 bytes.
+fn honest(n: u8, p: u32, m: u64) -> Vec<u8> {
+    let set = SortedHashes::<Nut25>::from_items((0..n).map(|i| [i; 33]));
+    let params = Params::new(p, m).expect("within the limits");
+    set.encode(params).expect("a small filter").into_bytes()
+}
