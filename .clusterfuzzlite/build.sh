@@ -3,7 +3,7 @@
 # or OSS-Fuzz; by hand: SRC=the folder above this repository's, OUT=an empty folder.
 cd "$SRC/nutfilter"
 
-cargo fuzz build -O --debug-assertions
+cargo fuzz build -O --debug-assertions --no-trace-compares
 
 # Where cargo put them, whatever CARGO_TARGET_DIR says.
 built=$(cargo metadata --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml |

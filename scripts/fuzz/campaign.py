@@ -23,7 +23,7 @@ import covered
 import finds
 import rate
 import record
-from building import FUZZ, Compiler, Failure, all_targets, build
+from building import FUZZ, Compiler, Failure, all_targets, binaries, build
 from jobs import environment
 from running import Campaign
 from state import State
@@ -118,7 +118,7 @@ class Place:
 
     @property
     def binaries(self):
-        return self.directory / "binaries"
+        return binaries(self.directory)
 
     def minimise(self):
         for target in self.targets:
@@ -162,6 +162,8 @@ def run(arguments):
                         arguments.round, say)
     say(f"{len(place.targets)} targets, {campaign.left():,.0f} s of CPU to use of {campaign.budget:,.0f}, "
         f"{arguments.cores} at once, rounds of {campaign.round_seconds:.0f} s")
+    if campaign.traced:
+        build(place.compiler, place.targets, place.directory, traced=True)
     campaign.run()
     # Who interrupts wants it to end: coverage takes a build.
     made = place.finish(arguments.record, not arguments.no_coverage and not campaign.interrupted)

@@ -5,7 +5,7 @@ import tempfile
 import time
 
 import corpora
-from building import Compiler, Failure, all_targets, build
+from building import Compiler, Failure, all_targets, binaries, build
 from jobs import environment, run_bounded
 from libfuzzer import Said
 from record import aligned
@@ -21,7 +21,7 @@ def command(arguments):
     rows, slow = [["target", "max_len", "executions", "a CPU second", "a second", "floor"]], False
     for target in targets:
         options = corpora.options(target)
-        said, cpu, wall = measure(directory / "binaries" / target, target, options, environment(compiler.llvm),
+        said, cpu, wall = measure(binaries(directory) / target, target, options, environment(compiler.llvm),
                                   arguments.seconds)
         floor = options.floor or FLOORS.get(target, USUAL_FLOOR)
         a_second = said.runs / cpu if cpu else 0

@@ -6,13 +6,15 @@ import time
 
 import corpora
 import finds
-from building import now
+from building import binaries, now
 from jobs import Job, end_left_over, environment
 
 POLL_SECONDS = 0.25
 SHORTEST_ROUND = 5
 LONGEST_ROUND = 300
 VALUE_PROFILE_EVERY = 3  # rounds: comparisons' operands as features too; slower, and finds other ways in
+# CPU seconds a target has to have for that: the programs with traced comparisons are built first.
+LEAST_FOR_VALUE_PROFILE = 120
 GROWTH_BEFORE_MERGE = 1.5
 # A round that a fault ends at once counts for so many seconds when turns are given: others get theirs.
 CHARGE_OF_A_FIND = 10
@@ -31,6 +33,7 @@ class Campaign:
         self.environment = environment(compiler.llvm)
         self.jobs, self.waiting, self.at_once = [], [], dict.fromkeys(targets, 0)
         self.interrupted, self.merging = None, set()
+        self.traced = share >= LEAST_FOR_VALUE_PROFILE
 
     # --- the loop
 
@@ -119,9 +122,9 @@ class Campaign:
             return (spent + self.at_once[target] * self.round_seconds) / self.options[target].weight
         return min(free, key=used) if free else None
 
-    def start(self, what, target, arguments, on_end, on_poll=None, seconds=None, about=None):
+    def start(self, what, target, arguments, on_end, on_poll=None, seconds=None, about=None, traced=False):
         log = self.directory / "logs" / f"{target}-{what.replace(' ', '-')}-{time.time_ns()}.log"
-        command = [str(self.directory / "binaries" / target), *arguments]
+        command = [str(binaries(self.directory, traced) / target), *arguments]
         job = Job(what, target, command, log, self.environment, on_poll, on_end, seconds)
         job.about = about
         self.jobs.append(job)
@@ -156,14 +159,16 @@ class Campaign:
 
     def start_round(self, target, seconds):
         about = self.state.targets[target]
-        kind = "value profile" if (about["rounds"] + 1) % VALUE_PROFILE_EVERY == 0 else "plain"
+        profiled = self.traced and (about["rounds"] + 1) % VALUE_PROFILE_EVERY == 0
+        kind = "value profile" if profiled else "plain"
         options = self.options[target].arguments(
             max_total_time=max(1, round(seconds)), print_final_stats=1, artifact_prefix=f"{self.directory}/new/{target}/",
-            use_value_profile=int(kind == "value profile"))
+            use_value_profile=int(profiled))
         arguments = [*options, *corpora.dictionary(target), str(corpora.live(self.directory, target))]
         self.at_once[target] += 1
         # A fuzzer that does not end by itself is ended: twice its time, as machines are shared.
-        self.start("round", target, arguments, self.round_ended, self.round_goes_on, 2 * seconds + 60, {"kind": kind})
+        self.start("round", target, arguments, self.round_ended, self.round_goes_on, 2 * seconds + 60, {"kind": kind},
+                   profiled)
 
     def round_goes_on(self, job):
         """What is new is dated by the CPU time of the target, to a quarter of a second."""
@@ -252,10 +257,11 @@ class Campaign:
         folder = corpora.live(self.directory, target)
         merged = folder.with_suffix(".merged")
         merged.mkdir(exist_ok=True)
-        arguments = [*self.options[target].arguments(merge=1, use_value_profile=1, artifact_prefix=f"{self.directory}/logs/"),
+        arguments = [*self.options[target].arguments(merge=1, use_value_profile=int(self.traced),
+                                                     artifact_prefix=f"{self.directory}/logs/"),
                      str(merged), str(folder)]
         self.merging.add(target)  # no round of it meanwhile: what it wrote would be lost
-        self.start("merge", target, arguments, self.merge_ended, seconds=600)
+        self.start("merge", target, arguments, self.merge_ended, seconds=600, traced=self.traced)
 
     def merge_ended(self, job):
         target, about = job.target, self.state.targets[job.target]
