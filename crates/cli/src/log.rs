@@ -128,6 +128,8 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
+    use tracing::{error, info, warn};
+
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -156,8 +158,8 @@ mod tests {
     #[test]
     fn what_a_peer_does_fills_no_log_unless_it_is_asked_for() {
         let peers = || {
-            tracing::warn!(target: "h2::proto::streams::recv", "too many resets");
-            tracing::warn!(target: "rustls::msgs::handshake", "a name that is none");
+            warn!(target: "h2::proto::streams::recv", "too many resets");
+            warn!(target: "rustls::msgs::handshake", "a name that is none");
         };
         assert_eq!(lines_of(LevelFilter::WARN, peers), 0);
         assert_eq!(lines_of(LevelFilter::INFO, peers), 0);
@@ -167,9 +169,9 @@ mod tests {
     #[test]
     fn what_the_service_says_is_in_the_log_at_its_level() {
         let service = || {
-            tracing::info!(target: SERVICE, "ready");
-            tracing::warn!(target: "nutfilter_mint::refresh", "the database is away");
-            tracing::error!(target: "h2::server", "out of order");
+            info!(target: SERVICE, "ready");
+            warn!(target: "nutfilter_mint::refresh", "the database is away");
+            error!(target: "h2::server", "out of order");
         };
         assert_eq!(lines_of(LevelFilter::ERROR, service), 2);
         assert_eq!(lines_of(LevelFilter::WARN, service), 3);

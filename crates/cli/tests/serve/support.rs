@@ -109,13 +109,18 @@ impl Server {
 
     /// The answer to a request whose head begins so.
     pub(crate) fn request(&self, head: &str) -> (String, String) {
+        self.try_request(head).unwrap().unwrap()
+    }
+
+    /// The same of a server that may hang up instead: an error, or no answer.
+    pub(crate) fn try_request(&self, head: &str) -> std::io::Result<Option<(String, String)>> {
         let (address, _) = self.place();
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "{head}\r\nhost: mint\r\nconnection: close\r\n\r\n").unwrap();
+        let mut stream = TcpStream::connect(address)?;
+        write!(stream, "{head}\r\nhost: mint\r\nconnection: close\r\n\r\n")?;
         let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
-        (head.lines().next().unwrap().to_owned(), body.to_owned())
+        stream.read_to_string(&mut reply)?;
+        let parts = reply.split_once("\r\n\r\n");
+        Ok(parts.map(|(head, body)| (head.lines().next().unwrap().to_owned(), body.to_owned())))
     }
 
     /// Host and port, and the base path.
