@@ -143,6 +143,7 @@ fn encoding_agrees_with_the_reference_on_any_hashes() {
             cut: rng.random(),
             pieces: rng.random(),
             buffer: rng.random(),
+            then: rng.random(),
             bytes: &bytes,
         };
         case.check();
@@ -165,6 +166,7 @@ fn every_way_of_asking_agrees_with_the_reference() {
             step: rng.random(),
             width: [0, 1, 2, 8, 32, 33, 34, 48][rng.random_range(0..8)],
             members: rng.random(),
+            ask: rng.random(),
             bytes: &random_bytes(rng.next_u64(), len),
         };
         case.check();

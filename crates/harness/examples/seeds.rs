@@ -63,14 +63,17 @@ fn decode(folder: &Folder) -> io::Result<()> {
             &[&[how], &n.to_le_bytes(), &[p], &m.to_le_bytes(), bytes],
         )
     };
-    for (p, m) in [
+    for (number, (p, m)) in [
         (0, 1),
         (0, 3),
         (1, 3),
         (6, 100),
         (19, 784_931),
         (32, u32::MAX.into()),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let params = Params::new(p, m).expect("within the limits");
         let n = (300 / (p + 3)).min(40);
         let mut values: Vec<u64> = Noise(u64::from(p))
@@ -80,9 +83,10 @@ fn decode(folder: &Folder) -> io::Result<()> {
         values.sort_unstable();
         let filter = Filter::from_values(&values, params).expect("a small set");
         let (n, p) = (u64::from(n), p as u8);
-        // All levels, in every way.
+        // Every way, each at every level with two P.
         for way in 0..8 {
-            let how = 3 << 1 | way << 3 | way << 6;
+            let level = (way + number as u8) % 3;
+            let how = level << 1 | way << 3 | way << 6;
             case(&format!("p{p}-m{m}-way{way}"), how, n, p, m, filter.bytes())?;
         }
         let all = 3 << 1 | 2 << 3;
@@ -208,12 +212,13 @@ fn encode(folder: &Folder) -> io::Result<()> {
         for level in LEVELS {
             for p in [0_u8, 3, 10, 19, 27, 32] {
                 let m = (3_u64 << p >> 1).clamp(1, u32::MAX.into()) as u32;
+                let then = level.wrapping_add(p);
                 let case = |name: &str, how: u8, rest: &[u8]| {
                     let head = [how | level << 4 | way << 6, p];
-                    let tail = [0x55, 3, 20, 2];
+                    let tail = [0x55, 3, 20, 2, then];
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, rest])
                 };
-                case(&format!("{name}-{level}-p{p}"), 1, &noise(p.into(), 54))?;
+                case(&format!("{name}-{level}-p{p}"), 1, &noise(p.into(), 53))?;
                 let (class, shape) = [(4, 0), (4, 1), (6, 5), (4, 4)][usize::from(way)];
                 let rest = [&recipe(class, shape, 7)[..], &noise(1, 48)].concat();
                 case(&format!("{name}-{level}-p{p}-large"), 8 | 3, &rest)?;
@@ -223,7 +228,7 @@ fn encode(folder: &Folder) -> io::Result<()> {
     // A range of more than 40 bits has a kernel of its own.
     for level in LEVELS {
         let head = [8 | 4 | 3 | level << 4, 24];
-        let tail = [0x55, 3, 20, 2];
+        let tail = [0x55, 3, 20, 2, 3];
         let m = u32::MAX.to_le_bytes();
         let rest = [&recipe(1, 0, 7)[..], &noise(1, 48)].concat();
         folder.seed(&format!("far-{level}"), &[&head, &m, &tail, &rest])?;
@@ -232,7 +237,7 @@ fn encode(folder: &Folder) -> io::Result<()> {
 }
 
 fn matching(folder: &Folder) -> io::Result<()> {
-    for (ask, name) in [
+    for (kind, name) in [
         (0, "filter"),
         (1, "admitted"),
         (2, "borrowed"),
@@ -243,18 +248,22 @@ fn matching(folder: &Folder) -> io::Result<()> {
                 .into_iter()
                 .enumerate()
             {
-                let case = |name: &str, how: u8, width: u8, rest: &[u8]| {
-                    let head = [profile | how | ask << 6, p];
-                    let tail = [16, width, 200];
+                let case = |name: &str, how: u8, width: u8, ask: u8, rest: &[u8]| {
+                    let head = [profile | how | kind << 6, p];
+                    let tail = [16, width, 200, ask];
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, rest])
                 };
                 let name = format!("{name}-{profile}-p{p}");
-                case(&name, 3 << 4, 2, &noise(p.into(), 54))?;
-                case(&format!("{name}-lengths"), 3 << 4 | 4, 0, &noise(2, 200))?;
+                for ask in 0..7 {
+                    let level = (profile + ask) % 3;
+                    let name = format!("{name}-ask{ask}");
+                    case(&name, level << 4, 2, ask, &noise(p.into(), 53))?;
+                }
+                case(&format!("{name}-lengths"), 3 << 4 | 4, 0, 7, &noise(2, 200))?;
                 let rest = [&recipe(6, 0, 7)[..], &noise(1, 66)].concat();
                 // One level each, as these take their time, and each profile at all levels.
-                let level = (profile + ask + number as u8) % 3;
-                case(&format!("{name}-large"), 8 | level << 4, 33, &rest)?;
+                let level = (profile + kind + number as u8) % 3;
+                case(&format!("{name}-large"), 8 | level << 4, 33, 7, &rest)?;
             }
         }
     }
@@ -265,9 +274,9 @@ fn seek_index(folder: &Folder) -> io::Result<()> {
     for (kind, name) in [(0, "damage"), (1, "forged"), (2, "junk"), (3, "grafted")] {
         for (p, m) in [(0_u8, 3_u16), (6, 100), (200, 0), (30, 60_000)] {
             for changes in [0, 1] {
-                let case = |name: &str, how: u8, step: u8, rest: &[u8]| {
-                    let head = [how | 3 << 4 | kind << 6, p];
-                    let tail = [step, 0, changes];
+                let case = |name: &str, how: u8, step: u8, way: u8, rest: &[u8]| {
+                    let head = [how | kind << 6, p];
+                    let tail = [step, 0, changes | way << 3];
                     let change = [0x80, 0x10, 1];
                     let change = &change[..3 * usize::from(changes)];
                     folder.seed(name, &[&head, &m.to_le_bytes(), &tail, change, rest])
@@ -275,15 +284,20 @@ fn seek_index(folder: &Folder) -> io::Result<()> {
                 let name = format!("{name}-p{p}-{changes}");
                 // Crowded ones have lists; as many as fill all lanes are uniform.
                 let shape = if changes == 0 { 0 } else { 5 };
-                case(&name, 1 | 4, 3, &noise(p.into(), 54))?;
+                for way in 0..5 {
+                    let level = (way + kind) % 3;
+                    let name = format!("{name}-way{way}");
+                    case(&name, 1 | 4 | level << 4, 3, way, &noise(p.into(), 54))?;
+                }
                 // Hashes that all fall in one part, which has a list.
-                case(&format!("{name}-crowded"), 4, 9, &[7; 150])?;
+                case(&format!("{name}-crowded"), 4 | 3 << 4, 9, 7, &[7; 150])?;
                 let rest = [
                     &recipe(if changes == 0 { 6 } else { 3 }, shape, 7)[..],
                     &noise(1, 72),
                 ]
                 .concat();
-                case(&format!("{name}-large"), 8 | 4 | 3, 16, &rest)?;
+                let how = 8 | 4 | 3 | 3 << 4;
+                case(&format!("{name}-large"), how, 16, 7, &rest)?;
             }
         }
     }

@@ -21,6 +21,8 @@ pub mod sort_merge;
 pub mod store_file;
 pub mod vectors;
 
+use std::sync::LazyLock;
+
 use arbitrary::{Arbitrary, Unstructured};
 use nutfilter::{DecodeErrorKind, Level, Params, Strategy};
 use nutfilter_reference::Error;
@@ -99,12 +101,13 @@ pub fn params_from(p: u8, m: u32) -> Params {
         .expect("the numbers were brought into range")
 }
 
-/// The levels that a case is about: the one of this number, or all.
-pub(crate) fn levels(number: u8) -> impl Iterator<Item = Level> {
-    let count = Level::available().count();
-    let (first, few) = match usize::from(number) {
-        3.. => (0, count),
-        number => (number % count, 1),
+/// The levels that a case is about: the one of this number; for 3 all, where all are `affordable`.
+pub(crate) fn levels(number: u8, affordable: bool) -> impl Iterator<Item = Level> {
+    static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
+    let one = usize::from(number) % LEVELS.len();
+    let levels = match number {
+        3.. if affordable => &LEVELS[..],
+        _ => &LEVELS[one..=one],
     };
-    Level::available().skip(first).take(few)
+    levels.iter().copied()
 }

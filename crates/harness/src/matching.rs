@@ -1,12 +1,12 @@
 //! Any set against any targets: every way to ask gives the reference's answers.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
+use std::num::NonZeroUsize;
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    Filter, ItemHash, Level, Nut23, Nut25, Params, SeekIndex, SipHash, SortedHashes, Step,
-    map_to_range,
+    AdmittedFilter, Filter, IndexedFilter, ItemHash, Level, Nut23, Nut25, SeekIndex, SipHash,
+    SortedHashes, Step, Strategy, Unhashed,
 };
 use nutfilter_reference::Profile;
 
@@ -15,7 +15,7 @@ use crate::{STRATEGIES, levels, params_from};
 
 /// A set, targets, and how to hash, code and index.
 ///
-/// As input of a fuzzer these are 9 bytes, and the items behind them.
+/// As input of a fuzzer these are 10 bytes, and the items behind them.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
     /// What is made of the rest: see [`Case::check`].
@@ -30,12 +30,81 @@ pub struct Case<'a> {
     pub width: u8,
     /// How many of the items are in the set, in 255ths. The others are strangers.
     pub members: u8,
+    /// How is asked: see [`Case::check`].
+    pub ask: u8,
     /// The items.
     pub bytes: &'a [u8],
 }
 
 /// What lies before the items in an input.
-const HEADER: usize = 9;
+const HEADER: usize = 10;
+
+/// One of the hashers, as one type: whatever is generic over hashers is there once and not three times, and a
+/// fuzzer's work after each input grows with the code that there is.
+#[derive(Clone, Debug, PartialEq)]
+enum Hasher {
+    Nut25,
+    Nut23,
+    SipHash(SipHash),
+}
+
+impl ItemHash for Hasher {
+    fn hash(&self, item: &[u8]) -> u64 {
+        match self {
+            Hasher::Nut25 => Nut25.hash(item),
+            Hasher::Nut23 => Nut23.hash(item),
+            Hasher::SipHash(hasher) => hasher.hash(item),
+        }
+    }
+
+    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
+        match self {
+            Hasher::Nut25 => Nut25.hash_items(level, items, out),
+            Hasher::Nut23 => Nut23.hash_items(level, items, out),
+            Hasher::SipHash(hasher) => hasher.hash_items(level, items, out),
+        }
+    }
+
+    fn hash_records(
+        &self,
+        level: Level,
+        records: &[u8],
+        record_bytes: NonZeroUsize,
+        out: &mut [u64],
+    ) {
+        match self {
+            Hasher::Nut25 => Nut25.hash_records(level, records, record_bytes, out),
+            Hasher::Nut23 => Nut23.hash_records(level, records, record_bytes, out),
+            Hasher::SipHash(hasher) => hasher.hash_records(level, records, record_bytes, out),
+        }
+    }
+}
+
+/// How is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    /// All items at once.
+    Items,
+    /// Whether any of them is there; then without the first that is and what follows it.
+    Any,
+    /// Some items, one by one.
+    Each,
+    /// All values at once.
+    Values(Strategy),
+    /// One value in each way there is, and of an admitted filter all values with another hasher.
+    OneValue,
+}
+
+/// By their numbers.
+const WAYS: [Way; 7] = [
+    Way::Items,
+    Way::Any,
+    Way::Each,
+    Way::Values(STRATEGIES[0]),
+    Way::Values(STRATEGIES[1]),
+    Way::Values(STRATEGIES[2]),
+    Way::OneValue,
+];
 
 /// What is asked, and what the answers are.
 struct Questions<'t> {
@@ -46,16 +115,55 @@ struct Questions<'t> {
     found: Vec<bool>,
 }
 
+/// What can be asked.
+trait Asked {
+    fn matches(&self, items: &[&[u8]]) -> Vec<bool>;
+    fn match_any(&self, items: &[&[u8]]) -> bool;
+    fn contains(&self, item: &[u8]) -> bool;
+    fn by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool>;
+    fn planned(&self, values: usize) -> Strategy;
+}
+
+/// Both kinds of filters have these by the same names.
+macro_rules! asked {
+    ($($filter:ident),*) => {
+        $(impl Asked for $filter<'_, Hasher> {
+            fn matches(&self, items: &[&[u8]]) -> Vec<bool> {
+                $filter::matches(self, items)
+            }
+
+            fn match_any(&self, items: &[&[u8]]) -> bool {
+                $filter::match_any(self, items)
+            }
+
+            fn contains(&self, item: &[u8]) -> bool {
+                $filter::contains(self, item)
+            }
+
+            fn by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
+                self.matches_values_by(strategy, values)
+            }
+
+            fn planned(&self, values: usize) -> Strategy {
+                $filter::planned(self, values)
+            }
+        })*
+    };
+}
+asked!(Filter, IndexedFilter);
+
 impl Case<'_> {
-    /// Builds, asks, compares.
+    /// Builds, asks in one way, compares.
     ///
     /// | bits of `how` | |
     /// |---|---|
     /// | 0, 1 | the profile |
     /// | 2 | whether the step counts items or entries |
     /// | 3 | with more than a [`SMALL`] input: whether the bytes begin with a recipe |
-    /// | 4, 5 | the level; 3: all |
+    /// | 4, 5 | the level; 3: all, with more than a [`SMALL`] input |
     /// | 6, 7 | what is asked: the filter, the admitted filter, a borrowed index, an index that owns |
+    ///
+    /// `ask` modulo 8 is a [`Way`]; 7: all of them, with more than a [`SMALL`] input.
     ///
     /// # Panics
     ///
@@ -63,16 +171,23 @@ impl Case<'_> {
     pub fn check(&self) {
         let (k0, k1) = (u64::from(self.m), u64::from(self.p));
         match self.how & 3 {
-            0 | 3 => self.check_with(Nut25, Profile::Nut25),
-            1 => self.check_with(Nut23, Profile::Nut23),
-            _ => self.check_with(SipHash::new(k0, k1), Profile::Bip158 { k0, k1 }),
+            0 | 3 => self.check_with(Hasher::Nut25, Profile::Nut25),
+            1 => self.check_with(Hasher::Nut23, Profile::Nut23),
+            _ => self.check_with(
+                Hasher::SipHash(SipHash::new(k0, k1)),
+                Profile::Bip158 { k0, k1 },
+            ),
         }
+    }
+
+    fn is_large(&self) -> bool {
+        self.bytes.len() + HEADER > SMALL
     }
 
     /// All items one after another, and the width of each where they have one.
     fn records(&self) -> (Cow<'_, [u8]>, usize) {
         let width = usize::from(self.width % 50);
-        let long = self.how & 8 != 0 && self.bytes.len() + HEADER > SMALL;
+        let long = self.how & 8 != 0 && self.is_large();
         let Some((size, rest)) = self.bytes.split_first_chunk::<8>().filter(|_| long) else {
             return (Cow::Borrowed(self.bytes), width);
         };
@@ -88,7 +203,7 @@ impl Case<'_> {
         (Cow::Owned(records), width)
     }
 
-    fn check_with<H: ItemHash>(&self, hasher: H, profile: Profile) {
+    fn check_with(&self, hasher: Hasher, profile: Profile) {
         // With M up to 2^(P + 5) a code is some tens of bits longer than P on average.
         let most = 1_u64 << (u32::from(self.p % 33) + 5).min(32);
         let params = params_from(self.p, (u64::from(self.m) % most) as u32);
@@ -98,13 +213,12 @@ impl Case<'_> {
         let (set, strangers) = items.split_at(members);
         let targets: Vec<&[u8]> = strangers.iter().chain(set).copied().collect();
 
-        let (n, p, m) = (set.len() as u64, params.p(), params.m());
-        let bytes = nutfilter_reference::build(profile, set, p, m);
-        let coded = nutfilter_reference::decode(&bytes, n, p, m).expect("it reads what it wrote");
+        let coded = nutfilter_reference::mapped_values(profile, set, params.m());
+        let bytes = nutfilter_reference::encode_values(&coded, params.p());
         let range = params.range(set.len() as u32);
         let mut values: Vec<u64> = targets
             .iter()
-            .map(|target| map_to_range(profile.hash(target), range))
+            .map(|target| nutfilter_reference::map(profile.hash(target), range))
             .collect();
         let is_in = |values: &[u64]| -> Vec<bool> {
             let found = |value| coded.binary_search(value).is_ok();
@@ -119,20 +233,24 @@ impl Case<'_> {
             found: is_in(&values),
             values,
         };
-        for level in levels(self.how >> 4 & 3) {
+        let ways = match usize::from(self.ask % 8) {
+            7 if self.is_large() => &WAYS[..],
+            way => &WAYS[way % WAYS.len()..][..1],
+        };
+        for level in levels(self.how >> 4 & 3, self.is_large()) {
             let filter = SortedHashes::from_items_at(level, hasher.clone(), set)
                 .encode(params)
                 .expect("a small set");
             assert!(filter.bytes() == bytes, "{level}: {self:?}");
-            self.ask(level, filter, params, &questions);
+            self.ask(level, filter, ways, &questions);
         }
     }
 
-    fn ask<H: ItemHash>(
+    fn ask(
         &self,
         level: Level,
-        filter: Filter<'static, H>,
-        params: Params,
+        filter: Filter<'static, Hasher>,
+        ways: &[Way],
         questions: &Questions<'_>,
     ) {
         let context = &(level, self);
@@ -141,82 +259,92 @@ impl Case<'_> {
             _ => Step::Entries(u32::from(self.step)),
         };
         match self.how >> 6 {
-            0 => {
-                questions.of_items(context, |items| filter.matches(items));
-                questions.of_any(context, |items| filter.match_any(items));
-                questions.of_each(context, |item| filter.contains(item));
-                for strategy in STRATEGIES {
-                    questions.of_values(context, |v| filter.matches_values_by(strategy, v));
-                }
-                let planned = filter.planned(questions.values.len());
-                assert!(STRATEGIES[1..].contains(&planned), "{context:?}");
-            }
+            0 => questions.ask(context, ways, &filter),
             1 => {
                 let hasher = filter.hasher().clone();
                 let n = u64::from(filter.n());
-                let admitted = Filter::admit_with(hasher, filter.bytes(), n, params)
+                let admitted = Filter::admit_with(hasher, filter.bytes(), n, filter.params())
                     .expect("a filter that was just made")
                     .with_level(level);
-                let right = "a right filter";
-                questions.of_items(context, |items| admitted.matches(items).expect(right));
-                for strategy in STRATEGIES {
-                    let ask = |v: &[u64]| admitted.matches_values_by(strategy, v).expect(right);
-                    questions.of_values(context, ask);
+                questions.ask_admitted(context, ways, &admitted);
+                if ways.contains(&Way::OneValue) {
+                    let other = filter.with_hasher(Unhashed);
+                    let found = other.matches_values(&questions.values);
+                    assert_eq!(found, questions.found, "{context:?}");
                 }
-                // Asked with another hasher, and back.
-                let other = filter.with_hasher(nutfilter::Unhashed);
-                questions.of_values(context, |values| other.matches_values(values));
             }
             2 => {
                 let index = SeekIndex::build(&filter, step);
                 let indexed = filter.with_index(&index).expect("built for this filter");
-                self.ask_indexed(context, &indexed, questions);
+                questions.ask(context, ways, &indexed);
             }
-            _ => self.ask_indexed(context, &filter.into_indexed(step), questions),
+            _ => questions.ask(context, ways, &filter.into_indexed(step)),
         }
-    }
-
-    fn ask_indexed<H: ItemHash>(
-        &self,
-        context: &impl Debug,
-        indexed: &nutfilter::IndexedFilter<'_, H>,
-        questions: &Questions<'_>,
-    ) {
-        questions.of_items(context, |items| indexed.matches(items));
-        questions.of_any(context, |items| indexed.match_any(items));
-        questions.of_each(context, |item| indexed.contains(item));
-        for strategy in STRATEGIES {
-            questions.of_values(context, |v| indexed.matches_values_by(strategy, v));
-        }
-        let planned = indexed.planned(questions.values.len());
-        assert!(STRATEGIES[1..].contains(&planned), "{context:?}");
     }
 }
 
+/// The case, and at which level, for the message.
+type Context<'c> = (Level, &'c Case<'c>);
+
 impl Questions<'_> {
-    fn of_items(&self, context: &impl Debug, ask: impl Fn(&[&[u8]]) -> Vec<bool>) {
-        assert_eq!(ask(self.items), self.answers, "{context:?}");
+    fn ask(&self, context: &Context<'_>, ways: &[Way], filter: &dyn Asked) {
+        for way in ways {
+            match *way {
+                Way::Items => {
+                    assert_eq!(filter.matches(self.items), self.answers, "{context:?}");
+                }
+                Way::Any => {
+                    let first = self.answers.iter().position(|&found| found);
+                    assert_eq!(filter.match_any(self.items), first.is_some(), "{context:?}");
+                    let before = &self.items[..first.unwrap_or(self.items.len())];
+                    assert!(!filter.match_any(before), "{context:?}");
+                }
+                // Each may be a pass over the filter.
+                Way::Each => {
+                    let apart = self.items.len() / 8 + 1;
+                    for (item, &answer) in self.items.iter().zip(&self.answers).step_by(apart) {
+                        assert_eq!(filter.contains(item), answer, "{item:?}, {context:?}");
+                    }
+                }
+                Way::Values(strategy) => {
+                    let found = filter.by(strategy, &self.values);
+                    assert_eq!(found, self.found, "{strategy:?}, {context:?}");
+                }
+                Way::OneValue => {
+                    for strategy in STRATEGIES {
+                        let found = filter.by(strategy, &self.values[..1]);
+                        assert_eq!(found, self.found[..1], "{strategy:?}, {context:?}");
+                    }
+                    let planned = filter.planned(self.values.len());
+                    assert!(STRATEGIES[1..].contains(&planned), "{context:?}");
+                }
+            }
+        }
     }
 
-    fn of_values(&self, context: &impl Debug, ask: impl Fn(&[u64]) -> Vec<bool>) {
-        assert_eq!(ask(&self.values), self.found, "{context:?}");
-        // Few are looked for one after another.
-        assert_eq!(ask(&self.values[..1]), self.found[..1], "{context:?}");
-    }
-
-    /// All, and those up to the first that is found and without it.
-    fn of_any(&self, context: &impl Debug, ask: impl Fn(&[&[u8]]) -> bool) {
-        let first = self.answers.iter().position(|&found| found);
-        assert_eq!(ask(self.items), first.is_some(), "{context:?}");
-        let before = &self.items[..first.unwrap_or(self.items.len())];
-        assert!(!ask(before), "{context:?}");
-    }
-
-    /// Some, one by one: each may be a pass over the filter.
-    fn of_each(&self, context: &impl Debug, ask: impl Fn(&[u8]) -> bool) {
-        let apart = self.items.len() / 8 + 1;
-        for (item, &answer) in self.items.iter().zip(&self.answers).step_by(apart) {
-            assert_eq!(ask(item), answer, "{item:?}, {context:?}");
+    /// The same of a filter that is validated as it is asked.
+    fn ask_admitted(
+        &self,
+        context: &Context<'_>,
+        ways: &[Way],
+        admitted: &AdmittedFilter<'_, Hasher>,
+    ) {
+        for way in ways {
+            let (strategy, asked) = match *way {
+                Way::Items | Way::Any | Way::Each => {
+                    let answers = admitted.matches(self.items);
+                    assert_eq!(answers.as_ref(), Ok(&self.answers), "{context:?}");
+                    continue;
+                }
+                Way::Values(strategy) => (strategy, self.values.len()),
+                Way::OneValue => (Strategy::Cheapest, 1),
+            };
+            let found = admitted.matches_values_by(strategy, &self.values[..asked]);
+            assert_eq!(
+                found.as_deref(),
+                Ok(&self.found[..asked]),
+                "{strategy:?}, {context:?}"
+            );
         }
     }
 }

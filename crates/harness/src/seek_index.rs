@@ -2,7 +2,7 @@
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    Filter, IndexedFilter, ItemHash, Nut23, Nut25, Params, SeekIndex, SortedHashes, Step, Unhashed,
+    IndexedFilter, ItemHash, Nut23, Nut25, Params, SeekIndex, SortedHashes, Step, Unhashed,
 };
 
 use crate::recipe::{self, SMALL};
@@ -23,7 +23,8 @@ pub struct Case<'a> {
     pub step: u8,
     /// How many bytes are cut off.
     pub cut: u8,
-    /// How many changes there are (modulo 8), of [`CHANGE`] bytes each.
+    /// How many changes there are (modulo 8), of [`CHANGE`] bytes each; the bits above say how targets are looked
+    /// for: see [`Case::check`].
     pub changes: u8,
     /// The changes, and the set; or what nobody made an index of, and the set.
     pub bytes: &'a [u8],
@@ -38,6 +39,9 @@ pub const CHANGE: usize = 3;
 /// The largest set: a little above what fills the lanes of the widest kernel.
 const MOST_ITEMS: usize = 6_000;
 
+/// In how many ways targets are looked for.
+const WAYS: u8 = 5;
+
 /// The header of an index, which says whose it is, and its checksum.
 const IDENTITY: usize = 56;
 const CHECKSUM: usize = 8;
@@ -50,8 +54,11 @@ impl Case<'_> {
     /// | 0, 1 | how many bytes are a hash |
     /// | 2 | whether places are counted from the end of the index's header, where its entries are |
     /// | 3 | with more than a [`SMALL`] input: whether the set begins with a recipe |
-    /// | 4, 5 | the level; 3: all |
+    /// | 4, 5 | the level; 3: all, with more than a [`SMALL`] input |
     /// | 6, 7 | damage; damage with a right checksum; junk; junk behind a right header, with a right checksum |
+    ///
+    /// `changes` without its lowest three bits, modulo 8: one of the [`STRATEGIES`], whether any is found, or one
+    /// target after another; 7: all of these, with more than a [`SMALL`] input.
     ///
     /// # Panics
     ///
@@ -63,7 +70,8 @@ impl Case<'_> {
             0 => (&[][..], set),
             _ => set.split_at(set.len() / 2),
         };
-        let long = self.how & 8 != 0 && self.bytes.len() + HEADER > SMALL;
+        let large = self.bytes.len() + HEADER > SMALL;
+        let long = self.how & 8 != 0 && large;
         let hashes = recipe::hashes(self.how, set, long, MOST_ITEMS);
         let filter = SortedHashes::<Nut25>::from_hashes(hashes)
             .encode(self.params())
@@ -72,8 +80,6 @@ impl Case<'_> {
         let made = SeekIndex::build(&filter, Step::Items(u32::from(self.step)));
         let bytes = made.to_bytes();
 
-        let targets = targets(&filter);
-        let expected = filter.matches_values(&targets);
         let mut damaged = bytes.clone();
         if self.how >> 7 == 1 {
             damaged = junk.to_vec();
@@ -99,13 +105,25 @@ impl Case<'_> {
         let Ok(index) = read else {
             return;
         };
-        for level in levels(self.how >> 4 & 3) {
+        let values: Vec<u64> = filter.values().collect();
+        let targets = targets(&values, filter.range());
+        let expected: Vec<bool> = targets
+            .iter()
+            .map(|target| values.binary_search(target).is_ok())
+            .collect();
+        let ways = match self.changes >> 3 & 7 {
+            7 if large => 0..WAYS,
+            way => way % WAYS..way % WAYS + 1,
+        };
+        for level in levels(self.how >> 4 & 3, large) {
             let filter = filter.clone().with_level(level);
             if let Ok(indexed) = filter.with_index(&index) {
                 // Where somebody made the checksum right, answers may be wrong, but there has to be one for
                 // each target, and nothing beyond the filter is read.
                 let right = !forged || damaged == bytes;
-                self.ask(&indexed, &targets, right.then_some(&expected));
+                for way in ways.clone() {
+                    self.ask(way, &indexed, &targets, right.then_some(&expected));
+                }
             }
         }
     }
@@ -131,18 +149,31 @@ impl Case<'_> {
 
     fn ask(
         &self,
+        way: u8,
         indexed: &IndexedFilter<'_, Unhashed>,
         targets: &[u64],
         expected: Option<&Vec<bool>>,
     ) {
-        let any = indexed.match_any_values(targets);
-        for strategy in STRATEGIES {
+        if let Some(&strategy) = STRATEGIES.get(usize::from(way)) {
             let answers = indexed.matches_values_by(strategy, targets);
             assert_eq!(answers.len(), targets.len(), "{strategy:?}: {self:?}");
             if let Some(expected) = expected {
                 assert_eq!(answers, *expected, "{strategy:?}: {self:?}");
-                assert_eq!(any, expected.contains(&true), "{self:?}");
             }
+            return;
+        }
+        if usize::from(way) == STRATEGIES.len() {
+            let any = indexed.match_any_values(targets);
+            let strangers: Vec<u64> = match expected {
+                None => return,
+                Some(expected) => {
+                    assert_eq!(any, expected.contains(&true), "{self:?}");
+                    let apart = targets.iter().zip(expected).filter(|(_, found)| !**found);
+                    apart.map(|(target, _)| *target).collect()
+                }
+            };
+            assert!(!indexed.match_any_values(&strangers), "{self:?}");
+            return;
         }
         let apart = targets.len() / 16 + 1;
         for (at, &target) in targets.iter().enumerate().step_by(apart) {
@@ -155,7 +186,7 @@ impl Case<'_> {
 }
 
 /// All values and what comes behind them, and the ends of the range.
-fn targets(filter: &Filter<'_, Unhashed>) -> Vec<u64> {
-    let values = filter.values().flat_map(|value| [value, value + 1]);
-    values.chain([0, filter.range(), u64::MAX]).collect()
+fn targets(values: &[u64], range: u64) -> Vec<u64> {
+    let around = values.iter().flat_map(|value| [*value, value + 1]);
+    around.chain([0, range, u64::MAX]).collect()
 }
