@@ -35,6 +35,18 @@ pub(super) const BLOCK_ITEMS: usize = 511;
 /// A full block's bytes.
 pub(super) const BLOCK_BYTES: usize = (BLOCK_ITEMS + 1) * 8;
 
+/// Room in a [`RunReader`] with which all of a run is read at once.
+pub(super) fn whole_capacity(items: u64) -> usize {
+    // The reach is a block less than the room, so all of the run is within reach.
+    usize::try_from(items).map_or(usize::MAX, |items| items.saturating_add(BLOCK_ITEMS))
+}
+
+/// Bytes in which all blocks of a run fit; one block at least.
+pub(super) fn whole_chunk(items: u64) -> usize {
+    let blocks = usize::try_from(items.div_ceil(BLOCK_ITEMS as u64)).unwrap_or(usize::MAX);
+    blocks.max(1).saturating_mul(BLOCK_BYTES)
+}
+
 /// The last two bytes tell a transfer that took the file for text.
 const MAGIC: [u8; 8] = *b"nutrun\r\n";
 

@@ -71,6 +71,7 @@ fn hashing_seeds() {
             let case = hashing::Case {
                 // Each hash in each way, twice.
                 profile: profile | (profile + way) % 4 << 2 | (way & 4) << 2,
+                level: u8::MAX,
                 offset: profile * 5,
                 places: [0, -1, 1, -40][usize::from(profile)],
                 range: [784_931 * 70, u64::MAX, 0, 1 << 63][usize::from(profile)],
@@ -79,7 +80,7 @@ fn hashing_seeds() {
                 bytes: b"some bytes, over and over, with a period of 53 in all",
             };
             let mut fields = Fields::default()
-                .bytes(&[case.profile, case.offset, case.places as u8])
+                .bytes(&[case.profile, case.level, case.offset, case.places as u8])
                 .word(case.range)
                 .word(case.key[0])
                 .word(case.key[1]);
@@ -182,6 +183,7 @@ fn sort_merge_seeds() {
             p: 200,
             m: 784_931,
             order: order | bits << 4,
+            way: u8::MAX,
             scale,
             parts,
             exchanged: 7,
@@ -191,7 +193,7 @@ fn sort_merge_seeds() {
         let mut fields = Fields::default()
             .bytes(&[case.p])
             .bytes(&case.m.to_le_bytes())
-            .bytes(&[case.order, case.scale])
+            .bytes(&[case.order, case.way, case.scale])
             .bytes(&case.parts)
             .bytes(&case.exchanged.to_le_bytes());
         for shape in shapes {
@@ -273,7 +275,7 @@ fn bip158_seeds() {
         ("block-large", 0, 0, 0xfcff, 100, scripts),
         ("block-empty", 0, 0, 0, 0, b""),
         ("items", 1, 0, 5, 0, scripts),
-        ("items-254", 1, 0, 0xfcfe, 0, b""),
+        ("items-254", 1, 0, 0xfcfe, 0, scripts),
         ("items-cut", 1, 0, 3, 1, scripts),
         ("items-longer", 9, 0, 3, 2, scripts),
         ("items-unary", 1, 132, 5, 0, scripts),
@@ -287,7 +289,16 @@ fn bip158_seeds() {
             b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00",
         ),
     ];
-    for (name, form, p, count, cut, bytes) in cases {
+    // Every question: in one long case, or in as many short ones as there are questions.
+    let asking = |bytes: &[u8]| match bytes.len() {
+        49.. => 7..8,
+        _ => 0..4,
+    };
+    let all = cases
+        .iter()
+        .flat_map(|case| asking(case.5).map(move |asked| (case, asked)));
+    for (&(name, form, p, count, cut, bytes), asked) in all {
+        let form = form | asked << 5;
         let case = bip158::Case {
             form,
             p,
@@ -306,7 +317,12 @@ fn bip158_seeds() {
         for (at, change) in case.changes {
             fields = fields.bytes(&at.to_le_bytes()).bytes(&[change]);
         }
-        write("bip158", name, &case, &fields.bytes(&[cut]).bytes(bytes).0);
+        let name = match asked {
+            7 => name.to_owned(),
+            _ => format!("{name}-{asked}"),
+        };
+        let bytes = fields.bytes(&[cut]).bytes(bytes).0;
+        write("bip158", &name, &case, &bytes);
     }
 }
 

@@ -99,6 +99,23 @@ pub fn params_from(p: u8, m: u32) -> Params {
         .expect("the numbers were brought into range")
 }
 
+/// Whether so many bytes are more than a small input: only those may stand for more than they spell out.
+pub(crate) fn is_long<'a, C: Arbitrary<'a>>(last: &[u8]) -> bool {
+    C::size_hint(0).0 + last.len() > recipe::SMALL
+}
+
+/// The level of this number, or all of them.
+///
+/// One level an execution: a fuzzer sees each of them in time, and gets as many more inputs.
+pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = Level> {
+    let count = Level::available().count();
+    let (first, few) = match all {
+        true => (0, count),
+        false => (usize::from(number) % count, 1),
+    };
+    Level::available().skip(first).take(few)
+}
+
 /// The levels that a case is about: the one of this number, or all.
 pub(crate) fn levels(number: u8) -> impl Iterator<Item = Level> {
     let count = Level::available().count();

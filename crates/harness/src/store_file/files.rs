@@ -1,6 +1,7 @@
 //! The files of a kept store, written and read by what `src/store` says of them and by none of its code.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use nutfilter::store::StoreErrorKind;
 use nutfilter::{ItemHash, Nut23};
@@ -31,11 +32,14 @@ pub(super) fn written(mark: Mark, note: &[u8], runs: &[Vec<u64>]) -> Files {
     let [first, second, label] = mark;
     let mut list = format!("{FIRST_LINE}\nset {first:016x} {second:016x} {label:016x}\n");
     if !note.is_empty() {
-        let digits: String = note.iter().map(|byte| format!("{byte:02x}")).collect();
-        list += &format!("note {digits}\n");
+        list += "note ";
+        for byte in note {
+            let _ = write!(list, "{byte:02x}");
+        }
+        list += "\n";
     }
     for (id, hashes) in (0..).zip(runs) {
-        list += &format!("run {id:016x} {}\n", hashes.len());
+        let _ = writeln!(list, "run {id:016x} {}", hashes.len());
         files.insert(run_name(id), run(mark, id, hashes));
     }
     list += "sum ";

@@ -11,7 +11,7 @@ use arbitrary::Arbitrary;
 use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
 
-use crate::seeded;
+use crate::{is_long, seeded};
 use files::{Files, LIST, Mark, Said, repair_blocks, repair_header, repair_list, said, written};
 
 /// A store by a recipe, and what happens to its files.
@@ -46,13 +46,13 @@ pub struct Edit {
     pub with: u64,
 }
 
-/// Hashes of a run: a few for most, and up to four blocks for some.
-fn length(run: u8) -> usize {
+/// Hashes of a run: a few for most, and up to four blocks for some of long inputs.
+fn length(run: u8, long: bool) -> usize {
     match run {
-        0..=239 => usize::from(run % 12),
+        252.. if long => usize::from(run - 251) * 440,
         // Around the ends of blocks.
-        240..=251 => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
-        252.. => usize::from(run - 251) * 440,
+        240..=251 if long => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
+        _ => usize::from(run % 12),
     }
 }
 
@@ -65,14 +65,18 @@ impl Case<'_> {
     pub fn check(&self) {
         let files = self.files();
         let said = said(&files, mark());
-        // One of 16 goes over the file system, which takes most of its time.
-        if self.form % 16 == 15 || !files.contains_key(LIST) {
+        if self.long() && (self.form % 16 == 15 || !files.contains_key(LIST)) {
+            // The file system takes most of the time of such a case.
             self.check_in_directory(&files, &said);
-        } else {
+        } else if let Some(list) = files.get(LIST) {
             let file = |name: &str| files.get(name).cloned();
-            let store = Store::read_files(files[LIST].clone(), file, options());
+            let store = Store::read_files(list.clone(), file, options());
             self.check_store(store, &said);
         }
+    }
+
+    fn long(&self) -> bool {
+        is_long::<Self>(self.junk)
     }
 
     fn files(&self) -> Files {
@@ -80,7 +84,7 @@ impl Case<'_> {
         let runs = self.runs.iter().filter(|&&run| run != 0);
         let runs: Vec<Vec<u64>> = runs
             .map(|&run| {
-                let count = length(run) as u64;
+                let count = length(run, self.long()) as u64;
                 // Never decreasing as they come: each in a stretch of its own.
                 let stretch = match self.seed % 4 {
                     0 => 1,
@@ -96,7 +100,11 @@ impl Case<'_> {
                 hashes
             })
             .collect();
-        let mut files = written(mark(), &seeded::bytes(1, self.note.into()), &runs);
+        let note = match self.long() {
+            true => self.note,
+            false => self.note % 8,
+        };
+        let mut files = written(mark(), &seeded::bytes(1, note.into()), &runs);
         for edit in self.edits {
             self.apply(edit, &mut files);
         }
@@ -118,13 +126,19 @@ impl Case<'_> {
     }
 
     fn apply(&self, edit: Edit, files: &mut Files) {
-        let names: Vec<String> = files.keys().cloned().collect();
-        if names.is_empty() {
+        if files.is_empty() {
             return;
         }
-        let name = &names[usize::from(edit.file) % names.len()];
-        let other = &names[edit.with as usize % names.len()];
-        let copy = files[other].clone();
+        let named = |number: usize| files.keys().nth(number % files.len());
+        let name = &named(edit.file.into()).expect("one of them").clone();
+        // Most edits are of one file alone.
+        let (other, copy) = match edit.what % 16 {
+            9 | 10 | 12 => {
+                let other = named(edit.with as usize).expect("one of them");
+                (other.clone(), files[other].clone())
+            }
+            _ => Default::default(),
+        };
         let bytes = files.get_mut(name).expect("one of the names");
         let (len, at) = (bytes.len(), usize::from(edit.at));
         let junk = &self.junk[..self.junk.len().min(512)];
@@ -153,7 +167,7 @@ impl Case<'_> {
             // Two files in each other's place.
             9 => {
                 let moved = core::mem::replace(bytes, copy);
-                files.insert(other.clone(), moved);
+                files.insert(other, moved);
             }
             // A block of another file, or of another place in this one.
             10 => {
@@ -227,8 +241,8 @@ impl Case<'_> {
         assert_eq!(store.len(), said.items, "{self:?}");
         assert_eq!(store.note(), said.note, "{self:?}");
         let ways = match self.form >> 5 {
-            way @ 0..=5 => way % 3..way % 3 + 1,
-            _ => 0..3,
+            7 if self.long() => 0..3,
+            way => way % 3..way % 3 + 1,
         };
         for way in ways {
             let read = match way {
