@@ -12,7 +12,10 @@ use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
 
 use crate::{is_long, seeded};
-use files::{Files, LIST, Mark, Said, repair_blocks, repair_header, repair_list, said, written};
+use files::{
+    Files, LIST, Mark, Said, file_name, repair_blocks, repair_header, repair_list, run_name,
+    run_of, said, written,
+};
 
 /// A store by a recipe, and what happens to its files.
 #[derive(Arbitrary, Clone, Debug)]
@@ -65,11 +68,11 @@ impl Case<'_> {
     pub fn check(&self) {
         let files = self.files();
         let said = said(&files, mark());
-        if self.long() && (self.form % 16 == 15 || !files.contains_key(LIST)) {
+        if self.long() && (self.form % 16 == 15 || !files.contains_key(&None)) {
             // The file system takes most of the time of such a case.
             self.check_in_directory(&files, &said);
-        } else if let Some(list) = files.get(LIST) {
-            let file = |name: &str| files.get(name).cloned();
+        } else if let Some(list) = files.get(&None) {
+            let file = |name: &str| files.get(&Some(run_of(name)?)).cloned();
             let store = Store::read_files(list.clone(), file, options());
             self.check_store(store, &said);
         }
@@ -109,7 +112,7 @@ impl Case<'_> {
             self.apply(edit, &mut files);
         }
         for (name, bytes) in &mut files {
-            if name == LIST {
+            if name.is_none() {
                 if self.repaired & 1 != 0 {
                     repair_list(bytes);
                 }
@@ -130,16 +133,16 @@ impl Case<'_> {
             return;
         }
         let named = |number: usize| files.keys().nth(number % files.len());
-        let name = &named(edit.file.into()).expect("one of them").clone();
+        let name = *named(edit.file.into()).expect("one of them");
         // Most edits are of one file alone.
         let (other, copy) = match edit.what % 16 {
             9 | 10 | 12 => {
-                let other = named(edit.with as usize).expect("one of them");
-                (other.clone(), files[other].clone())
+                let other = *named(edit.with as usize).expect("one of them");
+                (other, files[&other].clone())
             }
             _ => Default::default(),
         };
-        let bytes = files.get_mut(name).expect("one of the names");
+        let bytes = files.get_mut(&name).expect("one of the names");
         let (len, at) = (bytes.len(), usize::from(edit.at));
         let junk = &self.junk[..self.junk.len().min(512)];
         match edit.what % 16 {
@@ -179,9 +182,9 @@ impl Case<'_> {
                 let end = (to + block.len()).min(len);
                 bytes[to..end].copy_from_slice(&block[..end - to]);
             }
-            11 => drop(files.remove(name)),
+            11 => drop(files.remove(&name)),
             // A file that no list names.
-            12 => drop(files.insert(files::run_name(edit.with), copy)),
+            12 => drop(files.insert(Some(edit.with), copy)),
             13..=15 => edit_list(edit, files),
             _ => {}
         }
@@ -196,15 +199,15 @@ impl Case<'_> {
                 .path()
                 .is_none_or(|path| !path.ends_with(LIST) && path != directory.path)
         });
-        for (name, bytes) in files.iter().filter(|_| !listed) {
-            let kept = fs::read(directory.path.join(name));
-            assert_eq!(kept.ok().as_ref(), Some(bytes), "{name}: {self:?}");
+        for (&of, bytes) in files.iter().filter(|_| !listed) {
+            let kept = fs::read(directory.path.join(file_name(of)));
+            assert_eq!(kept.ok().as_ref(), Some(bytes), "{of:?}: {self:?}");
         }
         self.check_store(store, said);
         let Ok(said) = said else { return };
-        for name in files.keys().filter(|&name| name != LIST) {
-            let kept = directory.path.join(name).exists();
-            assert_eq!(kept, said.runs.contains(name), "{name}: {self:?}");
+        for &id in files.keys().flatten() {
+            let kept = directory.path.join(run_name(id)).exists();
+            assert_eq!(kept, said.runs.contains(&id), "{id}: {self:?}");
         }
         if let (Ok(hashes), true) = (&said.hashes, self.form & 16 == 0) {
             self.check_commit(&directory.path, said, hashes);
@@ -281,7 +284,7 @@ impl Case<'_> {
 
 /// A line of the list that is another, is there twice, or has another number.
 fn edit_list(edit: Edit, files: &mut Files) {
-    let Some(list) = files.get_mut(LIST) else {
+    let Some(list) = files.get_mut(&None) else {
         return;
     };
     let text = String::from_utf8_lossy(list).into_owned();
@@ -338,8 +341,8 @@ impl Directory {
         // A process of that number may have left one.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("a directory");
-        for (name, bytes) in files {
-            fs::write(path.join(name), bytes).expect("room");
+        for (&of, bytes) in files {
+            fs::write(path.join(file_name(of)), bytes).expect("room");
         }
         Self { path }
     }
@@ -373,9 +376,10 @@ mod tests {
         }
         drop(store);
         let files = written(mark(), b"a note", &runs);
-        for (name, bytes) in &files {
-            let theirs = fs::read(directory.path.join(name)).expect("the same name");
-            assert!(theirs == *bytes, "{name}");
+        for (&of, bytes) in &files {
+            assert_eq!(run_of(&file_name(of)), of);
+            let theirs = fs::read(directory.path.join(file_name(of))).expect("the same name");
+            assert!(theirs == *bytes, "{of:?}");
         }
         let mut all = runs.concat();
         all.sort_unstable();
