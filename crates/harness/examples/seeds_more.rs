@@ -45,7 +45,7 @@ where
 }
 
 fn write_bytes(target: &str, name: &str, bytes: &[u8]) {
-    let known = TARGETS.into_iter().find(|known| known.name == target);
+    let known = TARGETS.iter().find(|known| known.name == target);
     (known.expect("a target").replay)(bytes);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("fuzz/seeds").join(target);
@@ -70,7 +70,7 @@ fn hashing_seeds() {
         for profile in 0..4 {
             let case = hashing::Case {
                 // Each hash in each way, twice.
-                profile: profile | (profile + way) % 4 << 2 | (way & 4) << 2,
+                profile: profile | ((profile + way) % 4) << 2 | (way & 4) << 2,
                 level: u8::MAX,
                 offset: profile * 5,
                 places: [0, -1, 1, -40][usize::from(profile)],
@@ -270,7 +270,9 @@ fn bip158_seeds() {
     let hasher = SipHash::from_block_hash(&[9; 32]);
     let filter = nutfilter::bip158::build(hasher, [b"abc", b"def", b"ghi"]).expect("a small set");
     let filter = nutfilter::bip158::serialize(&filter);
-    let cases: [(&str, u8, u8, u16, u8, &[u8]); 10] = [
+    // Name, form, P, count, cut, bytes.
+    type Row<'a> = (&'a str, u8, u8, u16, u8, &'a [u8]);
+    let cases: [Row<'_>; 10] = [
         ("block", 0, 0, 3, 4, scripts),
         ("block-large", 0, 0, 0xfcff, 100, scripts),
         ("block-empty", 0, 0, 0, 0, b""),

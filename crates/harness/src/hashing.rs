@@ -249,7 +249,7 @@ impl Case<'_> {
 /// `hash * f / 2^64`, by parts that do not overflow: the high word of a product in 128 bits.
 fn mapped(hash: u64, f: u64) -> u64 {
     let (high, low) = (u128::from(hash >> 32), u128::from(hash & 0xffff_ffff));
-    let sum = high * u128::from(f) + (low * u128::from(f) >> 32);
+    let sum = high * u128::from(f) + ((low * u128::from(f)) >> 32);
     (sum >> 32) as u64
 }
 

@@ -114,7 +114,7 @@ pub(super) fn repair_blocks(run: &mut [u8]) {
 fn checksum(seed: u64, block: u64, hashes: &[u64]) -> u64 {
     let mixed = |lane: u64, word: u64| {
         let product = (lane ^ word).wrapping_mul(0x5851_f42d_4c95_7f2d);
-        product << 29 | product >> 35
+        product.rotate_left(29)
     };
     let first = seed.wrapping_add(block.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let lanes = (0..8_usize).map(|lane| {
