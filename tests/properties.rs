@@ -1,7 +1,7 @@
 //! What holds for every set, by random example.
 
 use nutfilter::{Filter, ItemHash, Nut25, Params, SeekIndex, SortedHashes, Step, map_to_range};
-use nutfilter_harness::{decode, encode, matching, seek_index};
+use nutfilter_harness::TARGETS;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -75,47 +75,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_alike(
-        bytes in vec(prop_oneof![any::<u8>(), Just(0xff), Just(0)], 0..200),
-        n in any::<u64>(),
-        p in 0..=40_u8,
-        m in any::<u64>(),
+    fn any_input_of_a_fuzz_target_passes(
+        bytes in vec(prop_oneof![any::<u8>(), Just(0xff), Just(0)], 0..300),
     ) {
-        decode::Case { n, p, m, bytes: &bytes }.check();
-    }
-
-    #[test]
-    fn any_hashes_encode_alike(hashes in hashes(), p in any::<u8>(), m in any::<u32>(), cut in any::<usize>()) {
-        encode::Case { p, m, hashes, cut }.check();
-    }
-
-    #[test]
-    fn any_index_answers_alike_or_not_at_all(
-        hashes in hashes(),
-        p in any::<u8>(),
-        m in any::<u16>(),
-        step in any::<u8>(),
-        changes in vec(any::<(u16, u8)>(), 0..4),
-        cut in 0..40_u8,
-        junk in vec(any::<u8>(), 0..100),
-    ) {
-        seek_index::Case { p, m, hashes, step, changes, cut, junk: &junk }.check();
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
-
-    #[test]
-    fn any_set_is_asked_alike(
-        profile in any::<u8>(),
-        p in any::<u8>(),
-        m in any::<u32>(),
-        items in items(),
-        strangers in items(),
-        step in any::<u8>(),
-    ) {
-        matching::Case { profile, p, m, items, strangers, step }.check();
+        for target in TARGETS {
+            (target.replay)(&bytes);
+        }
     }
 }
 

@@ -438,12 +438,14 @@ impl<H: ItemHash> Store<H> {
         runs: &[Arc<Run>],
         sink: impl FnMut(&[u64]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let capacity = self.budget.read_ahead_items(runs.len());
+        let ahead = self.budget.read_ahead_items(runs.len());
         let readers: Result<Vec<_>, _> = runs
             .iter()
-            .map(|run| RunReader::open(run, capacity))
+            .map(|run| RunReader::open(run, ahead.min(run::whole_capacity(run.items()))))
             .collect();
-        merge::merge(&mut readers?, self.budget.window, self.budget.chunk, sink)
+        let longest = runs.iter().map(|run| run.items()).max().unwrap_or(0);
+        let chunk = self.budget.chunk.min(run::whole_chunk(longest));
+        merge::merge(&mut readers?, self.budget.window, chunk, sink)
     }
 
     /// Whether there is room for so many items beside those committed.

@@ -35,6 +35,18 @@ pub(super) const BLOCK_ITEMS: usize = 511;
 /// A full block's bytes.
 pub(super) const BLOCK_BYTES: usize = (BLOCK_ITEMS + 1) * 8;
 
+/// Room in a [`RunReader`] with which all of a run is read at once.
+pub(super) fn whole_capacity(items: u64) -> usize {
+    // The reach is a block less than the room, so all of the run is within reach.
+    usize::try_from(items).map_or(usize::MAX, |items| items.saturating_add(BLOCK_ITEMS))
+}
+
+/// Bytes in which all blocks of a run fit; one block at least.
+pub(super) fn whole_chunk(items: u64) -> usize {
+    let blocks = usize::try_from(items.div_ceil(BLOCK_ITEMS as u64)).unwrap_or(usize::MAX);
+    blocks.max(1).saturating_mul(BLOCK_BYTES)
+}
+
 /// The last two bytes tell a transfer that took the file for text.
 const MAGIC: [u8; 8] = *b"nutrun\r\n";
 
@@ -561,4 +573,34 @@ fn checksum(seed: u64, block: u64, hashes: &[u64]) -> u64 {
         mix(&mut sum, lane);
     }
     sum ^ (sum >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_room_for_a_whole_run_all_of_it_is_read_at_once_and_in_no_more_room() {
+        for items in [0, 1, 510, 511, 512, 1021, 1022, 1023, 3000] {
+            let header = Header {
+                id: 7,
+                items,
+                mark: [1, 2, 3],
+            };
+            let hashes: Vec<u64> = (0..items).map(|i| i * i).collect();
+            let mut bytes = header.to_bytes().to_vec();
+            for (number, block) in (0..).zip(hashes.chunks(BLOCK_ITEMS)) {
+                let sum = checksum(header.seed(), number, block);
+                let words = block.iter().chain(core::iter::once(&sum));
+                bytes.extend(words.flat_map(|word| word.to_le_bytes()));
+            }
+            let run = Run::in_memory(PathBuf::new(), bytes, header).expect("a run");
+            let mut reader = RunReader::open(&run, whole_capacity(items)).expect("the same");
+            assert_eq!(reader.reach() as u64, items);
+            let mut chunk = vec![0; whole_chunk(items)];
+            assert!(chunk.len() as u64 <= (items * 8).max(1).next_multiple_of(4096) + 4096);
+            reader.fill(reader.reach(), &mut chunk).expect("all of it");
+            assert_eq!(reader.buffered(), hashes, "{items}");
+        }
+    }
 }

@@ -45,7 +45,7 @@ where
 }
 
 fn write_bytes(target: &str, name: &str, bytes: &[u8]) {
-    let known = TARGETS.into_iter().find(|known| known.name == target);
+    let known = TARGETS.iter().find(|known| known.name == target);
     (known.expect("a target").replay)(bytes);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("fuzz/seeds").join(target);
@@ -70,7 +70,8 @@ fn hashing_seeds() {
         for profile in 0..4 {
             let case = hashing::Case {
                 // Each hash in each way, twice.
-                profile: profile | (profile + way) % 4 << 2 | (way & 4) << 2,
+                profile: profile | ((profile + way) % 4) << 2 | (way & 4) << 2,
+                level: u8::MAX,
                 offset: profile * 5,
                 places: [0, -1, 1, -40][usize::from(profile)],
                 range: [784_931 * 70, u64::MAX, 0, 1 << 63][usize::from(profile)],
@@ -79,7 +80,7 @@ fn hashing_seeds() {
                 bytes: b"some bytes, over and over, with a period of 53 in all",
             };
             let mut fields = Fields::default()
-                .bytes(&[case.profile, case.offset, case.places as u8])
+                .bytes(&[case.profile, case.level, case.offset, case.places as u8])
                 .word(case.range)
                 .word(case.key[0])
                 .word(case.key[1]);
@@ -182,6 +183,7 @@ fn sort_merge_seeds() {
             p: 200,
             m: 784_931,
             order: order | bits << 4,
+            way: u8::MAX,
             scale,
             parts,
             exchanged: 7,
@@ -191,7 +193,7 @@ fn sort_merge_seeds() {
         let mut fields = Fields::default()
             .bytes(&[case.p])
             .bytes(&case.m.to_le_bytes())
-            .bytes(&[case.order, case.scale])
+            .bytes(&[case.order, case.way, case.scale])
             .bytes(&case.parts)
             .bytes(&case.exchanged.to_le_bytes());
         for shape in shapes {
@@ -268,12 +270,14 @@ fn bip158_seeds() {
     let hasher = SipHash::from_block_hash(&[9; 32]);
     let filter = nutfilter::bip158::build(hasher, [b"abc", b"def", b"ghi"]).expect("a small set");
     let filter = nutfilter::bip158::serialize(&filter);
-    let cases: [(&str, u8, u8, u16, u8, &[u8]); 10] = [
+    // Name, form, P, count, cut, bytes.
+    type Row<'a> = (&'a str, u8, u8, u16, u8, &'a [u8]);
+    let cases: [Row<'_>; 10] = [
         ("block", 0, 0, 3, 4, scripts),
         ("block-large", 0, 0, 0xfcff, 100, scripts),
         ("block-empty", 0, 0, 0, 0, b""),
         ("items", 1, 0, 5, 0, scripts),
-        ("items-254", 1, 0, 0xfcfe, 0, b""),
+        ("items-254", 1, 0, 0xfcfe, 0, scripts),
         ("items-cut", 1, 0, 3, 1, scripts),
         ("items-longer", 9, 0, 3, 2, scripts),
         ("items-unary", 1, 132, 5, 0, scripts),
@@ -287,7 +291,16 @@ fn bip158_seeds() {
             b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00",
         ),
     ];
-    for (name, form, p, count, cut, bytes) in cases {
+    // Every question: in one long case, or in as many short ones as there are questions.
+    let asking = |bytes: &[u8]| match bytes.len() {
+        49.. => 7..8,
+        _ => 0..4,
+    };
+    let all = cases
+        .iter()
+        .flat_map(|case| asking(case.5).map(move |asked| (case, asked)));
+    for (&(name, form, p, count, cut, bytes), asked) in all {
+        let form = form | asked << 5;
         let case = bip158::Case {
             form,
             p,
@@ -306,7 +319,12 @@ fn bip158_seeds() {
         for (at, change) in case.changes {
             fields = fields.bytes(&at.to_le_bytes()).bytes(&[change]);
         }
-        write("bip158", name, &case, &fields.bytes(&[cut]).bytes(bytes).0);
+        let name = match asked {
+            7 => name.to_owned(),
+            _ => format!("{name}-{asked}"),
+        };
+        let bytes = fields.bytes(&[cut]).bytes(bytes).0;
+        write("bip158", &name, &case, &bytes);
     }
 }
 

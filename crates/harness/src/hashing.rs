@@ -11,13 +11,15 @@ use nutfilter::{
     map_to_range,
 };
 
-use crate::seeded;
+use crate::{is_long, levels_of, seeded};
 
 /// Which hash, and the items as runs of one length.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
     /// Which hash (modulo 4), and by the bits above what is done with the items: see [`Case::check`].
     pub profile: u8,
+    /// The level, and 255 in a long input for all of them and for all that is done.
+    pub level: u8,
     /// Where the first item begins, from an address that is a multiple of 16 (modulo 16).
     pub offset: u8,
     /// Places for hashes: as many more or fewer than there are items.
@@ -50,6 +52,9 @@ const WIDTHS: [usize; 32] = [
 /// What a run takes at most: more shows nothing new.
 const MOST_BYTES: usize = 9000;
 
+/// What all runs of a small input take: some more points than the widest kernel hashes at once.
+const MOST_BYTES_OF_SMALL: usize = 640;
+
 impl Run {
     /// Up to 223 bytes as they are written; the rest stands for lengths that matter.
     #[must_use]
@@ -60,14 +65,18 @@ impl Run {
         }
     }
 
-    /// Few for most; up to 255 for some, more than the widest kernel takes at once. Few of long ones.
+    /// Few for most; up to 255 for some, more than the widest kernel takes at once. Few of long ones, and none
+    /// where there is no room for one.
     #[must_use]
-    pub fn count(self) -> usize {
+    pub fn count(self, most_bytes: usize) -> usize {
         let count = match self.count {
             count @ 0..=223 => usize::from(count % 16),
             count => usize::from(count - 224) * 8 + 7,
         };
-        count.min(MOST_BYTES / self.width().max(1))
+        match self.width() {
+            0 => count,
+            width => count.min(most_bytes / width),
+        }
     }
 }
 
@@ -89,19 +98,21 @@ impl Case<'_> {
 
     fn check_with<H: ItemHash>(&self, hasher: &H, oracle: impl Fn(&[u8]) -> u64) {
         // All of it ends where its memory ends, so that a look beyond is seen.
-        let len: usize = self.runs.iter().map(|run| run.width() * run.count()).sum();
+        let counts = self.counts();
+        let runs = || self.runs.iter().map(|run| run.width()).zip(counts);
+        let len: usize = runs().map(|(width, count)| width * count).sum();
         let memory = self.memory(len);
         let mut rest = &memory[memory.len() - len..];
         let mut items: Vec<&[u8]> = Vec::new();
         let mut expected = Vec::new();
         let way = self.profile >> 2 & 3;
-        for run in self.runs {
-            let (records, others) = rest.split_at(run.width() * run.count());
+        for (width, count) in runs() {
+            let (records, others) = rest.split_at(width * count);
             rest = others;
             let first = items.len();
-            items.extend((0..run.count()).map(|at| &records[at * run.width()..][..run.width()]));
+            items.extend((0..count).map(|at| &records[at * width..][..width]));
             expected.extend(items[first..].iter().map(|item| oracle(item)));
-            if let (0, Some(width)) = (way, NonZeroUsize::new(run.width())) {
+            if let (0, Some(width)) = (way, NonZeroUsize::new(width)) {
                 self.check_records(hasher, records, width, &expected[first..]);
             }
         }
@@ -118,11 +129,33 @@ impl Case<'_> {
         }
     }
 
+    fn all(&self) -> bool {
+        self.level == u8::MAX && is_long::<Self>(self.bytes)
+    }
+
+    fn levels(&self) -> impl Iterator<Item = Level> {
+        levels_of(self.level, self.all())
+    }
+
+    /// How many items each run has.
+    fn counts(&self) -> [usize; 3] {
+        let long = is_long::<Self>(self.bytes);
+        let mut room = MOST_BYTES_OF_SMALL;
+        self.runs.map(|run| match long {
+            true => run.count(MOST_BYTES),
+            false => {
+                let count = run.count(room);
+                room -= count * run.width();
+                count
+            }
+        })
+    }
+
     fn check_items<H: ItemHash>(&self, hasher: &H, items: &[&[u8]], expected: &[u64]) {
         let places = items.len().saturating_add_signed(self.places.into());
         let hashed = places.min(items.len());
         let mut out = Vec::new();
-        for level in Level::available() {
+        for level in self.levels() {
             out.clear();
             out.resize(places, !0);
             hasher.hash_items(level, items, &mut out);
@@ -141,7 +174,10 @@ impl Case<'_> {
             let room = end - from;
             memory.extend_from_slice(&self.bytes[..self.bytes.len().min(room)]);
             // Nothing to repeat, or not enough to tell one place from another.
-            memory.extend(seeded::bytes(from as u64, (end - memory.len()).min(61)));
+            for number in seeded::numbers(from as u64).take(8) {
+                let room = (end - memory.len()).min(8);
+                memory.extend_from_slice(&number.to_le_bytes()[..room]);
+            }
         }
         memory.into_boxed_slice()
     }
@@ -157,7 +193,8 @@ impl Case<'_> {
         let cut = usize::from(self.places.unsigned_abs()) % width;
         let records = &records[..records.len() - cut.min(records.len())];
         let whole = records.len() / width;
-        for level in Level::available() {
+        let does = |bit| self.all() || self.profile & 32 == bit;
+        for level in self.levels().filter(|_| does(0)) {
             let mut out = vec![!0; expected.len()];
             hasher.hash_records(level, records, width, &mut out);
             assert_eq!(
@@ -166,6 +203,9 @@ impl Case<'_> {
                 "records, {level}: {self:?}"
             );
             assert!(out[whole..].iter().all(|&place| place == !0), "{self:?}");
+        }
+        if !does(32) {
+            return;
         }
         let set = SortedHashes::from_records_with(hasher.clone(), records, width.get());
         assert_eq!(set.is_ok(), cut == 0 || records.is_empty(), "{self:?}");
@@ -180,7 +220,7 @@ impl Case<'_> {
     fn check_set<H: ItemHash>(&self, hasher: &H, items: &[&[u8]], expected: &[u64]) {
         let mut sorted = expected.to_vec();
         sorted.sort_unstable();
-        for level in Level::available() {
+        for level in self.levels() {
             let set = match self.profile & 16 {
                 0 => SortedHashes::from_items_at(level, hasher.clone(), items),
                 _ => {
@@ -198,7 +238,7 @@ impl Case<'_> {
         for (&hash, &value) in hashes.iter().zip(&mapped) {
             assert_eq!(map_to_range(hash, f), value, "{hash} of {f}");
         }
-        for level in Level::available() {
+        for level in self.levels() {
             let mut hashes = hashes.to_vec();
             map_all_to_range(level, &mut hashes, f);
             assert_eq!(hashes, mapped, "{level}: {self:?}");
@@ -209,7 +249,7 @@ impl Case<'_> {
 /// `hash * f / 2^64`, by parts that do not overflow: the high word of a product in 128 bits.
 fn mapped(hash: u64, f: u64) -> u64 {
     let (high, low) = (u128::from(hash >> 32), u128::from(hash & 0xffff_ffff));
-    let sum = high * u128::from(f) + (low * u128::from(f) >> 32);
+    let sum = high * u128::from(f) + ((low * u128::from(f)) >> 32);
     (sum >> 32) as u64
 }
 

@@ -78,10 +78,7 @@ impl Case<'_> {
 
 /// Whether this is an id, by the words of its documentation.
 fn is_id(text: &str) -> bool {
-    let hex = || {
-        text.chars()
-            .all(|c| matches!(c, '0'..='9' | 'a'..='f' | 'A'..='F'))
-    };
+    let hex = || text.chars().all(|c| c.is_ascii_hexdigit());
     let base64 = |c| matches!(c, '0'..='9' | 'a'..='z' | 'A'..='Z' | '+' | '/' | '-' | '_');
     match (text.chars().count(), text.get(..2)) {
         (16, Some("00")) | (66, Some("01" | "02")) => hex(),

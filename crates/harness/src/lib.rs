@@ -101,13 +101,25 @@ pub fn params_from(p: u8, m: u32) -> Params {
         .expect("the numbers were brought into range")
 }
 
-/// The levels that a case is about: the one of this number; for 3 all, where all are `affordable`.
-pub(crate) fn levels(number: u8, affordable: bool) -> impl Iterator<Item = Level> {
+/// Whether so many bytes are more than a small input: only those may stand for more than they spell out.
+pub(crate) fn is_long<'a, C: Arbitrary<'a>>(last: &[u8]) -> bool {
+    C::size_hint(0).0 + last.len() > recipe::SMALL
+}
+
+/// The level of this number, or all of them.
+///
+/// One level an execution: a fuzzer sees each of them in time, and gets as many more inputs.
+pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = Level> {
     static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
     let one = usize::from(number) % LEVELS.len();
-    let levels = match number {
-        3.. if affordable => &LEVELS[..],
-        _ => &LEVELS[one..=one],
+    let levels = match all {
+        true => &LEVELS[..],
+        false => &LEVELS[one..=one],
     };
     levels.iter().copied()
+}
+
+/// The levels that a case is about: the one of this number; for 3 all, where all are `affordable`.
+pub(crate) fn levels(number: u8, affordable: bool) -> impl Iterator<Item = Level> {
+    levels_of(number, affordable && number >= 3)
 }

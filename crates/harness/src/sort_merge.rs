@@ -4,7 +4,7 @@
 use arbitrary::Arbitrary;
 use nutfilter::{ItemHash, Level, Params, SortedHashes, sort_in_passes};
 
-use crate::{params_from, seeded};
+use crate::{is_long, levels_of, params_from, seeded};
 
 /// Three sets and the order in which they are put together.
 #[derive(Arbitrary, Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Case<'a> {
     pub m: u32,
     /// Which two sets are merged first, and how; by the bits from the fifth on, how the sets are made.
     pub order: u8,
+    /// What is done, and at which level; 255 for everything at every level: see [`Case::check`].
+    pub way: u8,
     /// How many hashes the shapes stand for: see [`Case::most`].
     pub scale: u8,
     /// Into how many parts each pass deals where there are enough hashes for passes, less 1.
@@ -83,39 +85,75 @@ impl Shape {
 }
 
 impl Case<'_> {
-    /// Sorts, merges, encodes, and compares.
+    /// Sorts, merges, encodes, and compares: one of these, or all of them if the way of a long input says so.
     ///
     /// # Panics
     ///
     /// Where what comes out is not sorted, or not what went in.
     pub fn check(&self) {
-        let given = self
-            .hashes
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|word| u64::from_le_bytes(*word));
-        let mut lists = self.shapes.map(|shape| shape.hashes(self.most()));
-        lists[0].extend(given);
-        let sorted = lists.clone().map(|mut list| {
-            list.sort_unstable();
-            list
-        });
-        for (list, sorted) in lists.iter().zip(&sorted) {
-            self.check_sort(list, sorted);
+        let does = |what| self.all() || self.way >> 4 & 3 == what;
+        if does(0) || does(3) {
+            // One list is enough for these, and most of the work is in making it.
+            let ones = match self.all() {
+                true => 0..3,
+                false => self.one()..self.one() + 1,
+            };
+            for list in ones.map(|at| self.list(at)) {
+                let sorted = sorted(&list);
+                if does(0) {
+                    self.check_sort(&list, &sorted);
+                }
+                if does(3) {
+                    self.check_order(&sorted);
+                }
+            }
         }
-        self.check_merge(&sorted);
-        self.check_order(&sorted[0]);
+        if does(1) || does(2) {
+            let lists = [0, 1, 2].map(|at| sorted(&self.list(at)));
+            let expected = sorted(&lists.concat());
+            if does(1) {
+                self.check_merge(&lists, &expected);
+            }
+            if does(2) {
+                self.check_encoding(&lists, &expected);
+            }
+        }
+    }
+
+    fn all(&self) -> bool {
+        self.way == u8::MAX && is_long::<Self>(self.hashes)
+    }
+
+    fn levels(&self) -> impl Iterator<Item = Level> {
+        levels_of(self.way & 15, self.all())
+    }
+
+    /// The list that is sorted, and the only one that may be at its full size.
+    fn one(&self) -> usize {
+        usize::from(self.way >> 6) % 3
+    }
+
+    fn list(&self, at: usize) -> Vec<u64> {
+        let most = match at == self.one() || self.all() {
+            true => self.most(),
+            false => self.most().min(400),
+        };
+        let mut list = self.shapes[at].hashes(most);
+        if at == 0 {
+            let given = self.hashes.as_chunks::<8>().0.iter();
+            list.extend(given.map(|word| u64::from_le_bytes(*word)));
+        }
+        list
     }
 
     /// How many hashes of a shape there are at most. Few for most cases: what sorts few is looked at often, and
     /// what sorts many now and then.
     fn most(&self) -> usize {
         match self.scale {
-            0..=251 => 24,
-            252..=254 => 3000,
+            252..=254 if is_long::<Self>(self.hashes) => 3000,
             // The plain code has its buckets from 8192 hashes on.
-            _ => 10_000,
+            255 if is_long::<Self>(self.hashes) => 10_000,
+            _ => 24,
         }
     }
 
@@ -143,26 +181,14 @@ impl Case<'_> {
                 SortedHashes::from_sorted_hashes(Given, sorted).expect("sorted")
             }
         };
-        for level in Level::available() {
+        for level in self.levels() {
             assert_eq!(set(level).as_slice(), sorted, "{level}: {self:?}");
         }
     }
 
-    fn check_merge(&self, lists: &[Vec<u64>; 3]) {
-        let mut expected = lists.concat();
-        expected.sort_unstable();
-        let set = |list: &Vec<u64>, level| {
-            let set = SortedHashes::from_sorted_hashes(Given, list.clone());
-            set.expect("a sorted list").with_level(level)
-        };
-        let first = usize::from(self.order % 3);
-        let params = self.params();
-        let at_once = set(&expected, Level::PORTABLE)
-            .encode(params)
-            .expect("a small set");
-        for level in Level::available() {
-            let sets = [0, 1, 2].map(|at| set(&lists[(first + at) % 3], level));
-            let [a, b, c] = sets.clone();
+    fn check_merge(&self, lists: &[Vec<u64>; 3], expected: &[u64]) {
+        for level in self.levels() {
+            let [a, b, c] = self.sets(lists, level);
             let merged = match self.order & 4 {
                 0 => a.merge(b).and_then(|both| both.merge(c)),
                 _ => b.merge(c).and_then(|both| a.merge(both)),
@@ -172,7 +198,16 @@ impl Case<'_> {
                 expected,
                 "{level}: {self:?}"
             );
-            let [mut grown, b, c] = sets;
+        }
+    }
+
+    fn check_encoding(&self, lists: &[Vec<u64>; 3], expected: &[u64]) {
+        let params = self.params();
+        let at_once = set(expected, Level::PORTABLE)
+            .encode(params)
+            .expect("a small set");
+        for level in self.levels() {
+            let [mut grown, b, c] = self.sets(lists, level);
             if self.order & 8 == 0 {
                 grown.merge_and_encode(&b, params).expect("a small set");
             } else {
@@ -182,6 +217,12 @@ impl Case<'_> {
             assert_eq!(grown.as_slice(), expected, "{level}: {self:?}");
             assert_eq!(filter, at_once, "{level}: {self:?}");
         }
+    }
+
+    /// The sets in the order in which they are put together.
+    fn sets(&self, lists: &[Vec<u64>; 3], level: Level) -> [SortedHashes<Given>; 3] {
+        let first = usize::from(self.order % 3);
+        [0, 1, 2].map(|at| set(&lists[(first + at) % 3], level))
     }
 
     /// Codes of a few hundred bits at most, on average.
@@ -213,4 +254,15 @@ impl Case<'_> {
             }
         }
     }
+}
+
+fn sorted(hashes: &[u64]) -> Vec<u64> {
+    let mut sorted = hashes.to_vec();
+    sorted.sort_unstable();
+    sorted
+}
+
+fn set(sorted: &[u64], level: Level) -> SortedHashes<Given> {
+    let set = SortedHashes::from_sorted_hashes(Given, sorted.to_vec());
+    set.expect("a sorted list").with_level(level)
 }

@@ -1,6 +1,7 @@
 //! The files of a kept store, written and read by what `src/store` says of them and by none of its code.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use nutfilter::store::StoreErrorKind;
 use nutfilter::{ItemHash, Nut23};
@@ -17,12 +18,27 @@ const CHECKED: usize = 56;
 const BLOCK_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"nutrun\r\n";
 
-/// The files of a directory, by their names.
-pub(super) type Files = BTreeMap<String, Vec<u8>>;
+/// The files of a directory.
+pub(super) type Files = BTreeMap<Name, Vec<u8>>;
+
+/// The number of a run, or none: the list.
+pub(super) type Name = Option<u64>;
 
 /// The name of a run.
 pub(super) fn run_name(id: u64) -> String {
     format!("run-{id:016x}.hashes")
+}
+
+/// The name of a file.
+pub(super) fn file_name(of: Name) -> String {
+    of.map_or_else(|| LIST.to_owned(), run_name)
+}
+
+/// The run of this name, if it is one.
+pub(super) fn run_of(name: &str) -> Name {
+    let digits = name.strip_prefix("run-")?.strip_suffix(".hashes")?;
+    let id = u64::from_str_radix(digits, 16).ok()?;
+    (run_name(id) == name).then_some(id)
 }
 
 /// The files of a store with these runs, each of them sorted.
@@ -31,17 +47,20 @@ pub(super) fn written(mark: Mark, note: &[u8], runs: &[Vec<u64>]) -> Files {
     let [first, second, label] = mark;
     let mut list = format!("{FIRST_LINE}\nset {first:016x} {second:016x} {label:016x}\n");
     if !note.is_empty() {
-        let digits: String = note.iter().map(|byte| format!("{byte:02x}")).collect();
-        list += &format!("note {digits}\n");
+        list += "note ";
+        for byte in note {
+            let _ = write!(list, "{byte:02x}");
+        }
+        list += "\n";
     }
     for (id, hashes) in (0..).zip(runs) {
-        list += &format!("run {id:016x} {}\n", hashes.len());
-        files.insert(run_name(id), run(mark, id, hashes));
+        let _ = writeln!(list, "run {id:016x} {}", hashes.len());
+        files.insert(Some(id), run(mark, id, hashes));
     }
     list += "sum ";
     let mut list = list.into_bytes();
     repair_list(&mut list);
-    files.insert(LIST.to_owned(), list);
+    files.insert(None, list);
     files
 }
 
@@ -95,7 +114,7 @@ pub(super) fn repair_blocks(run: &mut [u8]) {
 fn checksum(seed: u64, block: u64, hashes: &[u64]) -> u64 {
     let mixed = |lane: u64, word: u64| {
         let product = (lane ^ word).wrapping_mul(0x5851_f42d_4c95_7f2d);
-        product << 29 | product >> 35
+        product.rotate_left(29)
     };
     let first = seed.wrapping_add(block.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let lanes = (0..8_usize).map(|lane| {
@@ -122,8 +141,8 @@ pub(super) struct Said {
     pub(super) note: Vec<u8>,
     /// How many hashes the list says there are.
     pub(super) items: u64,
-    /// The names of the runs in the list.
-    pub(super) runs: Vec<String>,
+    /// The runs in the list.
+    pub(super) runs: Vec<u64>,
     /// The hashes of all runs, sorted; an error where a block is damaged, which shows when it is read.
     pub(super) hashes: Result<Vec<u64>, StoreErrorKind>,
 }
@@ -134,7 +153,7 @@ pub(super) struct Said {
 ///
 /// The class of what is wrong with the list, or with the first run in it whose header or length is.
 pub(super) fn said(files: &Files, mark: Mark) -> Result<Said, StoreErrorKind> {
-    let list = files.get(LIST).ok_or(StoreErrorKind::Io)?;
+    let list = files.get(&None).ok_or(StoreErrorKind::Io)?;
     let (listed_mark, note, listed) = read_list(list).ok_or(StoreErrorKind::Damaged)?;
     if listed_mark != mark {
         return Err(StoreErrorKind::OtherSet);
@@ -146,13 +165,13 @@ pub(super) fn said(files: &Files, mark: Mark) -> Result<Said, StoreErrorKind> {
         hashes: Ok(Vec::new()),
     };
     for (id, items) in listed {
-        let bytes = files.get(&run_name(id)).ok_or(StoreErrorKind::Io)?;
+        let bytes = files.get(&Some(id)).ok_or(StoreErrorKind::Io)?;
         check_header(bytes, id, items, mark)?;
         said.items = said
             .items
             .checked_add(items)
             .ok_or(StoreErrorKind::TooManyItems)?;
-        said.runs.push(run_name(id));
+        said.runs.push(id);
         match (&mut said.hashes, read_blocks(bytes)) {
             (Ok(all), Some(hashes)) => all.extend(hashes),
             _ => said.hashes = Err(StoreErrorKind::Damaged),

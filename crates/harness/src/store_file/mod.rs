@@ -11,8 +11,11 @@ use arbitrary::Arbitrary;
 use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
 
-use crate::seeded;
-use files::{Files, LIST, Mark, Said, repair_blocks, repair_header, repair_list, said, written};
+use crate::{is_long, seeded};
+use files::{
+    Files, LIST, Mark, Said, file_name, repair_blocks, repair_header, repair_list, run_name,
+    run_of, said, written,
+};
 
 /// A store by a recipe, and what happens to its files.
 #[derive(Arbitrary, Clone, Debug)]
@@ -46,13 +49,13 @@ pub struct Edit {
     pub with: u64,
 }
 
-/// Hashes of a run: a few for most, and up to four blocks for some.
-fn length(run: u8) -> usize {
+/// Hashes of a run: a few for most, and up to four blocks for some of long inputs.
+fn length(run: u8, long: bool) -> usize {
     match run {
-        0..=239 => usize::from(run % 12),
+        252.. if long => usize::from(run - 251) * 440,
         // Around the ends of blocks.
-        240..=251 => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
-        252.. => usize::from(run - 251) * 440,
+        240..=251 if long => 511 * (1 + usize::from(run % 2)) + usize::from(run % 3) - 1,
+        _ => usize::from(run % 12),
     }
 }
 
@@ -65,14 +68,18 @@ impl Case<'_> {
     pub fn check(&self) {
         let files = self.files();
         let said = said(&files, mark());
-        // One of 16 goes over the file system, which takes most of its time.
-        if self.form % 16 == 15 || !files.contains_key(LIST) {
+        if self.long() && (self.form % 16 == 15 || !files.contains_key(&None)) {
+            // The file system takes most of the time of such a case.
             self.check_in_directory(&files, &said);
-        } else {
-            let file = |name: &str| files.get(name).cloned();
-            let store = Store::read_files(files[LIST].clone(), file, options());
+        } else if let Some(list) = files.get(&None) {
+            let file = |name: &str| files.get(&Some(run_of(name)?)).cloned();
+            let store = Store::read_files(list.clone(), file, options());
             self.check_store(store, &said);
         }
+    }
+
+    fn long(&self) -> bool {
+        is_long::<Self>(self.junk)
     }
 
     fn files(&self) -> Files {
@@ -80,7 +87,7 @@ impl Case<'_> {
         let runs = self.runs.iter().filter(|&&run| run != 0);
         let runs: Vec<Vec<u64>> = runs
             .map(|&run| {
-                let count = length(run) as u64;
+                let count = length(run, self.long()) as u64;
                 // Never decreasing as they come: each in a stretch of its own.
                 let stretch = match self.seed % 4 {
                     0 => 1,
@@ -96,12 +103,16 @@ impl Case<'_> {
                 hashes
             })
             .collect();
-        let mut files = written(mark(), &seeded::bytes(1, self.note.into()), &runs);
+        let note = match self.long() {
+            true => self.note,
+            false => self.note % 8,
+        };
+        let mut files = written(mark(), &seeded::bytes(1, note.into()), &runs);
         for edit in self.edits {
             self.apply(edit, &mut files);
         }
         for (name, bytes) in &mut files {
-            if name == LIST {
+            if name.is_none() {
                 if self.repaired & 1 != 0 {
                     repair_list(bytes);
                 }
@@ -118,14 +129,20 @@ impl Case<'_> {
     }
 
     fn apply(&self, edit: Edit, files: &mut Files) {
-        let names: Vec<String> = files.keys().cloned().collect();
-        if names.is_empty() {
+        if files.is_empty() {
             return;
         }
-        let name = &names[usize::from(edit.file) % names.len()];
-        let other = &names[edit.with as usize % names.len()];
-        let copy = files[other].clone();
-        let bytes = files.get_mut(name).expect("one of the names");
+        let named = |number: usize| files.keys().nth(number % files.len());
+        let name = *named(edit.file.into()).expect("one of them");
+        // Most edits are of one file alone.
+        let (other, copy) = match edit.what % 16 {
+            9 | 10 | 12 => {
+                let other = *named(edit.with as usize).expect("one of them");
+                (other, files[&other].clone())
+            }
+            _ => Default::default(),
+        };
+        let bytes = files.get_mut(&name).expect("one of the names");
         let (len, at) = (bytes.len(), usize::from(edit.at));
         let junk = &self.junk[..self.junk.len().min(512)];
         match edit.what % 16 {
@@ -153,7 +170,7 @@ impl Case<'_> {
             // Two files in each other's place.
             9 => {
                 let moved = core::mem::replace(bytes, copy);
-                files.insert(other.clone(), moved);
+                files.insert(other, moved);
             }
             // A block of another file, or of another place in this one.
             10 => {
@@ -165,9 +182,9 @@ impl Case<'_> {
                 let end = (to + block.len()).min(len);
                 bytes[to..end].copy_from_slice(&block[..end - to]);
             }
-            11 => drop(files.remove(name)),
+            11 => drop(files.remove(&name)),
             // A file that no list names.
-            12 => drop(files.insert(files::run_name(edit.with), copy)),
+            12 => drop(files.insert(Some(edit.with), copy)),
             13..=15 => edit_list(edit, files),
             _ => {}
         }
@@ -182,15 +199,15 @@ impl Case<'_> {
                 .path()
                 .is_none_or(|path| !path.ends_with(LIST) && path != directory.path)
         });
-        for (name, bytes) in files.iter().filter(|_| !listed) {
-            let kept = fs::read(directory.path.join(name));
-            assert_eq!(kept.ok().as_ref(), Some(bytes), "{name}: {self:?}");
+        for (&of, bytes) in files.iter().filter(|_| !listed) {
+            let kept = fs::read(directory.path.join(file_name(of)));
+            assert_eq!(kept.ok().as_ref(), Some(bytes), "{of:?}: {self:?}");
         }
         self.check_store(store, said);
         let Ok(said) = said else { return };
-        for name in files.keys().filter(|&name| name != LIST) {
-            let kept = directory.path.join(name).exists();
-            assert_eq!(kept, said.runs.contains(name), "{name}: {self:?}");
+        for &id in files.keys().flatten() {
+            let kept = directory.path.join(run_name(id)).exists();
+            assert_eq!(kept, said.runs.contains(&id), "{id}: {self:?}");
         }
         if let (Ok(hashes), true) = (&said.hashes, self.form & 16 == 0) {
             self.check_commit(&directory.path, said, hashes);
@@ -227,8 +244,8 @@ impl Case<'_> {
         assert_eq!(store.len(), said.items, "{self:?}");
         assert_eq!(store.note(), said.note, "{self:?}");
         let ways = match self.form >> 5 {
-            way @ 0..=5 => way % 3..way % 3 + 1,
-            _ => 0..3,
+            7 if self.long() => 0..3,
+            way => way % 3..way % 3 + 1,
         };
         for way in ways {
             let read = match way {
@@ -267,7 +284,7 @@ impl Case<'_> {
 
 /// A line of the list that is another, is there twice, or has another number.
 fn edit_list(edit: Edit, files: &mut Files) {
-    let Some(list) = files.get_mut(LIST) else {
+    let Some(list) = files.get_mut(&None) else {
         return;
     };
     let text = String::from_utf8_lossy(list).into_owned();
@@ -324,8 +341,8 @@ impl Directory {
         // A process of that number may have left one.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("a directory");
-        for (name, bytes) in files {
-            fs::write(path.join(name), bytes).expect("room");
+        for (&of, bytes) in files {
+            fs::write(path.join(file_name(of)), bytes).expect("room");
         }
         Self { path }
     }
@@ -359,9 +376,10 @@ mod tests {
         }
         drop(store);
         let files = written(mark(), b"a note", &runs);
-        for (name, bytes) in &files {
-            let theirs = fs::read(directory.path.join(name)).expect("the same name");
-            assert!(theirs == *bytes, "{name}");
+        for (&of, bytes) in &files {
+            assert_eq!(run_of(&file_name(of)), of);
+            let theirs = fs::read(directory.path.join(file_name(of))).expect("the same name");
+            assert!(theirs == *bytes, "{of:?}");
         }
         let mut all = runs.concat();
         all.sort_unstable();
