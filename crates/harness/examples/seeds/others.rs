@@ -1,7 +1,5 @@
-//! Writes the seeds of hashing, sort_merge, response, bip158, store_file and keyset_path to `fuzz/seeds`: cases by
-//! hand, as the bytes that `arbitrary` makes them of again.
-//!
-//!     cargo run -p nutfilter-harness --example seeds_more
+//! Seeds of hashing, sort_merge, response, bip158, store_file and keyset_path: cases by hand, as the bytes that
+//! `arbitrary` makes them of again.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +8,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use nutfilter::{FilterResponse, Nut25, Params, SipHash, SortedHashes};
 use nutfilter_harness::{TARGETS, bip158, hashing, keyset_path, sort_merge, store_file};
 
-fn main() {
+pub(crate) fn write_all() {
     hashing_seeds();
     sort_merge_seeds();
     response_seeds();

@@ -1,10 +1,4 @@
-//! Writes the seeds of the codec's fuzz targets, in the form that their cases read:
-//!
-//! ```text
-//! cargo run -p nutfilter-harness --example seeds
-//! ```
-//!
-//! A seed is named by what it is. Run this anew whenever the fields of a case change.
+//! Seeds of decode, encode, matching and seek_index: bytes in the form that their cases read.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -18,7 +12,7 @@ const LEVELS: [u8; 4] = [0, 1, 2, 3];
 /// What fills an input up to where a recipe is possible: more than 64 bytes in all.
 const FILL: usize = 56;
 
-fn main() -> io::Result<()> {
+pub(crate) fn write() -> io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     decode(&Folder::new(&root, "decode")?)?;
     encode(&Folder::new(&root, "encode")?)?;
