@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 /// The system's allocator, watched.
@@ -18,35 +18,57 @@ static PEAK: AtomicI64 = AtomicI64::new(0);
 /// One measurement at a time: tests run side by side.
 static MEASURING: Mutex<()> = Mutex::new(());
 
+/// Whose measurement that is; nobody's is 0.
+static MEASURED: AtomicU64 = AtomicU64::new(0);
+
+/// The threads of one test.
+#[derive(Clone, Copy)]
+pub(crate) struct Threads(u64);
+
 thread_local! {
-    static COUNTS: Cell<bool> = const { Cell::new(false) };
+    /// Whose this thread is.
+    static OWNER: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Memory that reading may take whatever the input, in bytes.
 pub(crate) const FIXED: usize = 64 << 10;
 
 /// What `run` gives, and the most bytes that were allocated at a time while it ran: by this thread, and by those
-/// that [`this_thread_counts`] was called on. It must not free what was allocated before.
+/// that were told to [count with it](Threads::count_this_one). It must not free what was allocated before.
 pub(crate) fn peak_of<T>(run: impl FnOnce() -> T) -> (T, usize) {
     // A test that failed while it measured says nothing about the next one.
     let _alone = MEASURING.lock().unwrap_or_else(PoisonError::into_inner);
+    let Threads(own) = Threads::of_this_test();
     LIVE.store(0, Relaxed);
     PEAK.store(0, Relaxed);
-    COUNTS.set(true);
+    MEASURED.store(own, Relaxed);
     let result = run();
-    COUNTS.set(false);
+    MEASURED.store(0, Relaxed);
     let peak = usize::try_from(PEAK.load(Relaxed)).expect("a peak is not below zero");
     (result, peak)
 }
 
-/// What this thread allocates counts from here on: for the threads of a pool.
-pub(crate) fn this_thread_counts() {
-    COUNTS.set(true);
+impl Threads {
+    /// This one, and those that will be told to count with it.
+    pub(crate) fn of_this_test() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        if OWNER.get() == 0 {
+            OWNER.set(LAST.fetch_add(1, Relaxed) + 1);
+        }
+        Self(OWNER.get())
+    }
+
+    /// What this thread allocates counts where they are measured: for the threads of a pool. Not where others
+    /// are, as the threads of a pool allocate at times of their own.
+    pub(crate) fn count_this_one(self) {
+        OWNER.set(self.0);
+    }
 }
 
 fn count(bytes: i64) {
     // A thread that ends may have lost its own variables before its last memory.
-    if COUNTS.try_with(Cell::get).unwrap_or(false) {
+    let owner = OWNER.try_with(Cell::get).unwrap_or(0);
+    if owner != 0 && owner == MEASURED.load(Relaxed) {
         let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
         PEAK.fetch_max(live, Relaxed);
     }
@@ -92,4 +114,15 @@ fn what_is_allocated_counts_to_the_byte_and_what_others_allocate_does_not() {
     assert!((1000..5000).contains(&peak), "{peak}");
     assert_eq!(peak_of(|| 1 + 1), (2, 0));
     assert_eq!(peak_of(|| vec![0_u64; 100]).1, 800);
+    // A thread that was told to count does, but where others measure it does not.
+    let own = Threads::of_this_test();
+    let helper = move || {
+        own.count_this_one();
+        drop(vec![1_u8; 1 << 20]);
+    };
+    let (_, peak) = peak_of(|| std::thread::spawn(helper).join());
+    assert!((1 << 20..(1 << 20) + 5000).contains(&peak), "{peak}");
+    let others = std::thread::spawn(move || peak_of(|| std::thread::spawn(helper).join()).1);
+    let peak = others.join().expect("no panic");
+    assert!(peak < 5000, "{peak}");
 }

@@ -4,7 +4,7 @@ use nutfilter::DecodeErrorKind::{self, OutOfRange, Padding, TooLong, TooShort, T
 use nutfilter::{Level, Nut25, Params, SortedHashes};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::allocations::{peak_of, this_thread_counts};
+use crate::allocations::{Threads, peak_of};
 use crate::rows::Row;
 use crate::ways::{Case, WAYS, Way};
 
@@ -134,9 +134,10 @@ fn pools() -> Vec<Option<ThreadPool>> {
     if !cfg!(feature = "parallel") {
         return vec![None];
     }
+    let own = Threads::of_this_test();
     let pool = |threads| {
         let builder = ThreadPoolBuilder::new().num_threads(threads);
-        let pool = builder.start_handler(|_| this_thread_counts()).build();
+        let pool = builder.start_handler(move |_| own.count_this_one()).build();
         let pool = pool.expect("threads");
         // All of them have begun when this returns.
         pool.broadcast(|_| ());
