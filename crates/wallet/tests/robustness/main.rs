@@ -2,7 +2,6 @@
 //! every byte of memory counted.
 
 #[path = "../../../../tests/robustness/allocations.rs"]
-#[expect(dead_code, reason = "a wallet starts no threads")]
 mod allocations;
 #[path = "../../../../tests/robustness/rows/mod.rs"]
 #[allow(
