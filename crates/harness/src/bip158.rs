@@ -19,8 +19,8 @@ use crate::{is_long, seeded};
 /// A filter by its items or its bytes, with damage.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// What the filter is of: see [`Form`]; by the fifth bit, whether it is compared or read; by the highest three,
-    /// what is asked: see [`Case::asks`].
+    /// What the filter is of: see `Form`; by the fifth bit, whether it is compared or read; by the highest three,
+    /// what is asked: see `Case::asks`.
     pub form: u8,
     /// P, for other filters than the basic one.
     pub p: u8,

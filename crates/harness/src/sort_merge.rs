@@ -17,7 +17,7 @@ pub struct Case<'a> {
     pub order: u8,
     /// What is done, and at which level; 255 for everything at every level: see [`Case::check`].
     pub way: u8,
-    /// How many hashes the shapes stand for: see [`Case::most`].
+    /// How many hashes the shapes stand for: see `Case::most`.
     pub scale: u8,
     /// Into how many parts each pass deals where there are enough hashes for passes, less 1.
     pub parts: [u8; 3],
@@ -34,7 +34,7 @@ pub struct Case<'a> {
 pub struct Shape {
     /// Which rule (modulo 8).
     pub rule: u8,
-    /// How many, before [`Case::most`].
+    /// How many, before `Case::most`.
     pub size: u16,
     /// For those that look random.
     pub seed: u8,

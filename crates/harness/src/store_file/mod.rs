@@ -26,7 +26,7 @@ pub struct Case<'a> {
     pub repaired: u8,
     /// The length of the note.
     pub note: u8,
-    /// How many hashes each run has, before [`length`].
+    /// How many hashes each run has, before `length`.
     pub runs: [u8; 3],
     /// What the hashes are made of.
     pub seed: u8,
@@ -41,7 +41,7 @@ pub struct Case<'a> {
 pub struct Edit {
     /// Which file, in the order of their names: the list, then the runs.
     pub file: u8,
-    /// What happens (modulo 16): see [`Case::apply`].
+    /// What happens (modulo 16): see `Case::apply`.
     pub what: u8,
     /// Where.
     pub at: u16,
