@@ -8,7 +8,7 @@
 
 `run` needs an `llvm-cov` and an `llvm-profdata` of the LLVM that rustc has (`rustc -vV`): from `LLVM_COV` and
 `LLVM_PROFDATA`, or where Debian's llvm-NN packages put them. Nothing is installed by this script. The corpus is in
-it because `tests/corpus.rs` replays it.
+it because the tests of `crates/harness` replay it.
 
 Regions are what LLVM counts: stretches of code that are reached together. A region counts as reached where one
 instantiation of its function reached it. Code of tests (files named tests.rs, and what follows `#[cfg(test)]` and a
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "coverage.json"
 REASONS = ROOT / "docs" / "coverage.md"
 
-FEATURES = "parallel,store,serde,bitcoin"
+FEATURES = ",".join(f"nutfilter/{name}" for name in ("parallel", "store", "serde", "bitcoin"))
 """Of the library: all that add code."""
 
 FLOOR = 0.98
@@ -73,7 +73,7 @@ def measured():
     environment = {**os.environ, **llvm_tools(), "CARGO_LLVM_COV_SETUP": "no"}
     cargo = ["cargo", "llvm-cov"]
     subprocess.run([*cargo, "clean", "--workspace"], check=True, cwd=ROOT, env=environment)
-    tests = ["--no-report", "-p", "nutfilter", "--features", FEATURES, "--tests"]
+    tests = ["--no-report", "-p", "nutfilter", "-p", "nutfilter-harness", "--features", FEATURES, "--tests"]
     subprocess.run([*cargo, *tests], check=True, cwd=ROOT, env=environment)
     export = subprocess.run([*cargo, "report", "--json"], check=True, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
     return json.loads(export.stdout)
