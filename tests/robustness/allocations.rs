@@ -2,6 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -105,20 +106,21 @@ unsafe impl GlobalAlloc for Counting {
 #[test]
 fn what_is_allocated_counts_to_the_byte_and_what_others_allocate_does_not() {
     let (_, peak) = peak_of(|| {
-        drop(vec![1_u8; 1000]);
+        // Looked at, or the compiler may leave it out.
+        drop(black_box(vec![1_u8; 1000]));
         let mut grown = vec![1_u8; 300];
         grown.reserve_exact(400);
-        std::thread::spawn(|| drop(vec![1_u8; 1 << 20])).join()
+        std::thread::spawn(|| drop(black_box(vec![1_u8; 1 << 20]))).join()
     });
     // A thread's own data comes on top, a few hundred bytes.
     assert!((1000..5000).contains(&peak), "{peak}");
     assert_eq!(peak_of(|| 1 + 1), (2, 0));
-    assert_eq!(peak_of(|| vec![0_u64; 100]).1, 800);
+    assert_eq!(peak_of(|| black_box(vec![0_u64; 100])).1, 800);
     // A thread that was told to count does, but where others measure it does not.
     let own = Threads::of_this_test();
     let helper = move || {
         own.count_this_one();
-        drop(vec![1_u8; 1 << 20]);
+        drop(black_box(vec![1_u8; 1 << 20]));
     };
     let (_, peak) = peak_of(|| std::thread::spawn(helper).join());
     assert!((1 << 20..(1 << 20) + 5000).contains(&peak), "{peak}");
