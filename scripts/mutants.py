@@ -56,71 +56,53 @@ def main():
 
 def run(arguments):
     arguments.output.mkdir(parents=True, exist_ok=True)
-    for package, files in FILES.items():
-        for file in files:
-            if arguments.files and file not in arguments.files:
-                continue
-            for stage, tests in enumerate(["--lib", "--tests"]):
-                again = ["--iterate"] if stage or place(arguments.output, file).exists() else []
-                if stage and not missed(arguments.output, file):
-                    break
-                command = ["cargo", "mutants", "--package", package, "--file", file, "--jobs", str(arguments.jobs),
-                           "--baseline", "skip", "--timeout", "60" if stage == 0 else "300", *again,
-                           "--output", str(place(arguments.output, file)), "--colors", "never", "--", tests]
-                print(" ".join(command), flush=True)
-                keep(arguments.output, file)
-                code = subprocess.run(command, cwd=ROOT, check=False).returncode
-                keep(arguments.output, file)
-                # 2: some lived, 3: some timed out; both are results.
-                if code not in (0, 2, 3):
-                    sys.exit(f"cargo mutants ended with {code}")
+    for package, all_files in FILES.items():
+        files = [file for file in all_files if not arguments.files or file in arguments.files]
+        if not files:
+            continue
+        folder = arguments.output / package
+        for tests in ["--lib", "--tests"]:
+            # All files at once: each start of the tool builds the dependencies anew, once a job.
+            again = ["--iterate"] if folder.exists() else []
+            command = ["cargo", "mutants", "--package", package, *[part for file in files for part in ("--file", file)],
+                       "--jobs", str(arguments.jobs), "--baseline", "skip",
+                       "--timeout", "60" if tests == "--lib" else "300", *again,
+                       "--output", str(folder), "--colors", "never", "--", tests]
+            print(" ".join(command), flush=True)
+            keep(folder)
+            code = subprocess.run(command, cwd=ROOT, check=False).returncode
+            keep(folder)
+            # 2: some lived, 3: some timed out; both are results.
+            if code not in (0, 2, 3):
+                sys.exit(f"cargo mutants ended with {code}")
 
 
-def place(output, file):
-    return output / file.replace("/", "-").removesuffix(".rs")
-
-
-def keep(output, file):
+def keep(folder):
     """Adds what the tool found last to what is known: with `--iterate` it forgets what was before the time before."""
-    last = place(output, file) / "mutants.out" / "outcomes.json"
+    last = folder / "mutants.out" / "outcomes.json"
     if not last.exists():
         return
-    found = results(output, file)
+    found = results(folder)
     for outcome in json.loads(last.read_text(encoding="utf-8"))["outcomes"]:
         if isinstance(outcome["scenario"], dict):
             name = outcome["scenario"]["Mutant"]["name"]
             found[name] = OUTCOMES.get(outcome["summary"], outcome["summary"])
-    (place(output, file) / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (folder / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def results(output, file):
+def results(folder):
     """What became of each mutant, by its name."""
-    path = place(output, file) / "results.json"
+    path = folder / "results.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def missed(output, file):
-    return [name for name, outcome in results(output, file).items() if outcome == "missed"]
-
-
 def outcomes(output):
-    files = [file for files in FILES.values() for file in files]
-    return {file: found for file in files if (found := results(output, file))}
-
-
-def report(found):
-    columns = list(OUTCOMES.values())
-    print(f"| file | mutants | {' | '.join(columns)} |\n|---|{'---|' * (len(columns) + 1)}")
-    total = collections.Counter()
-    for file, mutants in found.items():
-        counts = collections.Counter(mutants.values())
-        total.update(counts)
-        print(f"| `{file}` | {len(mutants)} | {' | '.join(str(counts[column]) for column in columns)} |")
-    print(f"| all | {sum(total.values())} | {' | '.join(str(total[column]) for column in columns)} |\n")
-    for file, mutants in found.items():
-        for name, outcome in mutants.items():
-            if outcome == "missed":
-                print(name)
+    """What became of the mutants of each file, by their names."""
+    found = {file: {} for files in FILES.values() for file in files}
+    for package in FILES:
+        for name, outcome in results(output / package).items():
+            found[name.split(":")[0]][name] = outcome
+    return {file: mutants for file, mutants in found.items() if mutants}
 
 
 def change(name):
