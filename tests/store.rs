@@ -272,6 +272,41 @@ fn a_batch_that_is_dropped_adds_nothing_and_leaves_nothing() {
 }
 
 #[test]
+fn a_batch_that_is_cleared_begins_anew_after_an_error_too() {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    let mut store = Store::create(&kept, options()).expect("a store");
+    let before = names(&kept);
+    let mut batch = store.batch();
+    assert!(batch.is_empty());
+    batch.push_items([[1; 33], [2; 33]]).expect("room");
+    batch.push_hashes(&[5; 40_000]).expect("room");
+    assert!(!batch.is_empty());
+    let written = run_files(&kept);
+    batch.clear();
+    assert!(batch.is_empty());
+    assert_eq!(names(&kept), before);
+
+    // A directory stands where the next run is to be written.
+    let next = written.last().expect("a run").file_name().expect("a name");
+    let next = next.to_str().expect("ASCII");
+    let number = next.trim_start_matches("run-").trim_end_matches(".hashes");
+    let number = u64::from_str_radix(number, 16).expect("hexadecimal");
+    let obstacle = kept.join(format!("run-{:016x}.hashes", number + 1));
+    fs::create_dir(&obstacle).expect("a directory");
+    let error = batch.push_hashes(&[6; 40_000]).expect_err("no run");
+    assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
+    assert_eq!(error.path(), Some(obstacle.as_path()));
+    batch.clear();
+    fs::remove_dir(&obstacle).expect("the directory");
+    let hashes = [vec![7; 40_000], vec![3; 2]].concat();
+    batch.push_hashes(&hashes).expect("room");
+    assert_eq!(batch.len(), 40_002);
+    batch.commit().expect("a commit");
+    check_equal(&store, &hashes, "what came after the last clear");
+}
+
+#[test]
 fn a_kept_store_opens_again_and_takes_more() {
     let directory = place();
     let kept = directory.path().join("kept");

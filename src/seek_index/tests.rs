@@ -415,6 +415,49 @@ fn forged_entries_never_reach_outside_the_filter() {
 }
 
 #[test]
+fn a_forged_point_that_leads_to_no_code_leaves_the_answer_to_the_filter_alone() {
+    let mut astray = 0;
+    // Whatever the number of bits in the last byte.
+    for n in 2_000..2_016 {
+        let filter = filter(n);
+        let bits = filter.bytes().len() as u64 * 8;
+        let made = SeekIndex::build(&filter, Step::Entries(64));
+        let last = filter.values().last().unwrap();
+        for (level, target) in
+            Level::available().flat_map(|level| [(level, last), (level, last - 1)])
+        {
+            let filter = filter.clone().with_level(level);
+            for position in bits - 14..bits {
+                let mut forged = made.clone();
+                let moved = position.wrapping_sub(made.table.locate(target).position);
+                let anchor = forged.table.anchors.last_mut().unwrap();
+                anchor.position = anchor.position.wrapping_add(moved);
+                let point = forged.table.locate(target);
+                if filter.stream().find(point, target).is_ok() {
+                    continue;
+                }
+                astray += 1;
+                let indexed = filter.with_index(&forged).unwrap();
+                let expected = filter.contains_value(target);
+                assert_eq!(indexed.contains_value(target), expected);
+                assert_eq!(indexed.planned(1), Strategy::Points);
+                assert_eq!(indexed.match_any_values(&[target]), expected);
+                for count in [1, 5, 300] {
+                    let targets = vec![target; count];
+                    let found = indexed.matches_values_by(Strategy::Points, &targets);
+                    assert_eq!(
+                        found,
+                        vec![expected; count],
+                        "{level}, {count} targets, from bit {position}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(astray > 100, "only {astray} points led astray");
+}
+
+#[test]
 fn bytes_that_point_outside_or_backwards_are_refused() {
     let values = [vec![40_000; 900], (0..900).map(|i| i * 40).collect()].concat();
     let mut values: Vec<u64> = values;
