@@ -1,7 +1,9 @@
 //! Holds the instructions of the main paths against a baseline: `cargo bench --bench gate`.
 //!
 //! Exits with 1 where a row counts more than 2 % above `benches/gate.baseline.json`;
-//! `cargo bench --bench gate -- --accept` writes the baseline anew. docs/benchmarking.md says more.
+//! `cargo bench --bench gate -- --accept` writes the baseline anew, `-- --output FILE` writes the counts as a record has
+//! them and compares nothing, and `-- --history [COMMIT]...` makes records of older commits.
+//! docs/benchmarking.md says more.
 //!
 //! The program starts itself under callgrind, which counts only while [`counted`] runs and writes a file
 //! for each of its calls. What prepares a call, and what asserts its answer, is not in the count.
@@ -18,10 +20,18 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use nutfilter_benchmarks::baseline::Baseline;
+use nutfilter_benchmarks::history;
 use nutfilter_benchmarks::machine::Build;
+use nutfilter_benchmarks::record::Instructions;
 use nutfilter_benchmarks::{Fixture, Selection, Who, rows};
 
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+/// Where older commits are built.
+const HISTORY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/history");
+/// From the repository's root.
+const BASELINE_FILE: &str = "benches/gate.baseline.json";
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gate.baseline.json");
+const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/record");
 
 /// Enough for every kernel to be in its main loop, and little enough for valgrind.
 const SIZE: &str = "100k";
@@ -49,10 +59,24 @@ const LEVELS: [&str; 2] = ["portable", "avx2"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let place = |flag: &str| arguments.iter().position(|argument| argument == flag);
+    let given = |flag: &str| place(flag).is_some();
+    let value = |flag: &str| {
+        let value = arguments.get(place(flag)? + 1);
+        Some(value.unwrap_or_else(|| panic!("{flag} needs a value")))
+    };
     if given("--count") {
         count();
         return ExitCode::SUCCESS;
+    }
+    let Some(valgrind) = valgrind_version() else {
+        eprintln!("there is no valgrind (Debian's package `valgrind`)");
+        return ExitCode::from(2);
+    };
+    if let Some(at) = place("--history") {
+        let named = arguments[at + 1..].iter();
+        let named: Vec<&String> = named.filter(|name| !name.starts_with("--")).collect();
+        return write_history(&named, &valgrind);
     }
     let mut instructions = run_under_valgrind();
     let (report, not_linear) = refusals::judge(&mut instructions);
@@ -61,10 +85,16 @@ fn main() -> ExitCode {
         rustc: Build::this().rustc,
         instructions,
     };
+    if let Some(path) = value("--output") {
+        let counts = Instructions::new(&counted, &valgrind);
+        write(path, serde_json::to_string_pretty(&counts));
+        println!("{} counts: {path}", counted.instructions.len());
+    }
     if given("--accept") {
-        let text = serde_json::to_string_pretty(&counted).expect("a map of numbers");
-        fs::write(BASELINE, text + "\n").expect("the baseline is written");
+        write(BASELINE, serde_json::to_string_pretty(&counted));
         println!("{} counts accepted: {BASELINE}", counted.instructions.len());
+    }
+    if given("--output") || given("--accept") {
         return ExitCode::SUCCESS;
     }
     let text = fs::read_to_string(BASELINE).expect("a baseline: make one with --accept");
@@ -74,6 +104,49 @@ fn main() -> ExitCode {
     let comparison = baseline.compare(&counted, &levels.collect::<Vec<_>>());
     print!("{}", comparison.report);
     ExitCode::from(u8::from(comparison.failed || not_linear))
+}
+
+fn write(path: &str, text: serde_json::Result<String>) {
+    let text = text.expect("numbers and texts");
+    let written = fs::write(path, text + "\n");
+    written.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+/// Counts these commits, or all that changed the baseline, and writes a record of each that has none yet.
+fn write_history(named: &[&String], valgrind: &str) -> ExitCode {
+    let (repository, work) = (Path::new(REPOSITORY), Path::new(HISTORY));
+    let commits = match named {
+        [] => history::changed(repository, BASELINE_FILE),
+        named => named
+            .iter()
+            .map(|name| history::named(repository, name))
+            .collect(),
+    };
+    let mut failed = false;
+    for commit in commits.unwrap_or_else(|error| panic!("{error}")) {
+        let path = Path::new(RECORDS).join(commit.record_path());
+        if path.exists() {
+            println!("{}: there already", path.display());
+            continue;
+        }
+        let kept = history::count(repository, &commit, BASELINE_FILE, work)
+            .and_then(|counted| history::keep(&commit.record(&counted, valgrind), &path));
+        match kept {
+            Ok(()) => println!("{}", path.display()),
+            Err(error) => {
+                // A commit that does not build is no reason to know nothing of the others.
+                eprintln!("{}: {error}", commit.hash);
+                failed = true;
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+/// valgrind's name for itself, if it is there.
+fn valgrind_version() -> Option<String> {
+    let output = Command::new("valgrind").arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// callgrind counts while this runs.
