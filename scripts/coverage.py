@@ -37,6 +37,9 @@ FLOOR = 0.98
 NOT_CODEC = ("src/store/",)
 """What `src/` has beside the codec: files and directories."""
 
+TEST_FILES = ("tests.rs", "guarded.rs", "noise.rs")
+"""Files of `src/` that are compiled for tests, or that tests and benchmarks alone use."""
+
 CODE_REGION = 0
 """LLVM's kind of a region that is code, and neither a gap nor a macro's place."""
 
@@ -117,7 +120,7 @@ def record_of(exported):
 
 def in_library(name):
     path = pathlib.Path(name)
-    return path.is_relative_to(ROOT / "src") and path.name != "tests.rs"
+    return path.is_relative_to(ROOT / "src") and path.name not in TEST_FILES
 
 
 def levels():

@@ -57,7 +57,10 @@ class Stage:
     """What each mutant meets that has lived through the stages before."""
 
     name: str
-    tests: list
+    target: str
+    """Of cargo: what is built, and what of it is run."""
+    only: str = "all()"
+    """Of these, in nextest's language."""
     lean: bool = False
     """In a copy of the library alone, which is built in a fraction of the time."""
     optimised: bool = True
@@ -66,11 +69,11 @@ class Stage:
 
 STAGES = {
     "nutfilter": [
-        Stage("quick unit tests", ["--lib", "-E", f"not {SLOW} or {QUICK}"], lean=True, optimised=False),
-        Stage("unit tests", ["--lib"], lean=True),
-        Stage("all tests", ["--tests"]),
+        Stage("quick unit tests", "--lib", f"not {SLOW} or {QUICK}", lean=True, optimised=False),
+        Stage("unit tests", "--lib", lean=True),
+        Stage("all tests", "--tests"),
     ],
-    "nutfilter-wallet": [Stage("unit tests", ["--lib"]), Stage("all tests", ["--tests"])],
+    "nutfilter-wallet": [Stage("unit tests", "--lib"), Stage("all tests", "--tests")],
 }
 
 
@@ -120,7 +123,9 @@ def run_share(output, job, package, files, number):
     (folder / "mutants.out" / "previously_caught.txt").write_text("".join(f"{name}\n" for name in settled), encoding="utf-8")
     command = ["cargo", "mutants", "--in-place", "--iterate", "--package", package,
                *[part for file in files for part in ("--file", file)], "--baseline", "skip", "--timeout", "300",
-               "--output", str(folder), "--colors", "never", "--", *stage.tests]
+               "--output", str(folder), "--colors", "never",
+               # What follows the dashes is for the run alone, and without this all targets would be built.
+               f"--cargo-arg={stage.target}", "--", "-E", stage.only]
     print(f"{stage.name}: {' '.join(files)}", flush=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(output / tree.name.replace("tree", "target"))}
     if not stage.optimised:
