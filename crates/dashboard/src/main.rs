@@ -1,0 +1,2 @@
+//! The command line of `nutfilter-dashboard`.
+fn main() {}
