@@ -57,6 +57,8 @@ pub enum Who {
         /// Whether it reads or makes the same bits: rows of other formats are there to compare designs.
         same_format: bool,
     },
+    /// Nobody's: what the hardware takes to move the bytes that every other row has to move as well.
+    Limit,
 }
 
 impl Who {
@@ -81,6 +83,17 @@ impl Who {
             Self::Naive => "naive",
             Self::Ours(level) => level.name(),
             Self::Peer { name, .. } => name,
+            Self::Limit => "memory",
+        }
+    }
+
+    /// Whether it reads or makes the bits of this format, and knows what they mean.
+    #[must_use]
+    pub const fn same_format(&self) -> bool {
+        match self {
+            Self::Naive | Self::Ours(_) => true,
+            Self::Peer { same_format, .. } => *same_format,
+            Self::Limit => false,
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct Source {
     pub dirty: bool,
 }
 
-/// How it was compiled.
+/// How it was compiled. What nobody wrote down is `unknown`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Build {
     /// The compiler's own words.
@@ -25,8 +25,9 @@ pub struct Build {
     pub opt_level: String,
     /// What RUSTFLAGS or the configuration added; empty as a rule.
     pub rustflags: String,
-    /// Whether assertions that a user's build does not have were compiled in.
-    pub debug_assertions: bool,
+    /// Whether assertions that a user's build does not have were compiled in; `None` where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debug_assertions: Option<bool>,
 }
 
 /// Where it ran. What the system does not say is `unknown`, 0 or an empty list.
@@ -98,7 +99,7 @@ impl Build {
             target: env!("BUILT_FOR").to_owned(),
             opt_level: env!("BUILT_OPT_LEVEL").to_owned(),
             rustflags: env!("BUILT_WITH_FLAGS").to_owned(),
-            debug_assertions: cfg!(debug_assertions),
+            debug_assertions: Some(cfg!(debug_assertions)),
         }
     }
 }
@@ -140,6 +141,40 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// The CPU's name without what its vendor adds to all of them, and how many CPUs: `xeon-2-cpus`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        // What follows is the clock.
+        let cpu = self.cpu.split('@').next().unwrap_or_default();
+        let cpu = cpu.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
+        let words = cpu.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+        let noise = |word: &&str| {
+            let is_count = word.ends_with("-core");
+            word.is_empty() || is_count || VENDORS_WORDS.contains(word)
+        };
+        let mut name: Vec<String> = words
+            .filter(|word| !noise(word))
+            .map(str::to_owned)
+            .collect();
+        if name.is_empty() {
+            name.push("unknown".to_owned());
+        }
+        format!("{}-{}-cpus", name.join("-"), self.cpus)
+    }
+}
+
+/// What vendors write into the name of every CPU.
+const VENDORS_WORDS: [&str; 7] = [
+    "intel",
+    "amd",
+    "cpu",
+    "processor",
+    "genuine",
+    "authentic",
+    "virtual",
+];
+
 /// A cache of CPU 0, as in `L1 Data 48K`.
 fn cache(index: u32) -> Option<String> {
     let of = |what| {
@@ -164,6 +199,31 @@ mod tests {
             field("PRETTY_NAME=\"An OS 12\"", "PRETTY_NAME"),
             Some("An OS 12")
         );
+    }
+
+    #[test]
+    fn a_machine_is_named_by_its_cpu_without_noise() {
+        let mut machine = Machine::this();
+        for (cpu, cpus, expected) in [
+            ("Intel(R) Xeon(R) Processor", 2, "xeon-2-cpus"),
+            (
+                "Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz",
+                1,
+                "xeon-platinum-8375c-1-cpus",
+            ),
+            (
+                "Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz",
+                12,
+                "core-i7-8700-12-cpus",
+            ),
+            ("AMD EPYC 7763 64-Core Processor", 128, "epyc-7763-128-cpus"),
+            ("../etc/x", 1, "etc-x-1-cpus"),
+            ("unknown", 0, "unknown-0-cpus"),
+            (" Processor", 4, "unknown-4-cpus"),
+        ] {
+            (machine.cpu, machine.cpus) = (cpu.to_owned(), cpus);
+            assert_eq!(machine.name(), expected);
+        }
     }
 
     #[test]

@@ -123,6 +123,25 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The lower and the upper quartile of `values`; between two values, by the distance from each.
+///
+/// # Panics
+///
+/// Where there is none.
+#[must_use]
+pub fn quartiles(values: &[f64]) -> (f64, f64) {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let last = values.len() - 1;
+    let at = |share: f64| {
+        let place = share * last as f64;
+        let below = place as usize;
+        let (low, high) = (values[below], values[(below + 1).min(last)]);
+        low + (high - low) * (place - below as f64)
+    };
+    (at(0.25), at(0.75))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,5 +208,13 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(minimum(&[4.0, 1.0, 2.0]), 1.0);
+    }
+
+    #[test]
+    fn quartiles_lie_between_values_where_none_is_in_the_place() {
+        assert_eq!(quartiles(&[7.0]), (7.0, 7.0));
+        assert_eq!(quartiles(&[3.0, 1.0]), (1.5, 2.5));
+        assert_eq!(quartiles(&[5.0, 1.0, 2.0, 3.0, 4.0]), (2.0, 4.0));
+        assert_eq!(quartiles(&[4.0, 1.0, 2.0, 3.0]), (1.75, 3.25));
     }
 }

@@ -6,7 +6,7 @@ use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHa
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference as reference;
 
-use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT};
+use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT, limit};
 use crate::fixture::{Fixture, SEED};
 use crate::{Group, Who};
 
@@ -95,6 +95,7 @@ fn whole<'a, H: ItemHash + 'a>(
     for row in &mut group.rows {
         row.structure(bits, params.false_positive_rate());
     }
+    limit::read_and_write(group, fixture, expected.len());
 }
 
 /// Ten thousand new hashes, sorted and merged into a set that is kept and has room, and the filter of both.

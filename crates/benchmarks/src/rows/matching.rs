@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use nutfilter::{Filter, IndexedFilter, Level, Nut25, Params};
 use nutfilter_reference as reference;
 
-use super::LARGEST_FOR_SLOW;
+use super::{LARGEST_FOR_SLOW, limit};
 use crate::fixture::{Fixture, STRANGERS};
 use crate::{Group, Who};
 
@@ -71,6 +71,7 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             found.as_ref() == Ok(&expected)
         });
     }
+    limit::read(group, &fixture.bytes);
 }
 
 /// A filter with its index.
@@ -110,6 +111,7 @@ pub(super) fn one_after_another<'a>(group: &mut Group<'a>, fixture: &'a Fixture)
         });
         found.count()
     });
+    limit::chase(group, fixture);
 }
 
 /// As many in one call.

@@ -1,0 +1,132 @@
+//! What the hardware takes to move the bytes, whatever is made of them: nobody's row can be much faster.
+//!
+//! Each answer needs every byte that is read, so the compiler cannot leave one out, and what is written is looked
+//! at. The loops are the plainest there are, and the compiler makes vectors of them as it does of any sum, for the
+//! baseline CPU (16 bytes an instruction on x86-64): in a cache next to the core a wider load could be faster still.
+
+use std::hint::black_box;
+
+use nutfilter_harness::seeded;
+
+use super::WINDOW;
+use crate::fixture::{Fixture, SEED, STRANGERS};
+use crate::{Group, Who};
+
+/// The sum of the 64-bit words of `bytes`, the last one filled up with zeros.
+fn sum_of_words(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum = words.iter().fold(0_u64, |sum, word| {
+        sum.wrapping_add(u64::from_le_bytes(*word))
+    });
+    sum.wrapping_add(last_word(rest))
+}
+
+/// Up to eight bytes as a word.
+fn last_word(rest: &[u8]) -> u64 {
+    let place = |(i, &byte): (usize, &u8)| u64::from(byte) << (8 * i);
+    rest.iter().enumerate().map(place).sum()
+}
+
+/// The same sum byte by byte.
+fn expected_sum(bytes: &[u8]) -> u64 {
+    let place = |(i, &byte): (usize, &u8)| u64::from(byte) << (8 * (i % 8));
+    let places = bytes.iter().enumerate().map(place);
+    places.fold(0, u64::wrapping_add)
+}
+
+/// Every byte of a filter, once.
+pub(super) fn read<'a>(group: &mut Group<'a>, bytes: impl AsRef<[u8]> + Send + 'a) {
+    let expected = expected_sum(bytes.as_ref());
+    let read = move || sum_of_words(black_box(bytes.as_ref()));
+    group.add(Who::Limit, read, |&sum| sum == expected);
+}
+
+/// Every byte of the items, once, and as many bytes written as the filter has, into a place that is there already.
+pub(super) fn read_and_write<'a>(group: &mut Group<'a>, fixture: &'a Fixture, written: usize) {
+    let expected = expected_sum(fixture.records());
+    let place = vec![0_u8; written];
+    let call = |place: &mut Vec<u8>| {
+        let sum = sum_of_words(black_box(fixture.records()));
+        // What is written is known when all has been read: neither can be left out.
+        place.fill(sum as u8);
+        black_box(place.as_slice());
+        sum
+    };
+    group.add_with(
+        Who::Limit,
+        place,
+        |_| (),
+        call,
+        |place, &sum| {
+            sum == expected && place.len() == written && place.iter().all(|&byte| byte == sum as u8)
+        },
+    );
+}
+
+/// One load of a word of the filter from a place nobody can foretell, which waits for the one before it.
+///
+/// The places are drawn before. What makes a load wait is that the word before it, of which nothing is left, is added
+/// to its place; that costs two cycles.
+pub(super) fn chase<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let (words, _) = fixture.bytes.as_chunks::<8>();
+    if words.is_empty() {
+        return;
+    }
+    // As many as there are strangers, so that a call meets what no call met for a while.
+    let places = seeded::numbers(SEED).map(|number| number as usize % words.len());
+    let places: Vec<usize> = places.take(STRANGERS).collect();
+    let expected = places[..WINDOW]
+        .iter()
+        .map(|&place| u64::from_le_bytes(words[place]));
+    let expected = expected.fold(0, u64::wrapping_add);
+    let chase = move |at: &mut usize| {
+        let window = &places[*at..*at + WINDOW];
+        *at = (*at + WINDOW) % STRANGERS;
+        // Zero, which the compiler does not know.
+        let nothing = black_box(0);
+        let (mut sum, mut word) = (0_u64, 0_u64);
+        for place in window {
+            word = u64::from_le_bytes(words[place + (word & nothing) as usize]);
+            sum = sum.wrapping_add(word);
+        }
+        sum
+    };
+    group.add_with(Who::Limit, 0, |_| (), chase, |_, &sum| sum == expected);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    #[test]
+    fn the_sum_of_words_counts_every_byte() {
+        let bytes: Vec<u8> = (0..41).map(|i| 251 - i * 3).collect();
+        for len in 0..bytes.len() {
+            let sum = sum_of_words(&bytes[..len]);
+            assert_eq!(sum, expected_sum(&bytes[..len]), "{len}");
+            let mut changed = bytes[..len].to_vec();
+            for place in 0..len {
+                changed[place] ^= 1;
+                assert_ne!(sum_of_words(&changed), sum, "{place} of {len}");
+                changed[place] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn a_chase_begins_anew_after_its_last_place() {
+        let fixture = Fixture::new("2k".parse().unwrap());
+        let selection = Selection::default();
+        let mut group = Group::new(
+            &selection,
+            ("lookup", "latency", "2k"),
+            (WINDOW as u64, "target"),
+        );
+        chase(&mut group, &fixture);
+        assert_eq!(group.rows.len(), 1);
+        for _ in 0..2 * STRANGERS / WINDOW {
+            group.rows[0].measure(&mut |call| call());
+        }
+    }
+}
