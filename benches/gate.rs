@@ -1,7 +1,9 @@
 //! Holds the instructions of the main paths against a baseline: `cargo bench --bench gate`.
 //!
 //! Exits with 1 where a row counts more than 2 % above `benches/gate.baseline.json`;
-//! `cargo bench --bench gate -- --accept` writes the baseline anew. docs/benchmarking.md says more.
+//! `cargo bench --bench gate -- --accept` writes the baseline anew, `-- --output FILE` writes the counts as a record has
+//! them and compares nothing, and `-- --history` makes records of the baselines that were accepted before.
+//! docs/benchmarking.md says more.
 //!
 //! The program starts itself under callgrind, which counts only while [`counted`] runs and writes a file
 //! for each of its calls. What prepares a call, and what asserts its answer, is not in the count.
@@ -18,10 +20,16 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use nutfilter_benchmarks::baseline::Baseline;
-use nutfilter_benchmarks::machine::Build;
+use nutfilter_benchmarks::history;
+use nutfilter_benchmarks::machine::{Build, Machine};
+use nutfilter_benchmarks::record::{Instructions, Record};
 use nutfilter_benchmarks::{Fixture, Selection, Who, rows};
 
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+/// From the repository's root.
+const BASELINE_FILE: &str = "benches/gate.baseline.json";
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gate.baseline.json");
+const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/record");
 
 /// Enough for every kernel to be in its main loop, and little enough for valgrind.
 const SIZE: &str = "100k";
@@ -49,11 +57,24 @@ const LEVELS: [&str; 2] = ["portable", "avx2"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let given = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let place = |flag: &str| arguments.iter().position(|argument| argument == flag);
+    let given = |flag: &str| place(flag).is_some();
+    let value = |flag: &str| {
+        let value = arguments.get(place(flag)? + 1);
+        Some(value.unwrap_or_else(|| panic!("{flag} needs a value")))
+    };
     if given("--count") {
         count();
         return ExitCode::SUCCESS;
     }
+    if given("--history") {
+        write_history(value("--machine"));
+        return ExitCode::SUCCESS;
+    }
+    let Some(valgrind) = valgrind_version() else {
+        eprintln!("there is no valgrind (Debian's package `valgrind`)");
+        return ExitCode::from(2);
+    };
     let mut instructions = run_under_valgrind();
     let (report, not_linear) = refusals::judge(&mut instructions);
     print!("{report}");
@@ -61,10 +82,16 @@ fn main() -> ExitCode {
         rustc: Build::this().rustc,
         instructions,
     };
+    if let Some(path) = value("--output") {
+        let counts = Instructions::new(&counted, &valgrind);
+        write(path, serde_json::to_string_pretty(&counts));
+        println!("{} counts: {path}", counted.instructions.len());
+    }
     if given("--accept") {
-        let text = serde_json::to_string_pretty(&counted).expect("a map of numbers");
-        fs::write(BASELINE, text + "\n").expect("the baseline is written");
+        write(BASELINE, serde_json::to_string_pretty(&counted));
         println!("{} counts accepted: {BASELINE}", counted.instructions.len());
+    }
+    if given("--output") || given("--accept") {
         return ExitCode::SUCCESS;
     }
     let text = fs::read_to_string(BASELINE).expect("a baseline: make one with --accept");
@@ -74,6 +101,39 @@ fn main() -> ExitCode {
     let comparison = baseline.compare(&counted, &levels.collect::<Vec<_>>());
     print!("{}", comparison.report);
     ExitCode::from(u8::from(comparison.failed || not_linear))
+}
+
+fn write(path: &str, text: serde_json::Result<String>) {
+    let text = text.expect("numbers and texts");
+    let written = fs::write(path, text + "\n");
+    written.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+/// Writes a record for each baseline that was accepted, of the machine whose record lies at `like`.
+fn write_history(like: Option<&String>) {
+    let machine = like.map_or_else(Machine::unknown, |path| {
+        let text = fs::read_to_string(path).expect("a record");
+        let record: Record = serde_json::from_str(&text).expect("a record");
+        // The rest may have been otherwise when the counts were made.
+        record.machine.cpus_alone()
+    });
+    let accepted = history::accepted(Path::new(REPOSITORY), BASELINE_FILE);
+    for accepted in accepted.expect("the history of the baseline") {
+        let record = accepted.record(machine.clone());
+        let kept = history::keep(&record, Path::new(RECORDS)).expect("a record is written");
+        let what = if kept.is_some() {
+            "written"
+        } else {
+            "there already"
+        };
+        println!("{} {what}", record.path().display());
+    }
+}
+
+/// valgrind's name for itself, if it is there.
+fn valgrind_version() -> Option<String> {
+    let output = Command::new("valgrind").arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// callgrind counts while this runs.

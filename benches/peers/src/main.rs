@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod names;
 mod options;
 mod peers;
+mod space;
 
 use std::process::ExitCode;
 
@@ -58,7 +60,8 @@ fn run(options: &Options) -> Record {
     let features = ["std", "parallel"].map(str::to_owned);
     let mut record = Record::new(options.effort, levels.collect(), features.to_vec());
     let pools = Pools::new();
-    for size in &options.sizes {
+    let sizes = options.rows.then_some(&options.sizes);
+    for size in sizes.into_iter().flatten() {
         eprintln!("{} items", size.name);
         let fixture = Fixture::new(size.clone());
         rows::each(&fixture, &options.selection, &mut |mut group| {
@@ -67,6 +70,11 @@ fn run(options: &Options) -> Record {
             measure(&mut record, &mut group, options.effort, &pools);
             record.rows[before..].iter().for_each(say);
         });
+    }
+    if let Some(extent) = options.space {
+        eprintln!("space: {} items", extent.n);
+        record.space = space::measure(extent);
+        record.names = Some(names::measure());
     }
     record.finish();
     record

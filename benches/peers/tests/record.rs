@@ -45,11 +45,17 @@ fn a_quick_run_writes_a_record_that_conforms() {
         "build/bip158/10k/golomb-coded-set",
         "build/nut23/10k/put-together",
         "lookup/latency/10k/xorf-binary-fuse-16",
+        "decode/plain/10k/memory",
+        "build/nut25/10k/memory",
+        "match/1k-absent/10k/memory",
+        "lookup/latency/10k/memory",
     ] {
         assert!(names.contains(name), "{name} is missing");
     }
     for row in &record.rows {
-        assert!(0.0 < row.minimum && row.minimum <= row.median, "{row:?}");
+        let (lower, upper) = (row.lower_quartile.unwrap(), row.upper_quartile.unwrap());
+        assert!(0.0 < row.minimum && row.minimum <= lower, "{row:?}");
+        assert!(lower <= row.median && row.median <= upper, "{row:?}");
         assert!(row.samples >= 3, "{row:?}");
     }
     let roles: BTreeSet<&str> = record
@@ -57,8 +63,37 @@ fn a_quick_run_writes_a_record_that_conforms() {
         .iter()
         .map(|ratio| ratio.role.as_str())
         .collect();
-    let expected = ["best-other-format", "best-peer", "naive", "put-together"];
+    let expected = [
+        "best-other-format",
+        "best-peer",
+        "limit",
+        "naive",
+        "put-together",
+    ];
     assert_eq!(roles, BTreeSet::from(expected));
+    for ratio in &record.ratios {
+        let (lowest, highest) = (ratio.lowest.unwrap(), ratio.highest.unwrap());
+        let median = ratio.ratio_of_medians;
+        assert!(lowest <= median && median <= highest, "{ratio:?}");
+    }
+
+    let structures: BTreeSet<&str> = record
+        .space
+        .iter()
+        .map(|space| space.structure.as_str())
+        .collect();
+    assert_eq!(structures.len(), 6, "{structures:?}");
+    let names = record.names.expect("a part of a whole run");
+    assert!((names.measured_rate() - names.formula_rate).abs() < 0.01);
+    let roles: Vec<&str> = names
+        .others
+        .iter()
+        .map(|other| other.role.as_deref().unwrap())
+        .collect();
+    assert_eq!(
+        roles,
+        ["same-bytes", "same-rate", "rate-above", "best-k", "other-k"]
+    );
 }
 
 #[test]
@@ -69,6 +104,7 @@ fn only_what_is_asked_for_is_measured_and_standard_output_is_the_record() {
     let record: Record = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<&str> = record.rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, [only]);
+    assert!(record.space.is_empty() && record.names.is_none());
 }
 
 #[test]

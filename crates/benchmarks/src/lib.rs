@@ -12,6 +12,7 @@
 
 pub mod baseline;
 pub mod fixture;
+pub mod history;
 pub mod machine;
 pub mod record;
 pub mod rows;

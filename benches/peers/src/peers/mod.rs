@@ -8,6 +8,8 @@ mod sorts_and_hashes;
 use nutfilter_benchmarks::rows::LARGEST_FOR_SLOW;
 use nutfilter_benchmarks::{Fixture, Group};
 
+pub(crate) use sorts_and_hashes::fastmurmur3;
+
 /// Adds the peers that answer the question of this group.
 pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let task = group.task.clone();

@@ -19,7 +19,7 @@ pub(super) fn murmur3_crate(item: &[u8; 33]) -> u64 {
 }
 
 /// The first word of the 128-bit hash.
-pub(super) fn fastmurmur3(item: &[u8; 33]) -> u64 {
+pub(crate) fn fastmurmur3(item: &[u8; 33]) -> u64 {
     fastmurmur3::murmur3_x64_128(item, 0) as u64
 }
 

@@ -1,7 +1,7 @@
 //! Dates as records write them, UTC.
 
 /// Seconds since 1970 as `2026-01-31T23:59:59Z`.
-pub(super) fn date(seconds: u64) -> String {
+pub(crate) fn date(seconds: u64) -> String {
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (mut year, mut left) = (1970, days);
     let is_leap = |year: u64| {

@@ -15,6 +15,7 @@ use crate::machine::{Build, Machine, Source};
 use crate::schedule::{Effort, Series, median, minimum, quartiles};
 use crate::{Group, Who};
 
+pub(crate) use date::date;
 pub use instructions::{Count, Instructions};
 pub use ratio::Ratio;
 pub use space::{Names, Space};
@@ -152,7 +153,7 @@ impl Record {
     /// Writes the date: the run is over.
     pub fn finish(&mut self) {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.date = date::date(seconds.map_or(0, |since| since.as_secs()));
+        self.date = date(seconds.map_or(0, |since| since.as_secs()));
     }
 
     /// The machine's folder among the kept records, as in `xeon-2-cpus`: the CPU's name without what its vendor
