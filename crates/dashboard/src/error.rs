@@ -39,7 +39,8 @@ impl Error {
     }
 
     /// Nothing that has `what` below a folder.
-    pub(crate) fn no_records(folder: &Path, what: &'static str) -> Self {
+    #[must_use]
+    pub fn no_records(folder: &Path, what: &'static str) -> Self {
         Self(Fault::NoRecords(folder.to_owned(), what))
     }
 

@@ -40,7 +40,10 @@ pub(crate) fn json_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let path = entry.map_err(failed)?.path();
         if path.is_dir() {
             found.extend(json_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "json") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
             found.push(path);
         }
     }

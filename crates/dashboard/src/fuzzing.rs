@@ -135,10 +135,15 @@ impl Campaign {
     /// Crashes and the like of a target on its newest sources; slow units are no failures.
     #[must_use]
     pub fn failures(&self, target: &str) -> usize {
-        let source = self.targets.get(target).map(|target| target.source.as_str());
+        let source = self
+            .targets
+            .get(target)
+            .map(|target| target.source.as_str());
         let finds = self.finds.iter().filter(|find| find.target == target);
         let finds = finds.filter(|find| find.kind != "slow unit");
-        finds.filter(|find| Some(find.source.as_str()) == source).count()
+        finds
+            .filter(|find| Some(find.source.as_str()) == source)
+            .count()
     }
 }
 
@@ -174,22 +179,42 @@ mod tests {
     #[test]
     fn campaigns_are_sorted_and_a_file_of_another_kind_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(read_campaigns(&folder.path().join("none")).unwrap().is_empty());
+        assert!(
+            read_campaigns(&folder.path().join("none"))
+                .unwrap()
+                .is_empty()
+        );
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write("a.json", &made::CAMPAIGN.replace("2026-11-22T01", "2026-11-23T01"));
+        write(
+            "a.json",
+            &made::CAMPAIGN.replace("2026-11-22T01", "2026-11-23T01"),
+        );
         write("b.json", made::CAMPAIGN);
-        let written: Vec<String> =
-            read_campaigns(folder.path()).unwrap().into_iter().map(|c| c.written).collect();
+        let written: Vec<String> = read_campaigns(folder.path())
+            .unwrap()
+            .into_iter()
+            .map(|c| c.written)
+            .collect();
         assert!(written.len() == 2 && written[0] < written[1], "{written:?}");
-        write("c.json", &made::CAMPAIGN.replace("fuzzing campaign", "soak"));
+        write(
+            "c.json",
+            &made::CAMPAIGN.replace("fuzzing campaign", "soak"),
+        );
         let error = read_campaigns(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("c.json") && error.contains("soak"), "{error}");
+        assert!(
+            error.contains("c.json") && error.contains("soak"),
+            "{error}"
+        );
     }
 
     #[test]
     fn failures_are_those_on_the_code_of_now() {
         let campaign: Campaign = serde_json::from_str(made::CAMPAIGN).unwrap();
-        assert_eq!(campaign.failures("decode"), 1, "one of three is older, one only slow");
+        assert_eq!(
+            campaign.failures("decode"),
+            1,
+            "one of three is older, one only slow"
+        );
         assert_eq!(campaign.failures("encode"), 0);
     }
 }

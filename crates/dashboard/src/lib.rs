@@ -2,13 +2,15 @@
 //! benchmark services read.
 //!
 //! [`records`] and [`fuzzing`] read what was measured, [`page`] writes it as HTML with charts from [`chart`],
-//! `export` as the files of github-action-benchmark and Bencher, `compare` says what changed between two
-//! records, and `run` measures. docs/dashboard.md says how it is used, docs/benchmarking.md what a record is.
+//! [`export`] as the files of github-action-benchmark and Bencher, [`compare`] says what changed between two
+//! records, and [`run`] measures. docs/dashboard.md says how it is used, docs/benchmarking.md what a record is.
 
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod compare;
 pub mod error;
+pub mod export;
 pub mod files;
 pub mod fuzzing;
 #[cfg(test)]
@@ -16,5 +18,6 @@ mod made;
 pub mod number;
 pub mod page;
 pub mod records;
+pub mod run;
 pub mod space;
 pub mod standing;

@@ -10,7 +10,10 @@ pub fn significant(value: f64, digits: i32) -> String {
     let decimals = (digits - 1 - magnitude).max(0) as usize;
     let text = format!("{value:.decimals$}");
     // 9.996 has become 10.00, with a digit too many.
-    let digits_written = text.trim_start_matches(['-', '0', '.']).replace('.', "").len();
+    let digits_written = text
+        .trim_start_matches(['-', '0', '.'])
+        .replace('.', "")
+        .len();
     let text = match decimals > 0 && digits_written as i32 > digits {
         true => format!("{value:.*}", decimals - 1),
         false => text,
@@ -105,6 +108,12 @@ pub fn times(ratio: f64) -> String {
     format!("{}×", significant(ratio, 3))
 }
 
+/// A share: `98.0 %`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{} %", significant(share * 100.0, 3))
+}
+
 /// A change as a share of what was: `+2.4 %`.
 #[must_use]
 pub fn change(share: f64) -> String {
@@ -129,7 +138,10 @@ pub fn rate(rate: f64) -> String {
         true => format!("1 in {}", grouped(&format!("{:.0}", 1.0 / rate))),
         false => {
             let one_in = significant(1.0 / rate, 3);
-            format!("1 in {}", one_in.trim_end_matches('0').trim_end_matches('.'))
+            format!(
+                "1 in {}",
+                one_in.trim_end_matches('0').trim_end_matches('.')
+            )
         }
     }
 }

@@ -68,10 +68,7 @@ pub fn read_records(folder: &Path) -> Result<Vec<Kept>, Error> {
 }
 
 /// The newest of the records that has what is asked for.
-pub(crate) fn newest<'r>(
-    records: &'r [Kept],
-    has: impl Fn(&Record) -> bool,
-) -> Option<&'r Kept> {
+pub(crate) fn newest<'r>(records: &'r [Kept], has: impl Fn(&Record) -> bool) -> Option<&'r Kept> {
     records.iter().rev().find(|kept| has(&kept.record))
 }
 
@@ -108,14 +105,21 @@ mod tests {
     #[test]
     fn records_are_found_in_folders_and_sorted_by_date() {
         let folder = tempfile::tempdir().unwrap();
-        for (path, date) in [("b/1.json", "2026-01-02T"), ("a/2.json", "2026-01-03T"), ("a/1.json", "2025-01-03T")] {
+        for (path, date) in [
+            ("b/1.json", "2026-01-02T"),
+            ("a/2.json", "2026-01-03T"),
+            ("a/1.json", "2025-01-03T"),
+        ] {
             let mut record = made::record();
             record.date = format!("{date}00:00:00Z");
             write(&folder.path().join(path), &record);
         }
         fs::write(folder.path().join("README.md"), "not one of them").unwrap();
-        let paths: Vec<String> =
-            read_records(folder.path()).unwrap().into_iter().map(|kept| kept.path).collect();
+        let paths: Vec<String> = read_records(folder.path())
+            .unwrap()
+            .into_iter()
+            .map(|kept| kept.path)
+            .collect();
         assert_eq!(paths, ["a/1.json", "b/1.json", "a/2.json"]);
     }
 
@@ -129,9 +133,15 @@ mod tests {
             read_records(folder.path()).unwrap_err().to_string()
         };
         let error = said("{");
-        assert!(error.contains("odd.json") && error.contains("EOF"), "{error}");
+        assert!(
+            error.contains("odd.json") && error.contains("EOF"),
+            "{error}"
+        );
         let error = said("{\"schema\": \"one\", \"odd\": 1}");
-        assert!(error.contains(".schema is no integer") && error.contains("more"), "{error}");
+        assert!(
+            error.contains(".schema is no integer") && error.contains("more"),
+            "{error}"
+        );
         let mut record = made::record();
         record.rows[0].size = "many".to_owned();
         let error = said(&serde_json::to_string(&record).unwrap());

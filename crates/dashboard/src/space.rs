@@ -84,7 +84,11 @@ mod tests {
     fn no_structure_takes_less_than_the_bound() {
         for one_in in samples(u32::MAX) {
             let bound = entropy(f64::from(one_in));
-            for bits in [golomb(one_in).unwrap(), bloom(f64::from(one_in)), elias_fano(one_in)] {
+            for bits in [
+                golomb(one_in).unwrap(),
+                bloom(f64::from(one_in)),
+                elias_fano(one_in),
+            ] {
                 assert!(bits > bound, "{one_in}: {bits} < {bound}");
             }
         }
@@ -94,7 +98,10 @@ mod tests {
     fn below_the_crossing_bloom_takes_less_and_above_it_the_golomb_coded_set() {
         let (last, crossing) = crossing().unwrap();
         assert!((8..16).contains(&last), "{last}");
-        assert!(f64::from(last) <= crossing && crossing < f64::from(last + 1), "{crossing}");
+        assert!(
+            f64::from(last) <= crossing && crossing < f64::from(last + 1),
+            "{crossing}"
+        );
         for one_in in 2..=1000 {
             let golomb_is_smaller = golomb(one_in).unwrap() <= bloom(f64::from(one_in));
             assert_eq!(golomb_is_smaller, one_in > last, "{one_in}");

@@ -108,16 +108,25 @@ pub fn standing<'r>(record: &'r Record, path: &str, role: Role) -> Option<Standi
 
 /// The same at the largest size at which both are there.
 #[must_use]
-pub fn largest<'r>(record: &'r Record, stage: &str, task: &str, role: Role) -> Option<Standing<'r>> {
+pub fn largest<'r>(
+    record: &'r Record,
+    stage: &str,
+    task: &str,
+    role: Role,
+) -> Option<Standing<'r>> {
     let sizes = sizes(record, stage, task).into_iter().rev();
-    let mut found = sizes.filter_map(|size| standing(record, &format!("{stage}/{task}/{size}"), role));
+    let mut found =
+        sizes.filter_map(|size| standing(record, &format!("{stage}/{task}/{size}"), role));
     found.next()
 }
 
 /// The sizes at which a task was measured, as names write them, the smallest first.
 #[must_use]
 pub fn sizes<'r>(record: &'r Record, stage: &str, task: &str) -> Vec<&'r str> {
-    let rows = record.rows.iter().filter(|row| row.stage == stage && row.task == task);
+    let rows = record
+        .rows
+        .iter()
+        .filter(|row| row.stage == stage && row.task == task);
     let mut sizes: Vec<(u64, &str)> = rows.map(|row| (items(row), row.size.as_str())).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -126,7 +135,10 @@ pub fn sizes<'r>(record: &'r Record, stage: &str, task: &str) -> Vec<&'r str> {
 
 fn of_path<'r>(record: &'r Record, path: &str) -> impl Iterator<Item = &'r RowRecord> {
     let prefix = format!("{path}/");
-    record.rows.iter().filter(move |row| row.name.starts_with(&prefix))
+    record
+        .rows
+        .iter()
+        .filter(move |row| row.name.starts_with(&prefix))
 }
 
 #[cfg(test)]
@@ -149,10 +161,22 @@ mod tests {
             let standing = largest(&record, "decode", "plain", role)?;
             Some((standing.other.name.clone(), standing.ratio()))
         };
-        assert_eq!(of(Role::Naive), Some(("decode/plain/1m/naive".to_owned(), 40.0)));
-        assert_eq!(of(Role::PutTogether), Some(("decode/plain/10m/put-together".to_owned(), 8.0)));
-        assert_eq!(of(Role::Library), Some(("decode/plain/10m/rust-bitcoin".to_owned(), 20.0)));
-        assert_eq!(of(Role::Limit), Some(("decode/plain/10m/memory".to_owned(), 0.25)));
+        assert_eq!(
+            of(Role::Naive),
+            Some(("decode/plain/1m/naive".to_owned(), 40.0))
+        );
+        assert_eq!(
+            of(Role::PutTogether),
+            Some(("decode/plain/10m/put-together".to_owned(), 8.0))
+        );
+        assert_eq!(
+            of(Role::Library),
+            Some(("decode/plain/10m/rust-bitcoin".to_owned(), 20.0))
+        );
+        assert_eq!(
+            of(Role::Limit),
+            Some(("decode/plain/10m/memory".to_owned(), 0.25))
+        );
         assert_eq!(of(Role::OtherFormat), None);
         let lookup = largest(&record, "lookup", "latency", Role::OtherFormat).unwrap();
         assert_eq!((lookup.ours.who.as_str(), lookup.ratio()), ("avx512", 0.5));

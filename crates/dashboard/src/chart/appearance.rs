@@ -119,10 +119,7 @@ impl Appearance {
         let shape = match self.marker {
             Marker::None => return html! {},
             Marker::Circle | Marker::HollowCircle => {
-                format!(
-                    "M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
-                    x - 4.0
-                )
+                format!("M{:.1} {y:.1}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", x - 4.0)
             }
             Marker::Square | Marker::HollowSquare => {
                 format!("M{:.1} {:.1}h7v7h-7z", x - 3.5, y - 3.5)
@@ -133,11 +130,7 @@ impl Appearance {
             Marker::Triangle | Marker::HollowTriangle => {
                 format!("M{x:.1} {:.1}l4.8 8.4h-9.6z", y - 5.2)
             }
-            Marker::Cross => format!(
-                "M{:.1} {:.1}l7 7m0 -7l-7 7",
-                x - 3.5,
-                y - 3.5
-            ),
+            Marker::Cross => format!("M{:.1} {:.1}l7 7m0 -7l-7 7", x - 3.5, y - 3.5),
             Marker::Plus => format!("M{:.1} {y:.1}h9m-4.5 -4.5v9", x - 4.5),
             Marker::Bar => format!("M{:.1} {y:.1}h11", x - 5.5),
         };
@@ -263,7 +256,11 @@ mod tests {
         for colour in COLOURS {
             for (value, background) in colour.values.iter().zip(BACKGROUND) {
                 let contrast = contrast(value, background);
-                assert!(contrast >= 3.0, "{}: {value} has {contrast:.2}", colour.name);
+                assert!(
+                    contrast >= 3.0,
+                    "{}: {value} has {contrast:.2}",
+                    colour.name
+                );
             }
         }
     }

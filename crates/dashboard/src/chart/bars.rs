@@ -87,14 +87,23 @@ impl Bars {
         });
         let above = !room.names_lines;
         let reach = interval(Kind::Log, ends.chain([0.8, 1.25])).unwrap_or((0.5, 2.0));
-        let widest = bars().map(|bar| room.width_of(&bar.label)).fold(0.0, f64::max);
+        let widest = bars()
+            .map(|bar| room.width_of(&bar.label))
+            .fold(0.0, f64::max);
         let left = if above { 6.0 } else { widest + 16.0 };
         // A bar's figure stands beyond its end.
         let figure = room.width_of("1,000×") + 8.0;
         let scale = Scale::new(Kind::Log, reach, (left + figure, room.width - figure));
-        let step = if above { room.font * 1.3 + BAR + 4.0 } else { BAR + 9.0 };
+        let step = if above {
+            room.font * 1.3 + BAR + 4.0
+        } else {
+            BAR + 9.0
+        };
         let top = room.font * 1.8;
-        let heights = self.groups.iter().map(|group| room.font * 2.5 + group.bars.len() as f64 * step);
+        let heights = self
+            .groups
+            .iter()
+            .map(|group| room.font * 2.5 + group.bars.len() as f64 * step);
         Layout {
             scale,
             step,
@@ -186,7 +195,10 @@ mod tests {
             let drawn = chart().draw(room).into_string();
             for key in ["naive", "limit", "put-together"] {
                 assert!(drawn.contains(&format!("data-series=\"{key}\"")), "{key}");
-                assert!(drawn.contains(&format!("&lt;{key}&gt;")), "{key} is not escaped");
+                assert!(
+                    drawn.contains(&format!("&lt;{key}&gt;")),
+                    "{key} is not escaped"
+                );
             }
             for figure in ["13.0×", "0.300×", "11.5×", ">build<", ">decode<"] {
                 assert!(drawn.contains(figure), "{figure}: {drawn}");

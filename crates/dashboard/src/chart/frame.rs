@@ -46,7 +46,10 @@ impl Axis {
             return within.cloned().collect();
         }
         let ticks = scale.ticks(most);
-        ticks.into_iter().map(|tick| (tick, (self.write)(tick))).collect()
+        ticks
+            .into_iter()
+            .map(|tick| (tick, (self.write)(tick)))
+            .collect()
     }
 }
 
@@ -104,8 +107,11 @@ impl Frame {
             let place = self.x.place(value);
             (place.clamp(half, self.room.width - half), 2.0 * half)
         };
-        let places: Vec<(f64, f64)> =
-            self.x_ticks.iter().map(|(value, text)| place(*value, text)).collect();
+        let places: Vec<(f64, f64)> = self
+            .x_ticks
+            .iter()
+            .map(|(value, text)| place(*value, text))
+            .collect();
         let stands = without_collisions(&places, font * 0.5);
         html! {
             @for (((value, text), (middle, _)), stands) in self.x_ticks.iter().zip(&places).zip(stands) {
@@ -164,16 +170,26 @@ mod tests {
     #[test]
     fn names_of_ticks_that_are_given_are_written_and_escaped() {
         let mut x = axis(Kind::Linear);
-        x.ticks = vec![(0.0, "a < b".to_owned()), (1.0, "c".to_owned()), (9.0, "out".to_owned())];
+        x.ticks = vec![
+            (0.0, "a < b".to_owned()),
+            (1.0, "c".to_owned()),
+            (9.0, "out".to_owned()),
+        ];
         let points = [(0.0, 1.0), (1.0, 2.0)];
         let frame = Frame::new(WIDE, (&x, &axis(Kind::Linear)), &points, 0.0);
         let drawn = frame.draw().into_string();
-        assert!(drawn.contains("a &lt; b") && drawn.contains(">c<"), "{drawn}");
+        assert!(
+            drawn.contains("a &lt; b") && drawn.contains(">c<"),
+            "{drawn}"
+        );
         assert!(!drawn.contains("out"), "{drawn}");
     }
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!([1.0, -0.01, 2.25, 3.14].map(short), ["1", "0", "2.2", "3.1"]);
+        assert_eq!(
+            [1.0, -0.01, 2.25, 3.14].map(short),
+            ["1", "0", "2.2", "3.1"]
+        );
     }
 }

@@ -87,8 +87,13 @@ impl Lines {
         if !room.names_lines {
             return Vec::new();
         }
-        let lines = self.series.iter().filter(|series| series.joined && !series.points.is_empty());
-        lines.map(|series| (series, short_label(&series.key))).collect()
+        let lines = self
+            .series
+            .iter()
+            .filter(|series| series.joined && !series.points.is_empty());
+        lines
+            .map(|series| (series, short_label(&series.key)))
+            .collect()
     }
 }
 
@@ -158,7 +163,12 @@ fn rule(frame: &Frame, room: Room, value: f64, word: &str) -> Markup {
 /// Names right of the ends of their lines, moved apart where they would lie on one another.
 fn draw_names(frame: &Frame, room: Room, names: &[(&Series, String)]) -> Markup {
     let (_, top, right, bottom) = frame.inner;
-    let end = |series: &Series| series.points.last().map_or(bottom, |point| frame.y.place(point.y));
+    let end = |series: &Series| {
+        series
+            .points
+            .last()
+            .map_or(bottom, |point| frame.y.place(point.y))
+    };
     let wished: Vec<f64> = names.iter().map(|(series, _)| end(series)).collect();
     let places = moved_apart(&wished, room.font * 1.15, (top, bottom));
     html! {
@@ -226,7 +236,11 @@ mod tests {
             says: "times".to_owned(),
             x: axis("notes", short_count),
             y: axis("time", short_time),
-            series: vec![series("avx512", 0.4), series("naive", 90.0), series("a\"<b>", 1.0)],
+            series: vec![
+                series("avx512", 0.4),
+                series("naive", 90.0),
+                series("a\"<b>", 1.0),
+            ],
             rules: vec![(2e6, "here".to_owned())],
         }
     }
@@ -236,7 +250,10 @@ mod tests {
         for room in [WIDE, NARROW] {
             let drawn = chart().draw(room).into_string();
             for key in ["avx512", "naive", "a&quot;&lt;b&gt;"] {
-                assert!(drawn.contains(&format!("<g data-series=\"{key}\"")), "{key}: {drawn}");
+                assert!(
+                    drawn.contains(&format!("<g data-series=\"{key}\"")),
+                    "{key}: {drawn}"
+                );
             }
             assert_eq!(drawn.matches("<title>").count(), 9);
             assert_eq!(drawn.matches("class=\"whisker\"").count(), 9);
@@ -263,8 +280,14 @@ mod tests {
     fn names_are_moved_apart_and_stay_within() {
         assert_eq!(moved_apart(&[10.0, 50.0], 10.0, (0.0, 100.0)), [10.0, 50.0]);
         assert_eq!(moved_apart(&[52.0, 50.0], 10.0, (0.0, 100.0)), [60.0, 50.0]);
-        assert_eq!(moved_apart(&[99.0, 98.0], 10.0, (0.0, 100.0)), [100.0, 90.0]);
+        assert_eq!(
+            moved_apart(&[99.0, 98.0], 10.0, (0.0, 100.0)),
+            [100.0, 90.0]
+        );
         let many = moved_apart(&[50.0; 40], 10.0, (0.0, 100.0));
-        assert!(many.iter().all(|place| (0.0..=100.0).contains(place)), "{many:?}");
+        assert!(
+            many.iter().all(|place| (0.0..=100.0).contains(place)),
+            "{many:?}"
+        );
     }
 }

@@ -120,7 +120,8 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let of = |steps: &[f64]| -> Vec<f64> {
         let decades = first..=last;
-        let ticks = decades.flat_map(|power| steps.iter().map(move |step| times_ten_to(*step, power)));
+        let ticks =
+            decades.flat_map(|power| steps.iter().map(move |step| times_ten_to(*step, power)));
         ticks.filter(within).collect()
     };
     for steps in [&[1.0, 2.0, 5.0][..], &[1.0, 3.0], &[1.0]] {
@@ -219,9 +220,8 @@ mod tests {
                         let what = format!("{kind:?} {low} to {high}: {ticks:?}");
                         assert!((1..=most + 1).contains(&ticks.len()), "{what}");
                         assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "{what}");
-                        let near = |tick: &f64| {
-                            (low * (1.0 - 1e-6)..=high * (1.0 + 1e-6)).contains(tick)
-                        };
+                        let near =
+                            |tick: &f64| (low * (1.0 - 1e-6)..=high * (1.0 + 1e-6)).contains(tick);
                         assert!(ticks.iter().all(near), "{what}");
                     }
                 }
@@ -241,13 +241,7 @@ mod tests {
     #[test]
     fn labels_that_would_touch_the_last_one_that_stands_are_left_out() {
         let labels = [(0.0, 10.0), (12.0, 10.0), (14.0, 10.0), (30.0, 10.0)];
-        assert_eq!(
-            without_collisions(&labels, 2.0),
-            [true, true, false, true]
-        );
-        assert_eq!(
-            without_collisions(&labels, 3.0),
-            [true, false, true, true]
-        );
+        assert_eq!(without_collisions(&labels, 2.0), [true, true, false, true]);
+        assert_eq!(without_collisions(&labels, 3.0), [true, false, true, true]);
     }
 }

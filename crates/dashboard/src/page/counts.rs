@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use nutfilter_benchmarks::baseline::ALLOWED;
-use nutfilter_benchmarks::record::{Instructions, Record};
+use nutfilter_benchmarks::record::Instructions;
 
 use super::figure::{Figure, picked};
 use super::table::{Cell, Row, Table};
@@ -81,9 +81,11 @@ fn histories<'r>(commits: &[At<'r>]) -> Histories<'r> {
                 // Another compiler makes other code.
                 commits[step.at].instructions.rustc == commit.instructions.rustc
             });
-            let change = before.map(|step| count.instructions as f64 / step.instructions.max(1) as f64 - 1.0);
+            let change = before
+                .map(|step| count.instructions as f64 / step.instructions.max(1) as f64 - 1.0);
             let rose = before.is_some_and(|step| {
-                u128::from(count.instructions) * 100 > u128::from(step.instructions) * u128::from(100 + ALLOWED)
+                u128::from(count.instructions) * 100
+                    > u128::from(step.instructions) * u128::from(100 + ALLOWED)
             });
             steps.push(Step {
                 at,
@@ -96,7 +98,11 @@ fn histories<'r>(commits: &[At<'r>]) -> Histories<'r> {
     histories
 }
 
-fn sentences(commits: &[At<'_>], histories: &Histories<'_>, (first, last): (&At<'_>, &At<'_>)) -> Markup {
+fn sentences(
+    commits: &[At<'_>],
+    histories: &Histories<'_>,
+    (first, last): (&At<'_>, &At<'_>),
+) -> Markup {
     let since = histories.values().filter_map(|steps| {
         let (first, last) = (steps.first()?, steps.last()?);
         // One that was counted once has no history.
@@ -106,7 +112,10 @@ fn sentences(commits: &[At<'_>], histories: &Histories<'_>, (first, last): (&At<
     let less = since.iter().filter(|ratio| **ratio < 0.98).count();
     let more = since.iter().filter(|ratio| **ratio > 1.02).count();
     let rises = histories.iter().flat_map(|(name, steps)| {
-        steps.iter().filter(|step| step.rose).map(move |step| (*name, step))
+        steps
+            .iter()
+            .filter(|step| step.rose)
+            .map(move |step| (*name, step))
     });
     let mut rises: Vec<(&str, &Step)> = rises.collect();
     rises.sort_by_key(|(name, step)| (std::cmp::Reverse(step.at), *name));
@@ -144,14 +153,23 @@ fn figures(commits: &[At<'_>], histories: &Histories<'_>) -> Vec<Figure> {
     paths.dedup();
     let of_path = |path: &&str| {
         let rows = histories.iter().filter(|(name, _)| split(name).0 == *path);
-        figure(commits, path, &rows.map(|(name, steps)| (split(name).1, steps)).collect::<Vec<_>>())
+        figure(
+            commits,
+            path,
+            &rows
+                .map(|(name, steps)| (split(name).1, steps))
+                .collect::<Vec<_>>(),
+        )
     };
     paths.iter().map(of_path).collect()
 }
 
 fn figure(commits: &[At<'_>], path: &str, rows: &[(&str, &Vec<Step>)]) -> Figure {
     let mut parts = path.split('/');
-    let (stage, task) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (stage, task) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     let size = parts.collect::<Vec<_>>().join("/");
     let title = format!("{}: instructions by commit", words::task_title(stage, task));
     let chart = Lines {
@@ -164,7 +182,10 @@ fn figure(commits: &[At<'_>], path: &str, rows: &[(&str, &Vec<Step>)]) -> Figure
             ticks: Vec::new(),
             write: short_count,
         },
-        series: rows.iter().map(|(who, steps)| series(commits, who, steps)).collect(),
+        series: rows
+            .iter()
+            .map(|(who, steps)| series(commits, who, steps))
+            .collect(),
         rules: Vec::new(),
     };
     Figure {
@@ -189,7 +210,10 @@ fn figure(commits: &[At<'_>], path: &str, rows: &[(&str, &Vec<Step>)]) -> Figure
 
 /// Commits one after the other, each with its name.
 pub(crate) fn commit_axis(commits: impl Iterator<Item = String>) -> Axis {
-    let ticks: Vec<(f64, String)> = commits.enumerate().map(|(i, commit)| (i as f64, commit)).collect();
+    let ticks: Vec<(f64, String)> = commits
+        .enumerate()
+        .map(|(i, commit)| (i as f64, commit))
+        .collect();
     let last = ticks.len().saturating_sub(1) as f64;
     Axis {
         name: "commits, the newest on the right".to_owned(),
@@ -210,7 +234,8 @@ fn series(commits: &[At<'_>], who: &str, steps: &[Step]) -> Series {
             label(who),
             commits[step.at].commit,
             whole(step.instructions),
-            step.change.map_or(String::new(), |share| format!(" ({})", change(share)))
+            step.change
+                .map_or(String::new(), |share| format!(" ({})", change(share)))
         ),
         rose: step.rose,
     };
@@ -238,8 +263,19 @@ fn table(commits: &[At<'_>], rows: &[(&str, &Vec<Step>)]) -> Table {
         Row::of(who, cells)
     };
     Table {
-        columns: vec!["commit", "date", "level", "instructions", "against the one before", "mark", "compiler"],
-        rows: rows.iter().flat_map(|(who, steps)| steps.iter().map(|step| row(who, step))).collect(),
+        columns: vec![
+            "commit",
+            "date",
+            "level",
+            "instructions",
+            "against the one before",
+            "mark",
+            "compiler",
+        ],
+        rows: rows
+            .iter()
+            .flat_map(|(who, steps)| steps.iter().map(|step| row(who, step)))
+            .collect(),
     }
 }
 
@@ -247,6 +283,7 @@ fn table(commits: &[At<'_>], rows: &[(&str, &Vec<Step>)]) -> Table {
 mod tests {
     use super::*;
     use crate::made;
+    use nutfilter_benchmarks::record::Record;
 
     fn with_counts(commit: &str, date: u32, portable: u64, rustc: &str) -> Record {
         let mut record = made::later(commit, date);
@@ -270,7 +307,9 @@ mod tests {
         ]);
         let drawn = draw(&records).into_string();
         assert!(drawn.contains("1 steps rose by more than 2 %"));
-        assert!(drawn.contains("<code>decode/plain/100k/portable</code> rose by +2.9 % at <code>ccccccc</code>"));
+        assert!(drawn.contains(
+            "<code>decode/plain/100k/portable</code> rose by +2.9 % at <code>ccccccc</code>"
+        ));
         // Once in each drawing, wide and narrow.
         assert_eq!(drawn.matches("class=\"rose\"").count(), 2);
         assert_eq!(drawn.matches("▲ rose").count(), 1, "in the table");
@@ -282,8 +321,17 @@ mod tests {
         let commits = commits(&records);
         let figures = figures(&commits, &histories(&commits));
         assert_eq!(figures.len(), 2);
-        let legends: Vec<&[String]> = figures.iter().map(|figure| figure.legend.as_slice()).collect();
-        assert_eq!(legends, [&["avx2".to_owned()][..], &["avx2".to_owned(), "portable".to_owned()]]);
+        let legends: Vec<&[String]> = figures
+            .iter()
+            .map(|figure| figure.legend.as_slice())
+            .collect();
+        assert_eq!(
+            legends,
+            [
+                &["avx2".to_owned()][..],
+                &["avx2".to_owned(), "portable".to_owned()]
+            ]
+        );
         for figure in &figures {
             assert_eq!(figure.table.rows.len(), 2 * figure.legend.len());
             let drawn = figure.drawings.as_ref().unwrap().wide.clone().into_string();
@@ -300,6 +348,10 @@ mod tests {
             with_counts("aaaaaaa1", 2, 1_000_001, "rustc 1"),
         ]);
         assert_eq!(commits(&records).len(), 1);
-        assert!(draw(&made::kept(vec![])).into_string().contains("No record has counts yet"));
+        assert!(
+            draw(&made::kept(vec![]))
+                .into_string()
+                .contains("No record has counts yet")
+        );
     }
 }

@@ -31,7 +31,11 @@ impl Figure {
     pub fn draw(&self) -> Markup {
         let table = format!("Table: {}", self.title);
         // The first picker's choice, then the second's: what the script compares.
-        let choice: Vec<String> = self.choices.iter().map(|(_, choice)| choice.clone()).collect();
+        let choice: Vec<String> = self
+            .choices
+            .iter()
+            .map(|(_, choice)| choice.clone())
+            .collect();
         html! {
             figure id=(self.id) data-choice=[(!choice.is_empty()).then(|| choice.join("/"))] {
                 figcaption {

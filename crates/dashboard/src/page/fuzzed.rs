@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::figure::Figure;
 use super::table::{Cell, Row, Table};
 use crate::fuzzing::{Campaign, Corpus, Counts};
-use crate::number::{duration, significant, whole};
+use crate::number::{duration, percent, whole};
 
 /// The newest campaign.
 #[must_use]
@@ -30,10 +30,6 @@ pub fn draw(campaigns: &[Campaign]) -> Markup {
 
 fn share((reached, there): (u64, u64)) -> f64 {
     reached as f64 / there.max(1) as f64
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", significant(share * 100.0, 3))
 }
 
 fn sentence(campaign: &Campaign) -> Markup {
@@ -70,9 +66,14 @@ fn caption(campaign: &Campaign) -> Markup {
 fn table(campaign: &Campaign) -> Table {
     let number = |value: u64| Cell::number(value as f64, whole(value));
     let seconds = |value: f64| Cell::number(value, duration(value));
-    let known = |value: Option<u64>| Cell::known(value.map(|value| value as f64), |value| whole(value as u64));
-    let regions = |counts: Option<&Counts>| Cell::known(counts.map(|counts| share(counts.regions)), percent);
-    let per_second = |executions: u64, seconds: f64| (seconds > 0.0).then(|| (executions as f64 / seconds).round() as u64);
+    let known = |value: Option<u64>| {
+        Cell::known(value.map(|value| value as f64), |value| whole(value as u64))
+    };
+    let regions =
+        |counts: Option<&Counts>| Cell::known(counts.map(|counts| share(counts.regions)), percent);
+    let per_second = |executions: u64, seconds: f64| {
+        (seconds > 0.0).then(|| (executions as f64 / seconds).round() as u64)
+    };
     let mut rows: Vec<Row> = Vec::new();
     for (name, target) in &campaign.targets {
         let minimised = target.minimised_corpus.as_ref();
@@ -138,18 +139,38 @@ mod tests {
         let csv = table(&campaign).csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 1 + 2 + 1);
-        assert_eq!(lines[1], "decode,100000000,25000,4000,1234,600,0.4,200,30000,1");
-        assert_eq!(lines[2], "encode,23456789,7329,3200.5,900,3200.5,,50,9000,0");
-        assert!(lines[3].starts_with("all,123456789,17146,7200.5,,,0.98,250,39000,1"), "{}", lines[3]);
+        assert_eq!(
+            lines[1],
+            "decode,100000000,25000,4000,1234,600,0.4,200,30000,1"
+        );
+        assert_eq!(
+            lines[2],
+            "encode,23456789,7329,3200.5,900,3200.5,,50,9000,0"
+        );
+        assert!(
+            lines[3].starts_with("all,123456789,17146,7200.5,,,0.98,250,39000,1"),
+            "{}",
+            lines[3]
+        );
     }
 
     #[test]
     fn the_sentence_says_how_long_and_what_was_found() {
         let campaign: Campaign = serde_json::from_str(made::CAMPAIGN).unwrap();
         let drawn = draw(&[campaign]).into_string();
-        for part in ["2 targets, 2 h 0 min", "123,456,789 executions", "one input that fails", "98.0 %", "89abcde"] {
+        for part in [
+            "2 targets, 2 h 0 min",
+            "123,456,789 executions",
+            "one input that fails",
+            "98.0 %",
+            "89abcde",
+        ] {
             assert!(drawn.contains(part), "{part}");
         }
-        assert!(draw(&[]).into_string().contains("No campaign is recorded yet"));
+        assert!(
+            draw(&[])
+                .into_string()
+                .contains("No campaign is recorded yet")
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::words;
 use crate::chart::Drawings;
 use crate::chart::appearance::label;
 use crate::chart::bars::{Bar, Bars, Group};
-use crate::number::{count, significant, times};
+use crate::number::{count, percent, significant, times};
 use crate::records::{Kept, day, items, short_commit};
 use crate::standing::{Role, Standing, best_ours, largest, sizes};
 
@@ -80,7 +80,9 @@ pub fn draw(record: &Record) -> Markup {
         .filter_map(|(task, standings)| task.group(record, &standings))
         .collect();
     let chart = Bars {
-        says: "How many times our time others take, for building, decoding, matching and looking up".into(),
+        says:
+            "How many times our time others take, for building, decoding, matching and looking up"
+                .into(),
         sides: ("we are slower".into(), "we are faster".into()),
         groups,
     };
@@ -127,7 +129,10 @@ impl Task {
         let ours = self.ours(record)?;
         let clause = |standing: &Standing<'_>| {
             let ratio = times(standing.ratio());
-            let at = match (standing.ours.name == ours.name, standing.ours.task == ours.task) {
+            let at = match (
+                standing.ours.name == ours.name,
+                standing.ours.task == ours.task,
+            ) {
                 (true, _) => String::new(),
                 (false, true) => format!(" (at {})", count(items(standing.ours))),
                 (false, false) => {
@@ -143,10 +148,11 @@ impl Task {
             };
             match standing.ratio() >= 1.0 && standing.role != Role::Limit {
                 true => (false, format!("{ratio} as fast as {other}{at}")),
-                false => (true, format!("{other} takes {ratio} of that time{at}.")),
+                false => (true, format!("{other} takes {} of that time{at}.", percent(standing.ratio()))),
             }
         };
-        let (takes, faster): (Vec<_>, Vec<_>) = standings.iter().map(clause).partition(|(takes, _)| *takes);
+        let (takes, faster): (Vec<_>, Vec<_>) =
+            standings.iter().map(clause).partition(|(takes, _)| *takes);
         let join = |clauses: Vec<(bool, String)>, with: &str| {
             let clauses: Vec<String> = clauses.into_iter().map(|(_, clause)| clause).collect();
             clauses.join(with)
@@ -186,7 +192,12 @@ impl Task {
             }
         };
         Some(Group {
-            heading: format!("{}: {}, {}", self.name, words::time_per(ours), words::notes(ours)),
+            heading: format!(
+                "{}: {}, {}",
+                self.name,
+                words::time_per(ours),
+                words::notes(ours)
+            ),
             bars: standings.iter().map(bar).collect(),
         })
     }
@@ -210,7 +221,9 @@ fn table(standings: Vec<Standing<'_>>) -> Table {
     let row = |standing: &Standing<'_>| {
         let spread = standing.spread();
         let ratio = |value: f64| significant(value, 3);
-        let time = |row: &nutfilter_benchmarks::record::RowRecord| Cell::number(row.median, significant(row.median, 4));
+        let time = |row: &nutfilter_benchmarks::record::RowRecord| {
+            Cell::number(row.median, significant(row.median, 4))
+        };
         Row {
             series: None,
             cells: vec![
@@ -223,7 +236,10 @@ fn table(standings: Vec<Standing<'_>>) -> Table {
                 Cell::number(standing.ratio(), ratio(standing.ratio())),
                 Cell::known(spread.map(|spread| spread.0), ratio),
                 Cell::known(spread.map(|spread| spread.1), ratio),
-                Cell::number(standing.ratio_of_minima(), ratio(standing.ratio_of_minima())),
+                Cell::number(
+                    standing.ratio_of_minima(),
+                    ratio(standing.ratio_of_minima()),
+                ),
             ],
         }
     };
@@ -259,8 +275,18 @@ mod tests {
         let mut counted = made::later("counted", 3);
         counted.rows.clear();
         let newer = made::later("newer", 1);
-        let chosen = |records: Vec<Record>| record(&made::kept(records)).unwrap().record.source.commit.clone();
-        assert_eq!(chosen(vec![full.clone(), quick.clone(), partial.clone(), counted]), "0123456789abcdef");
+        let chosen = |records: Vec<Record>| {
+            record(&made::kept(records))
+                .unwrap()
+                .record
+                .source
+                .commit
+                .clone()
+        };
+        assert_eq!(
+            chosen(vec![full.clone(), quick.clone(), partial.clone(), counted]),
+            "0123456789abcdef"
+        );
         assert_eq!(chosen(vec![full, newer, quick.clone()]), "newer");
         assert_eq!(chosen(vec![quick, partial]), "quick");
         assert!(record(&[]).is_none());
@@ -274,8 +300,8 @@ mod tests {
             "10 million notes, AVX-512",
             "8.00× as fast as the best parts put together",
             "40.0× as fast as bit by bit (at a million)",
-            "Moving the bytes alone takes 0.250× of that time",
-            "Elias-Fano (sux) takes 0.500× of that time",
+            "Moving the bytes alone takes 25.0 % of that time",
+            "Elias-Fano (sux) takes 50.0 % of that time",
             "commit <code>0123456</code>",
         ] {
             assert!(drawn.contains(part), "{part}");

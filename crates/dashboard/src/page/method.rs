@@ -69,7 +69,10 @@ fn machines(records: &[Kept]) -> Figure {
                 "flags",
                 "levels",
             ],
-            rows: records.iter().map(|kept| row(&kept.path, &kept.record)).collect(),
+            rows: records
+                .iter()
+                .map(|kept| row(&kept.path, &kept.record))
+                .collect(),
         },
         choices: Vec::new(),
     }
@@ -87,7 +90,9 @@ fn row(path: &str, record: &Record) -> Row {
         Cell::number(machine.cpus as f64, machine.cpus.to_string()),
         Cell::text(machine.affinity.clone()),
         Cell::text(machine.caches.join(", ")),
-        Cell::known((machine.memory > 0).then_some(gibibytes), |memory| significant(memory, 3)),
+        Cell::known((machine.memory > 0).then_some(gibibytes), |memory| {
+            significant(memory, 3)
+        }),
         Cell::text(machine.hypervisor.clone()),
         Cell::text(format!("{}, {}", machine.os, machine.kernel)),
         Cell::text(machine.huge_pages.clone()),
@@ -133,7 +138,10 @@ mod tests {
         counted.source.dirty = true;
         let table = machines(&made::kept(vec![made::record(), counted])).table;
         assert_eq!(table.rows.len(), 2);
-        assert_eq!(table.rows[0].cells[3].shown, "53 rows, 3 counts, 6 structures, names");
+        assert_eq!(
+            table.rows[0].cells[3].shown,
+            "53 rows, 3 counts, 6 structures, names"
+        );
         assert_eq!(table.rows[1].cells[3].shown, "3 counts");
         assert_eq!(table.rows[1].cells[2].shown, "fedcba9+");
     }

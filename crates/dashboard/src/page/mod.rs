@@ -23,7 +23,8 @@ use crate::fuzzing::Campaign;
 use crate::records::{Kept, items};
 
 /// Nothing is loaded: style and script are in the file, the icon and the tables' CSV are `data:`.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -101,7 +102,9 @@ fn section(id: &str, title: &str, content: Markup) -> Markup {
 /// The style sheet, with the colours of both themes before it.
 fn style() -> String {
     let variables = |theme: usize| {
-        let colours = COLOURS.iter().map(|colour| format!("--{}:{}", colour.name, colour.values[theme]));
+        let colours = COLOURS
+            .iter()
+            .map(|colour| format!("--{}:{}", colour.name, colour.values[theme]));
         let background = format!("--background:{}", BACKGROUND[theme]);
         let all: Vec<String> = std::iter::once(background).chain(colours).collect();
         all.join(";")
@@ -139,7 +142,10 @@ mod tests {
 
     fn page() -> String {
         let campaign = serde_json::from_str(made::CAMPAIGN).unwrap();
-        render(&made::kept(vec![made::record(), made::later("fedcba9876", 1)]), &[campaign])
+        render(
+            &made::kept(vec![made::record(), made::later("fedcba9876", 1)]),
+            &[campaign],
+        )
     }
 
     #[test]
@@ -152,7 +158,10 @@ mod tests {
         for outside in ["http:", "https:", "src=\"", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert!(page.contains(POLICY), "the policy is written as it is: {POLICY}");
+        assert!(
+            page.contains(POLICY),
+            "the policy is written as it is: {POLICY}"
+        );
     }
 
     #[test]
@@ -170,7 +179,10 @@ mod tests {
         assert!(ids.len() >= 12, "{ids:?}");
         assert_eq!(page.matches("<table>").count(), ids.len());
         assert_eq!(page.matches("class=\"csv\"").count(), ids.len());
-        assert_eq!(page.matches("chart wide").count(), page.matches("chart narrow").count());
+        assert_eq!(
+            page.matches("chart wide").count(),
+            page.matches("chart narrow").count()
+        );
     }
 
     #[test]
@@ -181,7 +193,11 @@ mod tests {
     #[test]
     fn a_page_of_nothing_says_so() {
         let page = render(&[], &[]);
-        for words in ["No record has times yet", "No record has counts yet", "No campaign is recorded yet"] {
+        for words in [
+            "No record has times yet",
+            "No record has counts yet",
+            "No campaign is recorded yet",
+        ] {
             assert!(page.contains(words), "{words}");
         }
     }
@@ -204,8 +220,10 @@ mod tests {
         other.machine.cpus = 1;
         other.rows.retain(|row| row.stage == "decode");
         let records = made::kept(vec![made::record(), other, quick]);
-        let chosen: Vec<&str> =
-            newest_of_each_machine(&records).iter().map(|record| record.source.commit.as_str()).collect();
+        let chosen: Vec<&str> = newest_of_each_machine(&records)
+            .iter()
+            .map(|record| record.source.commit.as_str())
+            .collect();
         assert_eq!(chosen, ["0123456789abcdef", "other"]);
     }
 }

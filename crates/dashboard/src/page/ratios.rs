@@ -36,14 +36,18 @@ struct History<'r> {
 /// A figure for each machine and task, and what got worse, in words.
 #[must_use]
 pub fn draw(records: &[Kept]) -> Markup {
-    let mut machines: Vec<String> = records.iter().map(|kept| kept.record.machine_name()).collect();
+    let mut machines: Vec<String> = records
+        .iter()
+        .map(|kept| kept.record.machine_name())
+        .collect();
     machines.sort_unstable();
     machines.dedup();
     let mut figures = Vec::new();
     let mut worse = Vec::new();
     for machine in machines {
         let of_machine = records.iter().map(|kept| &kept.record);
-        let of_machine = of_machine.filter(|record| record.machine_name() == machine && !record.rows.is_empty());
+        let of_machine =
+            of_machine.filter(|record| record.machine_name() == machine && !record.rows.is_empty());
         let of_machine: Vec<&Record> = of_machine.collect();
         for (name, task) in headline::tasks() {
             if let Some((figure, words)) = figure(&machine, &of_machine, name, task) {
@@ -69,16 +73,29 @@ pub fn draw(records: &[Kept]) -> Markup {
 }
 
 /// The figure of one task on one machine; and what got worse.
-fn figure(machine: &str, records: &[&Record], name: &str, task: (&str, &str)) -> Option<(Figure, Vec<String>)> {
-    let histories: Vec<History<'_>> = Role::ALL.iter().filter_map(|role| history(records, task, *role)).collect();
+fn figure(
+    machine: &str,
+    records: &[&Record],
+    name: &str,
+    task: (&str, &str),
+) -> Option<(Figure, Vec<String>)> {
+    let histories: Vec<History<'_>> = Role::ALL
+        .iter()
+        .filter_map(|role| history(records, task, *role))
+        .collect();
     if histories.is_empty() {
         return None;
     }
-    let worse = histories.iter().flat_map(|history| history.steps.iter().filter(|step| step.worse));
+    let worse = histories
+        .iter()
+        .flat_map(|history| history.steps.iter().filter(|step| step.worse));
     let say = |step: &Step<'_>| {
         let commit = short_commit(records[step.at]);
         let (ours, who) = (&step.standing.ours.name, &step.standing.other.who);
-        format!("{machine}: {ours} against {who} at {commit}: {}", times(step.standing.ratio()))
+        format!(
+            "{machine}: {ours} against {who} at {commit}: {}",
+            times(step.standing.ratio())
+        )
     };
     let worse: Vec<String> = worse.map(say).collect();
     let title = format!("{name}: ratios by commit");
@@ -99,7 +116,10 @@ fn figure(machine: &str, records: &[&Record], name: &str, task: (&str, &str)) ->
         id: format!("ratios-{machine}-{}-{}", task.0, task.1),
         title,
         caption: caption(machine, records, task, &histories),
-        legend: histories.iter().map(|history| history.role.key().to_owned()).collect(),
+        legend: histories
+            .iter()
+            .map(|history| history.role.key().to_owned())
+            .collect(),
         drawings: Some(Drawings::of(|room| chart.draw(room))),
         table: table(records, &histories),
         choices: vec![("Machine", machine.to_owned()), ("Task", name.to_owned())],
@@ -107,8 +127,15 @@ fn figure(machine: &str, records: &[&Record], name: &str, task: (&str, &str)) ->
     Some((figure, worse))
 }
 
-fn caption(machine: &str, records: &[&Record], task: (&str, &str), histories: &[History<'_>]) -> Markup {
-    let sizes = histories.iter().map(|history| format!("{} at {}", label(history.role.key()), history.size));
+fn caption(
+    machine: &str,
+    records: &[&Record],
+    task: (&str, &str),
+    histories: &[History<'_>],
+) -> Markup {
+    let sizes = histories
+        .iter()
+        .map(|history| format!("{} at {}", label(history.role.key()), history.size));
     html! {
         p {
             (words::task_title(task.0, task.1)) ", on " (machine) ", our best level on one thread; "
@@ -124,11 +151,16 @@ fn times_of_tick(tick: f64) -> String {
 }
 
 /// The steps of one role, at the size at which most records have it, and of those the largest.
-fn history<'r>(records: &[&'r Record], (stage, task): (&str, &str), role: Role) -> Option<History<'r>> {
+fn history<'r>(
+    records: &[&'r Record],
+    (stage, task): (&str, &str),
+    role: Role,
+) -> Option<History<'r>> {
     let mut all: Vec<(u64, &'r str)> = Vec::new();
     for record in records {
         let found = sizes(record, stage, task).into_iter();
-        let found = found.filter_map(|size| standing(record, &format!("{stage}/{task}/{size}"), role));
+        let found =
+            found.filter_map(|size| standing(record, &format!("{stage}/{task}/{size}"), role));
         all.extend(found.map(|standing| (items(standing.ours), standing.ours.size.as_str())));
     }
     let count = |size: &(u64, &str)| all.iter().filter(|other| *other == size).count();
@@ -139,7 +171,9 @@ fn history<'r>(records: &[&'r Record], (stage, task): (&str, &str), role: Role) 
             continue;
         };
         let before = steps.last().and_then(|step| step.standing.spread());
-        let worse = before.zip(standing.spread()).is_some_and(|(before, now)| now.1 < before.0);
+        let worse = before
+            .zip(standing.spread())
+            .is_some_and(|(before, now)| now.1 < before.0);
         steps.push(Step {
             at,
             standing,
@@ -183,12 +217,17 @@ fn table(records: &[&Record], histories: &[History<'_>]) -> Table {
             Cell::number(step.standing.ratio(), ratio(step.standing.ratio())),
             Cell::known(spread.map(|spread| spread.0), ratio),
             Cell::known(spread.map(|spread| spread.1), ratio),
-            Cell::number(step.standing.ratio_of_minima(), ratio(step.standing.ratio_of_minima())),
+            Cell::number(
+                step.standing.ratio_of_minima(),
+                ratio(step.standing.ratio_of_minima()),
+            ),
             Cell::text(if step.worse { "▲ worse" } else { "" }),
         ];
         Row::of(role.key(), cells)
     };
-    let rows = histories.iter().flat_map(|history| history.steps.iter().map(|step| row(history.role, step)));
+    let rows = histories
+        .iter()
+        .flat_map(|history| history.steps.iter().map(|step| row(history.role, step)));
     Table {
         columns: vec![
             "commit",
@@ -229,8 +268,13 @@ mod tests {
             slower(made::later("ccccccc", 2), 1.6),
         ]);
         let drawn = draw(&records).into_string();
-        assert!(drawn.contains("decode/plain/10m against put-together at ccccccc: 5.00×"));
-        assert!(!drawn.contains("at bbbbbbb: "), "five percent lie within the spread");
+        assert!(drawn.contains(
+            "xeon-2-cpus: decode/plain/10m/avx512 against put-together at ccccccc: 5.00×"
+        ));
+        assert!(
+            !drawn.contains("at bbbbbbb: "),
+            "five percent lie within the spread"
+        );
         assert!(drawn.contains("class=\"rose\""));
     }
 
@@ -243,7 +287,10 @@ mod tests {
         assert_eq!(drawn.matches("<figure").count(), 5);
         assert!(drawn.contains("data-choice=\"xeon-9-cpus/Decode\""));
         for role in Role::ALL {
-            assert!(drawn.contains(&format!("data-series=\"{}\"", role.key())), "{role:?}");
+            assert!(
+                drawn.contains(&format!("data-series=\"{}\"", role.key())),
+                "{role:?}"
+            );
         }
     }
 
@@ -251,9 +298,14 @@ mod tests {
     fn the_size_of_a_role_is_the_one_that_most_records_have() {
         let (full, mut small) = (made::record(), made::later("b", 1));
         small.rows.retain(|row| row.size == "1m");
-        let size = |records: &[&Record], role| history(records, ("decode", "plain"), role).map(|found| found.size.to_owned());
+        let size = |records: &[&Record], role| {
+            history(records, ("decode", "plain"), role).map(|found| found.size.to_owned())
+        };
         assert_eq!(size(&[&full], Role::PutTogether).as_deref(), Some("10m"));
-        assert_eq!(size(&[&full, &small], Role::PutTogether).as_deref(), Some("1m"));
+        assert_eq!(
+            size(&[&full, &small], Role::PutTogether).as_deref(),
+            Some("1m")
+        );
         assert_eq!(size(&[&full], Role::Naive).as_deref(), Some("1m"));
         assert_eq!(size(&[&full], Role::OtherFormat), None);
     }

@@ -10,7 +10,7 @@ use crate::chart::appearance::label;
 use crate::chart::frame::Axis;
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::scale::Kind;
-use crate::number::{count, rate, significant, trimmed, whole};
+use crate::number::{count, percent, rate, significant, trimmed, whole};
 use crate::records::{Kept, newest, short_commit};
 use crate::space::{bloom, crossing, elias_fano, entropy, golomb, samples};
 
@@ -83,7 +83,10 @@ fn place(space: &Space) -> (f64, bool) {
 fn series(points: &[Space], last: u32, surplus: bool) -> Vec<Series> {
     let off = |rate: f64| if surplus { -rate.log2() } else { 0.0 };
     let mut all: Vec<Series> = Vec::new();
-    for structure in CURVES.into_iter().filter(|structure| !(surplus && *structure == "entropy")) {
+    for structure in CURVES
+        .into_iter()
+        .filter(|structure| !(surplus && *structure == "entropy"))
+    {
         let mut points: Vec<Point> = samples(last)
             .into_iter()
             .map(|one_in| {
@@ -160,7 +163,10 @@ fn rate_axis(interval: (f64, f64)) -> Axis {
 
 fn whole_figure(points: &[Space], measured: Option<&Kept>) -> Figure {
     // As far as the rarest that was measured; the Cashu rate is always there.
-    let rarest = points.iter().map(|space| place(space).0).fold(1.0 / 4e6, f64::min);
+    let rarest = points
+        .iter()
+        .map(|space| place(space).0)
+        .fold(1.0 / 4e6, f64::min);
     let last = (1.0 / rarest).min(f64::from(u32::MAX)) as u32;
     let series = series(points, last, false);
     let chart = Lines {
@@ -202,7 +208,11 @@ fn surplus_figure(points: &[Space]) -> Figure {
     const LAST: u32 = 1 << 10;
     let series = series(points, LAST, true);
     let rules = crossing().map(|(_, one_in)| (1.0 / one_in, "Bloom takes less →".to_owned()));
-    let highest = series.iter().flat_map(|series| &series.points).map(|point| point.y).fold(1.0, f64::max);
+    let highest = series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| point.y)
+        .fold(1.0, f64::max);
     let chart = Lines {
         says: "Bits a note above the entropy bound, at high false-positive rates".to_owned(),
         x: rate_axis((0.9 / f64::from(LAST), 0.6)),
@@ -216,7 +226,9 @@ fn surplus_figure(points: &[Space]) -> Figure {
         series,
         rules: rules.into_iter().collect(),
     };
-    let near = points.iter().filter(|space| place(space).0 >= 1.0 / f64::from(LAST));
+    let near = points
+        .iter()
+        .filter(|space| place(space).0 >= 1.0 / f64::from(LAST));
     let near: Vec<Space> = near.cloned().collect();
     Figure {
         id: "surplus".to_owned(),
@@ -243,7 +255,13 @@ fn table(points: &[Space], last: u32) -> Table {
             Cell::number(space.n as f64, count(space.n)),
             Cell::number(space.bits_per_item, bits(space.bits_per_item)),
             Cell::number(space.designed_rate, rate(space.designed_rate)),
-            Cell::known(seen, |seen| if seen > 0.0 { rate(seen) } else { "none seen".to_owned() }),
+            Cell::known(seen, |seen| {
+                if seen > 0.0 {
+                    rate(seen)
+                } else {
+                    "none seen".to_owned()
+                }
+            }),
             Cell::number(space.asked as f64, whole(space.asked)),
             Cell::number(space.false_positives as f64, whole(space.false_positives)),
         ];
@@ -264,7 +282,9 @@ fn table(points: &[Space], last: u32) -> Table {
     };
     let powers = (1..=last.ilog2()).map(|power| 1_u32 << power);
     let powers: Vec<u32> = powers.collect();
-    let formulas = CURVES.iter().flat_map(|structure| powers.iter().map(|one_in| formula(structure, *one_in)));
+    let formulas = CURVES
+        .iter()
+        .flat_map(|structure| powers.iter().map(|one_in| formula(structure, *one_in)));
     Table {
         columns: vec![
             "structure",
@@ -280,26 +300,33 @@ fn table(points: &[Space], last: u32) -> Table {
     }
 }
 
-fn percent(rate: f64) -> String {
-    format!("{} %", significant(rate * 100.0, 3))
-}
-
 /// The article's Bloom filter beside what else could hold its names.
 fn names_figure(names: &Names, kept: &Kept) -> Figure {
     let bytes = |space: &Space| space.bits_per_item * space.n as f64 / 8.0;
-    let of = |role: &str| names.others.iter().find(|space| space.role.as_deref() == Some(role));
-    let row = |name: String, parameters: String, bytes: f64, designed: f64, measured: f64, asked: u64| Row {
-        series: None,
-        cells: vec![
-            Cell::text(name),
-            Cell::text(parameters),
-            Cell::number(bytes, whole(bytes.round() as u64)),
-            Cell::number(bytes * 8.0 / names.n as f64, bits(bytes * 8.0 / names.n as f64)),
-            Cell::number(designed, percent(designed)),
-            Cell::number(measured, percent(measured)),
-            Cell::number(asked as f64, whole(asked)),
-        ],
+    let of = |role: &str| {
+        names
+            .others
+            .iter()
+            .find(|space| space.role.as_deref() == Some(role))
     };
+    let row =
+        |name: String, parameters: String, bytes: f64, designed: f64, measured: f64, asked: u64| {
+            Row {
+                series: None,
+                cells: vec![
+                    Cell::text(name),
+                    Cell::text(parameters),
+                    Cell::number(bytes, whole(bytes.round() as u64)),
+                    Cell::number(
+                        bytes * 8.0 / names.n as f64,
+                        bits(bytes * 8.0 / names.n as f64),
+                    ),
+                    Cell::number(designed, percent(designed)),
+                    Cell::number(measured, percent(measured)),
+                    Cell::number(asked as f64, whole(asked)),
+                ],
+            }
+        };
     let mut rows = vec![row(
         "the article's Bloom filter".to_owned(),
         format!("m = {}, k = {}", names.bits, names.k),
@@ -315,7 +342,14 @@ fn names_figure(names: &Names, kept: &Kept) -> Figure {
     ] {
         rows.extend(of(role).map(|space| {
             let (designed, measured) = (space.designed_rate, space.measured_rate());
-            row(what.to_owned(), space.parameters.clone(), bytes(space), designed, measured, space.asked)
+            row(
+                what.to_owned(),
+                space.parameters.clone(),
+                bytes(space),
+                designed,
+                measured,
+                space.asked,
+            )
         }));
     }
     Figure {
@@ -342,7 +376,15 @@ fn names_figure(names: &Names, kept: &Kept) -> Figure {
         legend: Vec::new(),
         drawings: None,
         table: Table {
-            columns: vec!["structure", "parameters", "bytes", "bits a name", "designed rate", "measured rate", "free names asked"],
+            columns: vec![
+                "structure",
+                "parameters",
+                "bytes",
+                "bits a name",
+                "designed rate",
+                "measured rate",
+                "free names asked",
+            ],
             rows,
         },
         choices: Vec::new(),
@@ -389,9 +431,19 @@ mod tests {
     #[test]
     fn the_filter_of_names_is_there_with_what_else_could_hold_them() {
         let drawn = draw(&made::kept(vec![made::record()])).into_string();
-        for part in ["20.9 %", "25.0 %", "4,500 bytes instead of 4,096", "m/n ln 2 = 2.27", "the best k, same bytes"] {
+        for part in [
+            "20.9 %",
+            "25.0 %",
+            "4,500 bytes instead of 4,096",
+            "m/n ln 2 = 2.27",
+            "the best k, same bytes",
+        ] {
             assert!(drawn.contains(part), "{part}");
         }
-        assert!(draw(&[]).into_string().contains("No record has measured points yet"));
+        assert!(
+            draw(&[])
+                .into_string()
+                .contains("No record has measured points yet")
+        );
     }
 }

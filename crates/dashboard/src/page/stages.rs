@@ -36,7 +36,10 @@ pub fn figures(record: &Record) -> Vec<Figure> {
 }
 
 fn figure(record: &Record, (stage, task): (&str, &str)) -> Figure {
-    let of_task = record.rows.iter().filter(|row| row.stage == stage && row.task == task);
+    let of_task = record
+        .rows
+        .iter()
+        .filter(|row| row.stage == stage && row.task == task);
     let rows: Vec<&RowRecord> = of_task.collect();
     let title = words::task_title(stage, task);
     let unit = rows.first().map_or("a call", |row| words::per(&row.unit));
@@ -66,7 +69,11 @@ fn figure(record: &Record, (stage, task): (&str, &str)) -> Figure {
         legend,
         drawings: Some(Drawings::of(|room| chart.draw(room))),
         table: table(&rows),
-        choices: vec![("Machine", machine), ("Stage", stage.to_owned()), ("Task", task.to_owned())],
+        choices: vec![
+            ("Machine", machine),
+            ("Stage", stage.to_owned()),
+            ("Task", task.to_owned()),
+        ],
     }
 }
 
@@ -78,7 +85,12 @@ fn series(rows: &[&RowRecord]) -> Vec<Series> {
             x: items(row) as f64,
             y: row.median,
             spread: row.lower_quartile.zip(row.upper_quartile),
-            note: format!("{}: {}, {}", label(&row.who), words::time_per(row), words::notes(row)),
+            note: format!(
+                "{}: {}, {}",
+                label(&row.who),
+                words::time_per(row),
+                words::notes(row)
+            ),
             rose: false,
         };
         match all.iter_mut().find(|series| series.key == row.who) {
@@ -102,7 +114,10 @@ fn sizes(rows: &[&RowRecord]) -> Vec<(f64, String)> {
     let mut sizes: Vec<u64> = rows.iter().map(|row| items(row)).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    sizes.into_iter().map(|n| (n as f64, short_count(n as f64))).collect()
+    sizes
+        .into_iter()
+        .map(|n| (n as f64, short_count(n as f64)))
+        .collect()
 }
 
 fn caption(record: &Record, rows: &[&RowRecord]) -> Markup {
@@ -163,13 +178,20 @@ mod tests {
     fn every_row_of_a_record_is_in_the_chart_and_in_the_table_of_its_task() {
         let record = made::record();
         let figures = figures(&record);
-        let titles: Vec<&str> = figures.iter().map(|figure| figure.choices[2].1.as_str()).collect();
+        let titles: Vec<&str> = figures
+            .iter()
+            .map(|figure| figure.choices[2].1.as_str())
+            .collect();
         assert_eq!(titles, ["plain", "nut25", "1k-absent", "latency"]);
         let mut rows = 0;
         for figure in &figures {
             let drawings = figure.drawings.as_ref().unwrap();
-            for drawn in [&drawings.wide, &drawings.narrow].map(|drawn| drawn.clone().into_string()) {
-                assert_eq!(drawn.matches("class=\"point\"").count(), figure.table.rows.len());
+            for drawn in [&drawings.wide, &drawings.narrow].map(|drawn| drawn.clone().into_string())
+            {
+                assert_eq!(
+                    drawn.matches("class=\"point\"").count(),
+                    figure.table.rows.len()
+                );
                 for key in &figure.legend {
                     assert!(drawn.contains(&format!("data-series=\"{key}\"")), "{key}");
                 }

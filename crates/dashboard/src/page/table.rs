@@ -135,7 +135,13 @@ mod tests {
         Table {
             columns: vec!["who", "time, ns"],
             rows: vec![
-                Row::of("a<b", vec![Cell::text("a<b, \"c\""), Cell::number(1234.5678, "1,235".into())]),
+                Row::of(
+                    "a<b",
+                    vec![
+                        Cell::text("a<b, \"c\""),
+                        Cell::number(1234.5678, "1,235".into()),
+                    ],
+                ),
                 Row {
                     series: None,
                     cells: vec![Cell::text("plain"), Cell::known(None, |_| unreachable!())],
@@ -154,7 +160,9 @@ mod tests {
     fn html_is_escaped_and_rows_know_their_series() {
         let drawn = table().draw("figures").into_string();
         assert!(drawn.contains("<tr data-series=\"a&lt;b\">"), "{drawn}");
-        assert!(drawn.contains("a&lt;b, &quot;c&quot;") && drawn.contains("<td class=\"number\">1,235"));
+        assert!(
+            drawn.contains("a&lt;b, &quot;c&quot;") && drawn.contains("<td class=\"number\">1,235")
+        );
         assert_eq!(drawn.matches("<tr").count(), 3);
     }
 

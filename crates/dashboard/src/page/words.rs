@@ -82,5 +82,8 @@ pub fn machine(record: &Record) -> String {
         1 => "one CPU".to_owned(),
         cpus => format!("{cpus} CPUs"),
     };
-    format!("{} ({}), {cpus}, {}", machine.cpu, machine.cpu_version, machine.os)
+    format!(
+        "{} ({}), {cpus}, {}",
+        machine.cpu, machine.cpu_version, machine.os
+    )
 }
