@@ -134,15 +134,15 @@ pub fn rate(rate: f64) -> String {
         });
         return format!("10⁻{}", raised.collect::<String>());
     }
+    one_in(rate)
+}
+
+/// A rate as `1 in 784,931`.
+#[must_use]
+pub fn one_in(rate: f64) -> String {
     match rate < 0.05 {
         true => format!("1 in {}", grouped(&format!("{:.0}", 1.0 / rate))),
-        false => {
-            let one_in = significant(1.0 / rate, 3);
-            format!(
-                "1 in {}",
-                one_in.trim_end_matches('0').trim_end_matches('.')
-            )
-        }
+        false => format!("1 in {}", trimmed((100.0 / rate).round() / 100.0)),
     }
 }
 
@@ -201,6 +201,10 @@ mod tests {
         assert_eq!(rate(1e-12), "10⁻¹²");
         assert_eq!(rate(1.0 / 784_931.0), "1 in 784,931");
         assert_eq!(rate(0.5), "1 in 2");
+        assert_eq!(
+            [0.1, 0.01, 0.3].map(one_in),
+            ["1 in 10", "1 in 100", "1 in 3.33"]
+        );
         assert_eq!(change(0.0236), "+2.4 %");
         assert_eq!(change(-0.5), "-50.0 %");
     }

@@ -104,7 +104,9 @@ fn free_path(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let numbered = (2..).map(|number| path.with_file_name(format!("{stem}-{number}.json")));
     let mut paths = std::iter::once(path.to_owned()).chain(numbered);
-    paths.find(|path| !path.exists()).expect("numbers do not end")
+    paths
+        .find(|path| !path.exists())
+        .expect("numbers do not end")
 }
 
 /// Holds a record against its description and writes it.
@@ -190,7 +192,11 @@ mod tests {
             path.file_name().unwrap().to_string_lossy().into_owned()
         });
         let names: Vec<String> = names.collect();
-        let expected = ["2026-11-22-0123456.json", "2026-11-22-0123456-2.json", "2026-11-22-0123456-3.json"];
+        let expected = [
+            "2026-11-22-0123456.json",
+            "2026-11-22-0123456-2.json",
+            "2026-11-22-0123456-3.json",
+        ];
         assert_eq!(names, expected);
     }
 

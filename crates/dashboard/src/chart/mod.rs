@@ -65,9 +65,17 @@ impl Drawings {
 }
 
 impl Room {
-    /// About as wide as `text` will be: fonts differ, so it errs on the wide side.
+    /// About as wide as `text` will be: fonts differ, so it is that of a wide one.
     #[must_use]
     pub fn width_of(&self, text: &str) -> f64 {
-        text.chars().count() as f64 * self.font * 0.56
+        let ems = |letter: char| match letter {
+            'm' | 'w' | 'M' | 'W' | '%' | '→' => 0.98,
+            '×' | '±' | '+' => 0.84,
+            '.' | ',' | ':' | ';' | '\'' | ' ' | 'i' | 'j' | 'l' | 'I' | '(' | ')' | '-' | 'f'
+            | 't' | 'r' => 0.41,
+            'A'..='Z' => 0.74,
+            _ => 0.64,
+        };
+        text.chars().map(ems).sum::<f64>() * self.font
     }
 }

@@ -82,6 +82,7 @@ fn table(campaign: &Campaign) -> Table {
             series: None,
             cells: vec![
                 Cell::text(name),
+                number(campaign.failures(name) as u64),
                 number(target.executions),
                 known(target.executions_per_cpu_second),
                 seconds(target.cpu_seconds),
@@ -90,7 +91,6 @@ fn table(campaign: &Campaign) -> Table {
                 regions(campaign.coverage.by_target.get(name)),
                 number(corpus.files),
                 number(corpus.bytes),
-                number(campaign.failures(name) as u64),
             ],
         });
     }
@@ -100,6 +100,7 @@ fn table(campaign: &Campaign) -> Table {
         series: None,
         cells: vec![
             Cell::text("all"),
+            number(campaign.finds_on_this_code),
             number(campaign.executions),
             known(per_second(campaign.executions, campaign.cpu_seconds)),
             seconds(campaign.cpu_seconds),
@@ -108,12 +109,12 @@ fn table(campaign: &Campaign) -> Table {
             regions(campaign.coverage.total.as_ref()),
             number(corpora().map(|corpus| corpus.files).sum()),
             number(corpora().map(|corpus| corpus.bytes).sum()),
-            number(campaign.finds_on_this_code),
         ],
     });
     Table {
         columns: vec![
             "target",
+            "failures",
             "executions",
             "a CPU second",
             "CPU time",
@@ -122,7 +123,6 @@ fn table(campaign: &Campaign) -> Table {
             "regions reached",
             "inputs kept",
             "their bytes",
-            "failures",
         ],
         rows,
     }
@@ -141,14 +141,14 @@ mod tests {
         assert_eq!(lines.len(), 1 + 2 + 1);
         assert_eq!(
             lines[1],
-            "decode,100000000,25000,4000,1234,600,0.4,200,30000,1"
+            "decode,1,100000000,25000,4000,1234,600,0.4,200,30000"
         );
         assert_eq!(
             lines[2],
-            "encode,23456789,7329,3200.5,900,3200.5,,50,9000,0"
+            "encode,0,23456789,7329,3200.5,900,3200.5,,50,9000"
         );
         assert!(
-            lines[3].starts_with("all,123456789,17146,7200.5,,,0.98,250,39000,1"),
+            lines[3].starts_with("all,1,123456789,17146,7200.5,,,0.98,250,39000"),
             "{}",
             lines[3]
         );

@@ -1,7 +1,7 @@
 //! The first thing that is seen: four tasks as ratios, with a sentence each.
 
 use maud::{Markup, html};
-use nutfilter_benchmarks::record::Record;
+use nutfilter_benchmarks::record::{Record, RowRecord};
 
 use super::figure::Figure;
 use super::table::{Cell, Row, Table};
@@ -16,6 +16,8 @@ use crate::standing::{Role, Standing, best_ours, largest, sizes};
 /// One of the four.
 struct Task {
     name: &'static str,
+    /// What is timed.
+    what: &'static str,
     /// Stage and task.
     of: (&'static str, &'static str),
     /// Where libraries are measured that do not have this task: they are held against our row there.
@@ -28,24 +30,28 @@ const CODEC: &[Role] = &[Role::PutTogether, Role::Library, Role::Naive, Role::Li
 const TASKS: [Task; 4] = [
     Task {
         name: "Build",
+        what: "hash with NUT-25, sort, encode",
         of: ("build", "nut25"),
         libraries: &[("build", "nut25"), ("build", "bip158")],
         roles: CODEC,
     },
     Task {
         name: "Decode",
+        what: "read and check every code",
         of: ("decode", "plain"),
         libraries: &[("decode", "plain"), ("decode", "sum")],
         roles: CODEC,
     },
     Task {
         name: "Match",
+        what: "1,000 absent notes against a filter just received",
         of: ("match", "1k-absent"),
         libraries: &[("match", "1k-absent")],
         roles: CODEC,
     },
     Task {
         name: "Look-up",
+        what: "one after the other, with an index of 1 bit a note",
         of: ("lookup", "latency"),
         libraries: &[("lookup", "latency")],
         // Nobody else looks up in these bits: it is held against other structures.
@@ -119,7 +125,7 @@ impl Task {
     }
 
     /// Our row at the largest size.
-    fn ours<'r>(&self, record: &'r Record) -> Option<&'r nutfilter_benchmarks::record::RowRecord> {
+    fn ours<'r>(&self, record: &'r Record) -> Option<&'r RowRecord> {
         let (stage, task) = self.of;
         let mut sizes = sizes(record, stage, task).into_iter().rev();
         sizes.find_map(|size| best_ours(record, &format!("{stage}/{task}/{size}")))
@@ -127,30 +133,7 @@ impl Task {
 
     fn sentence(&self, record: &Record, standings: &[Standing<'_>]) -> Option<Markup> {
         let ours = self.ours(record)?;
-        let clause = |standing: &Standing<'_>| {
-            let ratio = times(standing.ratio());
-            let at = match (
-                standing.ours.name == ours.name,
-                standing.ours.task == ours.task,
-            ) {
-                (true, _) => String::new(),
-                (false, true) => format!(" (at {})", count(items(standing.ours))),
-                (false, false) => {
-                    let title = words::task_title(&standing.ours.stage, &standing.ours.task);
-                    format!(" ({title}, at {})", count(items(standing.ours)))
-                }
-            };
-            let other = match standing.role {
-                Role::Library | Role::OtherFormat => label(&standing.other.who),
-                Role::Limit => "Moving the bytes alone".to_owned(),
-                Role::PutTogether => "the best parts put together".to_owned(),
-                Role::Naive => "bit by bit".to_owned(),
-            };
-            match standing.ratio() >= 1.0 && standing.role != Role::Limit {
-                true => (false, format!("{ratio} as fast as {other}{at}")),
-                false => (true, format!("{other} takes {} of that time{at}.", percent(standing.ratio()))),
-            }
-        };
+        let clause = |standing: &Standing<'_>| clause(standing, ours);
         let (takes, faster): (Vec<_>, Vec<_>) =
             standings.iter().map(clause).partition(|(takes, _)| *takes);
         let join = |clauses: Vec<(bool, String)>, with: &str| {
@@ -160,7 +143,7 @@ impl Task {
         let (faster, takes) = (join(faster, ", "), join(takes, " "));
         Some(html! {
             strong { (self.name) ": " (words::time_per(ours)) }
-            " (" (words::task_title(&ours.stage, &ours.task)) "; " (words::notes(ours)) ", " (words::level(ours)) ")"
+            " (" (self.what) "; " (words::notes(ours)) ", " (words::level(ours)) ")"
             @if !faster.is_empty() { ", " (faster) } ". " (takes)
         })
     }
@@ -203,6 +186,43 @@ impl Task {
     }
 }
 
+/// What a standing says beside our row: whether the other one takes less, which is a sentence of its own, and the words.
+fn clause(standing: &Standing<'_>, ours: &RowRecord) -> (bool, String) {
+    let size = count(items(standing.ours));
+    let is_same_task = standing.ours.task == ours.task;
+    let at = match standing.ours.name == ours.name {
+        true => String::new(),
+        false if is_same_task => format!(" (at {size})"),
+        false => {
+            let title = words::task_title(&standing.ours.stage, &standing.ours.task);
+            format!(" ({title}, at {size})")
+        }
+    };
+    let other = match standing.role {
+        Role::Library | Role::OtherFormat => label(&standing.other.who),
+        Role::Limit => "moving the bytes alone".to_owned(),
+        Role::PutTogether => "the best parts put together".to_owned(),
+        Role::Naive => "bit by bit".to_owned(),
+    };
+    let ratio = standing.ratio();
+    if ratio >= 1.0 && standing.role != Role::Limit {
+        return (false, format!("{} as fast as {other}{at}", times(ratio)));
+    }
+    let of = if standing.role == Role::OtherFormat {
+        "of other formats, "
+    } else {
+        ""
+    };
+    let words = format!("{of}{other} takes {} of that time{at}.", percent(ratio));
+    (true, with_capital(&words))
+}
+
+fn with_capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
 fn caption(record: &Record) -> Markup {
     html! {
         p {
@@ -221,9 +241,7 @@ fn table(standings: Vec<Standing<'_>>) -> Table {
     let row = |standing: &Standing<'_>| {
         let spread = standing.spread();
         let ratio = |value: f64| significant(value, 3);
-        let time = |row: &nutfilter_benchmarks::record::RowRecord| {
-            Cell::number(row.median, significant(row.median, 4))
-        };
+        let time = |row: &RowRecord| Cell::number(row.median, significant(row.median, 4));
         Row {
             series: None,
             cells: vec![
@@ -301,7 +319,7 @@ mod tests {
             "8.00× as fast as the best parts put together",
             "40.0× as fast as bit by bit (at a million)",
             "Moving the bytes alone takes 25.0 % of that time",
-            "Elias-Fano (sux) takes 50.0 % of that time",
+            "Of other formats, Elias-Fano (sux) takes 50.0 % of that time",
             "commit <code>0123456</code>",
         ] {
             assert!(drawn.contains(part), "{part}");

@@ -42,6 +42,9 @@ pub fn draw(records: &[Kept]) -> Markup {
         .collect();
     machines.sort_unstable();
     machines.dedup();
+    // What is seen first is of the machine that the page speaks of first.
+    let first = headline::record(records).map(|kept| kept.record.machine_name());
+    machines.sort_by_key(|machine| Some(machine) != first.as_ref());
     let mut figures = Vec::new();
     let mut worse = Vec::new();
     for machine in machines {
@@ -91,7 +94,7 @@ fn figure(
         .flat_map(|history| history.steps.iter().filter(|step| step.worse));
     let say = |step: &Step<'_>| {
         let commit = short_commit(records[step.at]);
-        let (ours, who) = (&step.standing.ours.name, &step.standing.other.who);
+        let (ours, who) = (&step.standing.ours.name, label(&step.standing.other.who));
         format!(
             "{machine}: {ours} against {who} at {commit}: {}",
             times(step.standing.ratio())
@@ -269,7 +272,7 @@ mod tests {
         ]);
         let drawn = draw(&records).into_string();
         assert!(drawn.contains(
-            "xeon-2-cpus: decode/plain/10m/avx512 against put-together at ccccccc: 5.00×"
+            "xeon-2-cpus: decode/plain/10m/avx512 against best parts put together at ccccccc: 5.00×"
         ));
         assert!(
             !drawn.contains("at bbbbbbb: "),

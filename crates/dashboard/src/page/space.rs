@@ -10,7 +10,7 @@ use crate::chart::appearance::label;
 use crate::chart::frame::Axis;
 use crate::chart::lines::{Lines, Point, Series};
 use crate::chart::scale::Kind;
-use crate::number::{count, percent, rate, significant, trimmed, whole};
+use crate::number::{count, one_in, percent, rate, significant, trimmed, whole};
 use crate::records::{Kept, newest, short_commit};
 use crate::space::{bloom, crossing, elias_fano, entropy, golomb, samples};
 
@@ -52,7 +52,7 @@ fn where_bloom_wins() -> Markup {
     let ((bloom_ten, golomb_ten), (bloom_cashu, golomb_cashu)) = (pair(10), pair(CASHU));
     html! {
         strong { "Where a Bloom filter wins: " }
-        "where one false positive in " (last) ", or more of them, is good enough, a Bloom filter takes fewer bits: at one in ten "
+        "where a false-positive rate of one in " (last) ", or a higher one, is good enough, a Bloom filter takes fewer bits: at one in ten "
         (bloom_ten) " against " (golomb_ten) " a note. It is also asked without decoding. At the rate of the Cashu filters, one in "
         (whole(u64::from(CASHU))) ", it takes " (bloom_cashu) " against " (golomb_cashu) "; the bound is "
         (bits(entropy(f64::from(CASHU)))) "."
@@ -151,13 +151,13 @@ fn legend(series: &[Series]) -> Vec<String> {
     keys
 }
 
-fn rate_axis(interval: (f64, f64)) -> Axis {
+fn rate_axis(interval: (f64, f64), write: fn(f64) -> String) -> Axis {
     Axis {
         name: "false-positive rate".to_owned(),
         kind: Kind::Log,
         interval: Some(interval),
         ticks: Vec::new(),
-        write: rate,
+        write,
     }
 }
 
@@ -171,7 +171,7 @@ fn whole_figure(points: &[Space], measured: Option<&Kept>) -> Figure {
     let series = series(points, last, false);
     let chart = Lines {
         says: "Bits a note over the false-positive rate".to_owned(),
-        x: rate_axis((rarest / 1.5, 0.7)),
+        x: rate_axis((rarest / 1.5, 0.7), rate),
         y: Axis {
             name: "bits a note".to_owned(),
             kind: Kind::Linear,
@@ -215,7 +215,7 @@ fn surplus_figure(points: &[Space]) -> Figure {
         .fold(1.0, f64::max);
     let chart = Lines {
         says: "Bits a note above the entropy bound, at high false-positive rates".to_owned(),
-        x: rate_axis((0.9 / f64::from(LAST), 0.6)),
+        x: rate_axis((0.9 / f64::from(LAST), 0.6), one_in),
         y: Axis {
             name: "bits a note above the entropy bound".to_owned(),
             kind: Kind::Linear,
