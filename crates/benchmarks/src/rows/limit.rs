@@ -72,12 +72,13 @@ pub(super) fn chase<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if words.is_empty() {
         return;
     }
-    // As many as there are strangers, so that a call meets what no call met for a while.
-    let places = seeded::numbers(SEED).map(|number| number as usize % words.len());
-    let places: Vec<usize> = places.take(STRANGERS).collect();
+    // As many as there are strangers, so that a call meets what no call met for a while; small, so that they take little
+    // of a cache that is not theirs.
+    let places = seeded::numbers(SEED).map(|number| (number % words.len() as u64) as u32);
+    let places: Vec<u32> = places.take(STRANGERS).collect();
     let expected = places[..WINDOW]
         .iter()
-        .map(|&place| u64::from_le_bytes(words[place]));
+        .map(|&place| u64::from_le_bytes(words[place as usize]));
     let expected = expected.fold(0, u64::wrapping_add);
     let chase = move |at: &mut usize| {
         let window = &places[*at..*at + WINDOW];
@@ -85,8 +86,8 @@ pub(super) fn chase<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         // Zero, which the compiler does not know.
         let nothing = black_box(0);
         let (mut sum, mut word) = (0_u64, 0_u64);
-        for place in window {
-            word = u64::from_le_bytes(words[place + (word & nothing) as usize]);
+        for &place in window {
+            word = u64::from_le_bytes(words[place as usize + (word & nothing) as usize]);
             sum = sum.wrapping_add(word);
         }
         sum
