@@ -146,12 +146,11 @@ class Page:
         expect(1, False, "after a click")
         buttons[1].click()
         expect(1, True, "after two clicks")
-        # From the picker before the legend with Tab, as somebody without a mouse goes.
-        picker = self.browser.driver.find_elements(By.CSS_SELECTOR, ".pickers select")[-1:]
+        # With Tab, as somebody without a mouse goes.
         self.browser.run("arguments[0].focus()", buttons[0])
         self.press(Keys.TAB)
         active = self.browser.driver.switch_to.active_element
-        need(active == buttons[1], f"Tab goes to {active.get_attribute('outerHTML')[:80]}, not to the next button; {picker}")
+        need(active == buttons[1], f"Tab goes to {active.get_attribute('outerHTML')[:80]}, not to the next button")
         need(self.browser.run("return getComputedStyle(arguments[0]).outlineStyle", active) != "none", "the focus is not seen")
         self.press(Keys.SPACE)
         expect(1, False, "after Space")
@@ -192,7 +191,9 @@ class Page:
         figures = self.ask("figures")
         need(len(figures) >= 5, f"{len(figures)} figures")
         for figure in figures:
-            self.browser.run("document.getElementById(arguments[0]).querySelector('a.csv').click()", figure["id"])
+            # A real click each: of downloads that nobody clicked for, Chromium takes ten.
+            self.ask("pick", figure["id"])
+            self.find(f"[id='{figure['id']}'] a.csv").click()
             lines = list(csv.reader(io.StringIO(self.browser.downloaded(figure["file"]))))
             need(len(lines) == 1 + figure["rows"], f"{figure['file']}: {len(lines)} lines for {figure['rows']} rows")
             need({len(line) for line in lines} == {figure["columns"]}, f"{figure['file']}: other columns than its table")
@@ -220,32 +221,38 @@ def line_with(text, pattern):
     return found.group(0)
 
 
-# A page broken on purpose, by the check that must find it: how, and what is done to the text.
+# A page broken on purpose: the check that must find it, what it is, what is done to the text, and what must be said.
 BROKEN = [
     ("quiet", "loads a picture from elsewhere", lambda text: text.replace(
-        "<main>", '<main><img alt="" src="http://127.0.0.1:9/spy.png">', 1)),
-    ("quiet", "has an error in its script", lambda text: text.replace('"use strict";', '"use strict"; nothing.there();', 1)),
+        "<main>", '<main><img alt="" src="http://127.0.0.1:9/spy.png">', 1), "the console says"),
+    ("quiet", "asks its server for more", lambda text: text.replace(
+        "img-src data:", "img-src *", 1).replace("<main>", '<main><img alt="" src="?more">', 1), "asked for"),
+    ("quiet", "has an error in its script", lambda text: text.replace(
+        '"use strict";', '"use strict"; nothing.there();', 1), "nothing is not defined"),
     ("drawn", "has a label on another", lambda text: re.sub(
-        r'(<text x=")[^"]*(" y=")[^"]*(" text-anchor="middle">1m)', r"\g<1>60\g<2>100\g<3>", text)),
-    ("drawn", "has a chart that is not shown", lambda text: text.replace(".wide{display:none}", ".chart{display:none}", 1)),
-    ("fits", "is too wide for a phone", lambda text: text.replace(".scroll{overflow:auto;", ".scroll{", 1)),
-    ("themes", "has one colour for both themes", lambda text: re.sub(r"--text:#ececec", "--text:#1a1a1a", text)),
-    ("themes", "has a button that does nothing", lambda text: text.replace('toggle.addEventListener("click"', 'toggle.addEventListener("dblclick"', 1)),
-    ("selection", "does not hide rows of tables", lambda text: re.sub(r'<tr data-series="[^"]*"', "<tr", text)),
+        r'(<text x=")[^"]*(" y=")[^"]*(" text-anchor="middle">1m)', r"\g<1>60\g<2>100\g<3>", text), "lie on one another"),
+    ("drawn", "has a chart that is not shown", lambda text: text.replace(
+        ".narrow{display:block}", ".narrow{display:none}", 1), "0 charts are seen"),
+    ("fits", "is too wide for a phone", lambda text: text.replace(".scroll{overflow:auto;", ".scroll{", 1), "too wide at 360"),
+    ("themes", "has one colour for both themes", lambda text: text.replace("--text:#ececec", "--text:#1a1a1a"), "the text is the same"),
+    ("themes", "has a button that does nothing", lambda text: text.replace(
+        'toggle.addEventListener("click"', 'toggle.addEventListener("dblclick"', 1), "does not turn light"),
+    ("selection", "does not hide rows of tables", lambda text: re.sub(r'<tr data-series="[^"]*"', "<tr", text), "not in chart and table"),
     ("selection", "has buttons that no key reaches", lambda text: text.replace(
-        'button type="button" disabled', 'button type="button" tabindex="-1" disabled', 10_000)),
-    ("picking", "shows all figures at once", lambda text: text.replace("figure.hidden =", "figure.ignored =", 1)),
+        'button type="button" disabled', 'button type="button" tabindex="-1" disabled'), "not to the next button"),
+    ("picking", "shows all figures at once", lambda text: text.replace(
+        "figure.hidden =", "figure.ignored =", 1), "are seen at once"),
     ("downloads", "has a table of another length than its CSV", lambda text: text.replace(
-        line_with(text, r"<tbody>.*?</tr>"), "<tbody>", 1)),
+        line_with(text, r"<tbody>.*?</tr>"), "<tbody>", 1), "lines for"),
     ("without_script", "shows nothing without its script", lambda text: text.replace(
-        ".pickers{", ":root:not(.with-script) figure{display:none}.pickers{", 1)),
+        ".pickers{", ":root:not(.with-script) figure{display:none}.pickers{", 1), "not seen without a script"),
 ]
 
 
 def breaks(browser, path, folder):
     """Shows each check a page that it must refuse; names those that do not."""
     text, blind = path.read_text(encoding="utf-8"), []
-    for name, how, change in BROKEN:
+    for name, how, change, expected in BROKEN:
         broken = pathlib.Path(folder) / "broken.html"
         changed = change(text)
         need(changed != text, f"the page cannot be broken so that it {how}")
@@ -253,7 +260,10 @@ def breaks(browser, path, folder):
         try:
             getattr(Page(browser, broken), name)()
         except AssertionError as error:
-            print(f"found a page that {how}: {str(error)[:100]}")
+            if expected in str(error):
+                print(f"found a page that {how}")
+            else:
+                blind.append(f"{name} says of a page that {how}: {error}")
         else:
             blind.append(f"{name} takes a page that {how}")
     return blind

@@ -2,23 +2,21 @@
 const what = arguments[0];
 const shown = (element) => element.getClientRects().length > 0;
 
-// Makes every figure visible in turn, as its pickers would, and asks of each.
-const each = (ask) => {
-  const found = [];
-  for (const section of document.querySelectorAll(".picked")) {
-    const pickers = [...section.querySelectorAll("select")];
-    for (const figure of section.querySelectorAll("figure")) {
-      figure.dataset.choice.split("/").forEach((choice, place) => {
-        if (!pickers[place]) return;
-        pickers[place].value = choice;
-        pickers[place].dispatchEvent(new Event("change"));
-      });
-      found.push(...ask(figure));
-    }
-  }
-  for (const figure of document.querySelectorAll("figure:not(.picked figure)")) found.push(...ask(figure));
-  return found;
+// Makes a figure visible by its pickers.
+const pick = (figure) => {
+  const pickers = [...(figure.closest(".picked")?.querySelectorAll("select") ?? [])];
+  pickers.forEach((picker, place) => {
+    picker.value = figure.dataset.choice.split("/")[place];
+    picker.dispatchEvent(new Event("change"));
+  });
 };
+
+// Makes every figure visible in turn, and asks of each.
+const each = (ask) =>
+  [...document.querySelectorAll("figure")].flatMap((figure) => {
+    pick(figure);
+    return ask(figure);
+  });
 
 const meet = (a, b) =>
   Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1.5 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
@@ -58,6 +56,8 @@ const faults = (figure) => {
 switch (what) {
   case "faults":
     return each(faults);
+  case "pick":
+    return pick(document.getElementById(arguments[1]));
   case "wide":
     return document.documentElement.scrollWidth - innerWidth;
   case "figures":

@@ -63,7 +63,10 @@ mod tests {
             write_whole(&path, text).unwrap();
             assert_eq!(read(&path).unwrap(), text);
         }
-        assert_eq!(json_files(folder.path()).unwrap(), [path.clone()]);
+        assert_eq!(
+            json_files(folder.path()).unwrap(),
+            std::slice::from_ref(&path)
+        );
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
 

@@ -68,7 +68,7 @@ pub fn read_records(folder: &Path) -> Result<Vec<Kept>, Error> {
 }
 
 /// The newest of the records that has what is asked for.
-pub(crate) fn newest<'r>(records: &'r [Kept], has: impl Fn(&Record) -> bool) -> Option<&'r Kept> {
+pub(crate) fn newest(records: &[Kept], has: impl Fn(&Record) -> bool) -> Option<&Kept> {
     records.iter().rev().find(|kept| has(&kept.record))
 }
 

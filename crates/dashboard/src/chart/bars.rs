@@ -121,7 +121,12 @@ impl Bars {
             g class="axes" font-size=(font) {
                 @for tick in scale.ticks(room.ticks.min(7)) {
                     @let x = short(scale.place(tick));
-                    path class=(if tick == 1.0 { "one" } else { "grid" }) d={ "M" (x) " " (short(top)) "V" (short(bottom)) } {}
+                    // The line of 1× is drawn bar by bar where labels stand between them: it would go through their letters.
+                    @if tick != 1.0 || layout.above {
+                        path class="grid" d={ "M" (x) " " (short(top)) "V" (short(bottom)) } {}
+                    } @else {
+                        path class="one" d={ "M" (x) " " (short(top)) "V" (short(bottom)) } {}
+                    }
                     text x=(x) y=(short(bottom + font * 1.3)) text-anchor="middle" { (crate::number::trimmed(tick)) "×" }
                 }
                 text class="axis-name" x=(short(one - 8.0)) y=(short(font * 1.1)) text-anchor="end" { (self.sides.0) }
@@ -152,6 +157,9 @@ impl Bar {
                     y=(if layout.above { short(top + font * 0.9) } else { baseline.clone() }) { (self.label) }
                 rect x=(short(one.min(end))) y=(short(bar)) width=(short((end - one).abs().max(1.0)))
                     height=(short(BAR)) fill=(paint) {}
+                @if layout.above {
+                    path class="one" d={ "M" (short(one)) " " (short(bar - 3.0)) "v" (short(BAR + 6.0)) } {}
+                }
                 @if self.spread.is_some() {
                     path class="bar-whisker" d={ "M" (short(low)) " " (short(middle)) "H" (short(high))
                         "M" (short(low)) " " (short(middle - 3.0)) "v6M" (short(high)) " " (short(middle - 3.0)) "v6" } {}
@@ -204,7 +212,12 @@ mod tests {
                 assert!(drawn.contains(figure), "{figure}: {drawn}");
             }
             assert_eq!(drawn.matches("bar-whisker").count(), 2);
-            assert_eq!(drawn.matches("class=\"one\"").count(), 1, "1× is marked");
+            let marks = if room.names_lines { 1 } else { 3 };
+            assert_eq!(
+                drawn.matches("class=\"one\"").count(),
+                marks,
+                "1× is marked"
+            );
         }
     }
 

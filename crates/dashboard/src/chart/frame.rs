@@ -188,8 +188,8 @@ mod tests {
     #[test]
     fn coordinates_are_short() {
         assert_eq!(
-            [1.0, -0.01, 2.25, 3.14].map(short),
-            ["1", "0", "2.2", "3.1"]
+            [1.0, -0.01, 2.25, 3.17].map(short),
+            ["1", "0", "2.2", "3.2"]
         );
     }
 }

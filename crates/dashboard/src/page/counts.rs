@@ -98,19 +98,43 @@ fn histories<'r>(commits: &[At<'r>]) -> Histories<'r> {
     histories
 }
 
+/// How many rows take at least 2 % less than when they were first counted, about the same, and at least 2 % more.
+fn since_the_first(histories: &Histories<'_>) -> (usize, usize, usize) {
+    let (mut less, mut same, mut more) = (0, 0, 0);
+    // One that was counted once has no history.
+    for steps in histories.values().filter(|steps| steps.len() > 1) {
+        let (first, last) = (steps[0].instructions, steps[steps.len() - 1].instructions);
+        match last as f64 / first.max(1) as f64 {
+            ..0.98 => less += 1,
+            ..1.02 => same += 1,
+            _ => more += 1,
+        }
+    }
+    (less, same, more)
+}
+
+/// Whether it gets better or worse, in a sentence.
+#[must_use]
+pub fn glance(records: &[Kept]) -> Option<Markup> {
+    let commits = commits(records);
+    let last = commits.len().checked_sub(1).filter(|last| *last > 0)?;
+    let histories = histories(&commits);
+    let (less, same, more) = since_the_first(&histories);
+    let steps = histories.values().flatten();
+    let rose = steps.filter(|step| step.at == last && step.rose).count();
+    Some(html! {
+        strong { "Trend: " (less) " of " (less + same + more) " rows take fewer instructions" }
+        " than when they were first counted, " (same) " about as many, " (more) " more; at the newest of " (commits.len())
+        " commits " (rose) " rose by more than " (ALLOWED) " %."
+    })
+}
+
 fn sentences(
     commits: &[At<'_>],
     histories: &Histories<'_>,
     (first, last): (&At<'_>, &At<'_>),
 ) -> Markup {
-    let since = histories.values().filter_map(|steps| {
-        let (first, last) = (steps.first()?, steps.last()?);
-        // One that was counted once has no history.
-        (steps.len() > 1).then_some(last.instructions as f64 / first.instructions.max(1) as f64)
-    });
-    let since: Vec<f64> = since.collect();
-    let less = since.iter().filter(|ratio| **ratio < 0.98).count();
-    let more = since.iter().filter(|ratio| **ratio > 1.02).count();
+    let (less, same, more) = since_the_first(histories);
     let rises = histories.iter().flat_map(|(name, steps)| {
         steps
             .iter()
@@ -123,7 +147,7 @@ fn sentences(
         p {
             (histories.len()) " rows were counted at " (commits.len()) " commits, from " (first.day) " (" code { (first.commit) }
             ") to " (last.day) " (" code { (last.commit) } "). Against their first count " (less) " take at least 2 % less, "
-            (more) " at least 2 % more, " (since.len() - less - more) " about the same. "
+            (more) " at least 2 % more, " (same) " about the same. "
             @if rises.is_empty() {
                 "No step rose by more than " (ALLOWED) " %."
             } @else {
@@ -307,6 +331,16 @@ mod tests {
         ]);
         let drawn = draw(&records).into_string();
         assert!(drawn.contains("1 steps rose by more than 2 %"));
+        let said = glance(&records).unwrap().into_string();
+        assert!(
+            said.contains("0 of 3 rows take fewer") && said.contains("2 about as many, 1 more"),
+            "{said}"
+        );
+        assert!(
+            said.contains("at the newest of 4 commits 0 rose"),
+            "another compiler counted: {said}"
+        );
+        assert!(glance(&records[..1]).is_none());
         assert!(drawn.contains(
             "<code>decode/plain/100k/portable</code> rose by +2.9 % at <code>ccccccc</code>"
         ));

@@ -28,6 +28,21 @@ pub fn draw(campaigns: &[Campaign]) -> Markup {
     }
 }
 
+/// How well it is fuzzed, in a sentence.
+#[must_use]
+pub fn glance(campaigns: &[Campaign]) -> Option<Markup> {
+    let campaign = campaigns.last()?;
+    Some(html! {
+        strong { "Fuzzing: " (duration(campaign.cpu_seconds)) " of CPU time" }
+        ", " (whole(campaign.executions)) " executions of " (campaign.targets.len()) " targets; "
+        @match campaign.finds_on_this_code {
+            0 => { "nothing that fails is known of the newest sources." }
+            1 => { "one input fails on the newest sources." }
+            finds => { (finds) " inputs fail on the newest sources." }
+        }
+    })
+}
+
 fn share((reached, there): (u64, u64)) -> f64 {
     reached as f64 / there.max(1) as f64
 }

@@ -69,7 +69,7 @@ pub(crate) fn tasks() -> impl Iterator<Item = (&'static str, (&'static str, &'st
 #[must_use]
 pub fn record(records: &[Kept]) -> Option<&Kept> {
     let rank = |record: &Record| {
-        let has = |task: &&Task| sizes(record, task.of.0, task.of.1).first().is_some();
+        let has = |task: &&Task| !sizes(record, task.of.0, task.of.1).is_empty();
         let largest = record.rows.iter().map(items).max();
         (TASKS.iter().filter(has).count(), largest)
     };
@@ -78,9 +78,9 @@ pub fn record(records: &[Kept]) -> Option<&Kept> {
     timed.max_by_key(|kept| rank(&kept.record))
 }
 
-/// Sentences, the chart and its table.
+/// Sentences, those of `others` after them, the chart and its table.
 #[must_use]
-pub fn draw(record: &Record) -> Markup {
+pub fn draw(record: &Record, others: &[Markup]) -> Markup {
     let standings = || TASKS.iter().map(|task| (task, task.standings(record)));
     let groups: Vec<Group> = standings()
         .filter_map(|(task, standings)| task.group(record, &standings))
@@ -106,6 +106,7 @@ pub fn draw(record: &Record) -> Markup {
             @for (task, standings) in standings() {
                 @if let Some(sentence) = task.sentence(record, &standings) { li { (sentence) } }
             }
+            @for sentence in others { li { (sentence) } }
         }
         (figure.draw())
     }
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn sentences_say_who_is_faster_and_at_what_size() {
-        let drawn = draw(&made::record()).into_string();
+        let drawn = draw(&made::record(), &[]).into_string();
         for part in [
             "Decode: 1.20 ns a note",
             "10 million notes, AVX-512",
@@ -330,7 +331,7 @@ mod tests {
     fn a_record_without_the_four_tasks_has_no_bars_and_no_sentences() {
         let mut record = made::record();
         record.rows.clear();
-        let drawn = draw(&record).into_string();
+        let drawn = draw(&record, &[]).into_string();
         assert!(!drawn.contains("<li>") && !drawn.contains("class=\"bar\""));
     }
 }

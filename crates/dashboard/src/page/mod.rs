@@ -49,7 +49,7 @@ pub fn render(records: &[Kept], campaigns: &[Campaign]) -> String {
                 (head())
                 main {
                     (section("fast", "How fast, against whom", html! {
-                        @if let Some(kept) = headline { (headline::draw(&kept.record)) } @else { p { "No record has times yet." } }
+                        @if let Some(kept) = headline { (headline::draw(&kept.record, &glances(records, campaigns))) } @else { p { "No record has times yet." } }
                     }))
                     (section("sizes", "By stage and size", stages::draw(records)))
                     (section("history", "Better or worse", html! {
@@ -67,6 +67,16 @@ pub fn render(records: &[Kept], campaigns: &[Campaign]) -> String {
         }
     };
     page.into_string() + "\n"
+}
+
+/// One sentence each of size, trend and fuzzing, for who reads no further.
+fn glances(records: &[Kept], campaigns: &[Campaign]) -> Vec<Markup> {
+    let glances = [
+        space::glance(),
+        counts::glance(records),
+        fuzzed::glance(campaigns),
+    ];
+    glances.into_iter().flatten().collect()
 }
 
 fn head() -> Markup {

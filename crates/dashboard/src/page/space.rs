@@ -41,6 +41,18 @@ fn bits(value: f64) -> String {
     format!("{value:.2}")
 }
 
+/// What a filter takes, in a sentence.
+#[must_use]
+pub fn glance() -> Option<Markup> {
+    let golomb = golomb(CASHU)?;
+    let entropy = entropy(f64::from(CASHU));
+    Some(html! {
+        strong { "Size: " (bits(golomb)) " bits a note" }
+        " at one false positive in " (whole(u64::from(CASHU))) "; the bound is " (bits(entropy)) ", a Bloom filter takes "
+        (bits(bloom(f64::from(CASHU)))) "."
+    })
+}
+
 fn where_bloom_wins() -> Markup {
     let Some((last, _)) = crossing() else {
         return html! { "A Golomb-coded set takes less than a Bloom filter at every rate." };
