@@ -2,7 +2,7 @@
 //!
 //! Exits with 1 where a row counts more than 2 % above `benches/gate.baseline.json`;
 //! `cargo bench --bench gate -- --accept` writes the baseline anew, `-- --output FILE` writes the counts as a record has
-//! them and compares nothing, and `-- --history` makes records of the baselines that were accepted before.
+//! them and compares nothing, and `-- --history [COMMIT]...` makes records of older commits.
 //! docs/benchmarking.md says more.
 //!
 //! The program starts itself under callgrind, which counts only while [`counted`] runs and writes a file
@@ -21,11 +21,13 @@ use std::process::{Command, ExitCode};
 
 use nutfilter_benchmarks::baseline::Baseline;
 use nutfilter_benchmarks::history;
-use nutfilter_benchmarks::machine::{Build, Machine};
-use nutfilter_benchmarks::record::{Instructions, Record};
+use nutfilter_benchmarks::machine::Build;
+use nutfilter_benchmarks::record::Instructions;
 use nutfilter_benchmarks::{Fixture, Selection, Who, rows};
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+/// Where older commits are built.
+const HISTORY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/history");
 /// From the repository's root.
 const BASELINE_FILE: &str = "benches/gate.baseline.json";
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gate.baseline.json");
@@ -67,14 +69,15 @@ fn main() -> ExitCode {
         count();
         return ExitCode::SUCCESS;
     }
-    if given("--history") {
-        write_history(value("--machine"));
-        return ExitCode::SUCCESS;
-    }
     let Some(valgrind) = valgrind_version() else {
         eprintln!("there is no valgrind (Debian's package `valgrind`)");
         return ExitCode::from(2);
     };
+    if let Some(at) = place("--history") {
+        let named = arguments[at + 1..].iter();
+        let named: Vec<&String> = named.filter(|name| !name.starts_with("--")).collect();
+        return write_history(&named, &valgrind);
+    }
     let mut instructions = run_under_valgrind();
     let (report, not_linear) = refusals::judge(&mut instructions);
     print!("{report}");
@@ -109,25 +112,35 @@ fn write(path: &str, text: serde_json::Result<String>) {
     written.unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// Writes a record for each baseline that was accepted, of the machine whose record lies at `like`.
-fn write_history(like: Option<&String>) {
-    let machine = like.map_or_else(Machine::unknown, |path| {
-        let text = fs::read_to_string(path).expect("a record");
-        let record: Record = serde_json::from_str(&text).expect("a record");
-        // The rest may have been otherwise when the counts were made.
-        record.machine.cpus_alone()
-    });
-    let accepted = history::accepted(Path::new(REPOSITORY), BASELINE_FILE);
-    for accepted in accepted.expect("the history of the baseline") {
-        let record = accepted.record(machine.clone());
-        let kept = history::keep(&record, Path::new(RECORDS)).expect("a record is written");
-        let what = if kept.is_some() {
-            "written"
-        } else {
-            "there already"
-        };
-        println!("{} {what}", record.path().display());
+/// Counts these commits, or all that changed the baseline, and writes a record of each that has none yet.
+fn write_history(named: &[&String], valgrind: &str) -> ExitCode {
+    let (repository, work) = (Path::new(REPOSITORY), Path::new(HISTORY));
+    let commits = match named {
+        [] => history::changed(repository, BASELINE_FILE),
+        named => named
+            .iter()
+            .map(|name| history::named(repository, name))
+            .collect(),
+    };
+    let mut failed = false;
+    for commit in commits.unwrap_or_else(|error| panic!("{error}")) {
+        let path = Path::new(RECORDS).join(commit.record_path());
+        if path.exists() {
+            println!("{}: there already", path.display());
+            continue;
+        }
+        let kept = history::count(repository, &commit, BASELINE_FILE, work)
+            .and_then(|counted| history::keep(&commit.record(&counted, valgrind), &path));
+        match kept {
+            Ok(()) => println!("{}", path.display()),
+            Err(error) => {
+                // A commit that does not build is no reason to know nothing of the others.
+                eprintln!("{}: {error}", commit.hash);
+                failed = true;
+            }
+        }
     }
+    ExitCode::from(u8::from(failed))
 }
 
 /// valgrind's name for itself, if it is there.

@@ -142,34 +142,6 @@ impl Machine {
 }
 
 impl Machine {
-    /// A machine of which nothing is known.
-    #[must_use]
-    pub fn unknown() -> Self {
-        Self {
-            cpu: known(None),
-            cpu_version: known(None),
-            cpus: 0,
-            affinity: known(None),
-            caches: Vec::new(),
-            memory: 0,
-            hypervisor: known(None),
-            os: known(None),
-            kernel: known(None),
-            huge_pages: known(None),
-        }
-    }
-
-    /// The same machine, of which its CPUs are known and nothing else.
-    #[must_use]
-    pub fn cpus_alone(self) -> Self {
-        Self {
-            cpu: self.cpu,
-            cpu_version: self.cpu_version,
-            cpus: self.cpus,
-            ..Self::unknown()
-        }
-    }
-
     /// The CPU's name without what its vendor adds to all of them, and how many CPUs: `xeon-2-cpus`.
     #[must_use]
     pub fn name(&self) -> String {
