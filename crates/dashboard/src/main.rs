@@ -20,9 +20,6 @@ use nutfilter_dashboard::run::{Plan, run};
 /// For wrong use and for what went wrong; 1 says that `compare` found a rise.
 const EXIT_ERROR: u8 = 2;
 
-/// This checkout: cargo built the program there, and starts it there.
-const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
 /// Benchmarks of nutfilter: measures, and shows what was measured.
 #[derive(Debug, Parser)]
 #[command(name = "nutfilter-dashboard", version, after_help = AFTER)]
@@ -136,8 +133,14 @@ fn main() -> ExitCode {
     })
 }
 
+/// This checkout: cargo built the program there, in `crates/dashboard`, and starts it there.
+fn repository() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package)
+}
+
 fn in_repository(given: Option<PathBuf>, usual: &str) -> PathBuf {
-    given.unwrap_or_else(|| Path::new(REPOSITORY).join(usual))
+    given.unwrap_or_else(|| repository().join(usual))
 }
 
 fn measure(args: RunArgs) -> Result<ExitCode, Error> {
@@ -152,7 +155,7 @@ fn measure(args: RunArgs) -> Result<ExitCode, Error> {
         arguments.extend([flag.to_owned(), value]);
     }
     let path = run(&Plan {
-        repository: PathBuf::from(REPOSITORY),
+        repository: repository().to_owned(),
         records: in_repository(args.record, "benches/record"),
         arguments,
         counts: !args.no_instructions,
