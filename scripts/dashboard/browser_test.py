@@ -226,7 +226,7 @@ BROKEN = [
     ("quiet", "loads a picture from elsewhere", lambda text: text.replace(
         "<main>", '<main><img alt="" src="http://127.0.0.1:9/spy.png">', 1), "the console says"),
     ("quiet", "asks its server for more", lambda text: text.replace(
-        "img-src data:", "img-src *", 1).replace("<main>", '<main><img alt="" src="?more">', 1), "asked for"),
+        "img-src data:", "img-src * data:", 1).replace("<main>", '<main><img alt="" src="?more">', 1), "asked for"),
     ("quiet", "has an error in its script", lambda text: text.replace(
         '"use strict";', '"use strict"; nothing.there();', 1), "nothing is not defined"),
     ("drawn", "has a label on another", lambda text: re.sub(
