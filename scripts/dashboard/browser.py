@@ -75,13 +75,17 @@ class Browser:
         shot = self.tell("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))
 
-    def downloaded(self, name, seconds=15):
-        """The text of a file that was downloaded; it is taken away."""
-        path, until = self.downloads / name, time.monotonic() + seconds
-        while not path.exists():
-            if time.monotonic() > until:
-                raise AssertionError(f"{name} was not downloaded: {os.listdir(self.downloads)}")
-            time.sleep(0.02)
-        text = path.read_text(encoding="utf-8")
-        path.unlink()
-        return text
+    def downloaded(self, name, click, times=3, seconds=8):
+        """The text of a file that a click downloads; it is taken away. While a page is laid out anew what is to be
+        clicked may move away from under the mouse: whoever sees nothing come clicks once more."""
+        path = self.downloads / name
+        for _ in range(times):
+            click()
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                # An empty file of that name is there first, and what is downloaded takes its place.
+                if path.exists() and (text := path.read_text(encoding="utf-8")):
+                    path.unlink()
+                    return text
+                time.sleep(0.02)
+        raise AssertionError(f"{name} was not downloaded: {os.listdir(self.downloads)}")

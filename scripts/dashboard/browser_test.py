@@ -193,8 +193,8 @@ class Page:
         for figure in figures:
             # A real click each: of downloads that nobody clicked for, Chromium takes ten.
             self.ask("pick", figure["id"])
-            self.find(f"[id='{figure['id']}'] a.csv").click()
-            lines = list(csv.reader(io.StringIO(self.browser.downloaded(figure["file"]))))
+            text = self.browser.downloaded(figure["file"], self.find(f"[id='{figure['id']}'] a.csv").click)
+            lines = list(csv.reader(io.StringIO(text)))
             need(len(lines) == 1 + figure["rows"], f"{figure['file']}: {len(lines)} lines for {figure['rows']} rows")
             need({len(line) for line in lines} == {figure["columns"]}, f"{figure['file']}: other columns than its table")
         need(not self.browser.complaints(), "the console says something of a download")
