@@ -18,9 +18,9 @@ const SCHEMA: u32 = 1;
 /// One campaign.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Campaign {
-    /// [`SCHEMA`].
+    /// The version of what is written, 1.
     pub schema: u32,
-    /// [`WHAT`].
+    /// What kind of record it is.
     pub what: String,
     /// When it was written, UTC.
     pub written: String,
