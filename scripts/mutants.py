@@ -142,7 +142,7 @@ def copy_of(tree, lean):
     """A copy of the repository; gives its place. In a lean one the library is built for its unit tests alone.
 
     What tests and benchmarks need besides is left out: some of it depends on the library, and so would be built anew
-    for each mutant, with the library a second time. That is two thirds of all there is to do.
+    for each mutant, with the library a second time.
     """
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in listed.split("\0")[:-1]:
