@@ -454,7 +454,11 @@ fn a_forged_point_that_leads_to_no_code_leaves_the_answer_to_the_filter_alone() 
             }
         }
     }
-    assert!(astray > 100, "only {astray} points led astray");
+    let levels = Level::available().count();
+    assert!(
+        astray > 50 * levels,
+        "only {astray} points led astray at {levels} levels"
+    );
 }
 
 #[test]
