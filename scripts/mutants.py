@@ -44,7 +44,7 @@ FILES = {
 
 OUTCOMES = {"CaughtMutant": "caught", "MissedMutant": "missed", "Timeout": "timed out", "Unviable": "not compiled"}
 
-SLOW = "test(/^(sort|decode|encode|hash|merge|matching|seek_index|sorted_hashes|store)::/)"
+SLOW = "test(/^(arch::guarded|sort|decode|encode|hash|merge|matching|seek_index|sorted_hashes|store)::/)"
 """Unit tests that take seconds each without optimisation."""
 
 QUICK = ("test(/decode::tests::any_bytes|encode::tests::(every_p|values_out)|encode::stream::|"

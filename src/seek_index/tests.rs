@@ -539,6 +539,22 @@ fn bytes_that_point_outside_or_backwards_are_refused() {
 }
 
 #[test]
+fn an_entry_beyond_2_to_the_64_bits_is_refused() {
+    let mut forged = SeekIndex::build(&filter(20_000), Step::Items(64));
+    assert!(forged.table.anchors.len() > 1, "one anchor for all entries");
+    // A filter so long that its last bits lie there.
+    forged.filter.len = u64::MAX;
+    forged.table.anchors[1].position = u64::MAX;
+    // The first entry of an anchor is the anchor itself.
+    let entry = forged.table.entries_per_anchor() + 1;
+    let fault = SeekIndexFault::Entry { entry };
+    assert_eq!(
+        SeekIndex::from_bytes(&forged.to_bytes()),
+        Err(SeekIndexError(fault))
+    );
+}
+
+#[test]
 fn another_filters_index_is_refused() {
     let index = SeekIndex::build(&filter(100), Step::Entries(4));
     for other in [99, 101] {
