@@ -4,8 +4,9 @@
 use std::io::{self, Write};
 
 use nutfilter::{
-    Filter, FilterResponse, ItemHash, KeysetId, Kind, Level, Nut25, Params, ResponseErrorKind,
-    ResponseWriter, SeekIndex, SipHash, SortedHashes, Step, Strategy, Unhashed, endpoint_path,
+    DecodeErrorKind, Filter, FilterResponse, ItemHash, KeysetId, Kind, Level, Nut25, Params,
+    ResponseErrorKind, ResponseWriter, SeekIndex, SipHash, SortedHashes, Step, Strategy, Unhashed,
+    bip158, endpoint_path,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -73,6 +74,77 @@ fn values_tell_what_they_were_made_of() {
 }
 
 #[test]
+fn filters_are_equal_where_bytes_number_parameters_and_hash_are() {
+    let params = Params::new(10, 1 << 10).unwrap();
+    let key = SipHash::new(1, 2);
+    let set = SortedHashes::from_items_with(key, (0..100_u8).map(|i| [i; 33]));
+    let bytes = set.encode(params).unwrap().into_bytes();
+    let admitted =
+        |key, bytes: Vec<u8>, n, params| Filter::admit_with(key, bytes, n, params).unwrap();
+    let one = admitted(key, bytes.clone(), 100, params);
+    assert_eq!(one, one.clone().with_level(Level::PORTABLE));
+    let mut others = vec![
+        admitted(SipHash::new(2, 1), bytes.clone(), 100, params),
+        admitted(key, bytes.clone(), 101, params),
+        admitted(key, bytes.clone(), 100, Params::new(10, 1 << 11).unwrap()),
+    ];
+    let mut bytes = bytes;
+    bytes[1] ^= 1;
+    others.push(admitted(key, bytes, 100, params));
+    for other in others {
+        assert_ne!(one, other);
+    }
+}
+
+#[test]
+fn a_count_in_front_has_the_least_width_that_holds_it() {
+    let key = SipHash::new(1, 2);
+    let params = Params::new(0, 1).unwrap();
+    let zeros = |n: usize| vec![0_u8; n.div_ceil(8)];
+    let counts: [(u32, &[u8]); 7] = [
+        (0, &[0]),
+        (0xfc, &[0xfc]),
+        (0xfd, &[0xfd, 0xfd, 0]),
+        (0x1234, &[0xfd, 0x34, 0x12]),
+        (0xffff, &[0xfd, 0xff, 0xff]),
+        (0x1_0000, &[0xfe, 0, 0, 1, 0]),
+        (0x012_3456, &[0xfe, 0x56, 0x34, 0x12, 0]),
+    ];
+    for (n, count) in counts {
+        // P = 0 and equal values: a bit for each.
+        let bytes = [count, &zeros(n as usize)].concat();
+        let filter = bip158::parse_with(key, bytes.clone(), params).unwrap();
+        assert_eq!(filter.n(), n);
+        assert!(bip158::serialize(&filter) == bytes, "N = {n}");
+        for len in 0..count.len() {
+            let error = bip158::parse_with(key, &bytes[..len], params).unwrap_err();
+            assert_eq!(error.kind(), DecodeErrorKind::TooShort, "{len} of {n}");
+        }
+    }
+    let longer: [(&[u8], &str); 5] = [
+        (&[0xfd, 0xfc, 0], "252, is written in 3 bytes"),
+        (&[0xfe, 0xfd, 0, 0, 0], "253, is written in 5 bytes"),
+        (&[0xfe, 0xff, 0xff, 0, 0], "65535, is written in 5 bytes"),
+        (
+            &[0xff, 0, 0, 1, 0, 0, 0, 0, 0],
+            "65536, is written in 9 bytes",
+        ),
+        (
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0],
+            "4294967295, is written in 9 bytes",
+        ),
+    ];
+    for (count, words) in longer {
+        let error = bip158::parse_with(key, count, params).unwrap_err();
+        assert_eq!(error.kind(), DecodeErrorKind::NonCanonical);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let beyond = [0xff, 0, 0, 0, 0, 1, 0, 0, 0];
+    let error = bip158::parse_with(key, &beyond, params).unwrap_err();
+    assert_ne!(error.kind(), DecodeErrorKind::NonCanonical, "{error}");
+}
+
+#[test]
 fn targets_that_do_not_fit_in_a_word_with_their_places_are_found_as_well() {
     // F above 2^47 and more than 2^16 targets: a value and a place take more than 64 bits.
     let params = Params::new(31, u64::from(u32::MAX)).unwrap();
@@ -119,6 +191,14 @@ fn rates_and_inverse_rates_beyond_the_limits_are_refused() {
     let largest = Params::for_rate(1.0 / f64::from(u32::MAX)).unwrap();
     assert_eq!(largest.m(), u64::from(u32::MAX));
     assert_eq!(Params::for_rate(1.0).unwrap().m(), 1);
+}
+
+#[test]
+fn the_size_to_expect_is_the_mean_and_at_most_the_largest() {
+    assert_eq!(Params::CASHU.expected_bytes(1_000_000), 2_631_549);
+    // Half of all gaps are 0 here, and a mean of all gaps is more than what N codes can take.
+    let params = Params::new(0, 1).unwrap();
+    assert_eq!(params.expected_bytes(1_000), params.max_bytes(1_000));
 }
 
 #[test]

@@ -336,3 +336,13 @@ fn a_filter_beyond_memory_is_an_error() {
         assert!(matches!(error.0, BuildFault::OutOfMemory { .. }), "{error}");
     }
 }
+
+#[test]
+fn more_bytes_than_a_vector_holds_are_refused_by_their_number() {
+    let most = (isize::MAX as u128 - LEAST_ROOM as u128) * 8;
+    assert_eq!(bytes_for(most, 7), Ok(isize::MAX as usize - LEAST_ROOM));
+    for bits in [most + 1, most + 8, u128::MAX] {
+        let fault = BuildFault::TooManyBits { n: 7, bits };
+        assert_eq!(bytes_for(bits, 7), Err(BuildError(fault)));
+    }
+}
