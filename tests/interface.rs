@@ -145,6 +145,18 @@ fn a_count_in_front_has_the_least_width_that_holds_it() {
 }
 
 #[test]
+fn an_item_out_of_range_is_named_with_the_range() {
+    let params = Params::new(0, 3).unwrap();
+    // F = 6: six ones are beyond it, five are not.
+    let refused = |byte: u8| Filter::<Unhashed>::parse(vec![byte], 2, params).unwrap_err();
+    let first = refused(0b1111_1100).to_string();
+    assert_eq!(first, "item 0 lies beyond the range of 6 values");
+    let second = refused(0b1111_1010).to_string();
+    assert_eq!(second, "item 1 lies beyond the range of 6 values");
+    assert!(Filter::<Unhashed>::parse(vec![0b1111_1000], 2, params).is_ok());
+}
+
+#[test]
 fn targets_that_do_not_fit_in_a_word_with_their_places_are_found_as_well() {
     // F above 2^47 and more than 2^16 targets: a value and a place take more than 64 bits.
     let params = Params::new(31, u64::from(u32::MAX)).unwrap();

@@ -553,3 +553,160 @@ fn filters_large_enough_for_threads_are_decoded_as_by_one() {
         });
     }
 }
+
+/// Counts who read what. Lanes that are given up give the same values and the same errors, only later: what they
+/// do right shows here alone.
+struct Counting<S> {
+    inner: S,
+    /// How often lanes were begun, and a kernel called.
+    chunks: usize,
+    calls: usize,
+    /// Items, by who read them: a kernel (of one lane), lanes code by code, the serial scan; and those that lanes
+    /// read and that counted.
+    by_kernel: usize,
+    singly: usize,
+    serially: usize,
+    in_lanes: usize,
+}
+
+impl<S> Counting<S> {
+    fn new(inner: S) -> Self {
+        Self {
+            inner,
+            chunks: 0,
+            calls: 0,
+            by_kernel: 0,
+            singly: 0,
+            serially: 0,
+            in_lanes: 0,
+        }
+    }
+}
+
+impl<const N: usize, S: lanes::Take<N>> lanes::Take<N> for Counting<S> {
+    fn mark(&mut self, done: usize, lanes: &crate::arch::lanes::Lanes<N>) -> usize {
+        self.inner.mark(done, lanes)
+    }
+
+    fn mark_one(&mut self, lane: usize, done: usize, position: u64, value: u64) {
+        self.inner.mark_one(lane, done, position, value);
+    }
+
+    fn put(&mut self, lane: usize, done: usize, value: u64) -> bool {
+        self.singly += 1;
+        self.inner.put(lane, done, value)
+    }
+
+    fn advance(
+        &mut self,
+        kernel: impl lanes::Kernel<N>,
+        bytes: &[u8],
+        code: lanes::Code,
+        lanes: &mut crate::arch::lanes::Lanes<N>,
+        done: usize,
+        groups: usize,
+    ) -> crate::arch::lanes::Advanced {
+        let advanced = self.inner.advance(kernel, bytes, code, lanes, done, groups);
+        self.calls += 1;
+        self.by_kernel += advanced.groups * crate::arch::lanes::GROUP;
+        advanced
+    }
+}
+
+impl<const N: usize, S: sync::Sink<N>> sync::Sink<N> for Counting<S> {
+    fn begin(&mut self, room: usize) {
+        self.chunks += 1;
+        self.inner.begin(room);
+    }
+
+    fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
+        self.in_lanes += count;
+        self.inner.lane(lane, count, base)
+    }
+
+    fn place(&mut self, position: u64, value: u64) -> usize {
+        self.inner.place(position, value)
+    }
+
+    fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
+        self.serially += values.len();
+        self.inner.values(values)
+    }
+}
+
+impl<S> Counting<S> {
+    /// What is decoded of a uniform filter is as it should be; kernels may be called for so many items of a lane
+    /// at a time.
+    fn check(&self, what: &str, stream: Stream<'_>, lane_items: u64, step: usize) {
+        let lanes = match stream.level.name() {
+            "portable" => 4,
+            "avx2" => 16,
+            _ => 32,
+        };
+        let n = stream.n as usize;
+        let tail = stream.n as u64 * 10_240 / (stream.bytes.len() as u64 * 8);
+        let what = format!(
+            "{what}, {} items, {:?}, {}",
+            stream.n, stream.params, stream.level
+        );
+        assert_eq!(self.in_lanes + self.serially, n, "{what}");
+        // The tail, and a lane in a hundred that began out of step.
+        let most = tail as usize * 11 / 10 + n / 100 + 64;
+        assert!(self.serially <= most, "{what}: {} serially", self.serially);
+        let chunks = (u64::from(stream.n) - tail).div_ceil(lane_items * lanes as u64) as usize;
+        assert_eq!(self.chunks, chunks, "{what}: chunks");
+        // Lanes end within some codes of each other.
+        let most = self.chunks * lanes * 40;
+        assert!(self.singly <= most, "{what}: {} singly", self.singly);
+        let least = (n - tail as usize) * 97 / 100;
+        assert!(
+            self.by_kernel * lanes >= least,
+            "{what}: {} by kernel",
+            self.by_kernel * lanes
+        );
+        // Once for each chunk, for the surplus of a guess, and where a code does not fit.
+        let most = self.by_kernel / step + self.by_kernel / 200 + self.chunks * 4;
+        assert!(self.calls <= most, "{what}: {} calls", self.calls);
+    }
+}
+
+#[test]
+fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
+    let mut random = Random::new(21);
+    for (p, m) in [
+        (19, 784_931),
+        (10, 1 << 10),
+        (6, 100),
+        (27, 200 << 20),
+        (30, 1 << 31),
+    ] {
+        for n in [20_000, 150_000] {
+            let params = Params::new(p, m).unwrap();
+            let values = random.sorted(n, params.range(n));
+            let bytes = coded(differences(&values), p);
+            for level in Level::available() {
+                let stream = Stream {
+                    level,
+                    bytes: &bytes,
+                    n,
+                    params,
+                };
+                let mut all = Counting::new(Check);
+                drive!(stream, Place::START, LONG_LANE, &mut all).unwrap();
+                all.check("checked", stream, LONG_LANE, usize::MAX);
+                for step in [8, 64, 96] {
+                    let sample = Sample::new(n, step);
+                    let lane_items = sample.lane_items();
+                    assert_eq!(lane_items, LONG_LANE.min(step as u64 * 128));
+                    let mut all = Counting::new(sample);
+                    drive!(stream, Place::START, lane_items, &mut all).unwrap();
+                    all.check("sampled", stream, lane_items, step);
+                }
+                let visit = Visit::new(level, |_: &[u64]| ControlFlow::Continue(()));
+                let mut all = Counting::new(visit);
+                drive!(stream, Place::START, BUFFERED_LANE, &mut all).unwrap();
+                all.check("visited", stream, BUFFERED_LANE, usize::MAX);
+            }
+        }
+    }
+}

@@ -1,9 +1,10 @@
 //! [`Comparison`]: what changed between two records.
 //!
-//! A time *rose* where the ratio of minima is above the threshold and the two spreads do not touch: from the lower to the
-//! upper quartile, or from the minimum to the median in a record that has no quartiles. A count of instructions
-//! rose where it is above its own threshold, if the same compiler made what was counted. Times of different machines
-//! are shown and bind nobody.
+//! A time of ours *rose* where it rose against every other row of its group: by minima above the threshold, and with
+//! spreads that do not touch, from the lower to the upper quartile of both rows, or from the minimum to the median in a
+//! record that has no quartiles. So an hour in which the machine is slower raises nothing. In a group of ours alone the
+//! time stands for itself. A count of instructions rose where it is above its own threshold, if the same compiler made
+//! what was counted. Times of different machines are shown and bind nobody.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -58,6 +59,8 @@ pub struct Change {
     pub after: f64,
     /// The second by the first.
     pub ratio: f64,
+    /// The same of our row, each time by another row of its group: of all those the one nearest to 1.
+    pub against_others: Option<f64>,
     /// What it comes to.
     pub mark: Mark,
 }
@@ -66,7 +69,7 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mark {
-    /// Above the threshold and beyond both spreads.
+    /// Above the threshold and beyond the spreads.
     Rose,
     /// The same downwards.
     Fell,
@@ -82,7 +85,7 @@ impl Comparison {
         let times = pairs(&rows(before), &rows(after), (&mut gone, &mut new));
         let mut times: Vec<Change> = times
             .iter()
-            .map(|(before, after)| of_times(before, after, thresholds.times))
+            .map(|pair| of_times(*pair, &others(&times, pair.0), thresholds.times))
             .collect();
         let counts = pairs(&counts(before), &counts(after), (&mut gone, &mut new));
         let mut instructions: Vec<Change> = counts
@@ -132,9 +135,12 @@ impl Comparison {
         if !self.instructions_bind {
             text += "counts of different compilers are shown, and bind nobody\n";
         }
-        list(&mut text, "times (minima)", &self.times, |value| {
-            significant(value, 4)
-        });
+        list(
+            &mut text,
+            "times (minima, and what they are against the others of the group)",
+            &self.times,
+            |value| significant(value, 4),
+        );
         list(&mut text, "instructions", &self.instructions, |value| {
             whole(value as u64)
         });
@@ -168,8 +174,8 @@ fn list(text: &mut String, title: &str, changes: &[Change], show: impl Fn(f64) -
     }
     let _ = writeln!(
         text,
-        "\n{title}\n{:>14} {:>14} {:>10}",
-        "before", "after", "change"
+        "\n{title}\n{:>14} {:>14} {:>10} {:>10}",
+        "before", "after", "change", "to others"
     );
     for entry in changes {
         let mark = match entry.mark {
@@ -179,9 +185,11 @@ fn list(text: &mut String, title: &str, changes: &[Change], show: impl Fn(f64) -
         };
         let (before, after) = (show(entry.before), show(entry.after));
         let (share, unit) = (change(entry.ratio - 1.0), &entry.unit);
+        let against = entry.against_others.map(|ratio| change(ratio - 1.0));
+        let against = against.unwrap_or_default();
         let _ = writeln!(
             text,
-            "{before:>14} {after:>14} {share:>10} {unit:<12} {}{mark}",
+            "{before:>14} {after:>14} {share:>10} {against:>10} {unit:<12} {}{mark}",
             entry.name
         );
     }
@@ -238,23 +246,79 @@ fn spread(row: &RowRecord) -> (f64, f64) {
     (low, high)
 }
 
-fn of_times(before: &RowRecord, after: &RowRecord, threshold: f64) -> Change {
-    let ratio = after.minimum / before.minimum;
-    let (was, is) = (spread(before), spread(after));
-    let mark = if ratio > 1.0 + threshold && is.0 > was.1 {
-        Mark::Rose
-    } else if ratio < 1.0 / (1.0 + threshold) && is.1 < was.0 {
-        Mark::Fell
+/// A row before and after.
+type Pair<'r> = (&'r RowRecord, &'r RowRecord);
+
+/// What is not ours in the group of `row`.
+fn others<'r>(all: &[Pair<'r>], row: &RowRecord) -> Vec<Pair<'r>> {
+    let group = |row: &RowRecord| (row.stage.clone(), row.task.clone(), row.size.clone());
+    let of_group = all
+        .iter()
+        .filter(|(other, _)| other.kind != "ours" && group(other) == group(row));
+    of_group.copied().collect()
+}
+
+/// A time, or its share of another one: how it changed, and between what it lay before and lies after.
+struct Move {
+    ratio: f64,
+    was: (f64, f64),
+    is: (f64, f64),
+}
+
+impl Move {
+    fn of((before, after): Pair<'_>) -> Self {
+        Self {
+            ratio: after.minimum / before.minimum,
+            was: spread(before),
+            is: spread(after),
+        }
+    }
+
+    fn against(&self, other: &Self) -> Self {
+        let by = |ours: (f64, f64), other: (f64, f64)| (ours.0 / other.1, ours.1 / other.0);
+        Self {
+            ratio: self.ratio / other.ratio,
+            was: by(self.was, other.was),
+            is: by(self.is, other.is),
+        }
+    }
+
+    fn mark(&self, threshold: f64) -> Mark {
+        if self.ratio > 1.0 + threshold && self.is.0 > self.was.1 {
+            Mark::Rose
+        } else if self.ratio < 1.0 / (1.0 + threshold) && self.is.1 < self.was.0 {
+            Mark::Fell
+        } else {
+            Mark::Same
+        }
+    }
+}
+
+fn of_times(pair: Pair<'_>, others: &[Pair<'_>], threshold: f64) -> Change {
+    let (before, after) = pair;
+    let own = Move::of(pair);
+    let ratio = own.ratio;
+    let is_ours = before.kind == "ours";
+    let others = others.iter().filter(|_| is_ours);
+    let against: Vec<Move> = others.map(|other| own.against(&Move::of(*other))).collect();
+    let against_others = against.iter().map(|moved| moved.ratio);
+    let against_others = against_others.min_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+    let judged = if against.is_empty() {
+        vec![own]
     } else {
-        Mark::Same
+        against
     };
+    let all = |mark| judged.iter().all(|moved| moved.mark(threshold) == mark);
+    let marks = [Mark::Rose, Mark::Fell].into_iter();
+    let mark = marks.filter(|_| is_ours).find(|mark| all(*mark));
     Change {
         name: before.name.clone(),
         unit: before.unit.clone(),
         before: before.minimum,
         after: after.minimum,
         ratio,
-        mark,
+        against_others,
+        mark: mark.unwrap_or(Mark::Same),
     }
 }
 
@@ -273,6 +337,7 @@ fn of_counts((name, before): (&str, u64), (_, after): (&str, u64), threshold: f6
         before: before as f64,
         after: after as f64,
         ratio,
+        against_others: None,
         mark,
     }
 }
@@ -385,11 +450,11 @@ mod tests {
     #[test]
     fn a_time_rose_where_it_is_above_the_threshold_and_outside_both_spreads() {
         let name = "decode/plain/1m/avx2";
-        // The spread is from 0.98 to 1.05 of the median.
+        // The spread is from 0.98 to 1.05 of the median, of ours and of the others: (1.05 / 0.98)^2 is 1.148.
         for (times, mark, rises) in [
             (1.04, Mark::Same, 0),
-            (1.06, Mark::Same, 0),
-            (1.08, Mark::Rose, 1),
+            (1.14, Mark::Same, 0),
+            (1.16, Mark::Rose, 1),
             (2.0, Mark::Rose, 1),
             (0.95, Mark::Same, 0),
             (0.8, Mark::Fell, 0),
@@ -409,6 +474,58 @@ mod tests {
     }
 
     #[test]
+    fn a_slower_machine_raises_nothing_and_a_slower_row_rises_on_it_too() {
+        let name = "decode/plain/1m/avx2";
+        let mut record = slower(name, 1.5);
+        for row in &mut record.rows {
+            for time in [&mut row.minimum, &mut row.median] {
+                *time *= 1.4;
+            }
+            row.lower_quartile = row.lower_quartile.map(|time| time * 1.4);
+            row.upper_quartile = row.upper_quartile.map(|time| time * 1.4);
+        }
+        let comparison = Comparison::of(&made::record(), &record, THRESHOLDS);
+        let change = |name: &str| {
+            let mut all = comparison.times.iter();
+            all.find(|change| change.name == name).unwrap()
+        };
+        let ours = change(name);
+        assert!((ours.ratio - 2.1).abs() < 1e-9, "{}", ours.ratio);
+        assert!((ours.against_others.unwrap() - 1.5).abs() < 1e-9);
+        assert_eq!(ours.mark, Mark::Rose);
+        assert_eq!(comparison.rises, 1);
+        let naive = change("decode/plain/1m/naive");
+        assert_eq!((naive.mark, naive.against_others), (Mark::Same, None));
+
+        // One of the others that went the same way says that it may be the machine.
+        let alike = record.rows.iter_mut();
+        for row in alike.filter(|row| row.name == "decode/plain/1m/naive") {
+            for time in [&mut row.minimum, &mut row.median] {
+                *time *= 1.5;
+            }
+            row.lower_quartile = row.lower_quartile.map(|time| time * 1.5);
+            row.upper_quartile = row.upper_quartile.map(|time| time * 1.5);
+        }
+        assert_eq!(
+            Comparison::of(&made::record(), &record, THRESHOLDS).rises,
+            0
+        );
+    }
+
+    #[test]
+    fn a_row_of_a_group_of_ours_alone_stands_for_itself() {
+        let name = "decode/plain/1m/avx2";
+        let only_ours = |mut record: Record| {
+            record.rows.retain(|row| row.kind == "ours");
+            record
+        };
+        let (before, after) = (only_ours(made::record()), only_ours(slower(name, 1.2)));
+        let comparison = Comparison::of(&before, &after, THRESHOLDS);
+        assert_eq!(mark_of(&comparison, name), Mark::Rose);
+        assert_eq!(comparison.rises, 1);
+    }
+
+    #[test]
     fn without_quartiles_the_spread_is_from_the_minimum_to_the_median() {
         let name = "decode/plain/1m/avx2";
         let without = |mut record: Record| {
@@ -425,11 +542,11 @@ mod tests {
             )
         };
         assert_eq!(
-            mark_of(&compare(1.051), name),
+            mark_of(&compare(1.10), name),
             Mark::Same,
-            "the minimum is below the median before"
+            "the minimum, by the others' median, is below the median before by their minimum"
         );
-        assert_eq!(mark_of(&compare(1.06), name), Mark::Rose);
+        assert_eq!(mark_of(&compare(1.12), name), Mark::Rose);
     }
 
     #[test]
