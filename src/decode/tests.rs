@@ -692,19 +692,22 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                     params,
                 };
                 let mut all = Counting::new(Check);
-                drive!(stream, Place::START, LONG_LANE, &mut all).unwrap();
+                let driven = drive!(stream, Place::START, LONG_LANE, &mut all);
+                assert!(driven.unwrap().is_continue());
                 all.check("checked", stream, LONG_LANE, usize::MAX);
                 for step in [8, 64, 96] {
                     let sample = Sample::new(n, step);
                     let lane_items = sample.lane_items();
                     assert_eq!(lane_items, LONG_LANE.min(step as u64 * 128));
                     let mut all = Counting::new(sample);
-                    drive!(stream, Place::START, lane_items, &mut all).unwrap();
+                    let driven = drive!(stream, Place::START, lane_items, &mut all);
+                    assert!(driven.unwrap().is_continue());
                     all.check("sampled", stream, lane_items, step);
                 }
                 let visit = Visit::new(level, |_: &[u64]| ControlFlow::Continue(()));
                 let mut all = Counting::new(visit);
-                drive!(stream, Place::START, BUFFERED_LANE, &mut all).unwrap();
+                let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut all);
+                assert!(driven.unwrap().is_continue());
                 all.check("visited", stream, BUFFERED_LANE, usize::MAX);
             }
         }
