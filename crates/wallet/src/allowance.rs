@@ -114,6 +114,23 @@ mod tests {
     }
 
     #[test]
+    fn chance_is_allowed_the_least_number_that_the_bound_allows() {
+        // Of the formula by counting k up, in Python.
+        for (mean, k) in [
+            (0.001, 2),
+            (0.5, 10),
+            (1.0, 12),
+            (3.0, 19),
+            (10.0, 36),
+            (100.0, 170),
+            (1_000.0, 1_210),
+        ] {
+            assert_eq!(most_by_chance(mean), k, "{mean}");
+        }
+        assert_eq!(most_by_chance(0.0), 0);
+    }
+
+    #[test]
     fn what_is_expected_is_never_refused() {
         for (lookups, expected) in [(0, 0), (10, 10), (10, 50), (u64::MAX, u64::MAX)] {
             assert!(match_limit(lookups, expected, 784_931, 1) >= expected.min(lookups));

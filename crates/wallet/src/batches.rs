@@ -237,6 +237,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_may_be_as_long_as_it_may_be_and_no_longer() {
+        let body = [b' '; 10];
+        assert!(admit(200, &body, 10).is_ok());
+        let refused = admit(200, &body, 9);
+        let Err(AskError::Fetch(FetchError::Refused(Refusal::TooLarge { max: 9, declared }))) =
+            refused
+        else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(declared, None);
+    }
+
+    #[test]
     fn matches_are_dealt_evenly_and_each_padded_batch_keeps_a_place_for_a_decoy() {
         let dealt = |matches, batch, padded| {
             let all = (0..matches)

@@ -218,3 +218,47 @@ fn canonical(keyset: &KeysetId) -> String {
         text.to_ascii_lowercase()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nutfilter::Nut25;
+
+    fn cache(directory: &Path) -> FilterCache {
+        FilterCache::open(directory).unwrap()
+    }
+
+    fn entry(cache: &FilterCache) -> Entry<'_> {
+        let keyset = "00ffd48b8f5ecf80".parse().unwrap();
+        cache.entry::<Nut25>("https://mint.example", &keyset, Kind::Spent)
+    }
+
+    #[test]
+    fn of_two_bodies_of_one_time_the_later_stays_and_of_two_times_the_newer() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = cache(directory.path());
+        let entry = entry(&cache);
+        let kept = || entry.load().unwrap().0.unwrap();
+        for (body, timestamp, stays) in [
+            ("first", 5, "first"),
+            ("same time", 5, "same time"),
+            ("older", 4, "same time"),
+            ("newer", 6, "newer"),
+        ] {
+            entry.store(body.as_bytes(), timestamp).unwrap();
+            assert_eq!(kept().body, stays.as_bytes(), "{body}");
+        }
+    }
+
+    #[test]
+    fn only_a_file_that_is_not_there_is_no_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = cache(&directory.path().join("cache"));
+        assert!(matches!(entry(&cache).load(), Ok((None, None))));
+        // A file where the directory was: what is kept cannot be looked for.
+        fs::remove_dir_all(directory.path().join("cache")).unwrap();
+        fs::write(directory.path().join("cache"), "").unwrap();
+        let error = entry(&cache).load().err().expect("an error");
+        assert_ne!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

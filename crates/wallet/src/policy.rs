@@ -297,3 +297,47 @@ fn words(detail: &RawValue) -> String {
     let value: Option<serde_json::Value> = serde_json::from_str(raw).ok();
     value.map_or_else(|| printable(raw), |value| printable(&value.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_declared_length_may_be_the_largest_and_no_more() {
+        let policy = Policy::default();
+        let max = policy.max_bytes;
+        assert!(policy.admit_head(Some(max), []).is_ok());
+        let refused = policy.admit_head(Some(max + 1), []);
+        let Err(Refusal::TooLarge { declared, max: of }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!((declared, of), (Some(max + 1), max));
+    }
+
+    #[test]
+    fn an_error_object_is_an_object_and_as_long_as_one_may_be() {
+        let longest = MAX_ERROR_BYTES as usize;
+        let of_length = |len: usize| {
+            let object = br#"{"detail":"no","code":7}"#;
+            [&object[..], &vec![b' '; len - object.len()]].concat()
+        };
+        let read = error_object(400, &of_length(longest)).expect("an object");
+        assert_eq!((read.code, read.detail.as_str()), (Some(7), "no"));
+        assert!(error_object(400, &of_length(100)).is_some());
+        assert!(error_object(400, &of_length(longest + 1)).is_none());
+        // A list has its parts in the same order.
+        assert!(error_object(400, br#"["no",7]"#).is_none());
+    }
+
+    #[test]
+    fn a_detail_of_more_than_2_kib_that_is_no_string_keeps_its_white_space() {
+        let of_length = |len: usize| {
+            let detail = format!("[1, 2,{}3]", " ".repeat(len - "[1, 2,3]".len()));
+            assert_eq!(detail.len(), len);
+            let raw: Box<RawValue> = serde_json::from_str(&detail).unwrap();
+            words(&raw)
+        };
+        assert_eq!(of_length(MAX_WRITTEN_ANEW), "[1,2,3]");
+        assert!(of_length(MAX_WRITTEN_ANEW + 1).starts_with("[1, 2, "));
+    }
+}
