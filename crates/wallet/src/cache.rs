@@ -258,7 +258,9 @@ mod tests {
         // A file where the directory was: what is kept cannot be looked for.
         fs::remove_dir_all(directory.path().join("cache")).unwrap();
         fs::write(directory.path().join("cache"), "").unwrap();
-        let error = entry(&cache).load().err().expect("an error");
+        let Err(error) = entry(&cache).load() else {
+            panic!("nothing is kept, and nothing is wrong");
+        };
         assert_ne!(error.kind(), io::ErrorKind::NotFound);
     }
 }
