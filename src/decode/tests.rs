@@ -49,6 +49,13 @@ fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
         let what = format!("{what}: {n} items, {params:?}, {level}");
         assert_eq!(validate(level, bytes, n, params), expected, "{what}");
         check_visit(&what, level, bytes, n, params, &values, expected);
+        let stream = Stream {
+            level,
+            bytes,
+            n,
+            params,
+        };
+        check_lanes(&what, stream, &values, expected);
         for step in [1, 16, 100] {
             let table = seek_table(level, bytes, n, params, step);
             check_table(&what, &table, step, params, &values, expected);
@@ -93,6 +100,21 @@ fn check_visit(
         };
         assert_eq!(stopped, stops, "{what}");
         assert!(slices <= 3, "{what}");
+    }
+}
+
+/// Values from lanes, where [`visit`] would take none for so few items too.
+fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome) {
+    let mut seen = 0;
+    let mut visit = Visit::new(stream.level, |slice: &[u64]| {
+        assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
+        seen += slice.len();
+        ControlFlow::Continue(())
+    });
+    let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut visit);
+    assert_eq!(driven, expected.map(ControlFlow::Continue), "{what}");
+    if expected.is_ok() {
+        assert_eq!(seen, values.len(), "{what}");
     }
 }
 
