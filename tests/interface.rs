@@ -208,9 +208,10 @@ fn rates_and_inverse_rates_beyond_the_limits_are_refused() {
 #[test]
 fn the_size_to_expect_is_the_mean_and_at_most_the_largest() {
     assert_eq!(Params::CASHU.expected_bytes(1_000_000), 2_631_549);
-    // Half of all gaps are 0 here, and a mean of all gaps is more than what N codes can take.
-    let params = Params::new(0, 1).unwrap();
-    assert_eq!(params.expected_bytes(1_000), params.max_bytes(1_000));
+    // Codes of three bits on average, 9 in all; but three values below 6 take 8 bits at most.
+    let params = Params::new(0, 2).unwrap();
+    assert!((params.bits_per_item() - 3.0).abs() < 1e-9);
+    assert_eq!((params.expected_bytes(3), params.max_bytes(3)), (1, 1));
 }
 
 #[test]

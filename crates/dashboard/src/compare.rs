@@ -13,6 +13,7 @@ use nutfilter_benchmarks::record::{Record, RowRecord};
 use serde::Serialize;
 
 use crate::number::{change, significant, whole};
+use crate::standing::by;
 
 /// By how much a time or a count may rise, as a share.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +86,7 @@ impl Comparison {
         let times = pairs(&rows(before), &rows(after), (&mut gone, &mut new));
         let mut times: Vec<Change> = times
             .iter()
-            .map(|pair| of_times(*pair, &others(&times, pair.0), thresholds.times))
+            .map(|pair| of_times(*pair, &times, thresholds.times))
             .collect();
         let counts = pairs(&counts(before), &counts(after), (&mut gone, &mut new));
         let mut instructions: Vec<Change> = counts
@@ -249,13 +250,12 @@ fn spread(row: &RowRecord) -> (f64, f64) {
 /// A row before and after.
 type Pair<'r> = (&'r RowRecord, &'r RowRecord);
 
-/// What is not ours in the group of `row`.
-fn others<'r>(all: &[Pair<'r>], row: &RowRecord) -> Vec<Pair<'r>> {
-    let group = |row: &RowRecord| (row.stage.clone(), row.task.clone(), row.size.clone());
-    let of_group = all
-        .iter()
-        .filter(|(other, _)| other.kind != "ours" && group(other) == group(row));
-    of_group.copied().collect()
+fn is_ours(row: &RowRecord) -> bool {
+    row.kind == "ours"
+}
+
+fn group(row: &RowRecord) -> (&str, &str, &str) {
+    (&row.stage, &row.task, &row.size)
 }
 
 /// A time, or its share of another one: how it changed, and between what it lay before and lies after.
@@ -275,7 +275,6 @@ impl Move {
     }
 
     fn against(&self, other: &Self) -> Self {
-        let by = |ours: (f64, f64), other: (f64, f64)| (ours.0 / other.1, ours.1 / other.0);
         Self {
             ratio: self.ratio / other.ratio,
             was: by(self.was, other.was),
@@ -294,32 +293,38 @@ impl Move {
     }
 }
 
-fn of_times(pair: Pair<'_>, others: &[Pair<'_>], threshold: f64) -> Change {
+/// `all` are the rows of both records, the others of this one's group among them.
+fn of_times(pair: Pair<'_>, all: &[Pair<'_>], threshold: f64) -> Change {
     let (before, after) = pair;
     let own = Move::of(pair);
-    let ratio = own.ratio;
-    let is_ours = before.kind == "ours";
-    let others = others.iter().filter(|_| is_ours);
+    let mut change = Change {
+        name: before.name.clone(),
+        unit: before.unit.clone(),
+        before: before.minimum,
+        after: after.minimum,
+        ratio: own.ratio,
+        against_others: None,
+        mark: Mark::Same,
+    };
+    if !is_ours(before) {
+        return change;
+    }
+    let others = all
+        .iter()
+        .filter(|(other, _)| !is_ours(other) && group(other) == group(before));
     let against: Vec<Move> = others.map(|other| own.against(&Move::of(*other))).collect();
-    let against_others = against.iter().map(|moved| moved.ratio);
-    let against_others = against_others.min_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+    let ratios = against.iter().map(|moved| moved.ratio);
+    change.against_others = ratios.min_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
     let judged = if against.is_empty() {
         vec![own]
     } else {
         against
     };
-    let all = |mark| judged.iter().all(|moved| moved.mark(threshold) == mark);
-    let marks = [Mark::Rose, Mark::Fell].into_iter();
-    let mark = marks.filter(|_| is_ours).find(|mark| all(*mark));
-    Change {
-        name: before.name.clone(),
-        unit: before.unit.clone(),
-        before: before.minimum,
-        after: after.minimum,
-        ratio,
-        against_others,
-        mark: mark.unwrap_or(Mark::Same),
+    let first = judged[0].mark(threshold);
+    if judged.iter().all(|moved| moved.mark(threshold) == first) {
+        change.mark = first;
     }
+    change
 }
 
 fn of_counts((name, before): (&str, u64), (_, after): (&str, u64), threshold: f64) -> Change {
@@ -433,13 +438,21 @@ mod tests {
     /// One row so many times as slow.
     fn slower(name: &str, times: f64) -> Record {
         let mut record = made::later("fedcba9876", 1);
-        let row = record.rows.iter_mut().find(|row| row.name == name).unwrap();
-        for time in [&mut row.minimum, &mut row.median] {
-            *time *= times;
-        }
-        row.lower_quartile = row.lower_quartile.map(|time| time * times);
-        row.upper_quartile = row.upper_quartile.map(|time| time * times);
+        slow_down(find(&mut record, name), times);
         record
+    }
+
+    fn find<'r>(record: &'r mut Record, name: &str) -> &'r mut RowRecord {
+        let mut rows = record.rows.iter_mut();
+        rows.find(|row| row.name == name).unwrap()
+    }
+
+    fn slow_down(row: &mut RowRecord, times: f64) {
+        row.minimum *= times;
+        row.median *= times;
+        for quartile in [&mut row.lower_quartile, &mut row.upper_quartile] {
+            *quartile = quartile.map(|time| time * times);
+        }
     }
 
     fn mark_of(comparison: &Comparison, name: &str) -> Mark {
@@ -478,11 +491,7 @@ mod tests {
         let name = "decode/plain/1m/avx2";
         let mut record = slower(name, 1.5);
         for row in &mut record.rows {
-            for time in [&mut row.minimum, &mut row.median] {
-                *time *= 1.4;
-            }
-            row.lower_quartile = row.lower_quartile.map(|time| time * 1.4);
-            row.upper_quartile = row.upper_quartile.map(|time| time * 1.4);
+            slow_down(row, 1.4);
         }
         let comparison = Comparison::of(&made::record(), &record, THRESHOLDS);
         let change = |name: &str| {
@@ -498,14 +507,7 @@ mod tests {
         assert_eq!((naive.mark, naive.against_others), (Mark::Same, None));
 
         // One of the others that went the same way says that it may be the machine.
-        let alike = record.rows.iter_mut();
-        for row in alike.filter(|row| row.name == "decode/plain/1m/naive") {
-            for time in [&mut row.minimum, &mut row.median] {
-                *time *= 1.5;
-            }
-            row.lower_quartile = row.lower_quartile.map(|time| time * 1.5);
-            row.upper_quartile = row.upper_quartile.map(|time| time * 1.5);
-        }
+        slow_down(find(&mut record, "decode/plain/1m/naive"), 1.5);
         assert_eq!(
             Comparison::of(&made::record(), &record, THRESHOLDS).rises,
             0

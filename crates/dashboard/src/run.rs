@@ -48,7 +48,7 @@ impl Progress {
 ///
 /// # Cost
 ///
-/// Minutes for a quick run, more for a whole one, and a minute and a half of CPU to build the peers at first.
+/// Half a minute for a quick run and six for a whole one on two cores, and minutes of CPU to build the peers at first.
 pub fn run(plan: &Plan) -> Result<PathBuf, Error> {
     let work = std::env::temp_dir().join(format!("nutfilter-dashboard-{}", std::process::id()));
     fs::create_dir_all(&work).map_err(|error| Error::write(&work, error))?;

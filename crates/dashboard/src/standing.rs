@@ -80,10 +80,15 @@ impl Standing<'_> {
     /// Its lower quartile by our upper one, and its upper by our lower; nothing where a record has no quartiles.
     #[must_use]
     pub fn spread(&self) -> Option<(f64, f64)> {
-        let lowest = self.other.lower_quartile? / self.ours.upper_quartile?;
-        let highest = self.other.upper_quartile? / self.ours.lower_quartile?;
-        Some((lowest, highest))
+        let quartiles = |row: &RowRecord| row.lower_quartile.zip(row.upper_quartile);
+        Some(by(quartiles(self.other)?, quartiles(self.ours)?))
     }
+}
+
+/// From where to where a quotient lies of two figures that lie within these.
+#[must_use]
+pub fn by(above: (f64, f64), below: (f64, f64)) -> (f64, f64) {
+    (above.0 / below.1, above.1 / below.0)
 }
 
 /// Our row of a task on one thread, at the best level that it has.
