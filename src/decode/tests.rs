@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
+use crate::arch::lanes::Lanes;
 use crate::bits::BitWriter;
 use crate::noise::Random;
 use crate::rice;
@@ -729,6 +730,66 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                 assert!(driven.unwrap().is_continue());
                 all.counts
                     .check("visited", stream, BUFFERED_LANE, usize::MAX);
+            }
+        }
+    }
+}
+
+/// What is kept of a lane has room for an eighth more items than usual; then the lanes are given up.
+#[test]
+fn a_last_lane_of_more_items_than_there_is_room_for_is_decoded() {
+    let params = Params::new(2, 24).unwrap();
+    for lanes in [4, 16, 32] {
+        // Up to the length at which a lane is given up for what is read singly.
+        for lane_bits in (1_500..6_000).step_by(97) {
+            // Codes of 9 bits, then of 3: nothing but those in the last lane; and the bits that lanes leave at the end.
+            let sparse = core::iter::repeat_n(24, (lanes - 1) * lane_bits / 9);
+            let dense = core::iter::repeat_n(0, lane_bits / 3);
+            let end = core::iter::repeat_n(24, 10_240 / 9);
+            let numbers: Vec<u64> = sparse.chain(dense).chain(end).collect();
+            let bytes = coded(numbers.iter().copied(), 2);
+            check("dense", &bytes, numbers.len() as u32, params).unwrap();
+        }
+    }
+}
+
+/// Some of these end beyond the bits of a window that are sure to be valid, and those of 63 and more beyond all of them.
+#[test]
+fn a_run_that_does_not_fit_a_window_stops_every_kernel() {
+    fn stops<const N: usize>(kernel: impl lanes::Kernel<N>, bytes: &[u8], code: lanes::Code) {
+        let before = Lanes {
+            positions: [0; N],
+            values: [7; N],
+        };
+        let mut out = [0; GROUP];
+        for to_memory in [false, true] {
+            let mut now = before;
+            let advanced = if to_memory {
+                kernel.advance_into(bytes, code, &mut now, 1, &mut out, &[0; N])
+            } else {
+                kernel.advance(bytes, code, &mut now, 1)
+            };
+            assert_eq!(advanced.groups, 1, "{code:?}");
+            assert_eq!(advanced.behind.count_ones() as usize, N, "{code:?}");
+            assert_eq!(now.positions, before.positions, "{code:?}");
+            assert_eq!(now.values, before.values, "{code:?}");
+        }
+    }
+
+    for p in [0, 2, 19, 32] {
+        for run in (57 - u64::from(p)..70).chain([200]) {
+            for in_pairs in [false, true] {
+                let numbers = core::iter::once(run << p).chain([0; 10_000]);
+                let (bytes, code) = (coded(numbers, p), (p, in_pairs));
+                for level in Level::available() {
+                    match level.kind() {
+                        Kind::Portable => stops(lanes::Plain, &bytes, code),
+                        #[cfg(target_arch = "x86_64")]
+                        Kind::Avx2(avx2) => stops(avx2, &bytes, code),
+                        #[cfg(target_arch = "x86_64")]
+                        Kind::Avx512(avx512) => stops(avx512, &bytes, code),
+                    }
+                }
             }
         }
     }

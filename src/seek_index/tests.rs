@@ -555,6 +555,51 @@ fn an_entry_beyond_2_to_the_64_bits_is_refused() {
 }
 
 #[test]
+fn as_many_entries_as_the_filter_cannot_have_are_refused() {
+    let wide = Params::new(19, 784_931).unwrap();
+    let wide = Filter::from_values(&[5; 20], wide).unwrap();
+    // By its bytes where codes are short, else by its items.
+    for (filter, most) in [(filter(20), 8), (wide.with_hasher(Unhashed), 20)] {
+        let made = SeekIndex::build(&filter, Step::Entries(20));
+        assert_eq!(made.table.entries.len(), most as usize);
+        for (entries, allowed) in [(0, false), (1, true), (most, true), (most + 1, false)] {
+            // All entries are the start of the filter: right in all else.
+            let shape = Shape {
+                n: filter.n(),
+                params: filter.params(),
+                entries,
+            };
+            let mut table = Table::empty(shape);
+            let anchors = u64::from(entries).div_ceil(table.entries_per_anchor());
+            table.anchors = vec![Point::default(); anchors as usize];
+            table.entries = vec![0; entries as usize];
+            let forged = SeekIndex {
+                filter: made.filter,
+                table,
+            };
+            let expected = if allowed {
+                Ok(forged.clone())
+            } else {
+                Err(SeekIndexError(SeekIndexFault::OtherFilter))
+            };
+            let found = SeekIndex::from_bytes(&forged.to_bytes());
+            assert_eq!(found, expected, "{entries} entries");
+        }
+    }
+}
+
+#[test]
+fn bytes_too_few_for_any_index_are_told_how_many_it_takes() {
+    let bytes = SeekIndex::build(&filter(0), Step::Entries(1)).to_bytes();
+    for len in [0, 8, bytes.len() - 1] {
+        let (len, needed) = (len as u64, bytes.len() as u64);
+        let fault = SeekIndexFault::TooShort { len, needed };
+        let found = SeekIndex::from_bytes(&bytes[..len as usize]);
+        assert_eq!(found, Err(SeekIndexError(fault)));
+    }
+}
+
+#[test]
 fn another_filters_index_is_refused() {
     let index = SeekIndex::build(&filter(100), Step::Entries(4));
     for other in [99, 101] {
