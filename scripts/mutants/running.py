@@ -1,5 +1,6 @@
-"""Runs a package's tests with one mutant after another, the quickest tests first."""
+"""Runs a package's tests with one mutant after another, those first that are likely to notice, then the quickest."""
 
+import collections
 import concurrent.futures
 import os
 import pathlib
@@ -8,12 +9,16 @@ import resource
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 from building import Failure
 
-BANDS = (0.2, 2, float("inf"))
+BANDS = (0.02, 0.2, 2, float("inf"))
 """Tests up to so many seconds each are tried in all binaries, before those that take longer. The last ones are not quick."""
+
+FIRST = 4
+"""So many of the tests that noticed other mutants of a file are tried before all others, the last ones first."""
 
 THREADS = 16
 """At most, of a binary whose tests wait rather than compute."""
@@ -29,8 +34,8 @@ class Stage:
 
     def __init__(self, binary, directory, tests, threads, seconds):
         self.command = [binary, "--exact", *tests, "--test-threads", str(threads), *UNSTABLE, "--fail-fast"]
-        self.directory = directory
-        self.cpu = int(8 * seconds) + 4
+        self.binary, self.directory, self.tests = binary, directory, tests
+        self.cpu = int(4 * seconds) + 4
         """Seconds of CPU a mutant may take, which stop loops without an end."""
         self.wall = 6 * self.cpu + 60
         """Seconds it may take in all, which stop waiting."""
@@ -74,11 +79,15 @@ class Tests:
 
     def __init__(self, schemata, quick=False):
         begun = time.time()
+        self.noticed, self.lock = collections.defaultdict(list), threading.Lock()
+        """The tests that noticed the last mutants of a file, each as a stage of its own, by the file."""
+        self.times = {}
         # Where cargo runs the tests of a package.
         self.directory = schemata.tree / pathlib.Path(schemata.package.root).parents[1]
         bands = [[] for _ in BANDS]
         for name, binary in schemata.binaries().items():
             times, threads = self.measured(name, binary)
+            self.times[binary] = times
             for band, tests in zip(bands, split(times)):
                 if tests:
                     band.append(Stage(binary, self.directory, tests, threads, sum(times[test] for test in tests)))
@@ -98,12 +107,25 @@ class Tests:
         cpu = after.ru_utime + after.ru_stime - cpu.ru_utime - cpu.ru_stime
         return times_of(done.stdout), max(1, min(THREADS, round((time.time() - begun) / max(cpu, 0.1))))
 
-    def outcome(self, number):
-        for stage in self.stages:
+    def outcome(self, number, file=None):
+        with self.lock:
+            first = list(self.noticed[file])
+        for stage in [*first, *self.stages]:
             became, said = stage.run(number)
-            if became != "lived":
-                return {"outcome": became, "by": failed(said)} if became == "caught" else {"outcome": became}
+            if became == "lived":
+                continue
+            if became != "caught":
+                return {"outcome": became}
+            who = failed(said)
+            if who in self.times[stage.binary]:
+                self.remember(file, Stage(stage.binary, self.directory, [who], 1, self.times[stage.binary][who]))
+            return {"outcome": became, "by": who}
         return {"outcome": self.lived}
+
+    def remember(self, file, stage):
+        with self.lock:
+            others = [other for other in self.noticed[file] if other.command != stage.command]
+            self.noticed[file] = [stage, *others][:FIRST]
 
     def say(self, number):
         for stage in self.stages:
@@ -139,7 +161,7 @@ def run_all(tests, mutants, results, jobs):
         raise Failure(f"the tests fail without a mutant: {without}")
 
     def one(mutant):
-        results.add({mutant["name"]: tests.outcome(mutant["number"])})
+        results.add({mutant["name"]: tests.outcome(mutant["number"], mutant["file"])})
 
     begun = time.time()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -1,12 +1,15 @@
 """Unit tests: what is made of the compiler's words, of the tests' words, and of the page."""
 
+import collections
 import json
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
@@ -14,7 +17,7 @@ import record
 import results
 from building import Failure, blamed, copy_to, tracked
 from packages import PACKAGES
-from running import Stage, failed, outcome, split, times_of
+from running import Stage, Tests, failed, outcome, split, times_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -65,7 +68,7 @@ class Running(unittest.TestCase):
     def test_times_and_bands(self):
         times = times_of(SAID)
         self.assertEqual(times, {"bits::one": 0.02, "bits::two": 0.35, "bits::three": 2.0})
-        bands = [["a", "bits::one"], ["b", "bits::two"], ["bits::three"]]
+        bands = [["a"], ["bits::one"], ["b", "bits::two"], ["bits::three"]]
         self.assertEqual(list(split({**times, "a": 0.01, "b": 0.2})), bands)
 
     def test_who_failed(self):
@@ -97,6 +100,33 @@ class Running(unittest.TestCase):
     def test_each_has_a_folder_for_its_files_which_goes_with_it(self):
         _, said = self.stage("touch $TMPDIR/left; echo $TMPDIR").run(1)
         self.assertFalse(pathlib.Path(said.strip()).exists())
+
+
+class Order(unittest.TestCase):
+    def test_who_noticed_a_files_last_mutant_is_tried_first(self):
+        tests = object.__new__(Tests)
+        tests.noticed, tests.lock, tests.lived = collections.defaultdict(list), threading.Lock(), "lived"
+        tests.directory, tests.times = "/", {"/bin/sh": {f"test{i}": 0.1 for i in range(9)}}
+        tried = []
+
+        class Planted(Stage):
+            def run(self, number):
+                tried.append(self.tests[0])
+                return ("caught", f"test {self.tests[0]} ... FAILED <1.000s>") if self.tests[0] == f"test{number}" else ("lived", "")
+
+        with unittest.mock.patch("running.Stage", Planted):
+            tests.stages = [Planted("/bin/sh", "/", [f"test{i}"], 1, 0.1) for i in range(9)]
+            self.assertEqual(tests.outcome(8, "a"), {"outcome": "caught", "by": "test8"})
+            self.assertEqual(tried, [f"test{i}" for i in range(9)])
+            tried.clear()
+            self.assertEqual(tests.outcome(8, "a")["by"], "test8")
+            self.assertEqual(tests.outcome(2, "b")["by"], "test2")
+            self.assertEqual(tried, ["test8", "test0", "test1", "test2"])
+            for number in (0, 1, 2, 3):
+                tests.outcome(number, "a")
+            tried.clear()
+            self.assertEqual(tests.outcome(99, "a"), {"outcome": "lived"})
+            self.assertEqual(tried[:5], ["test3", "test2", "test1", "test0", "test0"])
 
 
 class Record(unittest.TestCase):
