@@ -169,10 +169,9 @@ impl<'ast> Visit<'ast> for Search<'_> {
             bytes,
             alternatives,
         }) = self.outermost.take()
+            && !alternatives.is_empty()
         {
-            if !alternatives.is_empty() {
-                self.site(bytes, Kind::Expression(alternatives));
-            }
+            self.site(bytes, Kind::Expression(alternatives));
         }
         self.outermost = around;
     }
