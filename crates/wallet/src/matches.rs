@@ -98,3 +98,18 @@ impl<'a> Matches<'a> {
         self.chance_limit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_has_its_answer_in_order_and_each_that_matched_is_there_once() {
+        let absent = Answer::Absent { as_of: 7 };
+        let items = [[1], [2], [3], [1], [2]];
+        let answers = [Answer::Maybe, absent, Answer::Maybe, Answer::Maybe, absent];
+        let matches = Matches::new(&items, &answers, 7, 3, None);
+        assert_eq!(matches.answers().collect::<Vec<_>>(), answers);
+        assert_eq!(matches.items(), [[1], [3]]);
+    }
+}

@@ -144,6 +144,7 @@ fn a_match_by_chance_has_no_signature_and_too_many_of_them_are_an_error() {
     };
     let (restored, _) = without(2);
     let restored = restored.expect("two are believable");
+    assert_eq!(restored.len(), 200);
     assert_eq!(restored[..2], [Restored::Unsigned, Restored::Unsigned]);
     assert!(
         restored[2..]
