@@ -47,11 +47,18 @@ def main():
 
 
 def run(arguments):
+    unknown = set(arguments.files or ()) - {file for package in PACKAGES.values() for file in package.files}
+    if unknown:
+        raise Failure(f"{min(unknown)} is none of the files of scripts/mutants/packages.py")
+    if arguments.number is not None and not arguments.package:
+        raise Failure("a number is one of a package: say which by --package")
     output = arguments.output.resolve()
     results = Results(output)
     for package in [arguments.package] if arguments.package else PACKAGES:
         schemata = Schemata(output, package)
-        if arguments.number:
+        if arguments.number is not None:
+            if arguments.number not in schemata.numbers:
+                raise Failure(f"{package} has mutants 1 to {len(schemata.mutants)}, and none of the number {arguments.number}")
             schemata.build({arguments.number})
             print(Tests(schemata).say(arguments.number))
             continue
@@ -69,7 +76,7 @@ def run(arguments):
             schemata.build({mutant["number"] for mutant in left})
             run_all(Tests(schemata), left, results, arguments.jobs)
         alone.run_all(output, package, [mutant for mutant in wanted if alone.is_wanted(schemata, mutant, results)], results)
-    if not (arguments.package or arguments.files or arguments.number):
+    if not (arguments.package or arguments.files):
         record.write(results)
         return report(arguments)
     return 0

@@ -41,6 +41,8 @@ def by_file(found):
 
 
 def read():
+    if not RECORD.exists():
+        raise Failure(f"there is no {RECORD.name} yet: `run` writes it")
     return json.loads(RECORD.read_text(encoding="utf-8"))
 
 
