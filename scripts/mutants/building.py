@@ -13,16 +13,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TURNS = 30
 """So often the compiler may find more that do not compile: those that it meets late are behind others."""
 
-
-CODE = ("src/", "tests/", "crates/wallet/", "crates/harness/", "crates/reference/", "Cargo.", ".cargo/")
+CODE = ("src/", "tests/", "crates/wallet/", "crates/harness/", "crates/reference/", "crates/benchmarks/", "Cargo.", ".cargo/")
+"""What results depend on: the packages, what their tests are built with, and how."""
 
 
 class Failure(Exception):
     """Something to tell in one line; no traceback."""
 
 
-def output_of(*command, directory=ROOT, environment=None):
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+def output_of(*command):
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failure(f"{' '.join(map(str, command))}: {done.stderr.strip()[-3000:]}")
     return done.stdout
@@ -53,7 +53,7 @@ def copy_to(tree, changed=()):
 
 
 def code():
-    """What the results depend on, as one hash: the packages, what they are tested with, and what they depend on."""
+    """What the results depend on, as one hash."""
     summed = hashlib.sha256()
     for name in tracked():
         if name.startswith(CODE):

@@ -62,8 +62,10 @@ def run(arguments):
             schemata.build({arguments.number})
             print(Tests(schemata).say(arguments.number))
             continue
-        schemata.find()
         wanted = [mutant for mutant in schemata.mutants if not arguments.files or mutant["file"] in arguments.files]
+        if not wanted:
+            continue
+        schemata.find()
         results.add({mutant["name"]: {"outcome": "not compiled"} for mutant in wanted
                      if mutant["number"] in schemata.not_compiled and mutant["name"] not in results.found})
         switched = [mutant for mutant in wanted if mutant["number"] in schemata.switched]
