@@ -7,6 +7,9 @@
 //! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are
 //! the kernels: the token is the proof, so the methods are safe to call.
 
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+#[allow(unsafe_code)]
+mod float_environment;
 #[cfg(all(
     test,
     feature = "std",

@@ -1,0 +1,191 @@
+//! Tests under other floating-point environments than the usual one.
+//!
+//! A thread's rounding mode belongs to the whole program: C code that calls `fesetround`, or an audio library that
+//! flushes denormals to zero, changes it for us too. No result may depend on it, and no address.
+
+use core::arch::asm;
+use core::hint::black_box;
+
+use alloc::vec::Vec;
+
+use crate::arch::lanes::{Advanced, Lanes};
+use crate::arch::{Kind, Level};
+use crate::{
+    Filter, Nut23, Nut25, Params, SeekIndex, SipHash, SortedHashes, Step, Strategy, Unhashed,
+};
+
+/// All exceptions are masked.
+const USUAL: u32 = 0x1f80;
+/// Flush to zero, and denormals are zero.
+const FLUSH: u32 = 0x8040;
+
+/// The four rounding modes, each with denormals and without.
+fn environments() -> impl Iterator<Item = u32> {
+    let rounding = (0..4).map(|mode| USUAL | mode << 13);
+    rounding.flat_map(|usual| [usual, usual | FLUSH])
+}
+
+fn set_environment(mxcsr: u32) {
+    // SAFETY: reads four bytes that are there, and sets no reserved bit. What this changes is given back by
+    // `under`, and in between runs nothing but the code under test.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr, options(nostack, readonly)) };
+}
+
+/// What `f` gives in this environment.
+#[inline(never)]
+fn under<R>(environment: u32, f: impl FnOnce() -> R) -> R {
+    /// Gives the usual environment back, if `f` panics too.
+    struct Usual;
+    impl Drop for Usual {
+        fn drop(&mut self) {
+            set_environment(USUAL);
+        }
+    }
+    let _usual = Usual;
+    set_environment(environment);
+    black_box(black_box(f)())
+}
+
+/// Each kernel of lanes from the middle of `bytes` on: what it says and where its lanes are then.
+fn advance_once(level: Level, bytes: &[u8], code: (u32, bool)) -> (Advanced, Vec<u64>) {
+    macro_rules! advance {
+        ($token:expr, $lanes:expr) => {{
+            let start = bytes.len() as u64 * 4;
+            let mut lanes = Lanes::<{ $lanes }> {
+                positions: core::array::from_fn(|lane| start + lane as u64 * 7),
+                values: [0; $lanes],
+            };
+            let advanced = $token.advance_lanes(bytes, code, &mut lanes, 1);
+            let mut state = [lanes.positions, lanes.values].concat();
+            let mut out = [0; $lanes * 8];
+            lanes.positions = core::array::from_fn(|lane| start + lane as u64 * 7);
+            lanes.values = [0; $lanes];
+            let places = core::array::from_fn(|lane| lane * 8);
+            let again = $token.advance_lanes_into(bytes, code, &mut lanes, 1, &mut out, &places);
+            assert_eq!(advanced, again, "{level}, {code:?}");
+            for lane in (0..$lanes).filter(|lane| advanced.behind >> lane & 1 == 0) {
+                state.extend_from_slice(&out[lane * 8..][..8]);
+            }
+            (advanced, state)
+        }};
+    }
+    match level.kind() {
+        Kind::Portable => (
+            Advanced {
+                groups: 0,
+                behind: 0,
+            },
+            Vec::new(),
+        ),
+        Kind::Avx2(avx2) => advance!(avx2, 16),
+        Kind::Avx512(avx512) => advance!(avx512, 32),
+    }
+}
+
+#[test]
+fn lane_kernels_give_the_same_in_every_environment() {
+    // The lanes are in the middle: far enough from both ends for a kernel that moves backwards, so that this
+    // fails before it reads what is not there.
+    const LEN: usize = 1 << 17;
+    let noise = |i: usize| crate::hash::fingerprint(&i.to_le_bytes()) as u8;
+    let streams: [Vec<u8>; 4] = [
+        alloc::vec![0xff; LEN],
+        alloc::vec![0; LEN],
+        (0..LEN).map(noise).collect(),
+        // Runs of ones that are longer than the mantissa of a number.
+        (0..LEN)
+            .map(|i| if i % 16 < 9 { 0xff } else { noise(i) })
+            .collect(),
+    ];
+    for level in Level::available() {
+        for bytes in &streams {
+            for code in [0, 3, 19, 27, 32]
+                .into_iter()
+                .flat_map(|p| [(p, false), (p, true)])
+            {
+                let expected = advance_once(level, bytes, code);
+                for environment in environments() {
+                    let got = under(environment, || advance_once(level, bytes, code));
+                    assert!(
+                        got == expected,
+                        "{level}, {code:?}, MXCSR {environment:#x}: {:?}, not {:?}",
+                        got.0,
+                        expected.0
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A filter with 16 bytes of ones near its start, so that a kernel that moves backwards leaves it.
+fn filter_with_a_long_run() -> (Vec<u64>, Vec<u8>, Params) {
+    let params = Params::new(3, 12).unwrap();
+    let n = 20_000;
+    let noise = |i: u64| crate::hash::fingerprint(&i.to_le_bytes());
+    let mut values: Vec<u64> = (0..n).map(|i| noise(i) % (12 * n - 3000)).collect();
+    values.sort_unstable();
+    for value in values.iter_mut().skip(100) {
+        *value += 3000;
+    }
+    let filter = Filter::from_values(&values, params).unwrap();
+    assert!(filter.bytes().windows(16).any(|bytes| bytes == [0xff; 16]));
+    (values, filter.into_bytes(), params)
+}
+
+#[test]
+fn filters_are_parsed_and_asked_in_every_environment() {
+    let (values, bytes, params) = filter_with_a_long_run();
+    let n = values.len() as u64;
+    let targets: Vec<u64> = values.iter().step_by(7).flat_map(|&v| [v, v + 1]).collect();
+    let expected: Vec<bool> = targets
+        .iter()
+        .map(|target| values.binary_search(target).is_ok())
+        .collect();
+    for level in Level::available() {
+        for environment in environments() {
+            let answers = under(environment, || {
+                let admitted = Filter::<Unhashed>::admit(&*bytes, n, params).unwrap();
+                let filter = admitted.with_level(level).validate().unwrap();
+                let index = SeekIndex::build(&filter, Step::Items(16));
+                let indexed = filter.with_index(&index).unwrap();
+                let answers = [Strategy::Points, Strategy::Merge].map(|strategy| {
+                    [
+                        filter.matches_values_by(strategy, &targets),
+                        indexed.matches_values_by(strategy, &targets),
+                    ]
+                });
+                (answers, filter.values().collect::<Vec<_>>())
+            });
+            assert!(answers.0.iter().flatten().all(|found| *found == expected));
+            assert!(answers.1 == values, "{level}, MXCSR {environment:#x}");
+        }
+    }
+}
+
+#[test]
+fn sets_are_hashed_sorted_and_encoded_in_every_environment() {
+    let items: Vec<[u8; 33]> = (0..30_000_u64)
+        .map(|i| {
+            core::array::from_fn(|at| (crate::hash::fingerprint(&i.to_le_bytes()) >> at) as u8)
+        })
+        .collect();
+    let params = Params::new(19, 784_931).unwrap();
+    for level in Level::available() {
+        let build = || {
+            let nut25 = SortedHashes::<Nut25>::from_items_at(level, Nut25, &items);
+            let nut23 = SortedHashes::<Nut23>::from_items_at(level, Nut23, &items);
+            let keyed = SortedHashes::from_items_at(level, SipHash::new(1, 2), &items);
+            [
+                nut25.encode(params).unwrap().into_bytes(),
+                nut23.encode(params).unwrap().into_bytes(),
+                keyed.encode(params).unwrap().into_bytes(),
+            ]
+        };
+        let expected = build();
+        for environment in environments() {
+            let got = under(environment, build);
+            assert!(got == expected, "{level}, MXCSR {environment:#x}");
+        }
+    }
+}
