@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import tempfile
 
-import corpora
 from building import FUZZ, ROOT, Failure, now, output
 from jobs import run_bounded
 

@@ -6,7 +6,6 @@ import pathlib
 import shutil
 
 from building import FUZZ, ROOT, now
-from libfuzzer import KINDS as KINDS_OF_FILES
 
 CARRIED = 8192  # bytes of an input that the record itself carries; longer ones are only in fuzz/artifacts
 MINIMISED_KINDS = {"crash", "out of memory"}  # a timeout or a leak shrunk costs more than it tells

@@ -5,7 +5,9 @@
 
 use core::num::NonZeroUsize;
 
-use super::{ItemHash, by_length, each_record, hash_each, hash_runs, last_bytes, whole};
+#[cfg(target_arch = "x86_64")]
+use super::hash_runs;
+use super::{ItemHash, by_length, each_record, hash_each, last_bytes, whole};
 use crate::arch::{Kind, Level};
 
 /// SipHash-2-4 with a 128-bit key.
@@ -82,6 +84,7 @@ impl ItemHash for SipHash {
         out: &mut [u64],
     ) {
         let (records, out) = whole(records, record_bytes, out);
+        #[cfg(target_arch = "x86_64")]
         let State { a, b, c, d } = self.start();
         let done = match level.kind() {
             Kind::Portable => false,

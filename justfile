@@ -1,0 +1,287 @@
+# Every check of the repository. `.ci/install` installs what they need; docs/testing.md says how long each takes.
+#
+#     just             list the recipes
+#     just gate        what every change has to pass; `.ci/run` runs this
+#     just campaign    the long checks
+#     just clippy      one check alone
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# The published vectors lie beside the repository; without them their tests are skipped.
+export NUTFILTER_VECTORS := env("NUTFILTER_VECTORS", canonicalize(justfile_directory() / "..") / "shared/vectors")
+venv := justfile_directory() / "target/venv/bin"
+work := justfile_directory() / "target/work"
+nutfilter := justfile_directory() / "target/release/nutfilter"
+
+[private]
+default:
+    @{{just_executable()}} --list --unsorted
+
+# Run all checks of the gate; a failure does not stop the later ones
+[group('gate')]
+gate: (steps "format prose python-lint deny clippy features test levels vectors cross docs release demo nutshell instructions fuzz-smoke")
+
+# Run all checks of the campaign
+[group('campaign')]
+campaign: (steps "test-release test-features bytes contrib peers dashboard real-mints faults soak load coverage fuzz-all mutants")
+
+# Run the steps one after another and end with a table of results and seconds.
+[private]
+steps names:
+    #!/usr/bin/env bash
+    set -uo pipefail
+    table='' passed=0 failed=0
+    for step in {{names}}; do
+        printf '\n== %s\n' "$step"
+        start=$SECONDS
+        if {{just_executable()}} "$step"; then result=ok passed=$((passed + 1)); else result=FAILED failed=$((failed + 1)); fi
+        printf '== %s: %s\n' "$step" "$result"
+        table+=$(printf '%-14s %-7s %5d s' "$step" "$result" $((SECONDS - start)))$'\n'
+    done
+    printf '\n%s%-22s %5d s\n\nsteps: %d passed, %d failed\n' "$table" all "$SECONDS" "$passed" "$failed"
+    [ "$failed" = 0 ]
+
+# --- The gate
+
+# Format of all Rust code
+[group('gate')]
+format:
+    cargo fmt --all --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
+    cargo fmt --manifest-path benches/peers/Cargo.toml --check
+
+# Words that are banned from prose and code; .ci/old-prose lists files that still have them
+[group('gate')]
+prose:
+    #!/usr/bin/env bash
+    set -uo pipefail
+    git ls-files -z --cached --others --exclude-standard -- . ':!fuzz' ':!docs/dashboard' ':!*.lock' ':!LICENSE*' ':!justfile' |
+        grep -zvxFf .ci/old-prose |
+        xargs -0 grep -InPi '\b(whoever|anew|strangers?|mended)\b|\b(is|are) none\b|as good as none|not to be had|\bgoes on \w+ing\b|(?<!there )\bis no \w' --
+    # grep finds nothing: 1, which xargs turns into 123.
+    [ $? = 123 ] || { echo 'reword these lines'; exit 1; }
+
+# Python code
+[group('gate')]
+python-lint:
+    {{venv}}/ruff check --no-cache .
+
+# Licences, sources and duplicate versions of the dependencies
+[group('gate')]
+deny:
+    cargo deny --locked --workspace check bans licenses sources
+
+# Clippy with all targets and features; this also checks the minimum Rust version (incompatible_msrv)
+[group('gate')]
+clippy:
+    cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
+
+# Clippy of the library with each set of features
+[group('gate')]
+features:
+    for features in '' std serde bitcoin parallel store store,serde serde,bitcoin,std; do \
+        cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
+    done
+
+# The test command of the README
+[group('gate')]
+test:
+    @for flag in avx2 avx512_vbmi2; do \
+        grep -qw "$flag" /proc/cpuinfo || echo "NOT TESTED: this CPU has no $flag, and so lacks a level"; \
+    done
+    NUTFILTER_REQUIRE_POSTGRES=1 cargo test --locked --workspace
+
+# The library's unit tests on CPUs without AVX2 and without AVX-512
+[group('gate')]
+levels:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    tests=$(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null | {{venv}}/python -c '
+    import json, sys
+    for line in sys.stdin:
+        unit = json.loads(line)
+        target = unit.get("target", {})
+        if unit.get("executable") and target["name"] == "nutfilter" and "lib" in target["kind"]:
+            print(unit["executable"])')
+    for cpu in Nehalem Haswell; do
+        echo "$cpu"
+        qemu-x86_64 -cpu "$cpu" "$tests" -q
+    done
+
+# Our vectors are what the Python implementation writes
+[group('gate')]
+vectors:
+    {{venv}}/python tests/vectors/make_vectors.py check
+
+# The library for other architectures, and without std. Debian's compiler has its own sources of `core`.
+[group('gate')]
+cross:
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
+        --no-default-features --features serde -Zbuild-std=core,alloc --target-dir target/cross \
+        --target aarch64-unknown-linux-gnu --target wasm32-unknown-unknown --target i686-unknown-linux-gnu
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
+        --no-default-features --features serde,bitcoin -Zbuild-std=core,alloc --target-dir target/cross \
+        --target x86_64-unknown-linux-gnu
+
+# Documentation, with warnings denied
+[group('gate')]
+docs:
+    RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --all-features
+
+# The command, as it is released
+[group('gate')]
+release:
+    cargo build --locked --release
+
+# The demo of the README
+[group('gate')]
+demo: release
+    {{nutfilter}} demo --once --items 100000
+
+# A real nutshell on loopback: all answers are compared with what the mint says
+[group('gate')]
+nutshell: release nutshell-venv
+    rm -rf {{work}}/nutshell && mkdir -p {{work}}
+    python3 scripts/real_nutshell.py --work {{work}}/nutshell --python {{work}}/../nutshell/bin/python --check {{nutfilter}}
+
+[private]
+nutshell-venv:
+    [ -x target/nutshell/bin/python ] || python3 -m venv target/nutshell
+    target/nutshell/bin/pip install -q 'cashu==0.20.2' 'marshmallow<4' 'limits<5'
+
+# Instruction counts against the committed baseline
+[group('gate')]
+instructions:
+    cargo bench --locked --quiet --bench gate
+
+# Some seconds of every fuzz target
+[group('gate')]
+fuzz-smoke seconds='5': (fuzz-all seconds)
+
+# --- The campaign
+
+# The tests without overflow checks, as the library is released
+[group('campaign')]
+test-release:
+    cargo test --locked --release --workspace
+
+# The library's tests without threads and without the store
+[group('campaign')]
+test-features:
+    cargo test --locked -p nutfilter
+
+# `nutfilter build` against the Python implementation, byte for byte, 100,000 items
+[group('campaign')]
+bytes: release
+    #!/usr/bin/env bash
+    set -euo pipefail
+    mkdir -p {{work}}
+    cd {{work}}
+    vectors() { {{venv}}/python ../../tests/vectors/make_vectors.py "$@"; }
+    vectors items --count 100000 --seed 7 > items.hex
+    for profile in nut25 nut23; do
+        for pm in '19 784931' '0 1' '10 1024' '20 1048576' '31 4294967295' '5 65536'; do
+            read -r p m <<<"$pm"
+            set -- items.hex --profile "$profile" --p "$p" --m "$m"
+            vectors build "$@" --output python.gcs
+            {{nutfilter}} --quiet build "$@" --format raw --output rust.gcs
+            cmp python.gcs rust.gcs
+            echo "equal: $profile, P = $p, M = $m, $(stat -c %s rust.gcs) bytes"
+        done
+    done
+
+# The files in contrib/ and the examples
+[group('campaign')]
+contrib: release
+    scripts/check_contrib.sh {{nutfilter}}
+    cargo run --locked --quiet --example restore --features serde
+    cargo run --locked --quiet --example exclusion
+
+# The benchmarks with other libraries; a run too short to measure
+[group('campaign')]
+peers:
+    cargo clippy --quiet --locked --release --all-targets --manifest-path benches/peers/Cargo.toml --target-dir target -- -D warnings
+    cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
+
+# The dashboard in a real browser
+[group('campaign')]
+dashboard:
+    target/venv/bin/pip install -q -r scripts/dashboard/requirements.txt
+    {{venv}}/python scripts/dashboard/browser_test.py
+
+# A nutshell that is followed from before its first note, on SQLite and on Postgres
+[group('campaign')]
+real-mints: release nutshell-venv
+    rm -rf {{work}}/follow-* && mkdir -p {{work}}
+    for database in sqlite postgres; do \
+        python3 scripts/real_nutshell.py --work {{work}}/follow-$database --python target/nutshell/bin/python --check {{nutfilter}} \
+            --follow 10 --database $database --notes 40; \
+    done
+
+# Faults of the running service
+[group('campaign')]
+faults: release
+    scripts/faults/table.py --binary {{nutfilter}}
+
+# The soak, and the tests of what it looks for
+[group('campaign')]
+soak time='10m': release
+    python3 -m unittest discover -q scripts/soak
+    python3 scripts/soak/soak.py --time {{time}} --postgres --binary {{nutfilter}} --python {{venv}}/python
+
+# Requests per second and latency under load, next to a bare server
+[group('campaign')]
+load: release
+    cargo build --locked --release -p nutfilter-mint --example bare_server
+    rm -rf {{work}}/load && mkdir -p {{work}}
+    python3 scripts/load/requests.py --binary {{nutfilter}} --bare target/release/examples/bare_server --work {{work}}/load
+
+# Regions of the library that its tests and the fuzzing corpora reach; fails below the floor
+[group('campaign')]
+coverage floor='97':
+    CARGO_LLVM_COV_SETUP=no LLVM_COV=llvm-cov-22 LLVM_PROFDATA=llvm-profdata-22 \
+        cargo llvm-cov --locked --package nutfilter --package nutfilter-harness \
+        --features nutfilter/parallel,nutfilter/store,nutfilter/serde,nutfilter/bitcoin \
+        --ignore-filename-regex '(crates|tests|benches)/|tests\.rs|noise\.rs|guarded\.rs' --fail-under-regions {{floor}}
+
+# --- Fuzzing. The pinned compiler is told to act like a nightly one.
+
+fuzz := "CXXFLAGS='-fno-sanitize=all' RUSTC_BOOTSTRAP=1 cargo fuzz"
+
+# Fuzz one target, starting from its seeds and its committed corpus
+[group('fuzzing')]
+fuzz target seconds='60':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    mkdir -p fuzz/corpus/{{target}}
+    python3 -m zipfile -e fuzz/corpora/{{target}}.zip fuzz/corpus/{{target}}
+    options=(-max_total_time={{seconds}} -timeout=10 -rss_limit_mb=2048 -report_slow_units=2 -print_funcs=0)
+    while read -r line; do options+=("-${line// /}"); done < <(grep -E '^[a-z_]+ *=' fuzz/options/{{target}}.options)
+    [ ! -e fuzz/dictionaries/{{target}}.dict ] || options+=(-dict=fuzz/dictionaries/{{target}}.dict)
+    {{fuzz}} run --no-trace-compares {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- "${options[@]}"
+
+# Fuzz all targets one after another
+[group('fuzzing')]
+fuzz-all seconds='600':
+    #!/usr/bin/env bash
+    set -uo pipefail
+    {{fuzz}} build --no-trace-compares || exit 1
+    failed=()
+    for target in $(cargo fuzz list); do
+        echo "-- $target"
+        {{just_executable()}} fuzz "$target" {{seconds}} 2>&1 | grep -vE '^#|NEW_FUNC|^INFO' || failed+=("$target")
+    done
+    [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
+
+# --- Mutation testing
+
+# Mutants of the lines that differ from a branch
+[group('mutants')]
+mutants-diff base='main':
+    git diff {{base}} > target/mutants.diff
+    cargo mutants --in-diff target/mutants.diff --output target
+
+# Mutants of the codec, its bounds and the wallet's policy, or a part of them: `just mutants 0/8`
+[group('mutants')]
+mutants shard='0/1':
+    cargo mutants --shard {{shard}} --output target
