@@ -6,7 +6,7 @@ use crate::build::BuildArgs;
 use crate::check::CheckArgs;
 use crate::completions::CompletionsArgs;
 use crate::demo::DemoArgs;
-use crate::globals::Globals;
+use crate::globals::{Globals, MAX_THREADS};
 use crate::inspect::InspectArgs;
 use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
@@ -16,12 +16,12 @@ use crate::serve::ServeArgs;
 #[derive(Debug, Parser)]
 #[command(name = "nutfilter", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
-    /// No progress bars, summaries or warnings on stderr; errors still appear.
+    /// Do not print progress bars, summaries or warnings on stderr.
     #[arg(long, short, global = true, display_order = LAST)]
     quiet: bool,
 
-    /// Threads to compute with; `build --memory` uses one in any case [default: one for each CPU].
-    #[arg(long, global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Number of threads; `build --memory` always uses one [default: one per CPU].
+    #[arg(long, global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
 
     #[command(subcommand)]

@@ -15,10 +15,10 @@ use crate::filter_file::{self, RawArgs};
 use crate::globals::Globals;
 use crate::inspect::utc;
 use crate::items::{Input, ItemList, is_stdin};
-use crate::names;
 use crate::output;
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
+use crate::value_parsers;
 
 /// No item matched. (Errors have 2.)
 const EXIT_NONE_MATCHED: u8 = 1;
@@ -81,7 +81,7 @@ struct MintArgs {
     keyset: Option<String>,
 
     /// Which notes of the keyset [default: spent].
-    #[arg(long, value_parser = names::kind(), requires = "mint")]
+    #[arg(long, value_parser = value_parsers::kind(), requires = "mint")]
     kind: Option<Kind>,
 
     /// Ask the mint about the items that match, and about no others, whether they are spent. Shows it these.

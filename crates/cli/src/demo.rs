@@ -144,7 +144,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     if let Some(snapshot) = service.snapshot() {
         let lines = serve::curl_lines(&base, &snapshot);
         // Who said --quiet and not --once wants to know all the same where it is served.
-        globals::say(format_args!("\nserving on until ctrl-c; try\n{lines}"));
+        globals::eprint_line(format_args!("\nserving on until ctrl-c; try\n{lines}"));
     }
     tokio::select! {
         served = server => Ok(served.map_err(CliError::failed)??),

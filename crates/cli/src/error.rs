@@ -14,10 +14,10 @@ pub(crate) enum CliError {
     Usage(String),
     /// The command line made sense, and doing it failed.
     Failed(String),
-    /// Whoever read our output has gone (`| head`). Not worth a word.
+    /// The reader of our output has gone (`| head`). Not reported.
     OutputClosed,
-    /// Doing it failed, and the log says so already.
-    Said,
+    /// Doing it failed, and the log has the error already.
+    AlreadyLogged,
 }
 
 impl CliError {
@@ -47,7 +47,7 @@ impl fmt::Display for CliError {
                 }
             }
             CliError::OutputClosed => f.write_str("output closed"),
-            CliError::Said => f.write_str("failed, as the log says"),
+            CliError::AlreadyLogged => f.write_str("failed, as the log says"),
         }
     }
 }

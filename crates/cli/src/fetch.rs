@@ -12,8 +12,8 @@ use nutfilter_wallet::{
 
 use crate::error::CliError;
 use crate::globals::Globals;
-use crate::names;
 use crate::progress::Progress;
+use crate::value_parsers;
 
 /// Points in a request; mints refuse more.
 const MAX_BATCH: u32 = 1_000;
@@ -23,11 +23,11 @@ const MAX_BATCH: u32 = 1_000;
 #[command(next_help_heading = "Filter of a mint")]
 pub(crate) struct FetchArgs {
     /// Least M that is accepted [default: 784931].
-    #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     min_m: Option<u64>,
 
     /// Largest response that is accepted, in bytes [default: 67108864].
-    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
     max_bytes: Option<u64>,
 
     /// Seconds for each request as a whole [default: 30].
@@ -35,11 +35,11 @@ pub(crate) struct FetchArgs {
     timeout: Option<Duration>,
 
     /// Refuse a filter older than this, in Unix seconds: the time of the newest one seen before.
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     last_seen: Option<u64>,
 
     /// How many of the items are believed to be in the set. Far more matches than that are an error.
-    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     pub(crate) expected: Option<u64>,
 
     /// Keep the filter in this directory, ask again only whether it has changed, and refuse an older one.
@@ -61,7 +61,7 @@ pub(crate) struct AskArgs {
     pub(crate) batch: Option<u32>,
 
     /// Most matches that may be shown to the mint; more are an error, and none is [default: 1000].
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     pub(crate) reveal_at_most: Option<u64>,
 }
 

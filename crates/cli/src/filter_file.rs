@@ -8,8 +8,8 @@ use nutfilter::{Filter, FilterResponse, Params, SipHash, bip158};
 use crate::error::CliError;
 use crate::globals::Globals;
 use crate::items::Input;
-use crate::names;
 use crate::profile::{AnyHash, Profile};
+use crate::value_parsers;
 
 /// The flags that say what raw bytes mean.
 #[derive(Debug, Args)]
@@ -19,15 +19,15 @@ pub(crate) struct RawArgs {
     pub(crate) raw: bool,
 
     /// Number of items in a raw filter.
-    #[arg(long, value_name = "N", requires = "raw", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "N", requires = "raw", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     n: Option<u64>,
 
-    /// Remainder bits of a raw filter [default: 19].
-    #[arg(long, value_name = "P", requires = "raw", allow_negative_numbers = true, value_parser = names::whole::<u32>)]
+    /// Remainder bits of a raw filter [default: the best for M].
+    #[arg(long, value_name = "P", requires = "raw", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
     p: Option<u32>,
 
     /// Inverse false-positive rate of a raw filter [default: 784931].
-    #[arg(long, value_name = "M", requires = "raw", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "M", requires = "raw", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     m: Option<u64>,
 }
 
@@ -93,8 +93,11 @@ fn read_bip158(
     Ok(parsed.with_hasher(hasher).into_owned())
 }
 
-/// P and M, each with its own default.
+/// P and M. Without M the usual one; without P the best for M.
 pub(crate) fn params(p: Option<u32>, m: Option<u64>) -> Result<Params, CliError> {
-    let usual = Params::CASHU;
-    Ok(Params::new(p.unwrap_or(usual.p()), m.unwrap_or(usual.m()))?)
+    let m = m.unwrap_or(Params::CASHU.m());
+    Ok(match p {
+        Some(p) => Params::new(p, m)?,
+        None => Params::with_best_p(m)?,
+    })
 }

@@ -1,22 +1,28 @@
-//! Flags that every subcommand takes.
+//! Flags that every subcommand takes, and messages on stderr.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
+use anstyle::AnsiColor;
+
 use crate::error::CliError;
 
-/// What was said before or after the subcommand and holds for all of them.
+/// The most threads that can be asked for, also in the configuration of `serve`. Beyond the CPUs of the largest machines more threads only cost
+/// memory, and starting tens of thousands takes minutes.
+pub(crate) const MAX_THREADS: i64 = 1_024;
+
+/// The values of the global flags.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Globals {
-    /// No progress bars, summaries or warnings on stderr; errors still are.
+    /// No progress bars, summaries or warnings on stderr; errors still appear.
     pub(crate) quiet: bool,
-    /// Threads to compute with; `None` leaves it to the machine.
+    /// Threads to compute with; `None` means one per CPU.
     pub(crate) threads: Option<usize>,
 }
 
 impl Globals {
-    /// Starts as many threads as were asked for. Where no number was given, those that compute start them when
-    /// they have something to share.
+    /// Starts the number of threads that was asked for. Without a number the pool starts by itself when it
+    /// is first used.
     pub(crate) fn start_threads(&self) -> Result<(), CliError> {
         let Some(threads) = self.threads else {
             return Ok(());
@@ -27,20 +33,47 @@ impl Globals {
             .map_err(|error| CliError::at("--threads", error))
     }
 
-    /// Whether a progress bar would be seen and is wanted.
+    /// Whether to draw a progress bar.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Says something on stderr that is neither the result nor an error.
+    /// Prints information on stderr, unless `--quiet`.
     pub(crate) fn note(&self, message: impl fmt::Display) {
         if !self.quiet {
-            say(message);
+            eprint_line(message);
+        }
+    }
+
+    /// Prints a warning on stderr, unless `--quiet`.
+    pub(crate) fn warn(&self, message: impl fmt::Display) {
+        if !self.quiet {
+            eprint_labelled("warning", AnsiColor::Yellow, message);
         }
     }
 }
 
-/// `eprintln!` panics when stderr is a pipe that nobody reads any more; this does not.
-pub(crate) fn say(message: impl fmt::Display) {
+/// `eprintln!` panics when stderr is a closed pipe; this does not.
+pub(crate) fn eprint_line(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{message}");
+}
+
+/// Prints an error the way clap prints its own: `error: ...`, coloured on a terminal.
+pub(crate) fn eprint_error(message: impl fmt::Display) {
+    eprint_labelled("error", AnsiColor::Red, message);
+}
+
+fn eprint_labelled(label: &str, color: AnsiColor, message: impl fmt::Display) {
+    let style = color.on_default().bold();
+    // Messages quote files and mints, whose control characters must not reach a terminal.
+    let message: String = message
+        .to_string()
+        .chars()
+        .flat_map(|c| {
+            let plain = (!c.is_control() || c == '\n').then_some(c);
+            let escaped = plain.is_none().then(|| c.escape_default());
+            plain.into_iter().chain(escaped.into_iter().flatten())
+        })
+        .collect();
+    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}");
 }

@@ -175,7 +175,7 @@ fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> S
     row("items", filter.n().to_string());
     row("P", params.p().to_string());
     row("M", params.m().to_string());
-    row("bytes", filter.bytes().len().to_string());
+    row("bytes", output::size(filter.bytes().len() as u64));
     if let Some(bits) = bits_per_item(filter) {
         row("bits per item", format!("{bits:.3}"));
     }

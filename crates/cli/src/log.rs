@@ -70,7 +70,7 @@ pub(crate) fn logged(result: Result<(), CliError>, format: LogFormat) -> Result<
     match (result, format) {
         (Err(error), LogFormat::Json) => {
             tracing::error!(target: SERVICE, %error, "ended");
-            Err(CliError::Said)
+            Err(CliError::AlreadyLogged)
         }
         (result, _) => result,
     }

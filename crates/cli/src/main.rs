@@ -1,4 +1,4 @@
-//! The command line of `nutfilter`: parses, runs one subcommand, maps its end to an exit code.
+//! The command line of `nutfilter`: parses, runs one subcommand, maps its result to an exit code.
 
 #![forbid(unsafe_code)]
 
@@ -15,13 +15,13 @@ mod hex;
 mod inspect;
 mod items;
 mod log;
-mod names;
 mod output;
 mod plan;
 mod profile;
 mod progress;
 mod restore;
 mod serve;
+mod value_parsers;
 
 use std::process::ExitCode;
 
@@ -30,24 +30,24 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 use crate::error::CliError;
 
-/// For anything that went wrong; 1 is taken, as `check` says "no item matched" with it.
+/// Any error. 1 is taken: `check` uses it for "no item matched".
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    // Usage errors never come back from here: clap prints them and leaves, with 2 as well.
+    // On a usage error clap prints it and exits with 2.
     let cli = Cli::parse();
     match run(cli) {
         Ok(code) => code,
         Err(CliError::OutputClosed) => ExitCode::SUCCESS,
-        Err(CliError::Said) => ExitCode::from(EXIT_ERROR),
+        Err(CliError::AlreadyLogged) => ExitCode::from(EXIT_ERROR),
         Err(error) => {
-            globals::say(format_args!("nutfilter: {error}"));
+            globals::eprint_error(error);
             ExitCode::from(EXIT_ERROR)
         }
     }
 }
 
-/// `check` and `restore` have something to say in their exit codes beyond success and failure.
+/// `check` and `restore` also report in the exit code whether anything matched.
 fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = cli.globals();
     globals.start_threads()?;

@@ -1,4 +1,4 @@
-//! `nutfilter plan`: what a filter will cost and how often it will err, before there is one.
+//! `nutfilter plan`: estimates the size and the false-positive rate of a filter.
 
 use std::io::Write;
 
@@ -7,26 +7,26 @@ use nutfilter::Params;
 use serde_json::json;
 
 use crate::error::CliError;
-use crate::names;
-use crate::output;
+use crate::output::{self, size};
+use crate::value_parsers;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// Number of items in the set.
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = names::whole::<u32>)]
+    /// Number of items in the set, as 1000000, 1e6 or 1M.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parsers::count::<u32>)]
     items: u32,
 
-    /// Wished false-positive rate, as 0.000001, 1e-6 or 1/784931.
-    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = parse_rate, conflicts_with = "m")]
+    /// False-positive rate, as 0.000001, 1e-6 or 1/784931.
+    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
     rate: Option<f64>,
 
-    /// Wished M: one look-up in M matches by chance [default: 784931].
-    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    /// Inverse false-positive rate: one look-up in M matches by chance [default: 784931].
+    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     m: Option<u64>,
 
-    /// Number of look-ups for which to give the chance of at least one false positive.
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = names::whole::<u64>, default_value_t = 1000)]
+    /// Number of look-ups for which to print the chance of at least one false positive.
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>, default_value_t = 1000)]
     lookups: u64,
 
     /// Print a JSON object.
@@ -35,11 +35,11 @@ pub(crate) struct PlanArgs {
 }
 
 const EXAMPLES: &str = "\
-P is always the one that makes the filter smallest for the M in question; hand both to `build`.
+P is the best one for M, as `build` chooses it too.
 
 Examples:
   nutfilter plan --items 1000000
-  nutfilter plan --items 1000000 --rate 1e-9 --lookups 10000
+  nutfilter plan --items 1M --rate 1e-9 --lookups 10000
   nutfilter plan --items 5000 --m 10000 --json";
 
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     writeln!(out, "items          {}", args.items)?;
     writeln!(out, "P              {}", params.p())?;
     writeln!(out, "M              {}", params.m())?;
-    writeln!(out, "bytes          {bytes}")?;
-    writeln!(out, "base64 bytes   {base64_bytes}")?;
+    writeln!(out, "bytes          {}", size(bytes))?;
+    writeln!(out, "base64 bytes   {}", size(base64_bytes))?;
     writeln!(out, "bits per item  {:.3}", params.bits_per_item())?;
     writeln!(out, "rate           1 in {} look-ups", params.m())?;
     writeln!(
@@ -93,31 +93,9 @@ fn percent(chance: f64) -> String {
     }
 }
 
-/// A number, or one number over another.
-fn parse_rate(text: &str) -> Result<f64, String> {
-    let number = |text: &str| -> Result<f64, String> {
-        text.trim()
-            .parse()
-            .map_err(|_| format!("{text:?} is not a number"))
-    };
-    match text.split_once('/') {
-        Some((above, below)) => Ok(number(above)? / number(below)?),
-        None => number(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rates_are_read_in_each_of_their_spellings() {
-        assert_eq!(parse_rate("0.25"), Ok(0.25));
-        assert_eq!(parse_rate("1e-6"), Ok(1e-6));
-        assert_eq!(parse_rate("1/784931"), Ok(1.0 / 784_931.0));
-        assert!(parse_rate("one in ten").is_err());
-        assert!(parse_rate("1/").is_err());
-    }
 
     #[test]
     fn chances_keep_three_digits() {

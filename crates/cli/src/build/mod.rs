@@ -18,12 +18,12 @@ use crate::filter_file;
 use crate::globals::Globals;
 use crate::items::{HashSink, Input, ItemSink};
 use crate::log;
-use crate::names;
-use crate::output;
+use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
+use crate::value_parsers;
 
-mod within;
+mod external;
 
 #[derive(Debug, Args)]
 #[command(
@@ -42,39 +42,42 @@ pub(crate) struct BuildArgs {
     #[command(flatten)]
     profile: ProfileArgs,
 
-    /// Remainder bits. On its own it leaves M as it is; `nutfilter plan` says which P suits an M
-    /// [default: 19].
-    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = names::whole::<u32>)]
+    /// Remainder bits [default: the best for M].
+    #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
     p: Option<u32>,
 
-    /// Inverse false-positive rate. On its own it leaves P as it is [default: 784931].
-    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    /// Inverse false-positive rate: one look-up in M matches by chance [default: 784931].
+    #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     m: Option<u64>,
+
+    /// False-positive rate, instead of M: as 0.001, 1e-3 or 1/1000.
+    #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
+    rate: Option<f64>,
 
     /// What to write.
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
 
-    /// Write here instead of standard output; the file appears whole or not at all.
+    /// Write to FILE, or to standard output for `-`. A file appears complete or not at all [default: -].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
     /// ITEMS are binary records of LEN bytes each instead of hex lines.
-    #[arg(long, value_name = "LEN", requires = "items", allow_negative_numbers = true, value_parser = names::whole::<NonZeroUsize>)]
+    #[arg(long, value_name = "LEN", requires = "items", allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
     record_bytes: Option<NonZeroUsize>,
 
-    /// The response's time in Unix seconds, not later than the moment at which the dump began: a note
+    /// The filter's time in Unix seconds, not later than the moment at which the dump began: a note
     /// spent after that is missing, and the filter would call it unspent [default: when this command
     /// started, which is too late for items dumped earlier].
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = names::whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     timestamp: Option<u64>,
 
-    /// Read the items from a mint's database instead: a SQLite file, or the directory it is in.
+    /// Read the items from a mint's database: a SQLite file, or its directory.
     #[arg(long, value_name = "PATH|URL", requires_all = ["keyset", "kind"])]
     mint_database: Option<String>,
 
-    /// Whose database it is [default: recognised by its tables].
-    #[arg(long, value_parser = names::mint_type(), value_name = "TYPE", requires = "mint_database")]
+    /// Mint implementation [default: auto-detect].
+    #[arg(long, value_parser = value_parsers::mint_type(), value_name = "TYPE", requires = "mint_database")]
     mint_type: Option<MintType>,
 
     /// Keyset to read from the database.
@@ -87,18 +90,22 @@ pub(crate) struct BuildArgs {
     keyset: Option<String>,
 
     /// Which notes of the keyset.
-    #[arg(long, value_parser = names::kind(), requires = "mint_database")]
+    #[arg(long, value_parser = value_parsers::kind(), requires = "mint_database")]
     kind: Option<Kind>,
 
-    /// Build within so much memory, whatever the number of items: their hashes are sorted piece by piece
-    /// and merged from --scratch. In bytes, or as in 512M or 2G; the program takes up to 8M beside it.
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = names::bytes)]
+    /// Limit memory to SIZE (as 512M or 2GiB), spilling sorted runs of hashes to --scratch. The program
+    /// itself takes up to 8M more.
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = value_parsers::bytes::<usize>)]
     memory: Option<usize>,
 
-    /// Directory for the hashes that --memory has no room for: 8 bytes an item, gone at the end in any case
-    /// [default: where --output is, or the system's directory for temporary files].
+    /// Directory for the hashes that do not fit into --memory: 8 bytes per item, removed at the end
+    /// [default: the directory of --output, or the system's temporary directory].
     #[arg(long, value_name = "DIR", requires = "memory")]
     scratch: Option<PathBuf>,
+
+    /// Build an empty filter if there are no items, instead of failing.
+    #[arg(long)]
+    allow_empty: bool,
 
     /// Print the summary as a JSON object on standard output. Needs --output.
     #[arg(long, requires = "output")]
@@ -151,16 +158,24 @@ struct Summary {
 }
 
 pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
-    if args.format == Format::Raw && args.output.is_none() && output::stdout_is_terminal() {
-        return Err(CliError::usage(
-            "--format raw writes binary, which a terminal cannot show: give --output FILE, or a pipe",
-        ));
+    let destination = Destination::of(args.output.as_deref());
+    if destination == Destination::Stdout {
+        if args.json {
+            return Err(CliError::usage(
+                "--json prints the summary on standard output, so the filter needs --output FILE",
+            ));
+        }
+        if args.format == Format::Raw && output::stdout_is_terminal() {
+            return Err(CliError::usage(
+                "--format raw is binary and would garble the terminal: use --output FILE or a pipe",
+            ));
+        }
     }
-    let params = filter_file::params(args.p, args.m)?;
-    // Before the items are read: what is spent while reading may be missing from the filter.
+    let params = params(args, globals)?;
+    // Taken before the items are read: a note spent while reading may be missing from the filter.
     let timestamp = args.timestamp.unwrap_or_else(now);
     if let Some(memory) = args.memory {
-        let summary = within::run(args, params, timestamp, memory, globals)?;
+        let summary = external::run(args, params, timestamp, memory, globals)?;
         return summarise(args, &summary, globals);
     }
     let built = match args.profile.profile {
@@ -173,10 +188,10 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         Format::Json => &json().into_bytes(),
         Format::Raw => &built.raw,
     };
-    match &args.output {
-        Some(path) => output::write_file(path, bytes)?,
-        None => output::print(bytes)?,
-    }
+    destination.write(|out| {
+        out.write_all(bytes)
+            .map_err(|error| destination.failed(&error))
+    })?;
     let summary = Summary {
         n: built.response.n,
         params,
@@ -186,6 +201,37 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         written: bytes.len() as u64,
     };
     summarise(args, &summary, globals)
+}
+
+/// P and M, with a warning where another P would be smaller.
+fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
+    let m = match args.rate {
+        Some(rate) => Some(Params::for_rate(rate)?.m()),
+        None => args.m,
+    };
+    let params = filter_file::params(args.p, m)?;
+    let best = Params::with_best_p(params.m())?;
+    let cost = params.bits_per_item() / best.bits_per_item() - 1.0;
+    if best.p() != params.p() {
+        globals.warn(format_args!(
+            "P = {} makes the filter {:.0} % larger than P = {}, the best P for M = {}",
+            params.p(),
+            cost * 100.0,
+            best.p(),
+            params.m()
+        ));
+    }
+    Ok(params)
+}
+
+/// Refuses an empty set: it is more likely a command that failed in front of a pipe.
+fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
+    if items > 0 || args.allow_empty {
+        return Ok(());
+    }
+    Err(CliError::failed(
+        "the input has no items, so nothing was written; use --allow-empty to build an empty filter",
+    ))
 }
 
 fn build_nut(
@@ -199,6 +245,7 @@ fn build_nut(
     gather(args, globals, &mut sink)?;
     let progress = Progress::spinner(globals, "sorting and coding");
     let hashes: SortedHashes<AnyHash> = sink.finish();
+    check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
     drop(progress);
     let repeated = hashes
@@ -226,6 +273,7 @@ fn build_bip158(
     // Whole items have to be kept, as it is them, and not hashes, of which repetitions are dropped.
     let mut items: Vec<Vec<u8>> = Vec::new();
     gather(args, globals, &mut items)?;
+    check_not_empty(args, items.len())?;
     let given = items.len() as u64;
     let filter: Filter<'_, SipHash> = bip158::build_with(key, items, params)?;
     Ok(Built {
@@ -387,9 +435,10 @@ fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(
         repeated => format!(", {repeated} of them repeated"),
     };
     globals.note(format_args!(
-        "{n} items{repeated}; P {}, M {}: {bytes} bytes, {bits_per_item:.2} bits per item",
+        "{n} items{repeated}; P {}, M {}: {} bytes, {bits_per_item:.2} bits per item",
         params.p(),
         params.m(),
+        output::size(bytes),
     ));
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
         );
     }
     for problem in &problems {
-        globals::say(format_args!("nutfilter: {problem}"));
+        globals::eprint_error(problem);
     }
     match problems.len() {
         0 => output::print(b"# nothing is wrong with it\n"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nutfilter_mint::{FilterService, ServiceOptions, http};
 
 use super::config::{Listen, Secret};
-use crate::names;
+use crate::value_parsers;
 
 /// What becomes of a text: a value, or words for what is wrong with it.
 pub(super) type Value<T> = Result<T, String>;
@@ -20,7 +20,7 @@ pub(super) fn number<T>(text: &str, limits: RangeInclusive<T>) -> Value<T>
 where
     T: FromStr + PartialOrd + Display,
 {
-    match names::whole(text) {
+    match value_parsers::whole(text) {
         Ok(number) if limits.contains(&number) => Ok(number),
         Err(error @ "is not a whole number") => Err(error.to_owned()),
         _ => Err(format!(

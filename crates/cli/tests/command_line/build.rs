@@ -42,7 +42,7 @@ fn every_small_vector_is_built_byte_for_byte_and_found_again() {
         };
         let text: String = items.iter().map(|item| format!("{item}\n")).collect();
         let raw = place.run_with(
-            &[&["build", "-", "--format", "raw"], &*args].concat(),
+            &[&["build", "-", "--allow-empty", "--format", "raw"], &*args].concat(),
             text.as_bytes(),
         );
         let raw = raw.ok();
@@ -157,10 +157,7 @@ fn a_bad_line_is_named_by_file_and_number() {
             &["build", "spent.hex", "--profile", "nut23"],
         ] {
             let error = place.run(args).error();
-            assert!(
-                error.starts_with(&format!("nutfilter: {wanted}")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("error: {wanted}")), "{error}");
         }
         let error = place.run_with(&["build", "-"], text.as_bytes()).error();
         assert!(
@@ -211,6 +208,10 @@ fn other_inputs_that_cannot_be_meant_are_errors() {
         (
             &["build", "items", "--profile", "bip158", "--key", "0011"],
             "4 hex digits, 32 are wanted",
+        ),
+        (
+            &["build", "items", "--rate", "2"],
+            "rate of 2 is not between",
         ),
         (&["build", "items", "--json"], "--output"),
         (&["build", "items", "--keyset", "00"], "--mint-database"),
@@ -285,7 +286,7 @@ fn output_through_a_link_to_nothing_makes_what_it_points_to() {
     link("round", "about");
     link("about", "round");
     let error = place.run(&["build", "items", "-o", "round"]).error();
-    assert!(error.starts_with("nutfilter: round: "), "{error}");
+    assert!(error.starts_with("error: round: "), "{error}");
     assert_eq!(place.names(), ["about", "items", "link", "round", "there"]);
 }
 
@@ -346,6 +347,64 @@ fn output_into_a_pipe_goes_into_the_pipe() {
     assert_eq!(&start, b"{\"n\":100,");
 }
 
+#[cfg(unix)]
+#[test]
+fn output_to_the_names_of_standard_output_goes_there() {
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    let args = ["build", "items", "--timestamp", "5"];
+    let wanted = place.run(&args).ok();
+    for name in ["-", "/dev/stdout", "/dev/fd/1"] {
+        for more in [&[][..], &["--memory", "256K"]] {
+            let to = [&args[..], &["-o", name], more].concat();
+            assert!(place.run(&to).ok() == wanted, "{to:?}: other bytes");
+        }
+        // After what is there already, as `>>` would have it.
+        let mut log = std::fs::File::create(place.path("log")).expect("a file");
+        std::io::Write::write_all(&mut log, b"before\n").expect("a line");
+        let mut command = place.command(&[&args[..], &["-o", name]].concat());
+        assert!(command.stdout(log).status().expect("a run").success());
+        assert!(place.read("log") == [b"before\n", &wanted[..]].concat());
+    }
+    place.run(&[&args[..], &["-o", "/dev/null"]].concat()).ok();
+    assert_eq!(place.names(), ["items", "log"]);
+    let both = place.run(&[&args[..], &["-o", "-", "--json"]].concat());
+    assert!(both.error().contains("--json"));
+}
+
+/// A limit on the size of files kills the process in the middle of its output, wherever that is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_build_killed_while_it_writes_leaves_no_file() {
+    use std::os::unix::process::ExitStatusExt;
+    const SIGXFSZ: i32 = 25;
+
+    let place = Place::new();
+    // Runs of 224 KiB each, and a filter of 526 KB.
+    place.write("items", lines(0..200_000));
+    std::fs::create_dir(place.path("out")).expect("a directory");
+    std::fs::create_dir(place.path("scratch")).expect("a directory");
+    let args = ["build", "items", "--format", "raw", "-o", "out/filter"];
+    let limited = ["--memory", "256K", "--scratch", "scratch"];
+    for (more, blocks) in [(&[][..], 200), (&limited, 600)] {
+        let command = place.command(&[&args[..], more].concat());
+        // In blocks of 512 bytes.
+        let script = format!("ulimit -c 0; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let status = std::process::Command::new("/bin/sh")
+            .args(["-c", &script])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(place.path("."))
+            .status()
+            .expect("a shell");
+        assert_eq!(status.signal(), Some(SIGXFSZ), "{more:?}: {status}");
+        for directory in ["out", "scratch"] {
+            let left = std::fs::read_dir(place.path(directory)).expect("the directory");
+            assert_eq!(left.count(), 0, "{more:?}: left in {directory}");
+        }
+    }
+}
+
 #[test]
 fn repeated_items_are_counted_and_said_and_bip158_drops_them() {
     let place = Place::new();
@@ -394,15 +453,85 @@ fn the_time_is_now_unless_it_is_given() {
 }
 
 #[test]
-fn no_items_are_an_empty_filter() {
+fn zero_items_are_refused_and_the_old_file_stays() {
     let place = Place::new();
-    let response = place
-        .run_with(&["build", "-", "--timestamp", "7"], b"\n\r\n")
-        .text();
-    assert_eq!(
-        response,
-        "{\"n\":0,\"p\":19,\"m\":784931,\"content\":\"\",\"timestamp\":7}\n"
+    place.write("pub.json", "old");
+    let key = "07".repeat(16);
+    for more in [
+        &[][..],
+        &["--memory", "256K"],
+        &["--profile", "bip158", "--key", &key],
+        &["--record-bytes", "33"],
+    ] {
+        let args = ["build", "-", "-o", "pub.json"];
+        let error = place.run(&[&args[..], more].concat()).error();
+        assert!(error.contains("no items"), "{more:?}: {error}");
+        assert!(error.contains("--allow-empty"), "{more:?}: {error}");
+        assert_eq!(place.read("pub.json"), b"old", "{more:?}");
+    }
+    let blank = place.run_with(&["build", "-"], b"\n\r\n");
+    assert!(blank.error().contains("no items"));
+    assert_eq!(place.names(), ["pub.json"]);
+}
+
+#[test]
+fn allow_empty_builds_an_empty_filter() {
+    let place = Place::new();
+    let args = ["build", "-", "--timestamp", "7", "--allow-empty"];
+    for more in [&[][..], &["--memory", "256K"]] {
+        let ran = place.run_with(&[&args[..], more].concat(), b"\n\r\n");
+        let empty = r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":7}"#;
+        assert_eq!(ran.text(), format!("{empty}\n"));
+    }
+}
+
+#[test]
+fn the_best_p_is_derived_from_m_or_rate() {
+    let place = Place::new();
+    place.write("items", lines(0..1000));
+    let summary = |args: &[&str]| {
+        let build = ["build", "items", "-o", "out", "--json"];
+        let ran = place.run(&[&build[..], args].concat());
+        let warning = ran.stderr.clone();
+        let json = ran.json();
+        (json["p"].clone(), json["m"].clone(), warning)
+    };
+    for (args, p, m) in [
+        (&["--m", "1000"][..], 9, 1000),
+        (&["--rate", "1e-3"], 9, 1000),
+        (&["--rate", "1/784931"], 19, 784_931),
+        (&["--m", "1M"], 19, 1_000_000),
+        (&[], 19, 784_931),
+    ] {
+        assert_eq!(
+            summary(args),
+            (p.into(), m.into(), String::new()),
+            "{args:?}"
+        );
+    }
+    // 20.001 bits instead of 11.5.
+    let (p, _, warning) = summary(&["--m", "1000", "--p", "19"]);
+    assert_eq!(p, 19);
+    assert!(
+        warning.starts_with("warning: P = 19 makes the filter 74 % larger than P = 9"),
+        "{warning}"
     );
+    assert_eq!(summary(&["--m", "1000", "--p", "19", "--quiet"]).2, "");
+    let both = place.run(&["build", "items", "--m", "10", "--rate", "0.1"]);
+    assert!(both.error().contains("cannot be used with"));
+}
+
+#[test]
+fn a_raw_filter_is_checked_with_the_p_it_was_built_with() {
+    let place = Place::new();
+    place.write("items", lines(0..1000));
+    let built = [
+        "build", "items", "--m", "1000", "--format", "raw", "-o", "f",
+    ];
+    place.run(&built).ok();
+    let check = ["check", "f", "items", "--raw", "--n", "1e3", "--m", "1000"];
+    let counts = place.run(&[&check[..], &["--count"]].concat()).text();
+    assert_eq!(counts, "maybe\t1000\nabsent\t0\n");
 }
 
 #[test]

@@ -62,6 +62,19 @@ fn the_planned_size_is_the_size_that_is_built() {
 }
 
 #[test]
+fn counts_take_exponents_and_units_and_sizes_are_readable() {
+    let place = Place::new();
+    for items in ["1000000", "1e6", "1M"] {
+        let text = place.run(&["plan", "--items", items]).text();
+        assert!(text.contains("items          1000000\n"), "{text}");
+        assert!(
+            text.contains("bytes          2,631,549 (2.5 MiB)\n"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn plans_that_cannot_be_are_errors() {
     let place = Place::new();
     for args in [

@@ -26,6 +26,17 @@ fn any_number_of_threads_builds_the_same_filter() {
     }
 }
 
+#[test]
+fn too_many_threads_are_refused_with_the_accepted_range() {
+    let place = Place::new();
+    for threads in ["0", "1025", "65535", "65536"] {
+        let error = place
+            .run(&["plan", "--items", "1", "--threads", threads])
+            .error();
+        assert!(error.contains("1..=1024"), "{error}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn there_are_as_many_threads_as_were_asked_for() {
@@ -36,7 +47,13 @@ fn there_are_as_many_threads_as_were_asked_for() {
     let place = Place::new();
     for threads in [1, 3] {
         let mut child = place
-            .command(&["build", "-", "--threads", &threads.to_string()])
+            .command(&[
+                "build",
+                "-",
+                "--allow-empty",
+                "--threads",
+                &threads.to_string(),
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

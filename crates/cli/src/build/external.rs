@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use nutfilter::store::{Options, Store, StoreErrorKind};
 use nutfilter::{Params, ResponseWriter};
 
-use super::{BuildArgs, Format, Summary, gather};
+use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;
 use crate::globals::Globals;
-use crate::output;
+use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile};
 use crate::progress::Progress;
 
@@ -34,27 +34,25 @@ pub(super) fn run(
     batch.commit()?;
     drop(progress);
 
-    let write = |output: &mut dyn Write| write(args, &store, params, timestamp, output, globals);
-    match &args.output {
-        None => write(&mut io::stdout().lock()),
-        Some(path) => {
-            let mut summary = None;
-            output::write_file_with(path, |file| {
-                summary = Some(write(file)?);
-                Ok(())
-            })?;
-            summary.ok_or_else(|| CliError::failed("nothing was written"))
-        }
-    }
+    check_not_empty(args, usize::try_from(store.len()).unwrap_or(usize::MAX))?;
+    let mut summary = None;
+    let destination = Destination::of(args.output.as_deref());
+    destination.write(|output| {
+        summary = Some(write(args, &store, params, timestamp, output, globals)?);
+        Ok(())
+    })?;
+    summary.ok_or_else(|| CliError::failed("nothing was written"))
 }
 
-/// Where the runs go. Not always into the system's directory for temporary files, which is in memory on
-/// some machines.
+/// Where the runs go: next to the output, because the system's temporary directory is in memory on some
+/// machines.
 fn scratch(args: &BuildArgs) -> PathBuf {
-    match (&args.scratch, &args.output) {
+    match (&args.scratch, Destination::of(args.output.as_deref())) {
         (Some(directory), _) => directory.clone(),
-        (None, Some(output)) => output::directory_of(output).to_owned(),
-        (None, None) => std::env::temp_dir(),
+        (None, Destination::File(path)) if !path.starts_with("/dev") => {
+            output::directory_of(path).to_owned()
+        }
+        _ => std::env::temp_dir(),
     }
 }
 
@@ -73,7 +71,8 @@ fn write(
         "merging and coding",
         Some(params.expected_bytes(n)),
     );
-    let failed = |error| output_failed(args, error);
+    let destination = Destination::of(args.output.as_deref());
+    let failed = |error: io::Error| destination.failed(&error);
     let mut output = Counted { output, written: 0 };
     let filter = match args.format {
         Format::Raw => store.encode_to(params, Watched(&mut output, &progress)),
@@ -89,7 +88,7 @@ fn write(
         }
     };
     let filter = filter.map_err(|error| match (error.kind(), error.io_error()) {
-        (StoreErrorKind::Output, Some(reason)) => output_failed(args, reason),
+        (StoreErrorKind::Output, Some(reason)) => destination.failed(reason),
         _ => error.into(),
     })?;
     output.flush().map_err(failed)?;
@@ -101,16 +100,6 @@ fn write(
         repeated: filter.repeated,
         written: output.written,
     })
-}
-
-/// An output that takes no more: by name where it has one, in silence where its reader has gone.
-fn output_failed(args: &BuildArgs, error: impl std::borrow::Borrow<io::Error>) -> CliError {
-    let error = error.borrow();
-    match &args.output {
-        Some(path) => CliError::at(path.display(), error),
-        None if error.kind() == io::ErrorKind::BrokenPipe => CliError::OutputClosed,
-        None => CliError::failed(error),
-    }
 }
 
 /// Counts what is written.

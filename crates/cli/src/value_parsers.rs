@@ -1,0 +1,227 @@
+//! Parsers for the values of options.
+
+use std::str::FromStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use nutfilter::Kind;
+use nutfilter_mint::MintType;
+
+/// `spent` or `issued`.
+pub(crate) fn kind() -> impl TypedValueParser<Value = Kind> {
+    words(Kind::ALL.map(|kind| {
+        let help = match kind {
+            Kind::Spent => "Spent notes, by their Y",
+            Kind::Issued => "Signed blinded messages, by their B_",
+        };
+        (kind.as_str(), help, kind)
+    }))
+}
+
+/// The mints whose databases can be read.
+pub(crate) fn mint_type() -> impl TypedValueParser<Value = MintType> {
+    words(MintType::ALL.map(|mint| {
+        let help = match mint {
+            MintType::Cdk => "Cashu Development Kit (Rust)",
+            MintType::Nutshell => "nutshell (Python)",
+            _ => "",
+        };
+        (mint.as_str(), help, mint)
+    }))
+}
+
+/// A whole number, with a better word than "invalid digit" for one that is out of range.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            "is not a whole number"
+        } else if digits.bytes().all(|byte| byte == b'0') {
+            "must not be zero"
+        } else if text.starts_with('-') {
+            "is below zero"
+        } else {
+            "is too large"
+        }
+    })
+}
+
+/// A count: as 1000000, 1e6, 2.5M or 10k.
+pub(crate) fn count<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
+    const UNITS: [(&str, u128); 4] = [
+        ("k", 1_000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+        ("T", 1_000_000_000_000),
+    ];
+    scaled(text, &UNITS, "is not a whole number")
+}
+
+/// A number of bytes: as 1048576, 512K, 512M, 2GiB (powers of 1,024) or 512MB (powers of 1,000).
+pub(crate) fn bytes<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
+    const UNITS: [(&str, u128); 13] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("K", 1 << 10),
+        ("M", 1 << 20),
+        ("G", 1 << 30),
+        ("T", 1 << 40),
+        ("B", 1),
+    ];
+    scaled(text, &UNITS, "is not a size, such as 1048576, 512M or 2GiB")
+}
+
+/// A decimal number, with an exponent or one of these units, that is whole in the end.
+fn scaled<T: TryFrom<u128>>(
+    text: &str,
+    units: &[(&str, u128)],
+    not_a_number: &'static str,
+) -> Result<T, &'static str> {
+    let ends_with = |unit: &str| {
+        let at = text.len().checked_sub(unit.len())?;
+        let end = text.get(at..)?;
+        end.eq_ignore_ascii_case(unit).then(|| &text[..at])
+    };
+    let unit = units
+        .iter()
+        .find_map(|&(unit, factor)| Some((ends_with(unit)?.trim_end(), factor)));
+    let (number, factor) = unit.unwrap_or((text, 1));
+    if let Some(positive) = number.strip_prefix('-') {
+        return match positive.bytes().any(|byte| byte.is_ascii_digit()) {
+            true => Err("is below zero"),
+            false => Err(not_a_number),
+        };
+    }
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse().map_err(|_| not_a_number)?),
+        None => (number, 0_u32),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return Err(not_a_number);
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let too_large = "is too large";
+    let power = |exponent| 10_u128.checked_pow(exponent).ok_or(too_large);
+    let value = format!("{whole}{fraction}")
+        .parse::<u128>()
+        .ok()
+        .and_then(|value| value.checked_mul(factor))
+        .ok_or(too_large)?
+        .checked_mul(power(exponent)?)
+        .ok_or(too_large)?;
+    let divisor = power(fraction.len() as u32)?;
+    if value % divisor != 0 {
+        return Err(not_a_number);
+    }
+    let value = value / divisor;
+    T::try_from(value).map_err(|_| too_large)
+}
+
+/// A false-positive rate: a number, or one number over another.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let number = |text: &str| -> Result<f64, String> {
+        text.trim()
+            .parse()
+            .map_err(|_| format!("{text:?} is not a number"))
+    };
+    match text.split_once('/') {
+        Some((above, below)) => Ok(number(above)? / number(below)?),
+        None => number(text),
+    }
+}
+
+fn words<T: Copy + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, &'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.map(|(word, help, _)| PossibleValue::new(word).help(help))).map(
+        move |given| {
+            let found = words
+                .into_iter()
+                .find(|(word, ..)| word.eq_ignore_ascii_case(&given));
+            found.expect("only these words are let in").2
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_do_not_fit_are_told_from_what_is_no_number() {
+        assert_eq!(whole::<u64>("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(whole::<u64>("18446744073709551616"), Err("is too large"));
+        assert_eq!(whole::<u32>("4294967296"), Err("is too large"));
+        assert_eq!(whole::<u32>("-1"), Err("is below zero"));
+        assert_eq!(whole::<NonZeroUsize>("0"), Err("must not be zero"));
+        for text in ["", "-", "1.5", "1e6", "0x10", " 1"] {
+            assert_eq!(whole::<u64>(text), Err("is not a whole number"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn counts_take_exponents_and_units_of_1000() {
+        for (text, wanted) in [
+            ("0", 0),
+            ("1000000", 1_000_000),
+            ("1e6", 1_000_000),
+            ("1E6", 1_000_000),
+            ("2.5e1", 25),
+            ("1M", 1_000_000),
+            ("10k", 10_000),
+            ("1.5G", 1_500_000_000),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(count(text), Ok(wanted), "{text}");
+        }
+        assert_eq!(count::<u32>("1e10"), Err("is too large"));
+        assert_eq!(count::<u64>("1e99999"), Err("is too large"));
+        assert_eq!(count::<u64>("-5"), Err("is below zero"));
+        for text in [
+            "", "M", "1.5", "1e", "1e-3", "0x10", "1M2", "1,000", "many", "-",
+        ] {
+            assert_eq!(count::<u64>(text), Err("is not a whole number"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_take_units_of_1024_and_of_1000() {
+        for (text, wanted) in [
+            ("0", 0_usize),
+            ("1048576", 1 << 20),
+            ("1e6", 1_000_000),
+            ("64K", 64 << 10),
+            ("512M", 512 << 20),
+            ("512MB", 512_000_000),
+            ("512 MiB", 512 << 20),
+            ("2g", 2 << 30),
+            ("2GiB", 2 << 30),
+            ("1.5G", 3 << 29),
+            ("1T", 1 << 40),
+            ("100B", 100),
+        ] {
+            assert_eq!(bytes(text), Ok(wanted), "{text}");
+        }
+        for text in ["", "M", "-1M", "12X", "GiB", "1.5", "99999999999T"] {
+            assert!(bytes::<usize>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_read_in_each_spelling() {
+        assert_eq!(rate("0.25"), Ok(0.25));
+        assert_eq!(rate("1e-6"), Ok(1e-6));
+        assert_eq!(rate("1/784931"), Ok(1.0 / 784_931.0));
+        assert!(rate("one in ten").is_err());
+        assert!(rate("1/").is_err());
+    }
+}
