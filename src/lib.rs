@@ -102,9 +102,9 @@ pub use arch::Level;
 pub use endpoint::{KeysetId, KeysetIdError, Kind, endpoint_path};
 pub use error::{BuildError, DecodeError, DecodeErrorKind, ParamsError, SeekIndexError};
 pub use filter::{AdmittedFilter, Filter, Values};
-pub use hash::{
-    ItemHash, Nut23, Nut25, SipHash, Unhashed, WrongDialect, map_all_to_range, map_to_range,
-};
+#[doc(hidden)]
+pub use hash::Nut25EmptyTail;
+pub use hash::{ItemHash, Nut23, Nut25, SipHash, Unhashed, map_all_to_range, map_to_range};
 #[doc(hidden)]
 pub use matching::Strategy;
 pub use params::Params;

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{Answer, Confirmed, Kind, MintClient, Policy, RestoreFilter};
+use nutfilter_wallet::{
+    Answer, CheckError, Confirmed, Kind, MintClient, Policy, RestoreFilter, other_dialect,
+};
 use serde_json::json;
 
 use crate::error::CliError;
@@ -222,11 +224,19 @@ fn check_file(
     let hasher = args.profile.hasher()?;
     let file = filter_file::read(path, &args.raw, args.profile.profile, hasher, globals)?;
     let _progress = Progress::spinner(globals, "checking");
+    let items = items.items();
+    let matched = file.filter.matches(&items);
+    if let Some(other) = other_dialect(&file.filter, &items, &matched) {
+        if other.is_certain() {
+            return Err(fetch::refused(
+                &path.display().to_string(),
+                CheckError::OtherDialect(other),
+            ));
+        }
+        globals.note(format_args!("warning: {other}"));
+    }
     Ok(Checked {
-        words: {
-            let matches = file.filter.matches(&items.items());
-            matches.into_iter().map(Word::of_match).collect()
-        },
+        words: matched.into_iter().map(Word::of_match).collect(),
         n: file.filter.n(),
         as_of: file.timestamp,
     })
@@ -269,7 +279,8 @@ fn ask_mint<H: ItemHash + Default>(
     let items = items.items();
     let matches = filter
         .matches(&items, args.fetch.expected)
-        .map_err(|error| CliError::at(client.base_url(), error))?;
+        .map_err(|error| fetch::refused(client.base_url(), error))?;
+    fetch::warn(&matches, globals);
     let words = if args.mint.confirm {
         let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
         let confirmed = client

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use nutfilter::ItemHash;
 use nutfilter_wallet::{
-    CachedFetch, FilterCache, KeysetId, Kind, MintClient, Policy, RestoreFilter,
+    CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Kind, Matches, MintClient, Policy,
+    RestoreFilter,
 };
 
 use crate::error::CliError;
@@ -132,6 +133,32 @@ pub(crate) fn filter<H: ItemHash + Default>(
         globals.note("the mint has no newer filter than the cached one");
     }
     Ok(filter)
+}
+
+/// A refused look-up, with what to do about it.
+pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
+    match &error {
+        CheckError::OtherDialect(other) => match other.dialect {
+            Dialect::Nut25 | Dialect::Nut23 => CliError::at(
+                place,
+                format_args!("{error}; look up with --profile {}", other.dialect),
+            ),
+            _ => CliError::at(
+                place,
+                format_args!(
+                    "{error}; this is a fault of the mint, and its filters cannot be used"
+                ),
+            ),
+        },
+        _ => CliError::at(place, error),
+    }
+}
+
+/// Prints what is suspicious about a look-up to stderr.
+pub(crate) fn warn(matches: &Matches<'_>, globals: &Globals) {
+    for warning in matches.warnings() {
+        globals.note(format_args!("warning: {warning}"));
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

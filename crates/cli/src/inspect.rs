@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use nutfilter::{Filter, Nut23, Nut25, SipHash, WrongDialect};
+use nutfilter::{Filter, Nut23, Nut25, Nut25EmptyTail, SipHash};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -57,8 +57,8 @@ struct Candidate {
     matched: usize,
 }
 
-/// The wrong dialect's name in output.
-const WRONG_DIALECT: &str = "nut25-wrong-dialect";
+/// The name of [`Nut25EmptyTail`] in output.
+const EMPTY_TAIL: &str = "nut25-empty-tail";
 
 pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError> {
     let file = match read(args, globals) {
@@ -102,7 +102,7 @@ fn candidates(
     let mut hashers = vec![
         ("nut25", AnyHash::Nut25(Nut25)),
         ("nut23", AnyHash::Nut23(Nut23)),
-        (WRONG_DIALECT, AnyHash::Wrong(WrongDialect)),
+        (EMPTY_TAIL, AnyHash::Nut25EmptyTail(Nut25EmptyTail)),
     ];
     if let Some(key) = args.profile.key {
         hashers.push(("bip158", AnyHash::Sip(SipHash::from_key(key))));
@@ -202,8 +202,8 @@ fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> S
 fn verdict(speakers: &[&str]) -> String {
     match speakers {
         [] => "no known profile finds every member: not members, or a hash of its own".to_owned(),
-        [WRONG_DIALECT] => format!(
-            "speaks {WRONG_DIALECT}: wallets that follow NUT-25 will be told that spent notes are not \
+        [EMPTY_TAIL] => format!(
+            "speaks {EMPTY_TAIL}: wallets that follow NUT-25 will be told that spent notes are not \
              spent"
         ),
         [one] => format!("speaks {one}"),
@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn a_verdict_needs_every_member_and_a_single_speaker() {
         assert_eq!(verdict(&["nut23"]), "speaks nut23");
-        assert!(verdict(&[WRONG_DIALECT]).contains("not spent"));
-        assert!(verdict(&["nut25", WRONG_DIALECT]).contains("cannot tell"));
+        assert!(verdict(&[EMPTY_TAIL]).contains("not spent"));
+        assert!(verdict(&["nut25", EMPTY_TAIL]).contains("cannot tell"));
         assert!(verdict(&[]).contains("no known profile"));
     }
 }

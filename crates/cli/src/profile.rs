@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use clap::{Args, ValueEnum};
-use nutfilter::{ItemHash, Level, Nut23, Nut25, SipHash, WrongDialect};
+use nutfilter::{ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, SipHash};
 
 use crate::error::CliError;
 use crate::hex;
@@ -53,7 +53,7 @@ pub(crate) enum AnyHash {
     Nut25(Nut25),
     Nut23(Nut23),
     Sip(SipHash),
-    Wrong(WrongDialect),
+    Nut25EmptyTail(Nut25EmptyTail),
 }
 
 macro_rules! each {
@@ -62,7 +62,7 @@ macro_rules! each {
             AnyHash::Nut25($hasher) => $result,
             AnyHash::Nut23($hasher) => $result,
             AnyHash::Sip($hasher) => $result,
-            AnyHash::Wrong($hasher) => $result,
+            AnyHash::Nut25EmptyTail($hasher) => $result,
         }
     };
 }

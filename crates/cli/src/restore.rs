@@ -122,7 +122,8 @@ fn restore<H: ItemHash + Default>(
     let items = items.items();
     let matches = filter
         .matches(&items, args.fetch.expected)
-        .map_err(|error| CliError::at(client.base_url(), error))?;
+        .map_err(|error| fetch::refused(client.base_url(), error))?;
+    fetch::warn(&matches, globals);
     let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
     let restored = client
         .restore(&keyset, &matches)

@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    ItemHash, Level, Nut23, Nut25, SipHash, SortedHashes, WrongDialect, map_all_to_range,
+    ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, SipHash, SortedHashes, map_all_to_range,
     map_to_range,
 };
 
@@ -92,7 +92,7 @@ impl Case<'_> {
             0 => self.check_with(&Nut25, nut25),
             1 => self.check_with(&Nut23, nut23),
             2 => self.check_with(&SipHash::new(k0, k1), |item| sip(k0, k1, item)),
-            _ => self.check_with(&WrongDialect, wrong_dialect),
+            _ => self.check_with(&Nut25EmptyTail, wrong_dialect),
         }
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use nutfilter::{DecodeError, ResponseError};
 
+use crate::dialect::OtherDialect;
+
 /// The code of "unknown keyset" in a mint's error object.
 pub const UNKNOWN_KEYSET: i64 = 12001;
 
@@ -116,7 +118,7 @@ pub struct MintError {
 }
 
 /// Why a filter was not asked, or its answers are not to be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum CheckError {
     /// The filter is older than one that was seen before.
@@ -138,6 +140,9 @@ pub enum CheckError {
         /// The most that would have been believed, see [`match_limit`](crate::match_limit).
         limit: u64,
     },
+    /// The filter was made with another hash than the one the items were looked up by: "absent" would be wrong
+    /// for members.
+    OtherDialect(OtherDialect),
 }
 
 /// An error of the connection.
@@ -283,6 +288,7 @@ impl fmt::Display for CheckError {
                 "{matches} of {lookups} items match where {expected} were expected and at most {limit} \
                  are believable"
             ),
+            CheckError::OtherDialect(other) => other.fmt(f),
         }
     }
 }

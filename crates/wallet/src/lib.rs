@@ -60,7 +60,6 @@
 #[doc = include_str!("../../../docs/wallet.md")]
 struct DocsOfTheWallet;
 
-mod allowance;
 mod ask_error;
 mod base_url;
 mod batches;
@@ -68,8 +67,10 @@ mod cache;
 mod cache_file;
 mod client;
 mod confirmation;
+mod dialect;
 mod error;
 mod hex;
+mod match_limit;
 mod matches;
 mod points;
 mod policy;
@@ -77,14 +78,15 @@ mod restoration;
 mod restore_filter;
 mod transport;
 
-pub use allowance::match_limit;
 pub use ask_error::{AnswerFault, AskError};
 pub use cache::{CachedFetch, FilterCache};
 pub use cache_file::Damage;
 pub use client::MintClient;
 pub use confirmation::{Confirmation, Confirmed};
+pub use dialect::{Dialect, OtherDialect, other_dialect};
 pub use error::{CheckError, FetchError, MintError, Refusal, TransportError, UNKNOWN_KEYSET};
-pub use matches::{FilterSource, Matches};
+pub use match_limit::match_limit;
+pub use matches::{FilterSource, Matches, Warning};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind, Nut25, endpoint_path};
 pub use policy::{Moment, Policy};
 pub use restoration::{BlindSignature, Dleq, Restoration, Restored};

@@ -1,9 +1,11 @@
 //! The items that matched, and nothing else: what a mint may be asked about.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use nutfilter::{KeysetId, Kind};
 
+use crate::dialect::OtherDialect;
 use crate::restore_filter::Answer;
 
 /// Which filter it was: of which mint, keyset and kind.
@@ -15,6 +17,41 @@ pub struct FilterSource {
     pub keyset: KeysetId,
     /// Spent notes or issued ones.
     pub kind: Kind,
+}
+
+/// Something about a look-up that the wallet's user should know. The answers are given all the same.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Warning {
+    /// The filter may have been made with another hash, but it is not certain.
+    PossibleOtherDialect(OtherDialect),
+    /// Fewer than half of the expected items match. A filter has no false negatives: either the wallet's books
+    /// are wrong, or the filter is old, incomplete, or made with a hash that is not known here.
+    FewMatches {
+        /// Items that matched.
+        matches: u64,
+        /// Items that were looked up.
+        lookups: u64,
+        /// Items that the wallet believed to be in the set.
+        expected: u64,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::PossibleOtherDialect(other) => other.fmt(f),
+            Warning::FewMatches {
+                matches,
+                lookups,
+                expected,
+            } => write!(
+                f,
+                "only {matches} of {lookups} items match, {expected} were expected: the filter may be old, \
+                 incomplete, or made with an unknown hash"
+            ),
+        }
+    }
 }
 
 /// A look-up's answers, and those of its items that matched.
@@ -33,6 +70,7 @@ pub struct Matches<'a> {
     /// How many of the matches may turn out not to be in the set before the filter is to be doubted.
     chance_limit: u64,
     source: Option<FilterSource>,
+    warnings: Vec<Warning>,
 }
 
 impl<'a> Matches<'a> {
@@ -60,7 +98,19 @@ impl<'a> Matches<'a> {
             as_of,
             chance_limit,
             source,
+            warnings: Vec::new(),
         }
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: Vec<Warning>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
+    /// What is suspicious about the answers; empty as a rule.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// One answer for each item that was looked up, in order.

@@ -2,9 +2,10 @@
 
 use nutfilter::{Filter, ItemHash, Nut25, Params};
 
-use crate::allowance::match_limit;
+use crate::dialect::{OtherDialect, other_dialect};
 use crate::error::CheckError;
-use crate::matches::{FilterSource, Matches};
+use crate::match_limit::match_limit;
+use crate::matches::{FilterSource, Matches, Warning};
 
 /// What a filter says about one item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -124,12 +125,80 @@ impl<H: ItemHash> RestoreFilter<H> {
     ///
     /// # Errors
     ///
-    /// [`CheckError::RolledBack`] when the filter is older than one seen before.
+    /// [`CheckError::RolledBack`] when the filter is older than one seen before, and
+    /// [`CheckError::OtherDialect`] when it was made with another hash.
     ///
     /// # Cost
     ///
-    /// One pass over the filter for all items together.
+    /// One pass over the filter for all items together, and one by the other known hashes for those that did
+    /// not match.
     pub fn check<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<Answer>, CheckError> {
+        Ok(self.look_up(items)?.0)
+    }
+
+    /// As [`check`](Self::check), for a wallet whose books say how many of the items are in the set. The
+    /// items should all be different: each repetition of one that matches counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), and [`CheckError::TooManyMatches`] above [`match_limit`].
+    pub fn check_expecting<I: AsRef<[u8]>>(
+        &self,
+        items: &[I],
+        expected: u64,
+    ) -> Result<Vec<Answer>, CheckError> {
+        let (answers, _) = self.look_up(items)?;
+        self.limit_matches(&answers, expected)?;
+        Ok(answers)
+    }
+
+    /// Looks the items up and keeps those that matched, to be confirmed or restored. `expected` is the
+    /// number that the wallet's books say are in the set, if they say anything: [`check`](Self::check)
+    /// without it, [`check_expecting`](Self::check_expecting) with it.
+    ///
+    /// Read [`Matches::warnings`] before you use the answers.
+    ///
+    /// # Errors
+    ///
+    /// As those two.
+    pub fn matches<'a, I: AsRef<[u8]>>(
+        &self,
+        items: &'a [I],
+        expected: Option<u64>,
+    ) -> Result<Matches<'a>, CheckError> {
+        let (answers, other_dialect) = self.look_up(items)?;
+        let mut warnings: Vec<_> = other_dialect
+            .map(Warning::PossibleOtherDialect)
+            .into_iter()
+            .collect();
+        let lookups = answers.len() as u64;
+        if let Some(expected) = expected {
+            let matches = self.limit_matches(&answers, expected)?;
+            // Members always match, so the books or the filter are wrong about half of them or more.
+            if matches < expected.min(lookups).div_ceil(2) {
+                warnings.push(Warning::FewMatches {
+                    matches,
+                    lookups,
+                    expected,
+                });
+            }
+        }
+        let chance_limit = match_limit(lookups, 0, self.params().m(), self.max_match_factor);
+        let matches = Matches::new(
+            items,
+            &answers,
+            self.timestamp,
+            chance_limit,
+            self.source.clone(),
+        );
+        Ok(matches.with_warnings(warnings))
+    }
+
+    /// The answers, and a suspicion about the hash that is not strong enough to refuse them.
+    fn look_up<I: AsRef<[u8]>>(
+        &self,
+        items: &[I],
+    ) -> Result<(Vec<Answer>, Option<OtherDialect>), CheckError> {
         if let Some(Rollback {
             timestamp,
             last_seen,
@@ -140,6 +209,11 @@ impl<H: ItemHash> RestoreFilter<H> {
                 last_seen,
             });
         }
+        let matched = self.filter.matches(items);
+        let other = other_dialect(&self.filter, items, &matched);
+        if let Some(other) = other.as_ref().filter(|other| other.is_certain()) {
+            return Err(CheckError::OtherDialect(other.clone()));
+        }
         let as_of = self.timestamp;
         let answer = |matched| {
             if matched {
@@ -148,22 +222,11 @@ impl<H: ItemHash> RestoreFilter<H> {
                 Answer::Absent { as_of }
             }
         };
-        Ok(self.filter.matches(items).into_iter().map(answer).collect())
+        Ok((matched.into_iter().map(answer).collect(), other))
     }
 
-    /// As [`check`](Self::check), for a wallet whose books say how many of the items are in the set. The
-    /// items should all be different: each repetition of one that matches counts.
-    ///
-    /// # Errors
-    ///
-    /// [`CheckError::RolledBack`] as above, and [`CheckError::TooManyMatches`] above
-    /// [`match_limit`].
-    pub fn check_expecting<I: AsRef<[u8]>>(
-        &self,
-        items: &[I],
-        expected: u64,
-    ) -> Result<Vec<Answer>, CheckError> {
-        let answers = self.check(items)?;
+    /// The number of matches, if it is believable.
+    fn limit_matches(&self, answers: &[Answer], expected: u64) -> Result<u64, CheckError> {
         let lookups = answers.len() as u64;
         let matches = answers
             .iter()
@@ -178,33 +241,7 @@ impl<H: ItemHash> RestoreFilter<H> {
                 limit,
             });
         }
-        Ok(answers)
-    }
-    /// Looks the items up and keeps those that matched, to be confirmed or restored. `expected` is the
-    /// number that the wallet's books say are in the set, if they say anything: [`check`](Self::check)
-    /// without it, [`check_expecting`](Self::check_expecting) with it.
-    ///
-    /// # Errors
-    ///
-    /// As those two.
-    pub fn matches<'a, I: AsRef<[u8]>>(
-        &self,
-        items: &'a [I],
-        expected: Option<u64>,
-    ) -> Result<Matches<'a>, CheckError> {
-        let answers = match expected {
-            Some(expected) => self.check_expecting(items, expected)?,
-            None => self.check(items)?,
-        };
-        let (lookups, m) = (answers.len() as u64, self.params().m());
-        let chance_limit = match_limit(lookups, 0, m, self.max_match_factor);
-        Ok(Matches::new(
-            items,
-            &answers,
-            self.timestamp,
-            chance_limit,
-            self.source.clone(),
-        ))
+        Ok(matches)
     }
 }
 

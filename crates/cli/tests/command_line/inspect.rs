@@ -1,4 +1,4 @@
-use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Params, SortedHashes, WrongDialect};
+use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Nut25EmptyTail, Params, SortedHashes};
 
 use crate::nutfilter::{Place, hex, item, lines};
 
@@ -81,7 +81,7 @@ fn members_tell_which_hash_made_a_filter() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "nut25", ITEMS);
     write_filter::<Nut23>(&place, "nut23", ITEMS);
-    write_filter::<WrongDialect>(&place, "nut25-wrong-dialect", ITEMS);
+    write_filter::<Nut25EmptyTail>(&place, "nut25-empty-tail", ITEMS);
     let members: Vec<String> = (0..20).map(|i| hex(&item(i))).collect();
     let members: Vec<&str> = members
         .iter()
@@ -89,7 +89,7 @@ fn members_tell_which_hash_made_a_filter() {
         .collect();
     let inspect =
         |name: &str, more: &[&str]| place.run(&[&["inspect", name], &members[..], more].concat());
-    for name in ["nut25", "nut23", "nut25-wrong-dialect"] {
+    for name in ["nut25", "nut23", "nut25-empty-tail"] {
         let json = inspect(name, &["--json"]).json();
         assert_eq!(json["verdict"], name, "{json}");
         assert_eq!(json["members"], 20);
@@ -100,7 +100,7 @@ fn members_tell_which_hash_made_a_filter() {
                 .contains(&format!("verdict        speaks {name}"))
         );
     }
-    let warning = inspect("nut25-wrong-dialect", &[]).text();
+    let warning = inspect("nut25-empty-tail", &[]).text();
     assert!(warning.contains("spent notes are not spent"), "{warning}");
 }
 
@@ -108,7 +108,7 @@ fn members_tell_which_hash_made_a_filter() {
 fn a_small_filter_does_not_tell_nut25_from_its_wrong_dialect() {
     let place = Place::new();
     // So few items that the second half of the hash hardly ever matters.
-    write_filter::<WrongDialect>(&place, "small.json", 10);
+    write_filter::<Nut25EmptyTail>(&place, "small.json", 10);
     let member = hex(&item(1));
     let json = place
         .run(&["inspect", "small.json", "--member", &member, "--json"])
@@ -116,7 +116,7 @@ fn a_small_filter_does_not_tell_nut25_from_its_wrong_dialect() {
     assert_eq!(json["verdict"], "ambiguous");
     assert_eq!(
         json["speakers"],
-        serde_json::json!(["nut25", "nut25-wrong-dialect"])
+        serde_json::json!(["nut25", "nut25-empty-tail"])
     );
 }
 

@@ -6,6 +6,7 @@ mod build_within;
 mod check;
 mod check_cache;
 mod check_confirm;
+mod check_dialect;
 mod check_mint;
 mod inspect;
 mod misc;

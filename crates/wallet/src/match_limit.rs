@@ -4,10 +4,10 @@
 //! holds could serve a filter that matches far more, and read them off the confirmations that follow. So a
 //! wallet that knows about how many of its notes are spent puts a limit on the matches.
 
-/// Chance that an honest filter is refused because luck alone went over the limit.
+/// Probability that an honest filter is refused because of chance matches alone.
 ///
-/// Small enough that nobody meets it: a wallet that restores every second would wait thirty years.
-const FALSE_ALARM: f64 = 1e-9;
+/// At one restore per second, a false alarm would come once in thirty years.
+pub(crate) const FALSE_ALARM: f64 = 1e-9;
 
 /// Most matches that are believable among `lookups` different items, of which the caller believes
 /// `expected` to be in the set.
@@ -47,10 +47,7 @@ fn most_by_chance(mean: f64) -> u64 {
     if mean <= 0.0 {
         return 0;
     }
-    let is_bad_luck = |k: u64| {
-        let next = k as f64 + 1.0;
-        next > mean && next * (1.0 + (mean / next).ln()) - mean <= FALSE_ALARM.ln()
-    };
+    let is_bad_luck = |k: u64| ln_tail(mean, k as f64 + 1.0) <= FALSE_ALARM.ln();
     // At e^2 * mean the exponent is at most -(next + mean), and 21 is more than -ln(1e-9).
     let (mut low, mut high) = (
         mean as u64,
@@ -65,6 +62,15 @@ fn most_by_chance(mean: f64) -> u64 {
         }
     }
     low
+}
+
+/// The natural logarithm of Chernoff's bound on the probability of `at_least` chance matches or more, where
+/// `mean` are expected.
+pub(crate) fn ln_tail(mean: f64, at_least: f64) -> f64 {
+    if at_least <= mean {
+        return 0.0;
+    }
+    at_least * (1.0 + (mean / at_least).ln()) - mean
 }
 
 #[cfg(test)]

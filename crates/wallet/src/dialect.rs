@@ -1,0 +1,321 @@
+//! Was the filter made with the hash that items are looked up by? Its own matches tell.
+//!
+//! A response does not name its hash. With the wrong one, spent notes come out as absent and nothing else looks
+//! wrong. A filter of the right hash has no false negatives, so an item that does not match by that hash is not
+//! in the set, and by any other hash it matches only by chance, once in `M` look-ups. The number of items that
+//! match *only* by another hash is therefore at most binomial with `x` look-ups and rate `1/M`. This holds for
+//! small filters too, where `nut25` and `nut25-empty-tail` find almost the same items (below 5,473 items the
+//! second half of the hash hardly matters): items that match by both are not counted.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, map_all_to_range};
+
+use crate::match_limit::{FALSE_ALARM, ln_tail};
+
+/// From this chance downwards a finding is worth a warning.
+const WARNING: f64 = 1e-4;
+
+/// An item for telling hashes apart: each dialect gives another value.
+const PROBE: &[u8] = b"which hash is this?";
+
+/// A hash that filters of Cashu mints have been made with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// The hash of NUT-25 ([`Nut25`]).
+    Nut25,
+    /// The hash of the NUT-23 text ([`Nut23`]).
+    Nut23,
+    /// NUT-25 with the second half of the hash taken over the empty string: a fault of an unmerged branch of CDK.
+    /// Every other wallet gets false negatives from such a filter.
+    Nut25EmptyTail,
+}
+
+/// A finding that the filter was made with another hash.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OtherDialect {
+    /// The hash that finds more.
+    pub dialect: Dialect,
+    /// The hash that the items were looked up by; `None` when it is not one of the known ones.
+    pub asked: Option<Dialect>,
+    /// Different items that match by `dialect` and not by the hash that was asked for.
+    pub only_by_dialect: u64,
+    /// Different items that match by the hash that was asked for and not by `dialect`.
+    pub only_by_asked: u64,
+    /// Items that were looked up.
+    pub lookups: u64,
+    /// Upper bound on the probability of so many by chance (Chernoff's bound); 0 when it is below 1e-308.
+    pub chance: f64,
+}
+
+impl OtherDialect {
+    /// Whether the answers must not be used: the chance is below 1e-9, and more items match only by the other
+    /// hash than only by the one that was asked for.
+    ///
+    /// The second condition is against senders who grind notes until they match by another hash, to make a
+    /// wallet refuse a good filter.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.chance <= FALSE_ALARM && self.only_by_dialect > self.only_by_asked
+    }
+}
+
+impl Dialect {
+    const ALL: [Dialect; 3] = [Dialect::Nut25, Dialect::Nut23, Dialect::Nut25EmptyTail];
+
+    /// The name of the profile on the command line, and of the verdict in `nutfilter inspect`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Dialect::Nut25 => "nut25",
+            Dialect::Nut23 => "nut23",
+            Dialect::Nut25EmptyTail => "nut25-empty-tail",
+        }
+    }
+
+    fn of<H: ItemHash>(hasher: &H) -> Option<Self> {
+        let hash = hasher.hash(PROBE);
+        Self::ALL
+            .into_iter()
+            .find(|dialect| dialect.hash(PROBE) == hash)
+    }
+
+    fn hash(self, item: &[u8]) -> u64 {
+        match self {
+            Dialect::Nut25 => Nut25.hash(item),
+            Dialect::Nut23 => Nut23.hash(item),
+            Dialect::Nut25EmptyTail => Nut25EmptyTail.hash(item),
+        }
+    }
+
+    fn hash_items(self, items: &[&[u8]], out: &mut [u64]) {
+        let level = Level::detect();
+        match self {
+            Dialect::Nut25 => Nut25.hash_items(level, items, out),
+            Dialect::Nut23 => Nut23.hash_items(level, items, out),
+            Dialect::Nut25EmptyTail => Nut25EmptyTail.hash_items(level, items, out),
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for OtherDialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = self.asked.map_or("the hash asked for", Dialect::as_str);
+        let made = if self.is_certain() {
+            "was made with"
+        } else {
+            "may have been made with"
+        };
+        write!(
+            f,
+            "filter {made} {}, not {asked}: {} of {} items match only by {}, {} only by {asked}; probability of \
+             that by chance below {:.1e}",
+            self.dialect,
+            self.only_by_dialect,
+            self.lookups,
+            self.dialect,
+            self.only_by_asked,
+            self.chance.max(1e-300),
+        )
+    }
+}
+
+/// Looks the items up by the other known hashes and gives the least likely finding, if its chance is below 1e-4.
+/// `matched` is the result of the look-up by the filter's own hasher.
+///
+/// # Cost
+///
+/// One more pass over the filter, for the items that did not match, by two or three hashes. Further passes only
+/// after a finding.
+///
+/// # Examples
+///
+/// ```
+/// use nutfilter::{Nut23, Nut25, Params, SortedHashes};
+/// use nutfilter_wallet::{Dialect, other_dialect};
+///
+/// let items: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_be_bytes).collect();
+/// let filter = SortedHashes::<Nut23>::from_items(&items).encode(Params::CASHU)?;
+/// let filter = filter.with_hasher(Nut25);
+/// let found = other_dialect(&filter, &items, &filter.matches(&items));
+/// assert!(found.is_some_and(|found| found.dialect == Dialect::Nut23 && found.is_certain()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn other_dialect<H: ItemHash, I: AsRef<[u8]>>(
+    filter: &Filter<'_, H>,
+    items: &[I],
+    matched: &[bool],
+) -> Option<OtherDialect> {
+    let asked = Dialect::of(filter.hasher());
+    let with = |wanted: bool| -> Vec<&[u8]> {
+        let pairs = items.iter().zip(matched);
+        pairs
+            .filter(|&(_, &matched)| matched == wanted)
+            .map(|(item, _)| item.as_ref())
+            .collect()
+    };
+    let unmatched = with(false);
+    if unmatched.is_empty() || filter.n() == 0 {
+        return None;
+    }
+    let others: Vec<Dialect> = Dialect::ALL
+        .into_iter()
+        .filter(|&dialect| Some(dialect) != asked)
+        .collect();
+    let found = look_up(filter, &others, &unmatched);
+    let mean = unmatched.len() as f64 / filter.params().m() as f64;
+    let finding = |(&dialect, found): (&Dialect, &[bool])| {
+        let only_by_dialect = different(&unmatched, found, true);
+        let chance = ln_tail(mean, only_by_dialect as f64).exp();
+        (only_by_dialect > 0 && chance <= WARNING).then_some((dialect, only_by_dialect, chance))
+    };
+    let (dialect, only_by_dialect, chance) = others
+        .iter()
+        .zip(found.chunks(unmatched.len()))
+        .filter_map(finding)
+        .max_by_key(|&(_, only_by_dialect, _)| only_by_dialect)?;
+    let matches = with(true);
+    let found = look_up(filter, &[dialect], &matches);
+    Some(OtherDialect {
+        dialect,
+        asked,
+        only_by_dialect,
+        only_by_asked: different(&matches, &found, false),
+        lookups: items.len() as u64,
+        chance,
+    })
+}
+
+/// Whether each item matches by each of the hashes, hash by hash, in one pass over the filter.
+fn look_up<H>(filter: &Filter<'_, H>, dialects: &[Dialect], items: &[&[u8]]) -> Vec<bool> {
+    if items.is_empty() {
+        return Vec::new();
+    }
+    let mut values = vec![0; dialects.len() * items.len()];
+    for (dialect, hashes) in dialects.iter().zip(values.chunks_mut(items.len())) {
+        dialect.hash_items(items, hashes);
+    }
+    map_all_to_range(Level::detect(), &mut values, filter.range());
+    filter.matches_values(&values)
+}
+
+/// The number of different items whose result is `wanted`.
+fn different(items: &[&[u8]], results: &[bool], wanted: bool) -> u64 {
+    let pairs = items.iter().zip(results);
+    let different: HashSet<_> = pairs
+        .filter(|&(_, &result)| result == wanted)
+        .map(|(item, _)| item)
+        .collect();
+    different.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nutfilter::{Params, SortedHashes, map_to_range};
+
+    fn items(numbers: std::ops::Range<u32>) -> Vec<[u8; 4]> {
+        numbers.map(u32::to_be_bytes).collect()
+    }
+
+    fn made<H: ItemHash + Default>(n: u32, params: Params) -> Filter<'static, H> {
+        let hashes = SortedHashes::<H>::from_items(items(0..n));
+        hashes.encode(params).expect("a filter")
+    }
+
+    fn test<H: ItemHash>(filter: &Filter<'_, H>, items: &[[u8; 4]]) -> Option<OtherDialect> {
+        other_dialect(filter, items, &filter.matches(items))
+    }
+
+    #[test]
+    fn every_pair_of_dialects_is_told_apart() {
+        let asked = items(0..500);
+        let nut25 = made::<Nut25>(50_000, Params::CASHU);
+        let nut23 = made::<Nut23>(50_000, Params::CASHU);
+        let empty_tail = made::<Nut25EmptyTail>(50_000, Params::CASHU);
+        for (found, dialect) in [
+            (test(&nut25.with_hasher(Nut23), &asked), Dialect::Nut25),
+            (test(&nut23.with_hasher(Nut25), &asked), Dialect::Nut23),
+            (
+                test(&empty_tail.with_hasher(Nut25), &asked),
+                Dialect::Nut25EmptyTail,
+            ),
+            (
+                test(
+                    &empty_tail.with_hasher(nutfilter::SipHash::new(1, 2)),
+                    &asked,
+                ),
+                Dialect::Nut25EmptyTail,
+            ),
+        ] {
+            let found = found.expect("another dialect");
+            assert!(found.is_certain(), "{found:?}");
+            assert_eq!(found.dialect, dialect);
+            assert!(found.only_by_dialect >= 400, "{found:?}");
+            assert_eq!(found.only_by_asked, 0, "{found:?}");
+        }
+        for found in [
+            test(&nut25, &asked),
+            test(&nut23, &asked),
+            test(&empty_tail, &asked),
+        ] {
+            assert_eq!(found, None);
+        }
+    }
+
+    #[test]
+    fn items_of_a_false_positive_rate_of_1_in_64_raise_no_alarm() {
+        // Each other dialect matches some 1,500 of the 100,000 items that are absent.
+        let filter = made::<Nut25>(10_000, Params::new(6, 64).expect("good parameters"));
+        assert_eq!(test(&filter, &items(0..110_000)), None);
+    }
+
+    #[test]
+    fn one_repeated_chance_match_raises_no_alarm() {
+        let filter = made::<Nut23>(1, Params::CASHU);
+        let repeated = [0_u32.to_be_bytes(); 1000];
+        let found = other_dialect(&filter.with_hasher(Nut25), &repeated, &[false; 1000]);
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn a_single_match_among_few_items_is_a_warning_and_four_are_certain() {
+        let filter = made::<Nut23>(10, Params::CASHU);
+        let filter = filter.with_hasher(Nut25);
+        // Two would do for two items: chance below 1e-11.
+        for (asked, certain) in [
+            (0..1, false),
+            (9..30, false),
+            (0..2, true),
+            (6..1_000, true),
+        ] {
+            let found = test(&filter, &items(asked.clone())).expect("a finding");
+            assert_eq!(found.is_certain(), certain, "{asked:?}: {found:?}");
+        }
+        // One of 1,000 is what chance gives every 800 look-ups.
+        assert_eq!(test(&filter, &items(9..1_009)), None);
+    }
+
+    #[test]
+    fn more_matches_by_the_hash_asked_for_leave_a_warning() {
+        let value = |hash| map_to_range(hash, Params::CASHU.m() * 110);
+        let by_asked = items(0..100).into_iter().map(|item| Nut25.hash(&item));
+        let by_other = items(100..110).into_iter().map(|item| Nut23.hash(&item));
+        let mut values: Vec<_> = by_asked.chain(by_other).map(value).collect();
+        values.sort_unstable();
+        let filter = Filter::from_values(&values, Params::CASHU).expect("a filter");
+        let found = test(&filter.with_hasher(Nut25), &items(0..200)).expect("a finding");
+        assert!(found.chance < 1e-9 && !found.is_certain(), "{found:?}");
+        assert_eq!((found.only_by_dialect, found.only_by_asked), (10, 100));
+        assert!(found.to_string().contains("may have been made with nut23"));
+    }
+}
