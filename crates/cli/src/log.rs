@@ -2,38 +2,39 @@
 
 use std::io::IsTerminal;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::error::CliError;
 use crate::globals::Globals;
 
-/// The words for the levels. A filter of tracing's own would take any other word for the name of a
-/// module, and a mistyped level would turn off everything.
-pub(crate) const LEVELS: [(&str, LevelFilter); 5] = [
-    ("error", LevelFilter::ERROR),
-    ("warn", LevelFilter::WARN),
-    ("info", LevelFilter::INFO),
-    ("debug", LevelFilter::DEBUG),
-    ("trace", LevelFilter::TRACE),
-];
+/// Parses a log level. `warning` is what Python, and so nutshell, calls `warn`.
+pub(crate) fn level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new([
+        PossibleValue::new("error"),
+        PossibleValue::new("warn").alias("warning"),
+        PossibleValue::new("info"),
+        PossibleValue::new("debug"),
+        PossibleValue::new("trace"),
+    ])
+    .map(|word| match word.to_ascii_lowercase().as_str() {
+        "error" => LevelFilter::ERROR,
+        "warn" | "warning" => LevelFilter::WARN,
+        "debug" => LevelFilter::DEBUG,
+        "trace" => LevelFilter::TRACE,
+        _ => LevelFilter::INFO,
+    })
+}
 
-/// What a line of the log is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
     /// For people.
     #[default]
     Text,
     /// A JSON object, for programs.
     Json,
-}
-
-impl LogFormat {
-    /// All of them, in the order of their words.
-    pub(crate) const ALL: [LogFormat; 2] = [LogFormat::Text, LogFormat::Json];
-
-    /// The words for them.
-    pub(crate) const WORDS: [&'static str; 2] = ["text", "json"];
 }
 
 /// The name under which a service says that it starts, is ready, and stops: few lines, which are in the log

@@ -1,4 +1,4 @@
-//! `nutfilter serve --check-config`: everything that can be known before starting.
+//! `nutfilter serve --check-config`: everything that can be checked before starting.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -6,70 +6,68 @@ use std::path::Path;
 
 use nutfilter_mint::MintSource as _;
 
-use super::config::{Config, Listen};
-use super::resolve::{Resolved, listing};
+use super::layers::Resolved;
+use super::options::{Listen, Options};
 use crate::error::CliError;
 use crate::globals;
 use crate::output;
 
-/// Prints the configuration in force, tries everything in it that can be tried without changing anything, and
-/// says all that is wrong.
+/// Prints the effective configuration, tries everything in it that can be tried without changing anything, and
+/// reports all problems.
 pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
-    output::print(listing(resolved).as_bytes())?;
-    let config = &resolved.config;
-    let checks = [
-        ("mint_database", database(resolved)),
-        (
-            "data_dir",
-            config.data_dir.as_deref().map_or(Ok(()), writable),
-        ),
-        ("tls_certificate", certificate(config)),
+    output::print(resolved.listing().as_bytes())?;
+    let options = &resolved.options;
+    let mut problems: Vec<String> = resolved
+        .problems
+        .iter()
+        .map(|problem| problem.message.clone())
+        .collect();
+    let data_dir = options.disk.data_dir.as_deref();
+    let mut checks = vec![
+        ("mint_database", database(options)),
+        ("data_dir", data_dir.map_or(Ok(()), writable)),
+        ("tls_certificate", super::run::tls(options).map(drop)),
     ];
-    let mut problems: Vec<String> = vec![];
-    for (name, result) in checks {
-        problems.extend(result.err().map(|error| format!("{name}: {error}")));
+    for address in options.addresses() {
+        let failed = |error: io::Error| CliError::at(&address, error);
+        checks.push(("listen", reachable(&address).map_err(failed)));
     }
-    for address in config.addresses() {
-        problems.extend(
-            reachable(&address)
-                .err()
-                .map(|error| format!("listen: {address}: {error}")),
-        );
+    for (name, result) in checks {
+        // An option with an invalid value was reported, and has its default here.
+        if let Err(error) = result
+            && !resolved
+                .problems
+                .iter()
+                .any(|problem| problem.option == name)
+        {
+            problems.push(format!("{name}: {error}"));
+        }
     }
     for problem in &problems {
         globals::eprint_error(problem);
     }
     match problems.len() {
-        0 => output::print(b"# nothing is wrong with it\n"),
-        1 => Err(CliError::usage(
-            "there is 1 problem with this configuration",
-        )),
+        0 => output::print(b"# configuration OK\n"),
         number => Err(CliError::usage(format!(
-            "there are {number} problems with this configuration"
+            "invalid configuration ({number} problems)"
         ))),
     }
 }
 
-/// Opens the database as the service would, and closes it again.
-fn database(resolved: &Resolved) -> Result<(), CliError> {
-    let mut source = super::source(resolved)?;
+/// Opens the database as the service would, and closes it.
+fn database(options: &Options) -> Result<(), CliError> {
+    let mut source = super::source(options)?;
     let keysets = source.keysets()?;
     let mint = source.mint();
-    output::print(
-        format!(
-            "# the database of a {mint} mint with {} keysets\n",
-            keysets.keysets.len()
-        )
-        .as_bytes(),
-    )
+    output::print(format!("# {mint} database with {} keysets\n", keysets.keysets.len()).as_bytes())
 }
 
-/// Whether files can be made in a directory, or it in the one above, tried with a file that has no name.
+/// Whether files can be created in a directory, or the directory in its parent; tried with an unnamed file.
 fn writable(directory: &Path) -> Result<(), CliError> {
     let failed = |error: io::Error| CliError::at(directory.display(), error);
     match std::fs::metadata(directory) {
         Ok(metadata) if !metadata.is_dir() => {
-            return Err(CliError::at(directory.display(), "is no directory"));
+            return Err(CliError::at(directory.display(), "not a directory"));
         }
         Ok(_) => {}
         // The service would make it.
@@ -82,17 +80,12 @@ fn writable(directory: &Path) -> Result<(), CliError> {
     tempfile::tempfile_in(directory).map(drop).map_err(failed)
 }
 
-/// Whether certificate and key are there and fit.
-fn certificate(config: &Config) -> Result<(), CliError> {
-    super::run::tls(config).map(drop)
-}
-
-/// Whether an address means something on this machine.
+/// Whether an address can be resolved on this machine.
 fn reachable(address: &Listen) -> io::Result<()> {
     match address {
         Listen::Tcp(address) => match address.to_socket_addrs()?.next() {
             Some(_) => Ok(()),
-            None => Err(io::Error::other("the name has no address")),
+            None => Err(io::Error::other("the host name has no address")),
         },
         Listen::Unix(path) => {
             let directory = path.parent().unwrap_or(Path::new("/"));

@@ -1,21 +1,24 @@
-//! The configuration file: TOML, one key an option, no tables.
+//! The configuration file: TOML, one key per option, no tables.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::Arg;
 use toml::de::{DeTable, DeValue};
 
-use super::options;
+use super::layers::{Problem, declared, name, variable};
 use crate::error::CliError;
 
-/// More than this is no configuration, and is not read into memory.
+/// A larger file is not a configuration, and is not read into memory.
 const LONGEST: u64 = 1 << 20;
 
-/// What a file says, checked for nothing but its keys and types.
+/// The contents of a file; only keys and types are checked.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
-    pub(super) values: BTreeMap<&'static str, FileValue>,
+    pub(super) values: BTreeMap<String, FileValue>,
+    /// Unknown keys, and values that no option can have.
+    pub(super) problems: Vec<Problem>,
 }
 
 /// One value of a file.
@@ -23,7 +26,7 @@ pub(super) struct ConfigFile {
 pub(super) struct FileValue {
     /// The line of the key, counted from 1.
     pub(super) line: usize,
-    /// One text; several, or none at all, if it is a list.
+    /// One text, or the elements of a list.
     pub(super) texts: Vec<String>,
 }
 
@@ -32,15 +35,14 @@ impl ConfigFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is not TOML, or has a key that is none. No error quotes a line of the file, as
-    /// there may be a password in it.
+    /// If it cannot be read or is not TOML. No error quotes a line of the file, as it may hold a password.
     pub(super) fn read(path: &Path) -> Result<Self, CliError> {
         let failed = |error: std::io::Error| CliError::at(path.display(), error);
         let length = std::fs::metadata(path).map_err(failed)?.len();
         if length > LONGEST {
             return Err(CliError::at(
                 path.display(),
-                format_args!("{length} bytes are no configuration"),
+                format_args!("file is too large for a configuration ({length} bytes)"),
             ));
         }
         let text = std::fs::read_to_string(path).map_err(failed)?;
@@ -49,43 +51,54 @@ impl ConfigFile {
 
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, CliError> {
         let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
-        let at = |line: usize, message: String| {
-            CliError::at(format_args!("{}, line {line}", path.display()), message)
-        };
+        let place = |line: usize| format!("{}, line {line}", path.display());
         let table = DeTable::parse(text).map_err(|error| {
             let line = line(error.span().map_or(0, |span| span.start));
-            at(line, format!("not TOML: {}", error.message()))
+            CliError::at(
+                place(line),
+                format_args!("invalid TOML: {}", error.message()),
+            )
         })?;
-        let mut values = BTreeMap::new();
+        let options = declared();
+        let mut file = Self {
+            path: path.into(),
+            ..Self::default()
+        };
         for (key, value) in table.get_ref() {
             let line = line(key.span().start);
-            let Some(setting) = options::named(key.get_ref()) else {
-                return Err(at(line, unknown(key.get_ref())));
+            let key = key.get_ref().as_ref();
+            let texts = match options.iter().any(|option| name(option) == key) {
+                true => texts(value.get_ref()).map_err(|error| format!("{key}: {error}")),
+                false => Err(unknown(key, &options)),
             };
-            let texts = texts(value.get_ref())
-                .map_err(|error| at(line, format!("{}: {error}", setting.name)))?;
-            values.insert(setting.name, FileValue { line, texts });
+            match texts {
+                Ok(texts) => {
+                    file.values
+                        .insert(key.to_owned(), FileValue { line, texts });
+                }
+                Err(error) => file.problems.push(Problem {
+                    option: key.to_owned(),
+                    message: format!("{}: {error}", place(line)),
+                }),
+            }
         }
-        Ok(Self {
-            path: path.into(),
-            values,
-        })
+        Ok(file)
     }
 }
 
-/// What to say of a key that is none.
-fn unknown(key: &str) -> String {
+/// The error for an unknown key, with the option that was probably meant.
+fn unknown(key: &str, options: &[Arg]) -> String {
     let meant = key
         .trim_start_matches('-')
         .replace('-', "_")
         .to_ascii_lowercase();
-    let variable = |setting: &&options::Setting| setting.variable.eq_ignore_ascii_case(&meant);
-    let known = options::named(&meant).or_else(|| options::all().find(variable));
-    match known {
-        Some(setting) => format!("`{key}` is no option; `{}` is", setting.name),
-        None => format!(
-            "`{key}` is no option; `nutfilter serve --print-config-template` shows all of them"
-        ),
+    let is_meant =
+        |option: &&Arg| name(option) == meant || variable(option).eq_ignore_ascii_case(&meant);
+    match options.iter().find(is_meant) {
+        Some(option) => format!("unknown key `{key}`; did you mean `{}`?", name(option)),
+        None => {
+            format!("unknown key `{key}`; `nutfilter serve --print-config-template` shows all keys")
+        }
     }
 }
 
@@ -103,12 +116,10 @@ fn text(value: &DeValue<'_>) -> Result<String, &'static str> {
         DeValue::Boolean(value) => Ok(value.to_string()),
         DeValue::Integer(value) => i64::from_str_radix(value.as_str(), value.radix())
             .map(|value| value.to_string())
-            .map_err(|_| "is too large"),
-        DeValue::Float(_) => Err("is not a whole number"),
-        DeValue::Datetime(_) => Err("is a date, which no option is"),
-        DeValue::Array(_) | DeValue::Table(_) => {
-            Err("is a table or a list in a list, which no option is")
-        }
+            .map_err(|_| "the number is too large"),
+        DeValue::Float(_) => Err("must be a whole number"),
+        DeValue::Datetime(_) => Err("must not be a date"),
+        DeValue::Array(_) | DeValue::Table(_) => Err("must not be a table or a nested list"),
     }
 }
 
@@ -117,7 +128,12 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<ConfigFile, String> {
-        ConfigFile::parse(Path::new("nutfilter.toml"), text).map_err(|error| error.to_string())
+        let file = ConfigFile::parse(Path::new("nutfilter.toml"), text)
+            .map_err(|error| error.to_string())?;
+        match file.problems.first() {
+            Some(problem) => Err(problem.message.clone()),
+            None => Ok(file),
+        }
     }
 
     #[test]
@@ -134,16 +150,20 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_none_is_named_with_its_line() {
+    fn unknown_key_is_named_with_its_line() {
         for (text, line, said) in [
             (
                 "port = 1\nrefrsh = 5",
                 2,
-                "`refrsh` is no option; `nutfilter serve --print",
+                "unknown key `refrsh`; `nutfilter serve --print",
             ),
-            ("\n\nmint-database = 'x'", 3, "`mint_database` is"),
-            ("SERVER_PORT = 1", 1, "`port` is"),
-            ("[http]\nport = 1", 1, "`http` is no option"),
+            (
+                "\n\nmint-database = 'x'",
+                3,
+                "did you mean `mint_database`?",
+            ),
+            ("SERVER_PORT = 1", 1, "did you mean `port`?"),
+            ("[http]\nport = 1", 1, "unknown key `http`"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(
@@ -155,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_toml_is_not_quoted() {
+    fn invalid_toml_is_not_quoted() {
         for text in [
             "admin_token = 'hunter2-hunter2",
             "port = 1\nadmin_token = hunter2",
@@ -164,7 +184,7 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert!(
-                error.contains("line ") && error.contains("not TOML"),
+                error.contains("line ") && error.contains("invalid TOML"),
                 "{error}"
             );
             assert!(!error.contains("hunter2"), "{error}");
@@ -172,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_type_that_no_option_has_are_refused() {
+    fn values_of_unsupported_types_are_refused() {
         for text in [
             "refresh = 1.5",
             "refresh = 1979-05-27",

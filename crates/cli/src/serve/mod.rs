@@ -1,21 +1,17 @@
 //! `nutfilter serve`: the filters of a mint's database, over HTTP.
 //!
-//! What can be configured is in one table (`table`), from which flags, variables, the file, its template and
-//! the documents are made; `resolve` makes of all sources one `Config`.
+//! `options` declares every option; `layers` merges flags, environment and file into one configuration.
 
 mod check;
-mod config;
 mod file;
-mod flags;
+mod layers;
 mod metrics;
 mod notify;
 mod options;
-mod resolve;
 mod run;
+mod secret;
 mod signals;
-mod table;
 mod template;
-mod values;
 mod waiting;
 
 use std::ffi::OsString;
@@ -27,11 +23,10 @@ use clap::Args;
 use nutfilter_mint::source::DatabaseLocation;
 use nutfilter_mint::{Kind, Snapshot};
 use tokio::runtime::Runtime;
-use tracing_subscriber::filter::LevelFilter;
 
-use self::flags::Flags;
+use self::layers::{Flags, Sources};
 use self::notify::Manager;
-use self::resolve::{Resolved, Sources};
+use self::options::Options;
 pub(crate) use self::signals::stop_signal;
 use self::waiting::WaitingSource;
 use crate::error::CliError;
@@ -42,15 +37,15 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// The configuration, in TOML; flags and the environment go before it [env: NUTFILTER_CONFIG].
+    /// Configuration file (TOML); flags and environment take precedence [env: NUTFILTER_CONFIG].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print the configuration in force and where each value comes from, check it, and end; 2 if it is wrong.
+    /// Print the effective configuration and any errors, and exit; exit code 2 if it is invalid.
     #[arg(long)]
     check_config: bool,
 
-    /// Print a configuration file with every option, its default and what it does, and end.
+    /// Print a configuration file with every option, its default and its meaning, and exit.
     #[arg(long, conflicts_with = "check_config")]
     print_config_template: bool,
 
@@ -71,54 +66,56 @@ pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
         return output::print(template::template().as_bytes());
     }
     let variable = |name: &str| std::env::var_os(name);
-    let file = resolve::config_file(args.config.as_deref(), &variable)?;
+    let file = layers::config_file(args.config.as_deref(), &variable)?;
     let sources = Sources {
         flags: &args.flags,
         threads: globals.threads,
         variable: &variable,
         file: file.as_ref(),
     };
-    let resolved = sources.resolve()?;
+    let resolved = sources.resolve();
     if args.check_config {
         return check::run(&resolved);
     }
-    let level = resolved.config.log_level.unwrap_or(LevelFilter::INFO);
-    log::start_service(level, resolved.config.log_format, globals);
+    let options = resolved.valid()?;
+    let format = options.process.log_format;
+    log::start_service(options.process.log_level, format, globals);
     log::catch_panics();
-    log::logged(
-        serve(&resolved, globals, &variable),
-        resolved.config.log_format,
-    )
+    log::logged(serve(&options, globals, &variable), format)
 }
 
 fn serve(
-    resolved: &Resolved,
+    options: &Options,
     globals: &Globals,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), CliError> {
-    let config = &resolved.config;
     let mut globals = *globals;
     if globals.threads.is_none() {
-        // By the flag they were started before anything else.
-        globals.threads = config.threads;
+        // With the flag they were started before anything else.
+        globals.threads = options.process.threads;
         globals.start_threads()?;
     }
-    let mut source = source(resolved)?;
-    if !config.wait_for_database {
+    let mut source = source(options)?;
+    if !options.mint.wait_for_database {
         source.opened()?;
     }
     let manager = Arc::new(Manager::of(variable));
     let runtime = runtime(&globals)?;
-    let result = runtime.block_on(run::until_stopped(config, source, manager));
-    // What is not over by now ends with the process.
+    let result = runtime.block_on(run::until_stopped(options, source, manager));
+    // Whatever is still running ends with the process.
     runtime.shutdown_background();
     result
 }
 
-/// The mint's database, to be opened when it is first asked.
-fn source(resolved: &Resolved) -> Result<WaitingSource, CliError> {
-    let location = DatabaseLocation::parse(resolved.mint_database()?.reveal())?;
-    let mint_type = resolved.config.mint_type;
+/// The mint's database, opened at the first read.
+fn source(options: &Options) -> Result<WaitingSource, CliError> {
+    let Some(database) = &options.mint.mint_database else {
+        return Err(CliError::usage(
+            "mint_database is missing: set --mint-database, MINT_DATABASE, or mint_database in the file",
+        ));
+    };
+    let location = DatabaseLocation::parse(database.reveal())?;
+    let mint_type = options.mint.mint_type;
     Ok(WaitingSource::new(move || {
         nutfilter_mint::source::open(&location, mint_type)
     }))

@@ -13,9 +13,9 @@ use nutfilter_mint::{
 };
 use tokio::net::TcpListener;
 
-use super::config::{Config, Listen};
 use super::metrics::Metrics;
 use super::notify::Manager;
+use super::options::{LimitOptions, Listen, Options};
 use super::signals::{Hangup, stop_signal};
 use super::waiting::WaitingSource;
 use super::{base_path, stopped_at_once};
@@ -30,7 +30,7 @@ const FIRST_BUILD_POLL: Duration = Duration::from_millis(50);
 
 /// Serves until a signal ends it.
 pub(super) async fn until_stopped(
-    config: &Config,
+    options: &Options,
     source: WaitingSource,
     manager: Arc<Manager>,
 ) -> Result<(), CliError> {
@@ -43,28 +43,28 @@ pub(super) async fn until_stopped(
             manager.say("STOPPING=1");
         }
     };
-    let options = ServiceOptions::default().serve_keysets(config.serves_keysets());
-    let service = FilterService::new(options);
-    let tls = tls(config)?;
-    let listeners = listen(config, tls.as_ref()).await?;
+    let service = ServiceOptions::default().serve_keysets(options.serves_keysets());
+    let service = FilterService::new(service);
+    let tls = tls(options)?;
+    let listeners = listen(options, tls.as_ref()).await?;
     for listener in &listeners {
-        let path = base_path(&config.base_path);
+        let path = base_path(&options.listening.base_path);
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(target: log::SERVICE, version, "listening on {listener}{path}");
     }
 
     // Before anything counts.
-    let metrics = match config.metrics {
+    let metrics = match options.endpoints.metrics {
         true => Some(Metrics::install()?),
         false => None,
     };
-    let refresher = refresher(config, source, service.clone())?;
-    let options = offered(config, &service, refresher.trigger(), metrics.as_ref())?;
-    let router = http::router_with(service.clone(), options);
-    let router = http::under(&config.base_path, router).map_err(CliError::failed)?;
+    let refresher = refresher(options, source, service.clone())?;
+    let offered = offered(options, &service, refresher.trigger(), metrics.as_ref())?;
+    let router = http::router_with(service.clone(), offered);
+    let router = http::under(&options.listening.base_path, router).map_err(CliError::failed)?;
     let orderly = async {
         tokio::select! {
-            _ = http::serve_with(listeners, router, limits(config), stop) => {}
+            _ = http::serve_with(listeners, router, limits(&options.limits), stop) => {}
             never = attend(refresher.trigger(), hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
@@ -84,50 +84,60 @@ pub(super) async fn until_stopped(
 
 /// The thread that reads the database and publishes.
 fn refresher(
-    config: &Config,
+    options: &Options,
     source: WaitingSource,
     service: FilterService,
 ) -> Result<Refresher, CliError> {
-    let mut publisher = Publisher::new(source, service).restamp_after(config.restamp);
-    if let Some(directory) = &config.data_dir {
+    let mut publisher =
+        Publisher::new(source, service).restamp_after(options.refreshing.max_timestamp_age);
+    if let Some(directory) = &options.disk.data_dir {
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
         publisher = publisher.with_data_directory(directory);
     }
-    let jitter = f64::from(config.jitter_percent) / 100.0;
+    let jitter = f64::from(options.refreshing.jitter) / 100.0;
     Ok(Refresher::start_with_jitter(
         publisher,
-        config.refresh,
+        options.refreshing.refresh,
         jitter,
     )?)
 }
 
 /// What is offered beside the filters.
 fn offered(
-    config: &Config,
+    options: &Options,
     service: &FilterService,
     trigger: RefreshTrigger,
     metrics: Option<&Metrics>,
 ) -> Result<RouterOptions, CliError> {
-    let mut options = RouterOptions::default();
-    options.max_age = config.max_age;
-    options.ready_within = config.ready_within();
-    options.metrics = metrics.cloned().map(|metrics| {
+    let mut offered = RouterOptions::default();
+    offered.max_age = options.limits.max_age;
+    offered.ready_within = options.ready_max_age();
+    offered.metrics = metrics.cloned().map(|metrics| {
         let service = service.clone();
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
-    options.admin = config.admin_token.as_ref().map(|token| AdminOptions {
-        token: token.reveal().to_owned(),
-        refresh: Arc::new(move || {
-            tracing::info!(target: log::SERVICE, "an administrator asks: refreshing now");
-            trigger.refresh_now();
-        }),
-    });
-    if let Some(mint) = config.mint_api.as_ref().filter(|_| config.serves_info()) {
+    offered.admin = options
+        .endpoints
+        .admin_token
+        .as_ref()
+        .map(|token| AdminOptions {
+            token: token.reveal().to_owned(),
+            refresh: Arc::new(move || {
+                tracing::info!(target: log::SERVICE, "an administrator asks: refreshing now");
+                trigger.refresh_now();
+            }),
+        });
+    if let Some(mint) = options
+        .mint
+        .mint_api
+        .as_ref()
+        .filter(|_| options.serves_info())
+    {
         let info =
             InfoService::start(mint.reveal()).map_err(|error| CliError::at("mint_api", error))?;
-        options.info = Some(info);
+        offered.info = Some(info);
     }
-    Ok(options)
+    Ok(offered)
 }
 
 async fn keep_up(metrics: Option<Metrics>) -> Infallible {
@@ -196,8 +206,11 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
 }
 
 /// The certificate and its key, if there are any.
-pub(super) fn tls(config: &Config) -> Result<Option<Tls>, CliError> {
-    match (&config.tls_certificate, &config.tls_key) {
+pub(super) fn tls(options: &Options) -> Result<Option<Tls>, CliError> {
+    match (
+        &options.listening.tls_certificate,
+        &options.listening.tls_key,
+    ) {
         (Some(certificate), Some(key)) => {
             Ok(Some(Tls::open(certificate, key).map_err(CliError::failed)?))
         }
@@ -206,9 +219,9 @@ pub(super) fn tls(config: &Config) -> Result<Option<Tls>, CliError> {
 }
 
 /// Binds every address. TLS is for the network: who reaches a socket of this machine is on it.
-async fn listen(config: &Config, tls: Option<&Tls>) -> Result<Vec<Listener>, CliError> {
+async fn listen(options: &Options, tls: Option<&Tls>) -> Result<Vec<Listener>, CliError> {
     let mut listeners = vec![];
-    for address in config.addresses() {
+    for address in options.addresses() {
         let bound = match &address {
             Listen::Tcp(address) => {
                 TcpListener::bind(address)
@@ -219,7 +232,7 @@ async fn listen(config: &Config, tls: Option<&Tls>) -> Result<Vec<Listener>, Cli
                         None => listener,
                     })
             }
-            Listen::Unix(path) => unix(path, config.socket_mode).await,
+            Listen::Unix(path) => unix(path, options.listening.socket_mode).await,
         };
         listeners.push(bound.map_err(|error| CliError::at(&address, error))?);
     }
@@ -236,14 +249,14 @@ async fn unix(_: &Path, _: u32) -> io::Result<Listener> {
     Err(io::Error::other("there are no Unix sockets on this system"))
 }
 
-fn limits(config: &Config) -> ServerOptions {
+fn limits(limits: &LimitOptions) -> ServerOptions {
     let mut options = ServerOptions::default();
-    options.max_connections = config.max_connections;
-    options.head_timeout = config.header_timeout;
-    options.handshake_timeout = config.header_timeout;
-    options.write_least = config
+    options.max_connections = limits.max_connections;
+    options.head_timeout = limits.header_timeout;
+    options.handshake_timeout = limits.header_timeout;
+    options.write_least = limits
         .min_send_rate
         .saturating_mul(options.write_window.as_secs());
-    options.shutdown_grace = config.shutdown_grace;
+    options.shutdown_grace = limits.shutdown_grace;
     options
 }

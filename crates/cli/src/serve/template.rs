@@ -1,7 +1,6 @@
-//! A configuration file with every option in it, to be edited.
+//! A configuration file with every option in it, for operators to edit.
 
-use super::options::{GROUPS, Setting, Shape};
-use super::resolve::toml_value;
+use super::layers::{declared, default, help, is_list, toml_value, variable};
 
 /// Longest line of a comment, in characters.
 const WIDTH: usize = 100;
@@ -9,43 +8,47 @@ const WIDTH: usize = 100;
 /// The template: all options with their defaults, none of them set.
 pub(super) fn template() -> String {
     let mut text = String::from(
-        "# Configuration of `nutfilter serve --config FILE`. A line that begins with # sets nothing; what it shows\n\
-         # is the default. An empty text is as good as none. Flags and the environment go before this file.\n",
+        "# Configuration of `nutfilter serve --config FILE`. A line that begins with # sets nothing; the value\n\
+         # in it is the default. An empty text counts as not set. Flags and environment take precedence.\n",
     );
-    for group in GROUPS {
-        text += &format!("\n## {}\n", group.title);
-        for setting in group.settings {
-            text += "\n";
-            for line in comment(setting) {
-                text += &format!("# {line}\n");
-            }
-            text += &format!("#{} = {}\n", setting.name, default(setting));
+    let mut heading = None;
+    for option in declared() {
+        if option.get_help_heading() != heading.as_deref() {
+            heading = option.get_help_heading().map(str::to_owned);
+            text += &format!("\n## {}\n", heading.as_deref().unwrap_or_default());
         }
+        let words: Vec<_> = option
+            .get_possible_values()
+            .iter()
+            .filter(|word| !word.is_hide_set())
+            .map(|word| word.get_name().to_owned())
+            .collect();
+        let accepted = match words.is_empty() {
+            true => String::new(),
+            false => format!(" Accepted: {}.", words.join(", ")),
+        };
+        let sentence = format!(
+            "{}.{accepted} Environment: {}.",
+            help(&option),
+            variable(&option)
+        );
+        text += "\n";
+        for line in wrapped(&sentence) {
+            text += &format!("# {line}\n");
+        }
+        let value = match default(&option) {
+            Some(default) => toml_value(&option, &[default.to_owned()]),
+            None if is_list(&option) => "[]".to_owned(),
+            None => "\"\"".to_owned(),
+        };
+        text += &format!("#{} = {value}\n", option.get_id());
     }
     text
 }
 
-/// The default as a value of the file; an empty one where there is none.
-fn default(setting: &Setting) -> String {
-    match (setting.default, setting.shape) {
-        (Some(default), _) => toml_value(setting, &[default.to_owned()]),
-        (None, Shape::List(_)) => "[]".to_owned(),
-        (None, _) => "\"\"".to_owned(),
-    }
-}
-
-/// What the option is, in lines that fit.
-fn comment(setting: &Setting) -> Vec<String> {
-    let mut words = setting.help.to_owned() + ".";
-    if let Shape::Words(all) = setting.shape {
-        words += &format!(" One of: {}.", all.join(", "));
-    }
-    if setting.default.is_none() {
-        words += &format!(" Not set: {}.", setting.unset);
-    }
-    words += &format!(" Environment: {}.", setting.variable);
+fn wrapped(sentence: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in words.split(' ') {
+    for word in sentence.split(' ') {
         let line = lines.last_mut().expect("there is one from the beginning");
         if line.len() + word.len() >= WIDTH {
             lines.push(word.to_owned());
@@ -61,13 +64,14 @@ fn comment(setting: &Setting) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
     use std::path::Path;
 
     use super::super::file::ConfigFile;
-    use super::super::flags::Flags;
-    use super::super::resolve::{Origin, Sources};
+    use super::super::layers::{Flags, Sources, is_secret};
     use super::*;
 
+    /// The configuration that a file makes, as text.
     fn resolve(text: &str) -> String {
         let file = ConfigFile::parse(Path::new("template.toml"), text).unwrap();
         let sources = Sources {
@@ -76,32 +80,57 @@ mod tests {
             variable: &|_| None,
             file: Some(&file),
         };
-        let resolved = sources.resolve().unwrap();
-        let from_file = |origin: &Origin| matches!(origin, Origin::File { .. });
-        let set = resolved
-            .given
-            .iter()
-            .filter(|given| from_file(&given.origin))
-            .count();
-        format!("{set} {:?}", resolved.config)
+        format!("{:?}", sources.resolve().valid().unwrap())
     }
 
     #[test]
-    fn the_template_sets_nothing_and_shows_the_defaults() {
-        let defaults = resolve("");
-        assert_eq!(resolve(&template()), defaults);
-
-        let set: String = template()
+    fn template_sets_nothing_and_shows_the_defaults() {
+        assert_eq!(resolve(&template()), resolve(""));
+        let uncommented: String = template()
             .lines()
             .map(|line| match line.strip_prefix('#') {
                 Some(option) if !option.starts_with([' ', '#']) => format!("{option}\n"),
                 _ => format!("{line}\n"),
             })
             .collect();
-        let with_default = super::super::options::all()
-            .filter(|setting| setting.default.is_some())
-            .count();
-        let wanted = defaults.replacen("0 ", &format!("{with_default} "), 1);
-        assert_eq!(resolve(&set), wanted, "{set}");
+        assert_eq!(resolve(&uncommented), resolve(""), "{uncommented}");
+        assert!(uncommented.contains("\nport = 3339\n"), "{uncommented}");
+    }
+
+    /// The table of the options in docs/operating.md.
+    fn markdown() -> String {
+        let mut text = String::new();
+        let mut heading = None;
+        for option in declared() {
+            if option.get_help_heading() != heading.as_deref() {
+                heading = option.get_help_heading().map(str::to_owned);
+                let title = heading.as_deref().unwrap_or_default();
+                let _ = write!(
+                    text,
+                    "\n**{title}**\n\n| key in the file | environment | default | |\n|---|---|---|---|\n"
+                );
+            }
+            let flag = if is_secret(&option) { " (no flag)" } else { "" };
+            let default = default(&option).map(|default| format!("`{default}`"));
+            let _ = writeln!(
+                text,
+                "| `{}`{flag} | `{}` | {} | {} |",
+                option.get_id(),
+                variable(&option),
+                default.unwrap_or_default(),
+                help(&option)
+            );
+        }
+        text
+    }
+
+    #[test]
+    fn operating_guide_has_the_table_of_options() {
+        let document = include_str!("../../../../docs/operating.md");
+        let table = markdown();
+        assert!(
+            document.contains(&table),
+            "docs/operating.md lacks this table:\n{table}"
+        );
     }
 }

@@ -1,0 +1,526 @@
+//! Merges flags, environment, file and defaults into one [`Options`], and remembers where each value came from.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, Resettable};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
+
+use super::file::ConfigFile;
+use super::options::Options;
+use super::secret::{HIDDEN, only_line, without_password};
+use crate::error::CliError;
+
+/// The variable that names the configuration file.
+pub(super) const CONFIG_VARIABLE: &str = "NUTFILTER_CONFIG";
+
+/// The option whose flag belongs to all subcommands.
+const GLOBAL: &str = "threads";
+
+/// The options as clap sees them. Variables are only named here: [`Sources`] reads them.
+pub(super) fn declared() -> Vec<Arg> {
+    let command = Options::augment_args(Command::new("serve").no_binary_name(true));
+    command.get_arguments().cloned().collect()
+}
+
+pub(super) fn name(option: &Arg) -> &str {
+    option.get_id().as_str()
+}
+
+pub(super) fn variable(option: &Arg) -> &str {
+    option
+        .get_env()
+        .and_then(|name| name.to_str())
+        .expect("every option names a variable")
+}
+
+/// The description, on one line.
+pub(super) fn help(option: &Arg) -> String {
+    option
+        .get_help()
+        .expect("every option has a doc comment")
+        .to_string()
+}
+
+pub(super) fn default(option: &Arg) -> Option<&str> {
+    option.get_default_values().first()?.to_str()
+}
+
+pub(super) fn is_list(option: &Arg) -> bool {
+    matches!(option.get_action(), ArgAction::Append)
+}
+
+/// Whether it is a secret, which is never shown and has no flag.
+pub(super) fn is_secret(option: &Arg) -> bool {
+    option.is_hide_env_values_set()
+}
+
+fn flag(option: &Arg) -> String {
+    format!("--{}", name(option).replace('_', "-"))
+}
+
+/// The flags of `serve` as texts: values are checked when all sources are merged, so that every invalid value
+/// is reported with its source.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flags(pub(super) BTreeMap<String, Vec<String>>);
+
+impl clap::Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        let flags = declared()
+            .into_iter()
+            .filter(|option| name(option) != GLOBAL && !is_secret(option));
+        command.args(flags.map(|option| {
+            let mut help = format!("{} [env: {}]", help(&option), variable(&option));
+            if let Some(default) = default(&option) {
+                help += &format!(" [default: {default}]");
+            }
+            // Words are checked at once, for the help and for completions.
+            let words = !option.get_possible_values().is_empty();
+            let option = option
+                .help(help.replace('`', ""))
+                .env(Resettable::Reset)
+                .default_value(Resettable::Reset)
+                .allow_negative_numbers(true);
+            match words {
+                true => option,
+                false => option.value_parser(OsStringValueParser::new()),
+            }
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Self::default();
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for option in declared() {
+            let Ok(Some(texts)) = matches.try_get_raw(name(&option)) else {
+                continue;
+            };
+            // What is not UTF-8 is refused by every parser of a value but that of a path.
+            let texts = texts.map(|text| text.to_string_lossy().into_owned());
+            self.0.insert(name(&option).to_owned(), texts.collect());
+        }
+        Ok(())
+    }
+}
+
+/// Where a value came from. The order is the precedence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Environment(String),
+    Flag(String),
+}
+
+impl Origin {
+    /// Its place in the precedence.
+    fn rank(&self) -> u8 {
+        match self {
+            Origin::Default => 0,
+            Origin::File { .. } => 1,
+            Origin::Environment(_) => 2,
+            Origin::Flag(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { path, line } => write!(f, "from {}, line {line}", path.display()),
+            Origin::Environment(name) => write!(f, "from the environment variable {name}"),
+            Origin::Flag(flag) => write!(f, "from the flag {flag}"),
+        }
+    }
+}
+
+/// An option and the value in effect.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    option: Arg,
+    /// One text, several in a list, none if the option is not set.
+    texts: Vec<String>,
+    pub(super) origin: Origin,
+}
+
+impl Given {
+    fn is_set(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    fn name(&self) -> &str {
+        name(&self.option)
+    }
+
+    fn reset(&mut self) {
+        self.texts = default(&self.option)
+            .map(str::to_owned)
+            .into_iter()
+            .collect();
+        self.origin = Origin::Default;
+    }
+
+    fn invalid(&self, text: &str, reason: &str) -> Problem {
+        let shown = match is_secret(&self.option) {
+            true => HIDDEN.to_owned(),
+            false => without_password(text),
+        };
+        self.problem(format!("invalid value `{shown}`: {reason}"))
+    }
+
+    fn problem(&self, message: impl fmt::Display) -> Problem {
+        Problem {
+            option: self.name().to_owned(),
+            message: format!("{}: {message} ({})", self.name(), self.origin),
+        }
+    }
+}
+
+/// What is wrong with the configuration, and with which option.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) option: String,
+    pub(super) message: String,
+}
+
+/// The configuration, and where each of its values came from.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub(super) options: Options,
+    given: Vec<Given>,
+    /// Everything that is wrong. An option with a problem has its default in `options`.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// The places that values come from.
+pub(super) struct Sources<'a> {
+    pub(super) flags: &'a Flags,
+    /// The flag `--threads`, which all subcommands have.
+    pub(super) threads: Option<usize>,
+    /// A variable of the environment.
+    pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(super) file: Option<&'a ConfigFile>,
+}
+
+impl Sources<'_> {
+    /// Merges all sources and checks every value. Secrets that are in files of their own are read.
+    pub(super) fn resolve(&self) -> Resolved {
+        let mut given = vec![];
+        let mut problems: Vec<Problem> = self
+            .file
+            .map(|file| file.problems.clone())
+            .unwrap_or_default();
+        for option in declared() {
+            let mut one = self.given(option, &mut problems);
+            check_texts(&mut one, &mut problems);
+            given.push(one);
+        }
+        let mut resolved = Resolved {
+            options: parse(&given),
+            given,
+            problems,
+        };
+        resolved.read_secrets();
+        resolved.drop_overruled_listeners();
+        resolved.options = parse(&resolved.given);
+        resolved.check_together();
+        resolved
+    }
+
+    /// The value of the source with the highest precedence.
+    fn given(&self, option: Arg, problems: &mut Vec<Problem>) -> Given {
+        let name = name(&option).to_owned();
+        let mut given = Given {
+            option,
+            texts: vec![],
+            origin: Origin::Default,
+        };
+        given.reset();
+        let flag_texts = match name == GLOBAL {
+            true => self.threads.map(|threads| vec![threads.to_string()]),
+            false => self.flags.0.get(&name).cloned(),
+        };
+        if let Some(texts) = flag_texts {
+            given.origin = Origin::Flag(flag(&given.option));
+            given.texts = texts;
+            return given;
+        }
+        let variable_name = variable(&given.option).to_owned();
+        // Compose files write `NAME=` for a variable that is not set.
+        if let Some(value) = (self.variable)(&variable_name).filter(|value| !value.is_empty()) {
+            given.origin = Origin::Environment(variable_name);
+            match value.into_string() {
+                Ok(text) if is_list(&given.option) => {
+                    given.texts = text.split(',').map(|text| text.trim().to_owned()).collect();
+                }
+                Ok(text) => given.texts = vec![text],
+                Err(_) => {
+                    problems.push(given.problem("the value is not UTF-8"));
+                    given.reset();
+                }
+            }
+            return given;
+        }
+        let in_file = self
+            .file
+            .and_then(|file| Some((file, file.values.get(&name)?)));
+        if let Some((file, value)) = in_file {
+            let set = |text: &&String| !text.is_empty();
+            let texts: Vec<_> = value.texts.iter().filter(set).cloned().collect();
+            if texts.is_empty() && value.texts.len() <= 1 {
+                return given;
+            }
+            given.origin = Origin::File {
+                path: file.path.clone(),
+                line: value.line,
+            };
+            given.texts = texts;
+            if !is_list(&given.option) && value.texts.len() != 1 {
+                problems.push(given.problem("takes one value, not a list"));
+                given.reset();
+            }
+        }
+        given
+    }
+}
+
+/// Checks every text of an option; an invalid one is reported, and the option gets its default.
+fn check_texts(given: &mut Given, problems: &mut Vec<Problem>) {
+    for text in given.texts.clone() {
+        if let Err(reason) = check_text(&given.option, &text) {
+            problems.push(given.invalid(&text, &reason));
+            given.reset();
+            return;
+        }
+    }
+}
+
+/// Whether clap accepts a text for an option; if not, why.
+fn check_text(option: &Arg, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("must not be empty".to_owned());
+    }
+    let argument = format!("{}={text}", flag(option));
+    let error = match bare(option).try_get_matches_from([argument]) {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    if let Some(reason) = error.source() {
+        return Err(reason.to_string());
+    }
+    Err(match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(words)) => format!("accepted are {}", words.join(", ")),
+        _ => error.kind().to_string(),
+    })
+}
+
+/// A command of one option that reads its flag alone.
+fn bare(option: &Arg) -> Command {
+    Command::new("serve")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .arg(option.clone().env(Resettable::Reset))
+}
+
+/// Texts that were checked, as typed values.
+fn parse(given: &[Given]) -> Options {
+    let command = Options::augment_args(Command::new("serve").no_binary_name(true))
+        .mut_args(|option| option.env(Resettable::Reset));
+    let set = given.iter().filter(|given| given.origin != Origin::Default);
+    let arguments = set.flat_map(|given| {
+        let flag = flag(&given.option);
+        given.texts.iter().map(move |text| format!("{flag}={text}"))
+    });
+    command
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Options::from_arg_matches(&matches))
+        .expect("every text was accepted before")
+}
+
+impl Resolved {
+    fn place(&self, name: &str) -> usize {
+        let found = self.given.iter().position(|given| given.name() == name);
+        found.expect("asked for by the name of an option")
+    }
+
+    pub(super) fn given(&self, name: &str) -> &Given {
+        &self.given[self.place(name)]
+    }
+
+    /// The configuration, if nothing is wrong with it.
+    ///
+    /// # Errors
+    ///
+    /// All problems, a line each.
+    pub(super) fn valid(self) -> Result<Options, CliError> {
+        if self.problems.is_empty() {
+            return Ok(self.options);
+        }
+        let messages: Vec<_> = self.problems.into_iter().map(|it| it.message).collect();
+        Err(CliError::usage(messages.join("\n")))
+    }
+
+    /// Takes secrets from their files, unless a source of higher precedence gives them directly.
+    fn read_secrets(&mut self) {
+        for (name, file_name) in [
+            ("mint_database", "mint_database_file"),
+            ("admin_token", "admin_token_file"),
+        ] {
+            let (direct, by_file) = (self.given(name), self.given(file_name));
+            let direct_rank = direct.is_set().then(|| direct.origin.rank());
+            if !by_file.is_set() || direct_rank > Some(by_file.origin.rank()) {
+                continue;
+            }
+            if direct_rank == Some(by_file.origin.rank()) {
+                self.problems.push(contradiction(direct, by_file));
+                continue;
+            }
+            let path = PathBuf::from(&by_file.texts[0]);
+            match only_line(&path) {
+                Err(error) => {
+                    let message = format!("{}: {error}", path.display());
+                    self.problems.push(by_file.problem(message));
+                }
+                Ok(text) => {
+                    let mut read = Given {
+                        option: direct.option.clone(),
+                        origin: by_file.origin.clone(),
+                        texts: vec![text],
+                    };
+                    check_texts(&mut read, &mut self.problems);
+                    let place = self.place(name);
+                    self.given[place] = read;
+                }
+            }
+        }
+    }
+
+    /// `listen` and `host` or `port`: the source of higher precedence wins, the same source contradicts itself.
+    fn drop_overruled_listeners(&mut self) {
+        let listen = self.given("listen");
+        let others = [self.given("host"), self.given("port")];
+        let rank = listen.origin.rank();
+        let same = |other: &&&Given| listen.is_set() && other.origin.rank() == rank;
+        if let Some(other) = others.iter().find(same) {
+            self.problems.push(contradiction(listen, other));
+        } else if others.iter().any(|other| other.origin.rank() > rank) {
+            let place = self.place("listen");
+            self.given[place].reset();
+        }
+    }
+
+    /// Checks values that are valid by themselves against each other.
+    fn check_together(&mut self) {
+        let mut problems = vec![];
+        for (one, other) in [
+            ("tls_certificate", "tls_key"),
+            ("tls_key", "tls_certificate"),
+        ] {
+            if self.given(one).is_set() && !self.given(other).is_set() {
+                problems.push(self.given(one).problem(format!("{other} is missing")));
+            }
+        }
+        let slowest = self.options.slowest_refresh();
+        if self.options.ready_max_age() <= slowest {
+            problems.push(self.given("ready_max_age").problem(format!(
+                "must be more than a refresh interval with its jitter, {} seconds",
+                slowest.as_secs()
+            )));
+        }
+        if self.options.endpoints.info == Some(true) && self.options.mint.mint_api.is_none() {
+            problems.push(self.given("info").problem("needs mint_api"));
+        }
+        self.problems.extend(problems);
+    }
+
+    /// Every value of the configuration, one a line, as the file would have it.
+    pub(super) fn listing(&self) -> String {
+        let line = |given: &Given| match given.is_set() {
+            true => {
+                let show = |text: &String| match is_secret(&given.option) {
+                    true => HIDDEN.to_owned(),
+                    false => without_password(text),
+                };
+                let shown: Vec<_> = given.texts.iter().map(show).collect();
+                let value = toml_value(&given.option, &shown);
+                format!("{} = {value}  # {}\n", given.name(), given.origin)
+            }
+            false => format!("# {} is not set\n", given.name()),
+        };
+        self.given.iter().map(line).collect()
+    }
+}
+
+fn contradiction(one: &Given, other: &Given) -> Problem {
+    Problem {
+        option: one.name().to_owned(),
+        message: format!(
+            "{} and {}: set one of them, not both ({}; {})",
+            one.name(),
+            other.name(),
+            one.origin,
+            other.origin
+        ),
+    }
+}
+
+/// Texts as a value of the file.
+pub(super) fn toml_value(option: &Arg, texts: &[String]) -> String {
+    let quoted = |text: &String| toml::Value::String(text.clone()).to_string();
+    let parser = option.get_value_parser().type_id();
+    let is_one_of = |types: &[TypeId]| types.iter().any(|one| parser == *one);
+    if is_list(option) {
+        let quoted: Vec<_> = texts.iter().map(quoted).collect();
+        format!("[{}]", quoted.join(", "))
+    } else if is_one_of(&[TypeId::of::<bool>()]) {
+        let on = ["on", "true", "yes", "y", "t", "1"];
+        let text = texts.concat().to_ascii_lowercase();
+        on.contains(&text.as_str()).to_string()
+    } else if is_one_of(&[
+        TypeId::of::<u16>(),
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<usize>(),
+        TypeId::of::<Duration>(),
+    ]) {
+        texts.concat()
+    } else {
+        quoted(&texts.concat())
+    }
+}
+
+/// Reads the configuration file that the flag or, failing that, the variable names.
+pub(super) fn config_file(
+    flag: Option<&Path>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Option<ConfigFile>, CliError> {
+    let by_variable = || {
+        let value = variable(CONFIG_VARIABLE).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    };
+    match flag.map(Path::to_path_buf).or_else(by_variable) {
+        Some(path) => ConfigFile::read(&path).map(Some),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+#[path = "layers_tests.rs"]
+mod tests;
