@@ -500,7 +500,12 @@ pub(super) fn toml_value(option: &Arg, texts: &[String]) -> String {
         TypeId::of::<usize>(),
         TypeId::of::<Duration>(),
     ]) {
-        texts.concat()
+        let text = texts.concat();
+        match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text,
+            // `1M`, as flags and variables may have it.
+            false => quoted(&text),
+        }
     } else {
         quoted(&texts.concat())
     }

@@ -352,7 +352,7 @@ fn secret_is_read_from_its_file_and_never_shown() {
 #[test]
 fn listing_can_be_read_again() {
     let said = nothing().file(
-        "listen = ['a:1']\nmetrics = false\nmax_timestamp_age = 77\nmint_database = '/a \"b\".sqlite'",
+        "listen = ['a:1']\nmetrics = false\nmin_send_rate = '64K'\nmax_timestamp_age = 77\nmint_database = '/a \"b\".sqlite'",
     );
     let resolved = said.resolved();
     // Host and port are shown too, as they have defaults; the same source may not set them and `listen`.

@@ -323,7 +323,8 @@ fn number<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = value_parsers::count(text).ok();
+        let number = number.filter(|number| range.contains(number));
         number
             .and_then(|number| number.try_into().ok())
             .ok_or_else(|| {
