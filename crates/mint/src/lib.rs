@@ -13,8 +13,8 @@
 //!   and whose `-shm` file was then removed, the `-wal` file cannot be read without making that one anew.
 //! - A request builds nothing and asks the database nothing. It is answered from the [`Snapshot`], where
 //!   every body is finished; a snapshot is replaced as a whole.
-//! - The timestamp in a response is the moment in which reading the database *began*, and never
-//!   decreases. While the database cannot be read, the last good filters are served with theirs.
+//! - The timestamp in a response is never later than the moment in which reading the database *began*. It
+//!   goes back if the clock does. While the database cannot be read, the last good filters are served with theirs.
 //!
 //! # Beside a mint
 //!

@@ -39,8 +39,8 @@ pub struct PublishedFilter {
 }
 
 impl PublishedFilter {
-    /// A filter of `n` items whose bytes are `raw`, of a database that was read from the Unix second
-    /// `timestamp` on. Writes the JSON, piece by piece, and nothing compressed.
+    /// A filter of `n` items whose bytes are `raw`, of a database that was read at the Unix second
+    /// `timestamp` or later. Writes the JSON, piece by piece, and nothing compressed.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl PublishedFilter {
         self.params
     }
 
-    /// The Unix second in which reading the database began.
+    /// The Unix second as of which the filter is complete: at or before the start of its reading.
     #[must_use]
     pub fn timestamp(&self) -> u64 {
         self.timestamp

@@ -18,15 +18,24 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The shortest interval: the timestamps have seconds.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The largest share of the interval that chance may add or take.
+/// The largest share of the interval by which chance may delay a refresh.
 const MAX_JITTER: f64 = 0.5;
+
+/// The coarsest grid of timestamps. A finer one would make services disagree that read at about the same time; a
+/// coarser one would date filters earlier than necessary.
+const GRID: Duration = Duration::from_secs(60);
+
+/// How often to look whether the clock was set back.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
 
 /// A thread that refreshes at an interval, one refresh at a time, beginning at once: with what the publisher's
 /// data directory holds, if it has one.
 ///
-/// The interval is from start to start, measured by a clock that nobody sets. A refresh that takes
-/// longer than the interval is followed by the next one right away. To drop the handle is to ask the
-/// thread to end, without waiting for it.
+/// Refreshes begin at multiples of the interval by the system's clock, and timestamps are multiples of it too, or of a
+/// minute if that is shorter: services on one database then read at about the same time, and serve equal bodies. A
+/// refresh that takes longer than the interval is followed by the next one right away; so is one whose filters are
+/// dated after the clock because it was set back. To drop the handle is to ask the thread to end, without waiting for
+/// it.
 #[derive(Debug)]
 pub struct Refresher {
     stop: Arc<AtomicBool>,
@@ -45,9 +54,9 @@ impl Refresher {
         Self::start_with_jitter(publisher, interval, 0.0)
     }
 
-    /// [`Refresher::start`] with intervals that are longer or shorter by up to a share `jitter` of them, at
-    /// random: several services beside one database then do not read it at the same time. Below 0 is taken for 0, above 0.5
-    /// for 0.5.
+    /// [`Refresher::start`] with random delays of up to a share `jitter` of the interval, and up to half a minute:
+    /// several services on one database then do not read it at the same moment. Below 0 is taken for 0, above 0.5 for
+    /// 0.5.
     ///
     /// # Errors
     ///
@@ -61,9 +70,10 @@ impl Refresher {
         // One that waits is enough: whatever was written before it begins will be in it.
         let (wake, woken) = mpsc::sync_channel(1);
         let interval = Interval {
-            mean: interval.max(SHORTEST_INTERVAL),
+            length: interval.max(SHORTEST_INTERVAL),
             jitter: jitter.clamp(0.0, MAX_JITTER),
         };
+        let publisher = publisher.timestamp_grid(interval.length.min(GRID));
         let (end, ended) = mpsc::channel();
         let stopped = Arc::clone(&stop);
         thread::Builder::new()
@@ -123,20 +133,31 @@ impl Drop for Refresher {
     }
 }
 
-/// The time from the start of one refresh to the start of the next.
+/// When refreshes begin.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
-    mean: Duration,
+    length: Duration,
     /// At most [`MAX_JITTER`].
     jitter: f64,
 }
 
 impl Interval {
-    fn next(self) -> Duration {
-        // Nobody has to be unable to guess it: a hasher's random key does.
-        let random = RandomState::new().hash_one(()) as f64 / u64::MAX as f64;
-        self.mean.mul_f64(1.0 + self.jitter * (2.0 * random - 1.0))
+    /// The pause after a refresh that took this long and ended at this time since 1970; `random` is from 0 to 1.
+    fn pause(self, took: Duration, now: Duration, random: f64) -> Duration {
+        if took >= self.length {
+            return Duration::ZERO;
+        }
+        let passed = now.as_nanos() % self.length.as_nanos();
+        // Less than the length, whose nanoseconds in 64 bits last for 584 years.
+        let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
+        let delay = self.length.mul_f64(self.jitter).min(GRID / 2);
+        self.length.saturating_sub(passed) + delay.mul_f64(random)
     }
+}
+
+/// A number from 0 to 1. It need not be hard to guess: a hasher's random key will do.
+fn random() -> f64 {
+    RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 
 fn run(mut publisher: Publisher, interval: Interval, stop: &AtomicBool, woken: &Receiver<()>) {
@@ -147,15 +168,31 @@ fn run(mut publisher: Publisher, interval: Interval, stop: &AtomicBool, woken: &
         let good = refresh(&mut publisher);
         let pause = if good {
             retry = FIRST_RETRY;
-            interval.next().saturating_sub(start.elapsed())
+            interval.pause(start.elapsed(), publisher.clock().wall(), random())
         } else {
-            let pause = retry.min(interval.mean);
+            let pause = retry.min(interval.length);
             retry = retry.saturating_mul(2);
             pause
         };
-        match woken.recv_timeout(pause) {
-            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+        if !wait(&publisher, pause, woken) {
+            return;
+        }
+    }
+}
+
+/// Waits until the pause is over, somebody asks, or the clock was set back behind what is served. Says whether
+/// there may still be somebody to ask.
+fn wait(publisher: &Publisher, pause: Duration, woken: &Receiver<()>) -> bool {
+    let start = Instant::now();
+    loop {
+        let left = pause.saturating_sub(start.elapsed());
+        match woken.recv_timeout(left.min(CLOCK_CHECK)) {
+            Ok(()) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if left <= CLOCK_CHECK || publisher.is_dated_ahead() {
+            return true;
         }
     }
 }
@@ -192,6 +229,35 @@ fn guarded(
                 .unwrap_or("no words");
             tracing::error!(panic = said, "{what} panicked; it is tried again");
             false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refreshes_begin_at_multiples_of_the_interval() {
+        let seconds = Duration::from_secs_f64;
+        for (length, jitter, took, now, random, expected) in [
+            (60.0, 0.0, 1.0, 6_021.5, 0.9, 38.5),
+            (60.0, 0.1, 1.0, 6_021.5, 0.5, 41.5),
+            (60.0, 0.1, 1.0, 6_021.5, 1.0, 44.5),
+            (60.0, 0.0, 1.0, 6_000.0, 0.0, 60.0),
+            // Without delays of more than half a minute, whatever the interval is.
+            (3_600.0, 0.5, 1.0, 7_200.0, 1.0, 3_630.0),
+            (1.0, 0.0, 0.25, 7.25, 0.0, 0.75),
+            // Late already.
+            (60.0, 0.1, 60.0, 6_021.5, 0.5, 0.0),
+        ] {
+            let interval = Interval {
+                length: seconds(length),
+                jitter,
+            };
+            let pause = interval.pause(seconds(took), seconds(now), random);
+            let difference = pause.abs_diff(seconds(expected));
+            assert!(difference < seconds(1e-6), "{pause:?} and not {expected} s");
         }
     }
 }

@@ -81,7 +81,7 @@ pub struct RefreshReport {
     pub total: Duration,
     /// What was read.
     pub readings: Vec<ReadingReport>,
-    /// What was built. A filter that nothing was added to, and that is young enough, is not built anew.
+    /// What was built. A filter that nothing was added to is not built again, unless it is due for a new timestamp.
     pub filters: Vec<FilterReport>,
     /// What was not.
     pub failures: Vec<FilterFailure>,

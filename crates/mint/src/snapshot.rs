@@ -75,6 +75,31 @@ impl Snapshot {
         Some(changed)
     }
 
+    /// The same without the filters whose timestamp is later than this Unix second.
+    pub(crate) fn until(&self, latest: u64) -> Self {
+        let mut changed = self.clone();
+        for entry in changed.keysets.values_mut() {
+            for kind in Kind::ALL {
+                if entry
+                    .filter(kind)
+                    .is_some_and(|filter| filter.timestamp() > latest)
+                {
+                    entry.set(kind, None);
+                }
+            }
+        }
+        changed
+    }
+
+    /// The latest timestamp of a filter; 0 if there is none.
+    pub(crate) fn latest_timestamp(&self) -> u64 {
+        let filters = self
+            .keysets()
+            .flat_map(|entry| Kind::ALL.map(|kind| entry.filter(kind)));
+        let timestamps = filters.flatten().map(|filter| filter.timestamp());
+        timestamps.max().unwrap_or(0)
+    }
+
     /// Whether each keyset has both of its filters.
     #[must_use]
     pub fn is_complete(&self) -> bool {

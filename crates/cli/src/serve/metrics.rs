@@ -116,7 +116,7 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         Unit::Seconds,
         "",
-        "How far the clock is behind the time of the latest filters, which stands still until then",
+        "How far the clock is behind the latest timestamp that a filter ever had: above 0 it was set back",
     ),
     metric(
         "nutfilter_refreshes_total",

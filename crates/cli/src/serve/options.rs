@@ -82,15 +82,15 @@ const DAY: u64 = 86_400;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Refreshing")]
 pub(crate) struct RefreshOptions {
-    /// Seconds between readings of the database
+    /// Seconds between readings of the database, which begin at multiples of it by the clock
     #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY))]
     pub(crate) refresh: Duration,
 
-    /// Random variation of the refresh interval, in percent
+    /// Maximum random delay of a refresh, in percent of the interval; at most 30 s
     #[arg(long, env = "NUTFILTER_JITTER", value_name = "PERCENT", default_value = "10", value_parser = number::<u32>(0..=50))]
     pub(crate) jitter: u32,
 
-    /// Seconds after which an unchanged filter gets a new timestamp; until then wallets that have it get 304
+    /// At multiples of this many seconds an unchanged filter gets a new timestamp; until then wallets that have it get 304
     #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY))]
     pub(crate) max_timestamp_age: Duration,
 }

@@ -219,7 +219,10 @@ impl DataDirectory {
             };
             match self.restore_set(kind, &keyset, &recorded) {
                 Ok(mut set) => {
-                    set.as_of = set.as_of.max(recorded.as_of);
+                    // What came after the record has the date of its own commit.
+                    if set.len() == recorded.items {
+                        set.as_of = recorded.as_of;
+                    }
                     kept.sets.insert(keyset, set);
                 }
                 Err(reason) => {

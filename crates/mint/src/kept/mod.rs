@@ -23,7 +23,7 @@ pub(crate) struct KindSets {
     pub(crate) watermark: Option<Watermark>,
     /// The Unix second in which the latest reading began; 0 before the first.
     pub(crate) as_of: u64,
-    /// The latest of these that was recorded. No filter is dated later, so that a restart never goes back.
+    /// The one that was recorded last. No filter is dated later: a restart would have only an older date for it.
     pub(crate) recorded: u64,
     pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
     /// Keysets that had sets which cannot be used: there is nothing to say of them before a whole reading, and
@@ -37,17 +37,17 @@ impl KindSets {
         self.sets.values().map(KeptSet::len).sum()
     }
 
+    /// The dates of all that is recorded.
+    pub(crate) fn dates(&self) -> impl Iterator<Item = u64> {
+        let sets = self.sets.values().map(|set| set.as_of);
+        sets.chain([self.recorded])
+    }
+
     /// Throws a set away that cannot be used.
     pub(crate) fn lose(&mut self, keyset: &KeysetId) {
         self.sets.remove(keyset);
         self.lost.insert(keyset.clone());
         self.watermark = None;
-    }
-
-    /// No later filter may be dated before this.
-    pub(crate) fn floor(&self) -> u64 {
-        let latest = self.sets.values().map(|set| set.as_of).max();
-        self.as_of.max(latest.unwrap_or(0))
     }
 }
 

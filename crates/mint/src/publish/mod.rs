@@ -1,5 +1,6 @@
 //! From the mint's records to finished bodies: read what is new, hash, merge, encode, publish.
 
+pub(crate) mod clock;
 mod gather;
 mod read;
 mod serve;
@@ -10,8 +11,9 @@ use core::fmt;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
+use self::clock::Clock;
 use crate::body::BodyPlace;
 use crate::error::PublishError;
 use crate::kept::{DataDirectory, Keep, KeptError, KindSets};
@@ -20,12 +22,9 @@ use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, twice_if_passing};
 use crate::{KeysetId, Kind};
 
-/// How old a filter grows that nothing is added to, unless told otherwise. Until then its body and tag stay the
-/// same, and who has it need not fetch it again.
+/// At which multiples of this a filter that nothing is added to gets a new timestamp, unless told otherwise. Until
+/// then its body and tag stay the same, and a client that has it need not fetch it again.
 const RESTAMP_AFTER: Duration = Duration::from_secs(600);
-
-/// Clocks are set back by less every day.
-const CLOCK_BEHIND: Duration = Duration::from_secs(60);
 
 /// Builds every filter of a mint and publishes them to a [`FilterService`].
 ///
@@ -36,10 +35,14 @@ const CLOCK_BEHIND: Duration = Duration::from_secs(60);
 pub struct Publisher {
     source: Box<dyn MintSource>,
     service: FilterService,
-    clock: Box<dyn Fn() -> SystemTime + Send>,
+    clock: Clock,
     stop: Arc<AtomicBool>,
     place: BodyPlace,
     restamp_after: u64,
+    /// Timestamps are multiples of this, in seconds; at least 1.
+    grid: u64,
+    /// The latest date that a filter ever had, also before a restart.
+    latest_date: u64,
     keep: Keep,
     /// One for each of [`Kind::ALL`].
     kept: [KindSets; 2],
@@ -65,10 +68,12 @@ impl Publisher {
         Self {
             source: Box::new(source),
             service,
-            clock: Box::new(SystemTime::now),
+            clock: Clock::system(),
             stop: Arc::default(),
             place: BodyPlace::Memory,
             restamp_after: RESTAMP_AFTER.as_secs(),
+            grid: 1,
+            latest_date: 0,
             keep: Keep::Memory,
             kept: Default::default(),
             listed: vec![],
@@ -81,7 +86,17 @@ impl Publisher {
     /// Takes the time from elsewhere than the system.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + 'static) -> Self {
-        self.clock = Box::new(clock);
+        self.clock = Clock::of(clock);
+        self
+    }
+
+    /// Rounds timestamps down to multiples of this many whole seconds, 1 unless told otherwise, so that several
+    /// services on one database give equal data equal timestamps, bodies and tags. A [`Refresher`] sets its own.
+    ///
+    /// [`Refresher`]: crate::Refresher
+    #[must_use]
+    pub fn timestamp_grid(mut self, grid: Duration) -> Self {
+        self.grid = grid.as_secs().max(1);
         self
     }
 
@@ -93,8 +108,8 @@ impl Publisher {
         self
     }
 
-    /// Gives a filter that nothing is added to a new timestamp once the old one is of this age; 10 minutes
-    /// unless told otherwise.
+    /// Gives a filter that nothing is added to a new timestamp at multiples of this time; 10 minutes unless told
+    /// otherwise.
     #[must_use]
     pub fn restamp_after(mut self, age: Duration) -> Self {
         self.restamp_after = age.as_secs();
@@ -105,6 +120,18 @@ impl Publisher {
     #[must_use]
     pub fn service(&self) -> &FilterService {
         &self.service
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Whether a filter is served whose timestamp the clock does not show yet: it was set back.
+    pub(crate) fn is_dated_ahead(&self) -> bool {
+        let now = self.clock.wall().as_secs();
+        self.service
+            .snapshot()
+            .is_some_and(|snapshot| snapshot.latest_timestamp() > now)
     }
 
     /// Once true, a refresh under way ends with [`SourceError::Stopped`] and publishes nothing.
@@ -190,17 +217,13 @@ impl Publisher {
         start: Instant,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<RefreshReport, PublishError> {
-        // Before the first row is read, so that the claim "as of" can only be modest. A clock that was set back
-        // sets no filter back.
-        let floor = self.kept.iter().map(KindSets::floor).max();
-        let as_of = self.now().max(floor.unwrap_or(0));
-        self.tell_of_clock(as_of.saturating_sub(self.now()));
+        let began = self.clock.moment();
+        self.withdraw_dated_ahead();
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
         let mut failed = [false; 2];
         for kind in Kind::ALL {
-            let as_of = self.now().max(as_of);
-            match self.read(kind, as_of, &mut report.failures, progress) {
+            match self.read(kind, &mut report.failures, progress) {
                 Ok(reading) => report.readings.push(reading),
                 Err(PublishError::Source(SourceError::Stopped)) => {
                     return Err(SourceError::Stopped.into());
@@ -229,17 +252,39 @@ impl Publisher {
                 report.fail(None, kind, error.into());
             }
         }
+        let as_of = self.clock.date(began);
         self.publish(as_of, failed, &mut report);
         report.total = start.elapsed();
         self.tell(as_of, &report);
         Ok(report)
     }
 
-    /// Records a kind if something has changed, or what was recorded is old enough for filters to be dated anew.
+    /// Withdraws filters whose timestamp the clock does not show yet. The clock was set back: nobody knows what time
+    /// they are really of, and a note spent before that timestamp may be missing in them.
+    fn withdraw_dated_ahead(&mut self) {
+        let now = self.clock.wall().as_secs();
+        let Some(snapshot) = self.service.snapshot() else {
+            return;
+        };
+        let latest = snapshot.latest_timestamp();
+        if latest > now {
+            let seconds = latest - now;
+            tracing::warn!(
+                seconds,
+                "the clock was set back; filters dated after it are withdrawn and built again"
+            );
+            self.service.publish(snapshot.until(now));
+        }
+    }
+
+    /// Records a kind if something has changed, if filters are to get a new timestamp, or if the clock was set back.
     fn record_if_due(&mut self, kind: Kind) -> Result<(), KeptError> {
+        let period = self.restamp_period();
         let kept = &mut self.kept[index(kind)];
-        let old = kept.recorded.saturating_add(self.restamp_after) <= kept.as_of;
-        if old || kept.recorded == 0 || kept.sets.values().any(|set| set.changed) {
+        let is_due = round_down(kept.recorded, period) != round_down(kept.as_of, period)
+            || kept.recorded > kept.as_of
+            || kept.recorded == 0;
+        if is_due || kept.sets.values().any(|set| set.changed) {
             self.keep.record(kind, kept, &self.listed)?;
             kept.recorded = kept.as_of;
         }
@@ -295,25 +340,21 @@ impl Publisher {
                 .set(kept.recorded as f64);
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
-    }
-
-    /// Filters that are dated ahead of the clock are refused by wallets, and nothing else would say why.
-    fn tell_of_clock(&self, behind: u64) {
+        let behind = self.latest_date.saturating_sub(self.clock.wall().as_secs());
         metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
-        if behind > CLOCK_BEHIND.as_secs() {
-            tracing::warn!(
-                seconds = behind,
-                "the clock is behind the filters' time, which stands still until then"
-            );
-        }
     }
 
-    fn now(&self) -> u64 {
-        // Before 1970 the clock is not set at all.
-        (self.clock)()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs())
+    /// The period at whose multiples unchanged filters get a new timestamp: a multiple of the grid, so that no filter
+    /// is dated before the one that it replaces.
+    fn restamp_period(&self) -> u64 {
+        let steps = self.restamp_after.div_ceil(self.grid).max(1);
+        steps.saturating_mul(self.grid)
     }
+}
+
+/// The multiple of `period`, which is not 0, at or before `time`.
+fn round_down(time: u64, period: u64) -> u64 {
+    time - time % period
 }
 
 impl RefreshReport {

@@ -15,12 +15,11 @@ impl Publisher {
     pub(super) fn read(
         &mut self,
         kind: Kind,
-        as_of: u64,
         failures: &mut Vec<FilterFailure>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
         if let Some(since) = self.kept_mut(kind).watermark.clone() {
-            match twice_if_passing(|| self.read_new(kind, &since, as_of, progress)) {
+            match twice_if_passing(|| self.read_new(kind, &since, progress)) {
                 Err(PublishError::Source(SourceError::StartOver { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
@@ -35,23 +34,24 @@ impl Publisher {
                 result => return result,
             }
         }
-        twice_if_passing(|| self.read_whole(kind, as_of, failures, progress))
+        twice_if_passing(|| self.read_whole(kind, failures, progress))
     }
 
     fn read_new(
         &mut self,
         kind: Kind,
         since: &Watermark,
-        as_of: u64,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
         let start = Instant::now();
+        let began = self.clock.moment();
         let beyond = match self.keep.gather_limit() {
             Some(limit) => Beyond::TooMany { limit },
             None => Beyond::Never,
         };
         let mut gather = Gather::new(kind, &self.stop, progress, beyond);
         let result = self.source.read(kind, Some(since), &mut gather);
+        let as_of = self.clock.date(began);
         let reading = checked(result, &mut gather)?;
         if let Some((keyset, error)) = gather.bad.pop_first() {
             // What could be read of the others is not lost: they are read whole as well.
@@ -104,22 +104,23 @@ impl Publisher {
     fn read_whole(
         &mut self,
         kind: Kind,
-        as_of: u64,
         failures: &mut Vec<FilterFailure>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
         let start = Instant::now();
+        let began = self.clock.moment();
         let beyond = match self.keep.gather_limit() {
             Some(limit) => Beyond::Disk {
                 keep: &mut self.keep,
                 sets: Default::default(),
                 limit,
-                as_of,
+                as_of: self.clock.date(began),
             },
             None => Beyond::Never,
         };
         let mut gather = Gather::new(kind, &self.stop, progress, beyond);
         let result = self.source.read(kind, None, &mut gather);
+        let as_of = self.clock.date(began);
         let reading = checked(result, &mut gather)?;
         let bad = core::mem::take(&mut gather.bad);
         let (came, hash) = (gather.came(), gather.hashing);

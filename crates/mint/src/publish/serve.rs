@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use nutfilter::Params;
 
-use super::{Publisher, index, millis};
+use super::{Publisher, index, millis, round_down};
 use crate::body::BodyPlace;
 use crate::error::PublishError;
-use crate::kept::{Keep, KeptError, KeptSet};
+use crate::kept::{Keep, KeptError, KeptSet, KindSets};
 use crate::published::PublishedFilter;
 use crate::report::{FilterReport, RefreshReport, StageTimes};
 use crate::snapshot::{KeysetEntry, Snapshot};
@@ -28,7 +28,7 @@ impl Publisher {
             return false;
         };
         if self.kept.iter().any(|kept| kept.as_of != 0) {
-            return self.kept.iter().any(|kept| kept.recorded != 0);
+            return self.service.snapshot().is_some();
         }
         for kind in Kind::ALL {
             let (kept, listed) = directory.restore(kind);
@@ -38,7 +38,17 @@ impl Publisher {
             }
         }
         directory.remove_others(self.kept.iter());
-        if self.kept.iter().all(|kept| kept.recorded == 0) {
+        let dates = self.kept.iter().flat_map(KindSets::dates);
+        self.latest_date = dates.max().unwrap_or(0);
+        if self.latest_date == 0 {
+            return false;
+        }
+        let now = self.clock.wall().as_secs();
+        if self.latest_date > now {
+            tracing::warn!(
+                seconds = self.latest_date - now,
+                "the data directory is dated after the clock; nothing is served before the database is read"
+            );
             return false;
         }
         let mut entries = self.entries(self.listed.clone());
@@ -74,7 +84,8 @@ impl Publisher {
         let entry = kept.sets.entry(keyset.clone());
         let set = entry.or_insert_with(|| KeptSet::empty(kept.recorded));
         let mut times = StageTimes::default();
-        match bodies(set, set.as_of, &self.place, &mut times) {
+        let timestamp = round_down(set.as_of, self.grid);
+        match bodies(set, timestamp, &self.place, &mut times) {
             Ok(filter) => {
                 set.changed = false;
                 Some(filter)
@@ -165,10 +176,10 @@ impl Publisher {
             warn_of_vanished(before, &entries);
         }
         self.forget_vanished(&entries);
-        let floor = before.map_or(0, |snapshot| snapshot.refreshed_at());
         let entries = entries.into_values().collect();
-        self.service
-            .publish(Snapshot::new(entries, as_of.max(floor)));
+        let snapshot = Snapshot::new(entries, as_of);
+        self.latest_date = self.latest_date.max(snapshot.latest_timestamp());
+        self.service.publish(snapshot);
     }
 
     /// The filter of a set: the one there is if it will do, or a new one.
@@ -179,21 +190,21 @@ impl Publisher {
         old: Option<Arc<PublishedFilter>>,
         report: &mut RefreshReport,
     ) -> Option<Arc<PublishedFilter>> {
+        let period = self.restamp_period();
         let kept = &mut self.kept[index(kind)];
         let (as_of, recorded) = (kept.as_of, kept.recorded);
         // The reading had no notes of a keyset that has no set.
         let entry = kept.sets.entry(keyset.clone());
         let set = entry.or_insert_with(|| KeptSet::empty(as_of));
-        let timestamp = set.as_of.min(recorded);
+        let complete = set.as_of.min(recorded);
         let current = old
             .as_ref()
             .filter(|old| !set.changed && u64::from(old.n()) == set.len());
+        let timestamp = round_down(complete, if current.is_some() { period } else { self.grid });
         let mut times = StageTimes::default();
         let start = Instant::now();
         let made = match current {
-            Some(old) if old.timestamp().saturating_add(self.restamp_after) > timestamp => {
-                return Some(Arc::clone(old));
-            }
+            Some(old) if old.timestamp() >= timestamp => return Some(Arc::clone(old)),
             Some(old) => {
                 let restamped = old.restamped(timestamp, &self.place);
                 restamped.map_err(PublishError::Body)

@@ -6,6 +6,7 @@ use nutfilter_mint::{DataDirectory, KeptError, Kind};
 
 use crate::crash::publisher;
 use crate::invented::{Invented, State};
+use crate::scripted::{Scripted, is_of, spent};
 
 fn state(n: u64) -> State {
     State {
@@ -77,9 +78,11 @@ fn a_filter_that_nothing_is_added_to_stays_the_same_until_it_is_old() {
         tags.push((filter.timestamp(), filter.json().etag().clone()));
     }
     let times: Vec<u64> = tags.iter().map(|(time, _)| *time).collect();
-    assert_eq!(times, [1, 1, 1, 4, 4]);
-    assert_eq!(tags[0].1, tags[2].1);
-    assert_ne!(tags[2].1, tags[3].1);
+    // Multiples of the 3 seconds.
+    assert_eq!(times, [1, 1, 3, 3, 3]);
+    assert_eq!(tags[0].1, tags[1].1);
+    assert_ne!(tags[1].1, tags[2].1);
+    assert_eq!(tags[2].1, tags[4].1);
 }
 
 #[test]
@@ -99,4 +102,60 @@ fn more_than_is_gathered_in_memory_goes_through_the_disk() {
     let report = second.refresh().unwrap();
     assert!(report.readings.iter().all(|reading| reading.whole));
     assert_eq!(invented.lies_in(second.service()), Vec::<String>::new());
+}
+
+const KEYSET: &str = "009a1f293253e41e";
+
+#[test]
+fn a_restart_serves_nothing_dated_after_the_clock() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().listed = vec![KEYSET];
+    mint.script().notes = vec![(KEYSET, 1)];
+    mint.script().now = 10_240;
+    mint.publisher(data.path()).refresh().unwrap();
+
+    // The clock was corrected while nothing ran, and another note was spent.
+    mint.script().now = 10_006;
+    mint.script().notes.push((KEYSET, 2));
+    let mut second = mint.publisher(data.path());
+    assert!(!second.restore());
+    assert!(second.service().snapshot().is_none());
+    assert!(!second.restore(), "asked again");
+    let report = second.refresh().unwrap();
+    assert!(report.readings.iter().all(|reading| !reading.whole));
+    let served = spent(second.service(), KEYSET).unwrap();
+    assert!(served.timestamp() == 10_006 && is_of(&served, [1, 2]));
+    drop(second);
+
+    // The right time is what is recorded from then on.
+    mint.script().now = 10_007;
+    let mut third = mint.publisher(data.path());
+    assert!(third.restore());
+    let served = spent(third.service(), KEYSET).unwrap();
+    assert!(served.timestamp() == 10_006 && is_of(&served, [1, 2]));
+}
+
+#[test]
+fn a_set_ahead_of_its_record_has_its_own_date() {
+    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+    mint.script().notes = vec![(KEYSET, 1)];
+    mint.script().now = 10_240;
+    let mut first = mint.publisher(data.path());
+    first.refresh().unwrap();
+
+    // The clock is corrected, a note is added to the set, and the record cannot be replaced.
+    mint.script().now = 10_006;
+    mint.script().notes.push((KEYSET, 2));
+    std::fs::create_dir(data.path().join("spent.state.new")).unwrap();
+    assert!(!first.refresh().unwrap().failures.is_empty());
+    assert!(spent(first.service(), KEYSET).is_none(), "dated 10,240");
+    drop(first);
+
+    // Until the clock shows what the record has.
+    std::fs::remove_dir(data.path().join("spent.state.new")).unwrap();
+    mint.script().now = 10_300;
+    let mut second = mint.publisher(data.path());
+    assert!(second.restore());
+    let served = spent(second.service(), KEYSET).unwrap();
+    assert!(served.timestamp() == 10_006 && is_of(&served, [1, 2]));
 }

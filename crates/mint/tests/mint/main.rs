@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bodies;
+mod clock;
 mod counted;
 mod feed;
 mod filters;

@@ -158,29 +158,6 @@ fn the_time_is_that_of_the_start_of_the_reading() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_sets_no_timestamp_back() {
-    let database = MintDatabase::new(MintType::Nutshell);
-    database.add_keyset(V1, "sat", true, 0);
-    let (seconds, clock) = clock();
-    let mut publisher = database.publisher().with_clock(clock);
-    publisher = publisher.restamp_after(Duration::ZERO);
-    let mut seen = vec![];
-    for now in [10_000, 6_400, 9_999, 10_000, 13_600, 0, 13_601] {
-        seconds.store(now, Ordering::Relaxed);
-        publisher.refresh().unwrap();
-        let refreshed_at = publisher.service().snapshot().unwrap().refreshed_at();
-        for kind in Kind::ALL {
-            assert_eq!(timestamp(publisher.service(), kind), refreshed_at);
-        }
-        seen.push(refreshed_at);
-    }
-    assert_eq!(
-        seen,
-        [10_000, 10_000, 10_000, 10_000, 13_600, 13_600, 13_601]
-    );
-}
-
-#[test]
 fn a_source_that_loses_items_on_the_way_is_not_believed() {
     struct Forgetful;
 

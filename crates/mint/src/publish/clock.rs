@@ -1,0 +1,98 @@
+//! The time by which readings are dated.
+
+use core::fmt;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The clock on the wall, which may be set, and one that nobody sets.
+pub(crate) struct Clock {
+    wall: Box<dyn Fn() -> SystemTime + Send>,
+    steady: Box<dyn Fn() -> Duration + Send>,
+}
+
+/// A moment, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    wall: Duration,
+    steady: Duration,
+}
+
+impl Clock {
+    pub(crate) fn system() -> Self {
+        let start = Instant::now();
+        Self {
+            wall: Box::new(SystemTime::now),
+            steady: Box::new(move || start.elapsed()),
+        }
+    }
+
+    /// A wall clock beside which no other time passes.
+    pub(crate) fn of(wall: impl Fn() -> SystemTime + Send + 'static) -> Self {
+        Self {
+            wall: Box::new(wall),
+            steady: Box::new(|| Duration::ZERO),
+        }
+    }
+
+    /// The time since 1970 by the wall clock; before 1970 it is not set at all.
+    pub(crate) fn wall(&self) -> Duration {
+        (self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            wall: self.wall(),
+            steady: (self.steady)(),
+        }
+    }
+
+    /// The Unix second of a moment in the past: by what the wall clock showed then, or by what it shows now, whichever
+    /// is earlier. If the clock was set in between, one of the two is wrong, and the earlier date is the one that
+    /// claims less.
+    pub(crate) fn date(&self, moment: Moment) -> u64 {
+        let ago = (self.steady)().saturating_sub(moment.steady);
+        let by_now = self.wall().saturating_sub(ago);
+        moment.wall.min(by_now).as_secs()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_moment_has_the_earlier_of_two_dates() {
+        // A wall clock that shows this after 100 s, and showed 1,000 before.
+        for (later, expected) in [
+            (1_100, 1_000),
+            (4_700, 1_000),
+            (1_070, 970),
+            (860, 760),
+            (7, 0),
+        ] {
+            let (wall, steady) = (Arc::new(AtomicU64::new(1_000)), Arc::new(AtomicU64::new(0)));
+            let read = |clock: &Arc<AtomicU64>| {
+                let clock = Arc::clone(clock);
+                move || Duration::from_secs(clock.load(Ordering::Relaxed))
+            };
+            let read_wall = read(&wall);
+            let clock = Clock {
+                wall: Box::new(move || UNIX_EPOCH + read_wall()),
+                steady: Box::new(read(&steady)),
+            };
+            let moment = clock.moment();
+            assert_eq!(clock.date(moment), 1_000);
+            wall.store(later, Ordering::Relaxed);
+            steady.store(100, Ordering::Relaxed);
+            assert_eq!(clock.date(moment), expected, "it shows {later}");
+        }
+    }
+}

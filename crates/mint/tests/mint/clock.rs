@@ -1,0 +1,214 @@
+//! Timestamps: a filter is dated by its own reading, never later, and alike by every service.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nutfilter_mint::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
+};
+use nutfilter_mint::{
+    FilterService, Kind, MintType, NotReady, PublishedFilter, Publisher, Refresher, ServiceOptions,
+};
+
+use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, keyset};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const FOREVER: Duration = Duration::MAX;
+
+/// A clock that shows what it is set to.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    fn set(&self, seconds: u64) {
+        self.0.store(seconds, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> impl Fn() -> SystemTime + Send + 'static {
+        let seconds = Arc::clone(&self.0);
+        move || UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+    }
+}
+
+fn filter(service: &FilterService, kind: Kind) -> Option<Arc<PublishedFilter>> {
+    let snapshot = service.snapshot()?;
+    snapshot.keyset(&keyset(V1))?.filter(kind).cloned()
+}
+
+fn timestamp(service: &FilterService) -> Option<u64> {
+    filter(service, Kind::Spent).map(|filter| filter.timestamp())
+}
+
+#[test]
+fn a_filter_is_never_dated_after_its_own_reading() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    let spent = items(1, 2, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent[..1]);
+    let clock = Clock::default();
+    let mut publisher = database.publisher().with_clock(clock.read());
+    let service = publisher.service().clone();
+    let server = Server::start(service.clone());
+
+    // The clock is 4 minutes ahead once, and is corrected. Then a note is spent.
+    clock.set(10_240);
+    publisher.refresh().unwrap();
+    clock.set(10_006);
+    database.add_spent(V1, &spent[1..]);
+    publisher.refresh().unwrap();
+    assert_eq!(timestamp(&service), Some(10_006));
+    assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+
+    // The same with nothing new: the date is corrected all the same, of both kinds.
+    for (now, expected) in [(20_000, 20_000), (16_400, 16_400), (16_401, 16_401)] {
+        clock.set(now);
+        publisher.refresh().unwrap();
+        for kind in Kind::ALL {
+            let filter = filter(&service, kind).unwrap();
+            assert!(filter.timestamp() <= expected, "{kind} at {now}");
+        }
+    }
+    assert_eq!(service.ready(FOREVER), Ok(()));
+}
+
+#[test]
+fn a_filter_dated_after_the_clock_is_withdrawn_though_nothing_can_be_read() {
+    let database = MintDatabase::new(MintType::Cdk);
+    database.add_keyset(V1, "sat", true, 0);
+    let clock = Clock::default();
+    let mut publisher = database.publisher().with_clock(clock.read());
+    let service = publisher.service().clone();
+    let server = Server::start(service.clone());
+    clock.set(10_240);
+    publisher.refresh().unwrap();
+    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+
+    let away = database.directory().join("away");
+    std::fs::rename(&database.path, &away).unwrap();
+    clock.set(10_006);
+    publisher.refresh().unwrap_err();
+    assert_eq!(server.filter(Kind::Spent, V1).status, 503);
+    assert_eq!(service.ready(FOREVER), Err(NotReady::Incomplete));
+
+    std::fs::rename(&away, &database.path).unwrap();
+    publisher.refresh().unwrap();
+    assert_eq!(timestamp(&service), Some(10_006));
+    assert_eq!(service.ready(FOREVER), Ok(()));
+}
+
+/// A mint with one keyset and one note. While it is read, the clock is set.
+struct SetsClock {
+    clock: Clock,
+    to: u64,
+}
+
+impl MintSource for SetsClock {
+    fn mint(&self) -> &str {
+        "sets-clock"
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        let info = KeysetInfo {
+            id: keyset(V1),
+            unit: None,
+            active: true,
+            input_fee_ppk: 0,
+        };
+        Ok(Keysets {
+            keysets: vec![info],
+            unservable: vec![],
+        })
+    }
+
+    fn read(
+        &mut self,
+        _: Kind,
+        _: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        let mut batch = ItemBatch::new();
+        batch.push(b"an item");
+        assert!(sink.items(&keyset(V1), &batch).is_continue());
+        self.clock.set(self.to);
+        Ok(Reading::whole(1))
+    }
+}
+
+#[test]
+fn a_clock_set_back_during_a_reading_counts() {
+    let clock = Clock::default();
+    clock.set(10_240);
+    let source = SetsClock {
+        clock: clock.clone(),
+        to: 10_006,
+    };
+    let service = FilterService::new(ServiceOptions::default());
+    let mut publisher = Publisher::new(source, service.clone()).with_clock(clock.read());
+    publisher.refresh().unwrap();
+    assert_eq!(timestamp(&service), Some(10_006));
+}
+
+#[test]
+fn a_refresher_corrects_dates_as_soon_as_the_clock_is_set_back() {
+    let database = MintDatabase::new(MintType::Cdk);
+    database.add_keyset(V1, "sat", true, 0);
+    let clock = Clock::default();
+    clock.set(10_240);
+    let publisher = database.publisher().with_clock(clock.read());
+    let service = publisher.service().clone();
+    // The interval is a day.
+    let refresher = Refresher::start(publisher, Duration::from_secs(86_400)).unwrap();
+    let wait_for = |expected| {
+        let start = Instant::now();
+        while timestamp(&service) != Some(expected) {
+            assert!(start.elapsed() < PATIENCE, "no filter dated {expected}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    // Whole minutes: that is how a refresher has them dated.
+    wait_for(10_200);
+    clock.set(10_006);
+    wait_for(9_960);
+    assert!(refresher.stop(PATIENCE));
+}
+
+#[test]
+fn services_on_one_database_serve_equal_bodies_for_equal_data() {
+    let database = MintDatabase::new(MintType::Nutshell);
+    let spent = items(1, 20, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent[..10]);
+    let service = || {
+        let clock = Clock::default();
+        let grid = Duration::from_secs(60);
+        let publisher = database.publisher().with_clock(clock.read());
+        (publisher.timestamp_grid(grid), clock)
+    };
+    let ((mut one, one_clock), (mut two, two_clock)) = (service(), service());
+    let mut refresh = |at: [u64; 2]| {
+        let tags = [(&mut one, &one_clock, at[0]), (&mut two, &two_clock, at[1])].map(
+            |(publisher, clock, now)| {
+                clock.set(now);
+                publisher.refresh().unwrap();
+                Kind::ALL.map(|kind| {
+                    let filter = filter(publisher.service(), kind).unwrap();
+                    assert!(filter.timestamp() <= now, "{kind} at {now}");
+                    (filter.timestamp(), filter.json().etag().clone())
+                })
+            },
+        );
+        (tags[0] == tags[1], tags[0][0].0)
+    };
+    // Started in different minutes: equal from the next multiple of 10 minutes on.
+    assert_eq!(refresh([6_007, 6_121]), (false, 6_000));
+    assert_eq!(refresh([6_540, 6_599]), (false, 6_000));
+    assert_eq!(refresh([6_601, 6_659]), (true, 6_600));
+    // What is new is in both within the minute.
+    database.add_spent(V1, &spent[10..]);
+    assert_eq!(refresh([6_662, 6_719]), (true, 6_660));
+    assert_eq!(refresh([7_199, 7_197]), (true, 6_660));
+    // One of them a reading later than the other.
+    assert_eq!(refresh([7_205, 7_350]), (true, 7_200));
+}
