@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use nutfilter_mint::{FilterService, Status};
 
@@ -31,14 +31,17 @@ pub(super) enum Sort {
     Histogram(&'static [f64]),
 }
 
+/// A label and the values that it may have.
+pub(super) type Label = (&'static str, &'static [&'static str]);
+
+const KIND: Label = ("kind", &["spent", "issued"]);
+
 /// A metric, as it is described to Prometheus and to the reader of the documents.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) sort: Sort,
     pub(super) unit: Unit,
-    /// The labels, as they stand in the documents, which a test compares.
-    #[cfg_attr(not(test), expect(dead_code))]
-    pub(super) labels: &'static str,
+    pub(super) labels: &'static [Label],
     pub(super) help: &'static str,
 }
 
@@ -46,7 +49,7 @@ const fn metric(
     name: &'static str,
     sort: Sort,
     unit: Unit,
-    labels: &'static str,
+    labels: &'static [Label],
     help: &'static str,
 ) -> Metric {
     Metric {
@@ -60,160 +63,180 @@ const fn metric(
 
 use Sort::{Counter, Gauge, Histogram};
 
+const ROUTES: &[&str] = &[
+    "filter_spent",
+    "filter_issued",
+    "keysets",
+    "info",
+    "health",
+    "ready",
+    "metrics",
+    "admin_refresh",
+    "preflight",
+    "other",
+];
+
+const REASONS: &[&str] = &["handshake", "head", "idle", "slow_reader", "shutdown"];
+
+const STATUSES: &[&str] = &[
+    "200", "202", "204", "206", "304", "400", "401", "404", "405", "406", "413", "414", "416",
+    "500", "503", "other",
+];
+
 /// All of them.
 pub(super) const METRICS: &[Metric] = &[
     metric(
         "nutfilter_build_info",
         Gauge,
         Unit::Count,
-        "`version`",
+        &[("version", &[env!("CARGO_PKG_VERSION")])],
         "Always 1; the version is in its label",
     ),
     metric(
         "nutfilter_start_time_seconds",
         Gauge,
         Unit::Seconds,
-        "",
+        &[],
         "Unix time at which the process started",
     ),
     metric(
         "nutfilter_status",
         Gauge,
         Unit::Count,
-        "`status`",
+        &[("status", &["starting", "ok", "degraded", "failing"])],
         "1 for how the service is (`starting`, `ok`, `degraded`, `failing`), 0 for the others",
     ),
     metric(
         "nutfilter_keysets",
         Gauge,
         Unit::Count,
-        "",
+        &[],
         "Keysets that are served",
     ),
     metric(
         "nutfilter_items",
         Gauge,
         Unit::Count,
-        "`kind`",
+        &[KIND],
         "Notes in the filters that are served",
     ),
     metric(
         "nutfilter_last_refresh_timestamp_seconds",
         Gauge,
         Unit::Seconds,
-        "",
+        &[],
         "Unix time at which the latest refresh began that published something",
     ),
     metric(
         "nutfilter_as_of_timestamp_seconds",
         Gauge,
         Unit::Seconds,
-        "`kind`",
+        &[KIND],
         "Unix time at which the latest good reading of this kind began: what filters may be dated at most",
     ),
     metric(
         "nutfilter_clock_behind_seconds",
         Gauge,
         Unit::Seconds,
-        "",
+        &[],
         "How far the clock is behind the latest timestamp that a filter ever had: above 0 it was set back",
     ),
     metric(
         "nutfilter_refreshes_total",
         Counter,
         Unit::Count,
-        "`result`",
+        &[("result", &["ok", "partial", "failed"])],
         "Refreshes: `ok`, `partial` (some filters failed) or `failed`",
     ),
     metric(
         "nutfilter_refresh_seconds",
         Histogram(&REFRESH_BUCKETS),
         Unit::Seconds,
-        "",
+        &[],
         "Time that refreshes took, failed ones too",
     ),
     metric(
         "nutfilter_items_read_total",
         Counter,
         Unit::Count,
-        "`kind`, `reading`",
+        &[KIND, ("reading", &["whole", "new"])],
         "Notes read from the database, by readings of everything (`whole`) and of what is new",
     ),
     metric(
         "nutfilter_full_rereads_total",
         Counter,
         Unit::Count,
-        "`kind`",
+        &[KIND],
         "Times that everything was read again because the database was not what it was with more notes",
     ),
     metric(
         "nutfilter_shrunk_total",
         Counter,
         Unit::Count,
-        "`kind`",
+        &[KIND],
         "Times that a keyset had fewer notes than before",
     ),
     metric(
         "nutfilter_data_discarded_total",
         Counter,
         Unit::Count,
-        "",
+        &[],
         "Times that something in the data directory was damaged or foreign, and thrown away",
     ),
     metric(
         "nutfilter_info_failures_total",
         Counter,
         Unit::Count,
-        "",
+        &[],
         "Times that the mint's own `/v1/info` could not be had",
     ),
     metric(
         "nutfilter_http_requests_total",
         Counter,
         Unit::Count,
-        "`route`, `status`",
+        &[("route", ROUTES), ("status", STATUSES)],
         "Requests answered",
     ),
     metric(
         "nutfilter_http_request_seconds",
         Histogram(&REQUEST_BUCKETS),
         Unit::Seconds,
-        "",
+        &[],
         "Time from a request's head to the last byte of its answer",
     ),
     metric(
         "nutfilter_http_response_bytes_total",
         Counter,
         Unit::Bytes,
-        "",
+        &[],
         "Bytes of bodies sent",
     ),
     metric(
         "nutfilter_http_connections",
         Gauge,
         Unit::Count,
-        "",
+        &[],
         "Connections that are open",
     ),
     metric(
         "nutfilter_http_connections_refused_total",
         Counter,
         Unit::Count,
-        "",
+        &[],
         "Connections closed at once because there were as many as may be",
     ),
     metric(
         "nutfilter_http_connections_cut_total",
         Counter,
         Unit::Count,
-        "`reason`",
+        &[("reason", REASONS)],
         "Connections cut because a limit on time was reached, or at the end",
     ),
     metric(
         "nutfilter_http_accept_failures_total",
         Counter,
         Unit::Count,
-        "",
+        &[],
         "Times that the system had no descriptor or memory for another connection",
     ),
 ];
@@ -242,20 +265,7 @@ impl Metrics {
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
         metrics::set_global_recorder(recorder).map_err(CliError::failed)?;
-        for Metric {
-            name,
-            sort,
-            unit,
-            help,
-            ..
-        } in METRICS
-        {
-            match sort {
-                Counter => describe_counter!(*name, *unit, *help),
-                Gauge => describe_gauge!(*name, *unit, *help),
-                Histogram(_) => describe_histogram!(*name, *unit, *help),
-            }
-        }
+        register();
         gauge!("nutfilter_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         gauge!("nutfilter_start_time_seconds").set(seconds(SystemTime::now()));
         Ok(Self { handle })
@@ -274,6 +284,47 @@ impl Metrics {
             self.handle.run_upkeep();
         }
     }
+}
+
+/// Describes all metrics, and sets every counter to 0 with every value of its labels: `increase()` does not see a
+/// counter that appears with its first event.
+fn register() {
+    for Metric {
+        name,
+        sort,
+        unit,
+        labels,
+        help,
+    } in METRICS
+    {
+        match sort {
+            Counter => {
+                describe_counter!(*name, *unit, *help);
+                for labels in combinations(labels) {
+                    counter!(*name, labels).increment(0);
+                }
+            }
+            Gauge => describe_gauge!(*name, *unit, *help),
+            Histogram(_) => describe_histogram!(*name, *unit, *help),
+        }
+    }
+}
+
+/// Every combination of the labels' values.
+fn combinations(labels: &[Label]) -> Vec<Vec<metrics::Label>> {
+    let mut all = vec![vec![]];
+    for (name, values) in labels {
+        let longer = |shorter: &Vec<metrics::Label>| {
+            let shorter = shorter.clone();
+            values.iter().map(move |value| {
+                let mut longer = shorter.clone();
+                longer.push(metrics::Label::from_static_parts(name, value));
+                longer
+            })
+        };
+        all = all.iter().flat_map(longer).collect();
+    }
+    all
 }
 
 // Exact up to 2^53, which no number of notes comes near.
@@ -321,6 +372,8 @@ mod tests {
                 Gauge => "gauge",
                 Histogram(_) => "histogram",
             };
+            let labels: Vec<_> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let labels = labels.join(", ");
             text += &format!("| `{name}` ({sort}) | {labels} | {help} |\n");
         }
         text
@@ -334,6 +387,50 @@ mod tests {
             document.contains(&table),
             "docs/operating.md lacks this table:\n{table}"
         );
+    }
+
+    /// What a process says that has counted nothing yet.
+    fn at_start() -> String {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, register);
+        recorder.handle().render()
+    }
+
+    #[test]
+    fn every_counter_is_there_at_the_start_and_is_0() {
+        let text = at_start();
+        for Metric {
+            name, sort, labels, ..
+        } in METRICS
+        {
+            let series = text.lines().filter(|line| {
+                let rest = line.strip_prefix(name);
+                rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+            });
+            let series: Vec<&str> = series.collect();
+            let expected: usize = match sort {
+                Counter => labels.iter().map(|(_, values)| values.len()).product(),
+                _ => 0,
+            };
+            assert_eq!(series.len(), expected, "{name}");
+            assert!(series.iter().all(|line| line.ends_with(" 0")), "{series:?}");
+        }
+        assert!(text.contains("nutfilter_shrunk_total{kind=\"spent\"} 0"));
+    }
+
+    #[test]
+    fn labels_have_the_values_that_are_counted() {
+        let code = super::super::documents::code();
+        for (call, values) in [("Route", ROUTES), ("cut", REASONS)] {
+            let call = format!("{call}(\"");
+            let counted = code.split(&call).skip(1);
+            let counted: BTreeSet<_> = counted
+                .map(|rest| &rest[..rest.find('"').unwrap()])
+                .collect();
+            // What no handler answered has no route of its own.
+            let known = values.iter().copied().filter(|value| *value != "other");
+            assert_eq!(counted, known.collect(), "{call}");
+        }
     }
 
     #[test]
