@@ -106,7 +106,7 @@ class Side:
     # --- the lives of the service
 
     def begin(self):
-        extra = ["--restamp", RESTAMP]
+        extra = ["--max-timestamp-age", RESTAMP]
         arguments = [self.options.binary, self.mint.location, self.work / "log", self.data, REFRESH]
         if self.tls:
             extra += ["--tls-certificate", self.tls[0], "--tls-key", self.tls[1]]
