@@ -1,0 +1,478 @@
+"""The clients of one service, in a process of their own: they take every form of every filter, all the time.
+
+What they see goes through a queue to the test, as tuples:
+    ("version", Version)                   a filter that was not seen before
+    ("wrong", text, when)                  an answer that is invalid in itself
+    ("error", text, begun, ended)          a request that failed, which may have an explanation
+    ("keysets", ids, when)                 what /v1/keysets lists
+    ("end", summary)
+"""
+
+import base64
+import binascii
+import collections
+import ctypes
+import ctypes.util
+import email.utils
+import http.client
+import itertools
+import json
+import multiprocessing
+import pathlib
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import zlib
+
+from e2e import misbehaving_clients
+from e2e.journal import KINDS, Version, sha256
+from e2e.misbehaving_clients import Wrong
+from e2e.reference_filter import M, P
+from e2e.service_under_test import exchange
+
+TIMEOUT = 25
+LATE_CODING = 5  # seconds after the start of a life within which bodies may lack compression
+WORTH_COMPRESSING = 1 << 10  # bytes; the service does not compress what is shorter
+FORMS = {
+    "json": {"Accept-Encoding": "identity"},
+    "gzip": {"Accept-Encoding": "gzip"},
+    "zstd": {"Accept-Encoding": "zstd"},
+    "raw": {"Accept": "application/octet-stream"},
+}
+
+
+def demand(condition, message):
+    if not condition:
+        raise Wrong(message)
+
+
+# --- what one answer must be, by itself
+
+
+class Zstd:
+    """libzstd, which every Debian has."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
+        self.library.ZSTD_decompress.restype = ctypes.c_size_t
+        self.library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
+
+    def decompress(self, octets, most=1 << 28):
+        size = self.library.ZSTD_getFrameContentSize(octets, ctypes.c_size_t(len(octets)))
+        size = size if size < most else 20 * len(octets) + 4096
+        room = ctypes.create_string_buffer(max(size, 1))
+        got = self.library.ZSTD_decompress(room, ctypes.c_size_t(max(size, 1)), octets, ctypes.c_size_t(len(octets)))
+        demand(not self.library.ZSTD_isError(ctypes.c_size_t(got)), "the body is not zstd")
+        return room.raw[:got]
+
+
+def zstd():
+    """The decoder, or None where there is no such library."""
+    try:
+        return Zstd()
+    except OSError:
+        return None
+
+
+def gunzip(body):
+    decoder = zlib.decompressobj(wbits=31)
+    try:
+        plain = decoder.decompress(body)
+    except zlib.error as error:
+        raise Wrong(f"the body is not gzip: {error}") from None
+    demand(decoder.eof and not decoder.unused_data, "gzip that is cut, or has trailing data")
+    return plain
+
+
+def read_json(body):
+    """(n, timestamp, content) of a NUT-25 response."""
+    try:
+        said = json.loads(body)
+        demand(sorted(said) == ["content", "m", "n", "p", "timestamp"], f"an object with {sorted(said)}")
+        content = base64.b64decode(said["content"], validate=True)
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise Wrong(f"the body is not a filter response: {error}") from None
+    demand((said["p"], said["m"]) == (P, M), f"P = {said['p']}, M = {said['m']}")
+    return said["n"], said["timestamp"], content
+
+
+def read(form, headers, body, decoder=None):
+    """(n, timestamp, content) of a whole body."""
+    coding = headers.get("content-encoding")
+    if coding is None and form in ("gzip", "zstd"):
+        form = "json"
+    demand(coding == (form if form in ("gzip", "zstd") else None), f"{form} was requested, the coding is {coding}")
+    media = headers.get("content-type", "")
+    if form == "raw":
+        demand(media == "application/octet-stream", f"the type is {media}")
+        n, p, m, timestamp = (int(headers[f"nutfilter-{name}"]) for name in ("n", "p", "m", "timestamp"))
+        demand((p, m) == (P, M), f"P = {p}, M = {m}")
+        return n, timestamp, body
+    demand(media.startswith("application/json"), f"the type is {media}")
+    if form == "gzip":
+        body = gunzip(body)
+    elif form == "zstd":
+        body = decoder.decompress(body)
+    return read_json(body)
+
+
+def modified(headers):
+    """The time in Last-Modified, which every answer about a filter has."""
+    said = headers.get("last-modified")
+    demand(said, "no Last-Modified")
+    return int(email.utils.parsedate_to_datetime(said).timestamp())
+
+
+def lacks_coding(form, headers, body):
+    """Whether a long body was not compressed although the client asked for it."""
+    return form in ("gzip", "zstd") and "content-encoding" not in headers and len(body) >= WORTH_COMPRESSING
+
+
+class Seen:
+    """What all clients of one service have seen, across its lives: is it consistent?"""
+
+    def __init__(self, new_version=lambda version: None, older=lambda text: None):
+        self.lock = threading.Lock()
+        self.floor = {}  # path: the latest timestamp of a finished answer
+        self.tags = {}  # (path, tag): what it named
+        self.forms = {}  # (path, n, timestamp, sha): {form: tag}
+        self.new_version, self.older = new_version, older
+
+    def begin(self, path):
+        """Before a request: its answer must not be older than this."""
+        with self.lock:
+            return self.floor.get(path, 0)
+
+    def timestamp(self, path, floor, timestamp):
+        with self.lock:
+            backwards = timestamp < floor
+            self.floor[path] = timestamp if backwards else max(self.floor.get(path, 0), timestamp)
+        if backwards:
+            # Allowed after the clock was set back.
+            self.older(f"{path} is dated {timestamp}, after {floor} was served")
+
+    def whole(self, path, form, headers, body, floor, decoder=None, seen=None):
+        """A whole body; returns its version."""
+        tag, digest = headers.get("etag"), sha256(body)
+        demand(tag == f'"{digest}"', f"a body of {path} as {form} with the SHA-256 {digest} has the tag {tag}")
+        length = headers.get("content-length")
+        demand(length == str(len(body)), f"a body of {len(body)} bytes has Content-Length {length}")
+        n, timestamp, content = read(form, headers, body, decoder)
+        # What has no coding (yet) is the plain form.
+        form = form if form == "raw" else headers.get("content-encoding", "json")
+        demand(modified(headers) == timestamp, "Last-Modified is not the timestamp")
+        self.timestamp(path, floor, timestamp)
+        version = Version(tuple(path.split("/")[3:5]), n, timestamp, sha256(content),
+                          time.time() if seen is None else seen)
+        self.named(path, form, tag, version)
+        return version
+
+    def named(self, path, form, tag, version):
+        """A tag names one version (a raw one its content, which may get a new date); a version has one tag per form."""
+        name = (path, version.n, version.timestamp, version.sha)
+        meant = name if form != "raw" else (path, version.n, version.sha)
+        with self.lock:
+            known = self.tags.setdefault((path, tag), meant)
+            forms = self.forms.get(name)
+            new = forms is None
+            if new:
+                forms = self.forms[name] = {}
+            other = forms.setdefault(form, tag)
+        demand(known == meant, f"the tag {tag} names {known} and {meant}")
+        demand(other == tag, f"{name} has the tags {other} and {tag} as {form}")
+        if new:
+            self.new_version(version)
+
+
+# --- the clients
+
+
+class Client:
+    """One kept connection."""
+
+    def __init__(self, fleet, seed):
+        self.fleet, self.dice = fleet, random.Random(seed)
+        self.connection = None
+
+    def request(self, path, headers=None, method="GET", take=None):
+        """(status, headers, body)."""
+        if self.connection is None:
+            self.connection = self.fleet.address.connect(TIMEOUT)
+        start = time.monotonic()
+        if take:
+            self.connection.request(method, path, headers=headers or {})
+            response = self.connection.getresponse()
+            body = take(response)
+            return response.status, {name.lower(): value for name, value in response.getheaders()}, body
+        answer = exchange(self.connection, path, method, headers)
+        self.fleet.took(time.monotonic() - start, len(answer.body))
+        return answer.status, answer.headers, answer.body
+
+    def drop(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+
+    def path(self):
+        known = self.fleet.keysets
+        keyset = known[0] if self.dice.random() < 0.6 else self.dice.choice(known)
+        return f"/v1/filter/{self.dice.choice(KINDS)}/{keyset}"
+
+    def form(self):
+        return self.dice.choice([form for form in FORMS if form != "zstd" or self.fleet.zstd])
+
+    def whole(self, form, take=None):
+        path = self.path()
+        floor = self.fleet.seen.begin(path)
+        status, headers, body = self.request(path, FORMS[form], take=take)
+        self.fleet.expect_status(path, status, body)
+        self.fleet.whole(path, form, headers, body, floor)
+        self.fleet.count(form)
+
+
+def whole(form):
+    return lambda client: client.whole(form)
+
+
+def any_form(client):
+    client.whole(client.form())
+
+
+def slowly(client):
+    """A whole body over a slow line, about 300 KB a second."""
+    def take(response):
+        pieces = []
+        while piece := response.read(30_000):
+            pieces.append(piece)
+            time.sleep(0.1)
+        return b"".join(pieces)
+    client.whole(client.dice.choice(["json", "raw"]), take)
+    client.fleet.count("slowly")
+
+
+def ranges(client):
+    """A body in pieces, each with If-Range. An answer of 200 is the whole of a newer version."""
+    fleet, form, path = client.fleet, client.form(), client.path()
+    floor = fleet.seen.begin(path)
+    status, headers, body = client.request(path, {**FORMS[form], "Range": "bytes=0-0"})
+    if status == 416:
+        demand(headers.get("content-range") == "bytes */0", f"416 with {headers.get('content-range')}")
+        return  # an empty body has no first byte
+    fleet.expect_status(path, status, body, 206)
+    tag, size = headers["etag"], int(headers["content-range"].split("/")[1])
+    demand(len(body) == 1, f"one byte was requested, {len(body)} came")
+    cuts = sorted({0, size, *(client.dice.randrange(size + 1) for _ in range(3))})
+    pieces = []
+    for start, end in itertools.pairwise(cuts):
+        wanted = client.dice.choice([f"bytes={start}-{end - 1}"] + [f"bytes={start}-"] * (end == size))
+        status, headers, body = client.request(path, {**FORMS[form], "Range": wanted, "If-Range": tag})
+        if status == 200:
+            demand(headers["etag"] != tag, "200 for a part of the version that If-Range names")
+            fleet.whole(path, form, headers, body, floor)
+            return fleet.count("a range of an old version")
+        demand(status == 206 and headers["etag"] == tag, f"a range: {status}, {headers.get('etag')} and not {tag}")
+        demand(headers["content-range"] == f"bytes {start}-{end - 1}/{size}", f"{wanted}: {headers['content-range']}")
+        demand(len(body) == end - start, f"{end - start} bytes were requested, {len(body)} came")
+        pieces.append(body)
+    headers["content-length"] = str(size)
+    fleet.whole(path, form, headers, b"".join(pieces), floor)
+    fleet.count("ranges")
+
+
+def revalidate(client):
+    """HEAD, then If-None-Match with the same tag."""
+    fleet, path, form = client.fleet, client.path(), client.dice.choice(list(FORMS))
+    floor = fleet.seen.begin(path)
+    status, head, body = client.request(path, FORMS[form], "HEAD")
+    fleet.expect_status(path, status, body)
+    demand(body == b"", "HEAD with a body")
+    fleet.seen.timestamp(path, floor, modified(head))
+    floor = fleet.seen.begin(path)
+    status, headers, body = client.request(path, {**FORMS[form], "If-None-Match": head["etag"]})
+    if status == 304:
+        demand(body == b"" and headers["etag"] == head["etag"], "304 with a body or another tag")
+        # The raw bytes keep their tag when only the date is new.
+        demand(form == "raw" or modified(headers) == modified(head), "304 with another date")
+        fleet.seen.timestamp(path, floor, modified(headers))
+        return fleet.count("304")
+    fleet.expect_status(path, status, body)
+    demand(headers["etag"] != head["etag"], "200 for the version that If-None-Match names")
+    fleet.whole(path, form, headers, body, floor)
+    fleet.count("newer instead of 304")
+
+
+def other_endpoints(client):
+    """The keysets, from which the other clients choose; health and readiness; an unknown keyset."""
+    fleet = client.fleet
+    status, _, body = client.request("/v1/keysets")
+    fleet.expect_status("/v1/keysets", status, body)
+    listed = [keyset["id"] for keyset in json.loads(body)["keysets"]]
+    first = fleet.keysets[0]
+    demand(first in listed, f"{first} is not listed")
+    fleet.keysets = [first] + [keyset for keyset in listed if keyset != first]
+    fleet.say("keysets", listed, time.time())
+    for path, good in (("/health", 200), ("/ready", 200), ("/v1/filter/spent/00ffffffffffffff", 400)):
+        status, _, body = client.request(path)
+        fleet.expect_status(path, status, body, good)
+    fleet.count("others")
+
+
+def by_http2(client):
+    """HTTP/2 by curl: with TLS four forms at once over one connection, otherwise one."""
+    fleet = client.fleet
+    forms = [form for form in FORMS if form != "zstd" or fleet.zstd]
+    if not fleet.address.authority:
+        forms = [client.dice.choice(forms)]
+    with tempfile.TemporaryDirectory() as directory:
+        command, requested = ["curl", "-Z"], []
+        for i, form in enumerate(forms):
+            path, out = client.path(), pathlib.Path(directory) / str(i)
+            requested.append((path, form, out, fleet.seen.begin(path)))
+            command += ["--next"] * (i > 0) + ["-s", "--max-time", str(TIMEOUT), "-o", str(out), "-D", f"{out}.head"]
+            command += (["--http2", "--cacert", fleet.address.authority] if fleet.address.authority
+                        else ["--http2-prior-knowledge"])
+            for name, value in FORMS[form].items():
+                command += ["-H", f"{name}: {value}"]
+            command.append(fleet.address.url(path))
+        done = subprocess.run(command, capture_output=True, check=False)
+        if done.returncode:
+            raise ConnectionError(f"curl ended with {done.returncode}")
+        for path, form, out, floor in requested:
+            first, *lines = pathlib.Path(f"{out}.head").read_text().splitlines()
+            headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
+            body = out.read_bytes() if out.exists() else b""
+            demand(first.startswith("HTTP/2 "), f"{first} and not HTTP/2")
+            fleet.expect_status(path, int(first.split()[1]), body)
+            fleet.whole(path, form, headers, body, floor)
+            fleet.count("h2")
+
+
+class Fleet:
+    """All clients of one service; lives in its own process."""
+
+    def __init__(self, address, keyset, queue, many):
+        self.address, self.keysets, self.queue, self.many = address, [keyset], queue, many
+        self.zstd = zstd()
+        self.seen = Seen(lambda version: self.say("version", version), self.older)
+        self.ended = threading.Event()
+        self.lock = threading.Lock()
+        self.counts = collections.Counter()
+        self.latencies = collections.defaultdict(list)
+        self.bytes = 0
+
+    def say(self, *what):
+        self.queue.put(what)
+
+    def older(self, text):
+        self.say("error", f"timestamp went back: {text}", time.time(), time.time())
+
+    def whole(self, path, form, headers, body, floor):
+        self.seen.whole(path, form, headers, body, floor, self.zstd)
+        if lacks_coding(form, headers, body):
+            now = time.time()
+            self.say("error", "a body without compression", now - LATE_CODING, now)
+
+    def count(self, what):
+        with self.lock:
+            self.counts[what] += 1
+
+    def took(self, seconds, size):
+        with self.lock:
+            self.latencies["small" if size < 20_000 else "large"].append(seconds)
+            self.bytes += size
+
+    @staticmethod
+    def expect_status(path, status, body, good=200):
+        if status == 503:
+            raise ConnectionError(f"503 for {path}")
+        demand(status == good, f"{path} answered {status}: {body[:200]}")
+
+    def work(self, job, pause, seed):
+        client = Client(self, seed)
+        while not self.ended.is_set():
+            start = time.time()
+            try:
+                job(client)
+            except Wrong as wrong:
+                self.say("wrong", str(wrong), time.time())
+                client.drop()
+            except (OSError, http.client.HTTPException) as error:
+                client.drop()
+                detail = str(error)[:80] if isinstance(error, ConnectionError) and error.errno is None else ""
+                self.say("error", f"{type(error).__name__} {detail}".strip(), start, time.time())
+                self.ended.wait(0.05)
+            except Exception as error:  # a mistake of these clients, or a body that they do not expect
+                client.drop()
+                self.say("wrong", f"{job}: {error!r}", time.time())
+                self.ended.wait(0.2)
+            self.ended.wait(pause * client.dice.uniform(0.5, 1.5))
+
+    def jobs(self):
+        """(what, pause); a few clients, or as many as keep a small machine busy."""
+        if not self.many:
+            return [(any_form, 0.1), (ranges, 0.2), (revalidate, 0.1), (other_endpoints, 0.5)]
+        jobs = [(whole(form), 0.12) for form in FORMS if form != "zstd" or self.zstd]
+        jobs += [(ranges, 0.06), (revalidate, 0.01), (revalidate, 0.01), (other_endpoints, 1.0), (slowly, 0.5)]
+        return jobs + [(by_http2, 1.0)] * bool(shutil.which("curl"))
+
+    def run(self, end, seed):
+        threads = [threading.Thread(target=self.work, args=(job, pause, f"{seed} {i}"), daemon=True)
+                   for i, (job, pause) in enumerate(self.jobs())]
+        threads += [threading.Thread(target=misbehaving_clients.misbehave, args=(self, what, f"{seed} {i}"), daemon=True)
+                    for i, what in enumerate(misbehaving_clients.ALL if self.many else ())]
+        for thread in threads:
+            thread.start()
+        end.wait()
+        self.ended.set()
+        latest = time.monotonic() + TIMEOUT
+        for thread in threads:
+            thread.join(max(0, latest - time.monotonic()))
+        self.say("end", {"counts": dict(self.counts), "bytes": self.bytes,
+                         "several_forms": sum(len(forms) > 1 for forms in self.seen.forms.values()),
+                         "latencies": {name: percentiles(taken) for name, taken in self.latencies.items()},
+                         "stuck": sum(thread.is_alive() for thread in threads)})
+
+
+def percentiles(seconds):
+    """Count, median and 99th percentile in milliseconds."""
+    seconds = sorted(seconds)
+    return {"count": len(seconds), "p50_ms": round(statistics.median(seconds) * 1000, 2),
+            "p99_ms": round(seconds[min(len(seconds) - 1, int(len(seconds) * 0.99))] * 1000, 2)}
+
+
+def fleet_process(address, keyset, queue, end, many, seed):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Fleet(address, keyset, queue, many).run(end, seed)
+
+
+class ClientProcess:
+    """Starts the fleet and hands what it says to `heard(what, *details)`."""
+
+    def __init__(self, address, keyset, heard, many=False, seed=1):
+        context = multiprocessing.get_context("spawn")
+        self.queue, self.end = context.Queue(), context.Event()
+        self.heard = heard
+        self.process = context.Process(target=fleet_process, daemon=True,
+                                       args=(address, keyset, self.queue, self.end, many, f"clients {seed}"))
+        self.process.start()
+        self.listener = threading.Thread(target=self.listen, daemon=True)
+        self.listener.start()
+
+    def listen(self):
+        while (said := self.queue.get())[0] != "end":
+            self.heard(*said)
+        self.heard(*said)
+
+    def stop(self):
+        """Waits until the clients are done."""
+        self.end.set()
+        self.listener.join(2 * TIMEOUT)
+        self.process.join(5)
+        stuck = self.listener.is_alive()
+        self.process.kill()
+        return not stuck

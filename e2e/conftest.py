@@ -1,0 +1,105 @@
+"""Options and fixtures of the end-to-end tests."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+import pytest
+
+from e2e import databases, synthetic_mint
+from e2e.scenario import Skipped
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+MARKERS = {
+    "quick": "the checks of these tests themselves, and one real nutshell on SQLite (about two minutes)",
+    "faults": "the fault table",
+    "soak": "load and events at random for --minutes",
+    "load": "ten million notes, and requests per second",
+    "real_cdk": "a real cdk-mintd, by --cdk-mintd",
+    "contrib": "the examples in contrib/",
+}
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("nutfilter")
+    group.addoption("--binary", help="the command nutfilter (target/release/nutfilter, else target/debug/nutfilter)")
+    group.addoption("--minutes", type=float, default=1, help="how long the soak and the follow take")
+    group.addoption("--seed", type=int, default=1, help="decides what is written, requested and done")
+    group.addoption("--notes", type=int, help="notes at the start of the soak and of the load tests")
+    group.addoption("--cdk-mintd", help="path of a real cdk-mintd")
+    group.addoption("--bare-server", help="the example bare_server, to compare requests with")
+    group.addoption("--record", help="append the results here, one JSON object per line")
+    group.addoption("--require", action="store_true", help="fail where something that a test needs is missing")
+    group.addoption("--work", help="where to work, and to leave logs (a temporary directory)")
+
+
+def pytest_configure(config):
+    for name, text in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {text}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """What cannot be tried here is skipped, or fails with --require."""
+    outcome = yield
+    if outcome.excinfo and issubclass(outcome.excinfo[0], Skipped):
+        reason = str(outcome.excinfo[1])
+        outcome.force_exception((pytest.fail if item.config.getoption("--require") else pytest.skip).Exception(reason))
+
+
+@pytest.fixture(scope="session")
+def binary(request):
+    given = request.config.getoption("--binary")
+    places = [pathlib.Path(given)] if given else [ROOT / "target" / kind / "nutfilter" for kind in ("release", "debug")]
+    found = next((place.resolve() for place in places if os.access(place, os.X_OK)), None)
+    assert found, f"no command nutfilter at {places}; cargo build --release, or --binary"
+    return found
+
+
+@pytest.fixture
+def work(request):
+    """A directory that a Postgres server of another user can reach; it is left where the test fails."""
+    given = request.config.getoption("--work")
+    directory = (pathlib.Path(given).resolve() / request.node.name if given else
+                 pathlib.Path(tempfile.mkdtemp(prefix="nutfilter-e2e-")))
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    directory.chmod(0o755)
+    yield directory
+    if not given and not getattr(request.node, "failed", False):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if outcome.get_result().failed:
+        item.failed = True
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """One Postgres server for all tests."""
+    if databases.postgres_programs() is None:
+        raise Skipped("no Postgres server is installed (Debian's package is postgresql)")
+    server = databases.Cluster()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def make_mint(work, request):
+    """A function that makes a synthetic mint: `make_mint("cdk", "sqlite")`."""
+    made = []
+
+    def make(mint_type, kind, journal="wal"):
+        if kind == "sqlite":
+            database = databases.Sqlite(work / "mint.sqlite", journal)
+        else:
+            database = databases.Postgres(request.getfixturevalue("cluster"), f"mint_{mint_type}_{os.urandom(3).hex()}")
+        made.append(synthetic_mint.SyntheticMint(mint_type, database, request.config.getoption("--seed")))
+        return made[-1]
+    yield make
+    for mint in made:
+        mint.close()

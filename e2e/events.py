@@ -1,0 +1,622 @@
+"""What is done to a service and its mint. Each event is written once; the fault table, the soak and `follow` use it.
+
+An event takes a `Scenario`, breaks something, asserts what is promised meanwhile, repairs it, and waits until everything
+is served exactly again. What it returns goes into the record. Its docstring is `fault | promise`.
+"""
+
+import contextlib
+import errno
+import itertools
+import os
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import threading
+import time
+
+from e2e import misbehaving_clients
+from e2e.scenario import CATCH_UP, REREADS, need
+from e2e.service_under_test import expect, wait_until
+
+EVENTS = {}
+
+
+def event(*needs, long=False):
+    """Registers an event with the features that it needs; a `long` one is left out of short runs."""
+    def register(function):
+        function.needs, function.long = set(needs), long
+        EVENTS[function.__name__] = function
+        return function
+    return register
+
+
+def possible(scenario, long=False):
+    """The events that this scenario has everything for."""
+    return [function for function in EVENTS.values()
+            if function.needs <= scenario.features and (long or not function.long)]
+
+
+# --- the service ends and comes back
+
+
+@event()
+def kill(s):
+    """kill -9 at any moment | restarts, and serves the old or the new snapshot, exact"""
+    with s.service_away():
+        time.sleep(s.dice.random() * 0.5)
+        s.service.kill()
+        first = s.restart()
+        return {"first_answer_s": first, "caught_up_s": s.caught_up()}
+
+
+@event()
+def kill_before_ready(s):
+    """kill -9 again and again, before it is ready | as above"""
+    with s.service_away():
+        for _ in range(4):
+            s.service.kill()
+            s.begin_life()
+            time.sleep(s.dice.random() * 0.3)
+        s.service.kill()
+        first = s.restart()
+        return {"first_answer_s": first, "caught_up_s": s.caught_up()}
+
+
+@event()
+def terminate(s):
+    """SIGTERM under load | ends in order, exit code 0, and the next life is exact"""
+    with s.service_away():
+        start = time.monotonic()
+        s.service.stop()
+        took = round(time.monotonic() - start, 2)
+        first = s.restart()
+        return {"ended_s": took, "first_answer_s": first, "caught_up_s": s.caught_up()}
+
+
+@event("data")
+def data_directory_removed(s):
+    """data directory removed while the service runs | the last good filter stays; it is made again, exact"""
+    with s.refreshes_fail():
+        empty(s.service.data)
+        s.service.hangup()
+        s.caught_up()
+        wait_until(lambda: any(s.service.data.rglob("*")), CATCH_UP, "the data directory is made again")
+        return s.recovered()
+
+
+@event("data")
+def data_directory_removed_while_stopped(s):
+    """data directory removed while the service is stopped | everything is read again, exact"""
+    with s.service_away():
+        s.service.stop()
+        empty(s.service.data)
+        first = s.restart()
+        return {"first_answer_s": first, "caught_up_s": s.caught_up()}
+
+
+def empty(directory):
+    """Removes a directory; where it is a mount point, all that is in it."""
+    if os.path.ismount(directory):
+        for path in directory.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+# --- the clock
+
+
+@event("clock")
+def clock_step(s):
+    """clock set forward or back, by minutes or an hour | every filter is dated by its own reading; the schedule goes on"""
+    offset = s.dice.choice([each for each in (0, 0, 240, 3600, -240, -3600) if each != s.clock.offset])
+    back = offset < s.clock.offset
+    with s.clock_steps.open(f"clock set to {offset:+d} s"):
+        before = refreshes(s)
+        s.step_clock(offset)
+        # By the monotonic clock of the test: the schedule does not depend on the time of day.
+        wait_until(lambda: refreshes(s) >= before + 3, CATCH_UP, "three refreshes after the step")
+        s.caught_up()
+        # Either no filter is dated ahead any more, or the service says that it should not be used.
+        took = wait_until(lambda: not_ahead(s) or not s.service.ready(), CATCH_UP,
+                          "filters are dated by the new clock, or the service is not ready")
+        not_ready = not not_ahead(s)
+        if not_ready:
+            # It stays so until the clock has caught up; the test does not wait for that.
+            s.step_clock(s.clock.segments[-2][2])
+            wait_until(s.service.ready, CATCH_UP, "ready once the clock is right again")
+        s.caught_up()
+    return {"offset": offset, "back": back, "dated_right_s": took, "was_not_ready": not_ready}
+
+
+def refreshes(s):
+    return s.service.metric("nutfilter_refreshes_total")
+
+
+def not_ahead(s):
+    """Whether no filter is dated after the service's time."""
+    for key in s.journal.counts():
+        answer = s.service.raw(key, "HEAD")
+        if not answer or int(answer.headers["nutfilter-timestamp"]) > s.clock.now() + 1:
+            return False
+    return True
+
+
+# --- the database
+
+
+@event("postgres", "synthetic")
+def postgres_stopped(s):
+    """Postgres stopped and started | last good filter with its true timestamp; catches up, exact"""
+    mode = s.dice.choice(["fast", "immediate", "immediate"])
+    cluster, failed = s.mint.database.cluster, s.service.failed_refreshes()
+    with s.refreshes_fail():
+        cluster.stop(mode)
+        s.wait_failing(failed)
+        s.last_good()
+        cluster.start()
+        return {"mode": mode, **s.recovered()}
+
+
+@event("postgres", "synthetic")
+def postgres_away_at_the_start(s):
+    """the service starts while Postgres is away | serves what is stored, or 503, and everything once it is there"""
+    cluster = s.mint.database.cluster
+    with s.service_away():
+        cluster.stop("immediate")
+        s.service.kill()
+        s.begin_life()
+        if s.service.data:
+            first = s.service.wait_served(s.key)
+        else:
+            wait_until(lambda: s.service.try_get(f"/v1/filter/spent/{s.key[1]}") is not None, 20, "it listens")
+            expect(s.service.get(f"/v1/filter/spent/{s.key[1]}").status == 503, "not 503 while nothing is there")
+            first = 0
+        wait_until(lambda: s.service.failed_refreshes() >= 1, 30, "a failed refresh in the metrics")
+        cluster.start()
+        return {"first_answer_s": first, **s.recovered()}
+
+
+@event("postgres", "synthetic")
+def postgres_hangs(s):
+    """Postgres hangs (SIGSTOP) | last good filter meanwhile; then exact"""
+    with s.refreshes_fail():
+        with s.mint.lock, s.mint.database.cluster.suspended():
+            s.service.hangup()
+            s.last_good(3)
+        return s.recovered()
+
+
+@event("sqlite", "synthetic")
+def database_locked(s):
+    """SQLite locked for longer than a reading waits | last good filter; catches up, exact"""
+    failed = s.service.failed_refreshes()
+    with s.refreshes_fail():
+        with s.mint.lock, s.mint.database.locked():
+            s.service.hangup()
+            s.wait_failing(failed)
+            s.last_good()
+        return s.recovered()
+
+
+@event("synthetic")
+def late_commit(s):
+    """a long transaction commits late | every note is served after the next reading, exact"""
+    rereads = s.service.metric(REREADS)
+    s.mint.commit_late(4)
+    took = s.caught_up()
+    expect(s.service.metric(REREADS) == rereads, "everything was read again")
+    return {"caught_up_s": took}
+
+
+@event("synthetic", "cdk")
+def pending_notes(s):
+    """CDK's notes that are pending and spent or deleted later | served when they are spent, and not before"""
+    rereads = s.service.metric(REREADS)
+    keyset, mint = s.key[1], s.mint
+    with mint.lock:
+        notes = mint.make(300)
+        mint.commit({}, mint.statements.pend(keyset, notes))
+    for start in range(0, 300, 100):
+        now, gone = notes[start:start + 50], notes[start + 50:start + 100]
+        mint.add(mint.make(20))
+        s.caught_up()
+        mint.commit({("spent", keyset): now}, [*mint.statements.spend_pending(keyset, now),
+                                               *mint.statements.delete("spent", gone)])
+        s.caught_up()
+    expect(s.service.metric(REREADS) == rereads, "everything was read again")
+    return {"flipped": 150, "deleted": 150}
+
+
+@event()
+def vacuum(s):
+    """VACUUM, which may renumber rows | exact"""
+    with s.refreshes_fail():
+        s.mint.vacuum()
+        return {"caught_up_s": s.caught_up()}
+
+
+@event("synthetic", "sqlite", "nutshell")
+def rows_renumbered(s):
+    """rows get other numbers, as VACUUM is allowed to do | full rebuild, exact"""
+    rereads, mint = s.service.metric(REREADS), s.mint
+    with s.refreshes_fail():
+        with mint.lock:
+            mint.database.run(["UPDATE proofs_used SET rowid = -rowid", "UPDATE proofs_used SET rowid = -rowid + 1000"])
+            mint.add(mint.make(200))
+        took = s.caught_up()
+        wait_until(lambda: s.service.metric(REREADS) > rereads, CATCH_UP, "everything read again")
+        return {"caught_up_s": took}
+
+
+@event("synthetic")
+def rows_deleted(s):
+    """rows deleted, with or without as many added | full rebuild, warning, exact"""
+    rereads, count = s.service.metric(REREADS), s.dice.randint(1, 300)
+    add = s.dice.choice([0, count])
+    with s.refreshes_fail():
+        end = s.service.log_end()
+        s.mint.delete_oldest(count, add)
+        took = s.caught_up()
+        wait_until(lambda: s.service.metric(REREADS) > rereads, CATCH_UP, "everything read again")
+        expect(s.service.complaints(end), "no warning")
+        return {"deleted": count, "added": add, "caught_up_s": took}
+
+
+@event()
+def backup_restored(s):
+    """database restored to an older state | full rebuild, warning, exact"""
+    return restored(s, overtaken=False)
+
+
+@event("synthetic")
+def backup_restored_and_overtaken(s):
+    """restored, and grown to more notes than before, between two readings | full rebuild, exact"""
+    return restored(s, overtaken=True)
+
+
+def restored(s, overtaken):
+    mint = s.mint
+    with s.refreshes_fail():
+        backup = mint.backup(s.work)
+    then = s.journal.counts()[s.key]
+    wait_until(lambda: s.journal.counts()[s.key] > then + 20, CATCH_UP, "the mint goes on")
+    ways = getattr(mint, "RESTORES", None) or mint.database.RESTORES
+    way = s.dice.choice(ways)
+    with s.refreshes_fail():
+        s.caught_up()
+        rereads, end = s.service.metric(REREADS), s.service.log_end()
+        if overtaken:
+            with s.service_away():
+                s.service.signal(signal.SIGSTOP)
+                with mint.lock:
+                    lost = s.journal.counts()[s.key]
+                    mint.restore(backup, way)
+                    mint.add(mint.make(lost - s.journal.counts()[s.key] + s.dice.choice([0, 10])))
+                s.service.signal(signal.SIGCONT)
+        else:
+            lost = s.journal.counts()[s.key]
+            mint.restore(backup, way)
+        lost -= then
+        took = s.caught_up()
+        wait_until(lambda: s.service.metric(REREADS) > rereads, CATCH_UP, "everything read again")
+        expect(s.service.complaints(end), "no warning")
+    return {"way": way, "notes_lost": lost, "caught_up_s": took}
+
+
+@event()
+def keyset_appears(s):
+    """a new keyset | served soon"""
+    with s.refreshes_fail() if "real" in s.features else contextlib.nullcontext():
+        keyset = s.mint.new_keyset()
+        if keyset is None:
+            return {"too_many": True}
+        return {"served_s": wait_until(lambda: s.service.raw(("spent", keyset), "HEAD"), CATCH_UP,
+                                       f"the new keyset {keyset} served")}
+
+
+@event()
+def hash_collisions(s):
+    """different notes with the same 64-bit hash | each counts; nothing is read again"""
+    rereads = s.service.metric(REREADS)
+    s.mint.collide()
+    took = s.caught_up()
+    wait_refreshes(s, 2)
+    expect(s.service.metric(REREADS) == rereads, "everything was read again because of colliding notes")
+    return {"caught_up_s": took}
+
+
+def wait_refreshes(s, more):
+    before = refreshes(s)
+    s.service.hangup()
+    wait_until(lambda: refreshes(s) >= before + more, CATCH_UP, f"{more} more refreshes")
+
+
+@event("real", "nutshell")
+def melts_pend_and_end(s):
+    """melts stay pending, and are paid or fail later | their notes and promises count when they are final"""
+    with s.refreshes_fail():
+        outcome = s.dice.choice(["SETTLED", "FAILED"])
+        with s.mint.lock:
+            s.mint.pending_melts()
+            s.caught_up()
+            s.mint.settle_melts(outcome)
+        return {"outcome": outcome, "caught_up_s": s.caught_up()}
+
+
+# --- the rest of the machine
+
+
+@event()
+def hangups(s):
+    """SIGHUP, many times | a refresh each, or one for several"""
+    for _ in range(s.dice.randint(3, 30)):
+        s.service.hangup()
+        time.sleep(s.dice.random() * 0.05)
+    return {"caught_up_s": s.caught_up()}
+
+
+@event("small_disk")
+def disk_full(s):
+    """disk full | the last good filter stays, log and metric say so, recovers unaided"""
+    ballast = s.service.data / "ballast"
+    with s.refreshes_fail():
+        failed, end = s.service.failed_refreshes(), s.service.log_end()
+        try:
+            fill(ballast, 0)
+            s.wait_failing(failed)
+            s.last_good()
+            expect(s.service.complaints(end, "No space left on device"), "the log does not say why")
+            for free in (4096, 65_536, 200_000):
+                # Some room, and not enough: it may fail at any later write.
+                fill(ballast, free)
+                s.service.hangup()
+                time.sleep(0.5)
+        finally:
+            ballast.unlink(missing_ok=True)
+        return s.recovered()
+
+
+def fill(ballast, free):
+    """Leaves that many bytes of room."""
+    ballast.unlink(missing_ok=True)
+    with open(ballast, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(1 << 14))
+        except OSError as error:
+            expect(error.errno == errno.ENOSPC, str(error))
+        with contextlib.suppress(OSError):
+            file.truncate(max(file.tell() - free, 0))
+
+
+@event("small_disk")
+def disk_full_at_the_start(s):
+    """disk full at the first build | not ready, says so, and builds once there is room"""
+    ballast = s.service.data / "ballast"
+    with s.service_away():
+        s.service.kill()
+        empty(s.service.data)
+        end = s.service.log_end()
+        fill(ballast, 8192)
+        s.begin_life()
+        wait_until(lambda: s.service.complaints(end, "No space left on device"), 30, "the log says why")
+        expect(s.service.get(f"/v1/filter/spent/{s.key[1]}").status == 503, "something is served")
+        expect(not s.service.ready(), "ready without a filter")
+        ballast.unlink()
+        return s.recovered()
+
+
+@event("data")
+def read_only_directory(s):
+    """data directory read-only | the last good filter stays, log and metric say so, recovers unaided"""
+    with s.refreshes_fail():
+        failed, end = s.service.failed_refreshes(), s.service.log_end()
+        with read_only(s.service.data):
+            s.wait_failing(failed)
+            s.last_good()
+            expect(s.service.complaints(end, "ead-only"), "the log does not say why")
+        return s.recovered()
+
+
+@contextlib.contextmanager
+def read_only(directory):
+    """As if the disk had been mounted again, read-only. (Permissions do not stop root.)"""
+    need("mount")
+    if subprocess.run(["mount", "--bind", directory, directory], capture_output=True, check=False).returncode:
+        need("the right to mount")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", directory], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", directory], check=True)
+
+
+@event("data")
+def fsync_fails(s):
+    """fsync fails (EIO) | the last good filter stays, log and metric say so, recovers unaided"""
+    hit = 0
+    with s.refreshes_fail():
+        # Every one; and then only a late one, when most of a refresh is done.
+        for when in ("when=1+", "when=2+", "when=4+", "when=6+"):
+            failed = s.service.failed_refreshes()
+            with system_calls(s, f"fsync,fdatasync:error=EIO:{when}"):
+                with contextlib.suppress(Exception):
+                    s.wait_failing(failed, 4)
+                if s.service.failed_refreshes() > failed + 1:
+                    s.last_good(0.3)
+                    hit += 1
+            s.recovered()
+    expect(hit >= 2, f"only {hit} of 4 injections were noticed")
+    return {"injections_that_hit": hit}
+
+
+@event("data")
+def writes_fail(s):
+    """write, rename, open and mmap fail (EIO, EMFILE, ENOMEM) | as above"""
+    hit = []
+    with s.refreshes_fail():
+        for injection in ("rename,renameat,renameat2:error=EIO", "pwrite64,ftruncate:error=EIO",
+                          "openat:error=EMFILE:when=3+2", "mmap:error=ENOMEM:when=2+3"):
+            failed = s.service.failed_refreshes()
+            with system_calls(s, injection):
+                time.sleep(2)
+                expect(s.service.raw(s.key), "the last good filter is not served")
+            if s.service.failed_refreshes() > failed:
+                hit.append(injection.split(":", 1)[0])
+            s.recovered()
+    return {"failed_refreshes": hit}
+
+
+@event("sqlite")
+def slow_database(s):
+    """SQLite's disk slow | last good filter meanwhile, answers as fast as ever; then exact"""
+    slowest, count = 0.0, 0
+    with s.refreshes_fail(), system_calls(s, "pread64:delay_enter=3000"):
+        s.service.hangup()
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            start = time.monotonic()
+            expect(s.service.raw(s.key, "HEAD"), "not served")
+            slowest, count = max(slowest, time.monotonic() - start), count + 1
+            time.sleep(0.02)
+    with s.refreshes_fail():
+        return {"answers": count, "slowest_ms": round(slowest * 1000), **s.recovered()}
+
+
+@contextlib.contextmanager
+def system_calls(s, injection):
+    """System calls of the running service fail or wait, by strace."""
+    need("strace")
+    tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(s.service.pid), "-e",
+                               f"trace={injection.split(':', 1)[0]}", "-e", f"inject={injection}"],
+                              stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    tasks = f"/proc/{s.service.pid}/task"
+
+    def attached():
+        expect(tracer.poll() is None, f"strace ended: {tracer.stderr.read().decode() if tracer.poll() else ''}")
+        with contextlib.suppress(OSError):
+            return all("TracerPid:\t0\n" not in open(f"{tasks}/{task}/status", encoding="ascii").read()
+                       for task in os.listdir(tasks))
+    try:
+        wait_until(attached, 10, "strace attached")
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(10)
+
+
+@event()
+def burst(s):
+    """16 connections that take bodies as fast as they can | no errors"""
+    need("wrk")
+    done = subprocess.run(["wrk", "-t", "1", "-c", "16", "-d", "3s", "--timeout", "20s",
+                           s.service.address.url(f"/v1/filter/spent/{s.key[1]}")], capture_output=True, text=True,
+                          check=True).stdout
+    expect("Socket errors" not in done and "Non-2xx" not in done, f"wrk saw errors: {done}")
+    return {"bodies_per_second": float(next(line.split()[1] for line in done.splitlines() if "Requests/sec" in line))}
+
+
+@event("synthetic", long=True)
+def writers_not_delayed(s):
+    """the service reads all the time | no write of the mint's fails or waits for it"""
+    alone, together = [], []
+    for times, reading in ((alone, False), (together, True)) * 2:
+        for _ in range(40):
+            if reading:
+                s.service.hangup()
+            notes = s.mint.make(20)
+            with s.mint.lock:
+                start = time.monotonic()
+                s.mint.add(notes)
+                times.append(time.monotonic() - start)
+            time.sleep(0.01)
+    said = {"median_alone_ms": round(statistics.median(alone) * 1000, 1),
+            "median_with_readings_ms": round(statistics.median(together) * 1000, 1)}
+    # A lock would show in the median; a busy machine does not.
+    expect(statistics.median(together) < max(0.5, 20 * statistics.median(alone)), f"writers wait: {said}")
+    return said
+
+
+CLIENTS = 2000
+
+
+@event(long=True)
+def slow_clients(s):
+    """2,000 slow clients | cut in 10 s; others are served meanwhile"""
+    enough_descriptors()
+    subprocess.run(["prlimit", f"--pid={s.service.pid}", "--nofile=8192:8192"], check=True)
+    keep, cut = {}, {}
+    port, path = s.service.address.port, f"/v1/filter/spent/{s.key[1]}"
+    latencies, ended = [], threading.Event()
+
+    def ask():
+        while not ended.wait(0.05):
+            start = time.monotonic()
+            s.service.raw(s.key, "HEAD")
+            latencies.append(time.monotonic() - start)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        for i in range(CLIENTS):
+            kind = ("slow head", "slow reader", "idle")[i % 3]
+            client = socket.socket()
+            # Small, or the system would take the body in our place.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", port))
+            client.sendall({"slow head": f"GET {path} HTTP/1.1\r\nHost: here\r\nX: ".encode(), "idle": b"",
+                            "slow reader": f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 40}[kind])
+            client.setblocking(False)
+            keep[client.getsockname()[1]] = (client, kind)
+        came = time.monotonic()
+        while keep and time.monotonic() - came < misbehaving_clients.CUT_SECONDS:
+            held = misbehaving_clients.held_by_server(port)
+            for number, (client, kind) in list(keep.items()):
+                if number not in held:
+                    cut[kind] = round(time.monotonic() - came, 1)
+                    keep.pop(number)[0].close()
+                    continue
+                with contextlib.suppress(OSError):
+                    client.send(b"x") if kind == "slow head" else client.recv(100)
+            time.sleep(0.5)
+    finally:
+        ended.set()
+        asking.join()
+        for client, _ in keep.values():
+            client.close()
+    expect(not keep, f"{len(keep)} of {CLIENTS} clients were not cut")
+    return {"cut_s": cut, "others_median_ms": round(statistics.median(latencies) * 1000, 1)}
+
+
+def enough_descriptors():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < CLIENTS + 500:
+        need(f"a limit of more than {hard} descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, CLIENTS + 500), hard))
+
+
+# --- plans
+
+
+def plan(dice, available, seconds, pause):
+    """[(second, event)]: each event once before any comes again, at random intervals around `pause`."""
+    planned, when, bag = [], pause * dice.uniform(0.3, 1), []
+    for _ in itertools.count():
+        if when > seconds - min(15, seconds / 6):
+            return planned
+        bag = bag or dice.sample(available, len(available))
+        planned.append((when, bag.pop()))
+        when += pause * dice.uniform(0.6, 1.4)
+
+
+def live(s, planned, begun, seconds):
+    """Performs what is planned, then waits for the end."""
+    for when, function in planned:
+        time.sleep(max(0, begun + when - time.monotonic()))
+        if time.monotonic() > begun + seconds:
+            return
+        s.perform(function)
+    time.sleep(max(0, begun + seconds - time.monotonic()))

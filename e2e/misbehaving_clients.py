@@ -1,0 +1,178 @@
+"""Clients that are slow, disconnect in the middle, or send invalid requests. They must be refused or cut in time.
+
+Each behaviour uses a connection of its own and raises `Wrong` if it gets what it should not.
+"""
+
+import random
+import socket
+import ssl
+import time
+
+CUT_SECONDS = 30  # ten are promised; the machine may be busy
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+class Wrong(Exception):
+    """An answer that should not have been given."""
+
+
+def misbehave(fleet, behaviour, seed):
+    """The same behaviour again and again, until the end."""
+    dice = random.Random(seed)
+    while not fleet.ended.wait(dice.uniform(0.2, 1.5)):
+        start = time.time()
+        try:
+            behaviour(fleet, dice)
+            fleet.count(behaviour.__name__)
+        except Wrong as wrong:
+            fleet.say("error", f"{behaviour.__name__}: {wrong}", start, time.time())
+        except OSError:
+            # Being cut is what they expect.
+            fleet.count(f"{behaviour.__name__}, cut")
+
+
+def path(fleet, dice):
+    return f"/v1/filter/{dice.choice(['spent', 'issued'])}/{dice.choice(fleet.keysets)}"
+
+
+def open_socket(address, receive=None):
+    """A plain or TLS connection."""
+    plain = socket.socket()
+    if receive:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+    plain.settimeout(CUT_SECONDS)
+    plain.connect(("127.0.0.1", address.port))
+    if not address.authority:
+        return plain
+    return ssl.create_default_context(cafile=address.authority).wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def until_cut(fleet, step):
+    """Repeats `step` until the service ends the connection, which it must do in time."""
+    start = time.monotonic()
+    while time.monotonic() - start < CUT_SECONDS:
+        if fleet.ended.is_set():
+            return
+        try:
+            if step() is False:
+                return
+        except TimeoutError:
+            continue
+    raise Wrong(f"not cut within {CUT_SECONDS} s")
+
+
+def slow_head(fleet, dice):
+    """One byte of the request's head per second, without end."""
+    with open_socket(fleet.address) as client:
+        client.sendall(f"GET {path(fleet, dice)} HTTP/1.1\r\nHost: here\r\nX: ".encode())
+        client.settimeout(1)
+
+        def drip():
+            client.sendall(b"x")
+            return bool(client.recv(1000))
+        until_cut(fleet, drip)
+
+
+def slow_reader(fleet, dice):
+    """Takes 100 bytes of a body per second."""
+    with open_socket(fleet.address, receive=4096) as client:
+        client.sendall(f"GET {path(fleet, dice)} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 8)
+        client.settimeout(1)
+
+        def sip():
+            time.sleep(1)
+            # The end lies behind what is still in the system's buffers; what counts is the service's side.
+            return bool(client.recv(100)) and client.getsockname()[1] in held_by_server(fleet.address.port)
+        until_cut(fleet, sip)
+
+
+def held_by_server(port):
+    """The ports of clients whose connections a server at `port` of this machine has not closed."""
+    held = set()
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in table.readlines()[1:]:
+            _, local, remote, state, *_ = line.split()
+            if int(local.split(":")[1], 16) == port and state in ("01", "08"):  # established, closed by the client only
+                held.add(int(remote.split(":")[1], 16))
+    return held
+
+
+def idle(fleet, _dice):
+    """Connects and sends nothing."""
+    with open_socket(fleet.address) as client:
+        client.settimeout(1)
+        until_cut(fleet, lambda: bool(client.recv(1000)))
+
+
+def disconnect(fleet, dice):
+    """Disconnects in the middle of a body, sometimes by a reset."""
+    with open_socket(fleet.address, receive=dice.choice([None, 4096])) as client:
+        client.sendall(f"GET {path(fleet, dice)} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+        for _ in range(dice.randrange(5)):
+            client.recv(dice.choice([1, 1000, 60_000]))
+        if dice.random() < 0.5:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+
+
+def garbage(fleet, dice):
+    """Invalid requests."""
+    octets = dice.choice([
+        lambda: dice.randbytes(dice.choice([1, 10, 1000, 30_000])),
+        lambda: b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+        lambda: b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(500)) + b"\r\n",
+        lambda: b"GET / HTTP/9.9\r\nHost: here\r\n\r\n",
+        lambda: b"GET /v1/filter/spent/%00%ff%0d%0a HTTP/1.1\r\nHost: here\r\n\r\n",
+        lambda: b"GET / HTTP/1.1\r\nHost: here\r\nContent-Length: -1\r\n\r\n",
+        lambda: b"POST /v1/keysets HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+        lambda: b"GET /\x00 HTTP/1.1\r\n\xff\xfe: \x00\r\n\r\n",
+        lambda: PREFACE + dice.randbytes(2000),
+        lambda: PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00" * 500,  # 500 empty SETTINGS frames
+        lambda: PREFACE + b"\xff\xff\xff\x01\x04\x00\x00\x00\x01" + dice.randbytes(100),  # a frame of 16 MiB
+    ])()
+    with open_socket(fleet.address) as client:
+        client.sendall(octets)
+        if not fleet.address.authority:
+            client.shutdown(socket.SHUT_WR)
+        client.settimeout(1)
+        got = b""
+
+        def read():
+            nonlocal got
+            more = client.recv(65_536)
+            got = (got + more)[:4096]
+            return bool(more)
+        until_cut(fleet, read)
+    if got.startswith(b"HTTP/1.1 2"):
+        raise Wrong(f"{octets[:60]} was answered {got[:60]}")
+
+
+def reset_streams(fleet, _dice):
+    """Opens HTTP/2 streams and resets them at once, without end."""
+    with open_socket(fleet.address) as client:
+        client.settimeout(2)
+        client.sendall(PREFACE + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+        head = b"\x82\x86\x84"  # :method GET, :scheme http, :path /, from HPACK's static table
+        for stream in range(1, 4000, 2):
+            number = stream.to_bytes(4, "big")
+            client.sendall(b"\x00\x00\x03\x01\x05" + number + head +
+                           b"\x00\x00\x04\x03\x00" + number + b"\x00\x00\x00\x08")
+        while client.recv(65_536):
+            pass
+
+
+def wrong_protocol(fleet, dice):
+    """TLS to a plain port, plain HTTP to a TLS port, half a handshake."""
+    with socket.create_connection(("127.0.0.1", fleet.address.port), timeout=CUT_SECONDS) as plain:
+        if fleet.address.authority:
+            plain.sendall(dice.choice([b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+                                       b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"]))
+            plain.settimeout(1)
+            until_cut(fleet, lambda: bool(plain.recv(1000)))
+        else:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            with context.wrap_socket(plain):
+                raise Wrong("a TLS handshake on a plain port")
+
+
+ALL = [slow_head, slow_reader, idle, disconnect, disconnect, garbage, garbage, reset_streams, wrong_protocol]

@@ -1,0 +1,249 @@
+"""`nutfilter serve` as a process: start, stop, kill, ask, read its metrics and its log."""
+
+import contextlib
+import dataclasses
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+
+START_SECONDS = 60
+STOP_SECONDS = 25
+RAW = {"Accept": "application/octet-stream"}
+
+
+class Failure(Exception):
+    """Something that is not as promised, in one line."""
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def wait_until(condition, seconds, what, pause=0.05):
+    """Waits for a condition; returns how long that took."""
+    start = time.monotonic()
+    while not condition():
+        expect(time.monotonic() - start < seconds, f"not within {seconds} s: {what}")
+        time.sleep(pause)
+    return round(time.monotonic() - start, 3)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def tail(file, lines=12):
+    """The last lines of a log, for a message."""
+    return "\n".join(pathlib.Path(file).read_text(errors="replace").splitlines()[-lines:])
+
+
+def clean_environment(**variables):
+    """Nothing of the caller's environment except PATH: no proxies, no settings."""
+    return {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1",
+            **{name: str(value) for name, value in variables.items()}}
+
+
+@dataclasses.dataclass
+class Answer:
+    """A whole HTTP answer."""
+
+    status: int
+    headers: dict
+    body: bytes
+
+    def json(self):
+        return json.loads(self.body)
+
+
+def exchange(connection, path, method="GET", headers=None):
+    """One request on a connection; header names are lower case."""
+    connection.request(method, path, headers=headers or {})
+    response = connection.getresponse()
+    body = response.read()
+    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
+
+
+@dataclasses.dataclass
+class Address:
+    """Where the service listens; the same over all its lives."""
+
+    port: int
+    authority: str = None  # file with the certificate, if it speaks TLS
+
+    def connect(self, timeout=30):
+        if self.authority:
+            context = ssl.create_default_context(cafile=self.authority)
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=context)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def url(self, path=""):
+        return f"{'https' if self.authority else 'http'}://127.0.0.1:{self.port}{path}"
+
+
+def faketime_library():
+    """libfaketime for threads, or None."""
+    return next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
+
+
+class Service:
+    """The service under test, over all its lives: one address, one data directory, one log."""
+
+    def __init__(self, binary, location, work, *, data=True, refresh=1, extra=(), tls=None, clock=None,
+                 log_level="info", environment=None):
+        self.work, self.log = pathlib.Path(work), pathlib.Path(work) / "service.log"
+        self.data = self.work / "data" if data is True else data
+        self.address = Address(free_port(), str(tls[0]) if tls else None)
+        self.process, self.lives, self.started = None, 0, 0.0
+        self.options = {"refresh": refresh}
+        self.command = [binary, "serve", "--mint-database", location, "--host", "127.0.0.1", "--port",
+                        self.address.port, "--jitter", "0", "--log-level", log_level, "--log-format", "json", *extra]
+        if self.data:
+            self.command += ["--data-dir", self.data]
+        if tls:
+            self.command += ["--tls-certificate", tls[0], "--tls-key", tls[1]]
+        self.environment = clean_environment(**(environment or {}))
+        self.clock_file = None
+        if clock:
+            # The monotonic clock stays as it is, as it does when an operator sets the time.
+            self.clock_file = self.work / "clock"
+            self.set_clock(0)
+            self.environment |= {"LD_PRELOAD": str(faketime_library()), "FAKETIME_TIMESTAMP_FILE": str(self.clock_file),
+                                 "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+    # --- life and death
+
+    def start(self):
+        """Starts the process; does not wait for it."""
+        command = [*self.command, "--refresh", self.options["refresh"]]
+        self.started = time.monotonic()
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen([str(part) for part in command], env=self.environment, cwd=self.work,
+                                            stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self.lives += 1
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def expect_alive(self):
+        expect(self.alive(), f"the service ended with code {self.process.returncode}: {tail(self.log)}")
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def hangup(self):
+        """Asks for a refresh."""
+        self.signal(signal.SIGHUP)
+
+    def kill(self):
+        if self.alive():
+            self.process.kill()
+            self.process.wait(10)
+
+    def stop(self):
+        """SIGTERM; the exit code must be 0."""
+        self.process.terminate()
+        try:
+            code = self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Failure(f"the service did not end within {STOP_SECONDS} s of SIGTERM") from None
+        expect(code == 0, f"exit code {code} after SIGTERM: {tail(self.log)}")
+
+    def set_clock(self, offset):
+        """What the service takes for the time is so many seconds ahead."""
+        new = self.clock_file.with_suffix(".new")
+        new.write_text(f"{offset:+.0f}\n")
+        new.rename(self.clock_file)
+
+    # --- what it answers
+
+    def get(self, path, headers=None, method="GET", timeout=30):
+        with contextlib.closing(self.address.connect(timeout)) as connection:
+            return exchange(connection, path, method, headers)
+
+    def try_get(self, path, headers=None, method="GET", timeout=30):
+        """None where nobody answers."""
+        try:
+            return self.get(path, headers, method, timeout)
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def raw(self, key, method="GET"):
+        """The raw filter of (kind, keyset), or None if there is none now."""
+        answer = self.try_get(f"/v1/filter/{key[0]}/{key[1]}", RAW, method)
+        return answer if answer and answer.status == 200 else None
+
+    def wait_served(self, key, seconds=START_SECONDS):
+        """Until a filter is served; returns the seconds since the start of the process."""
+        def served():
+            self.expect_alive()
+            return self.raw(key, "HEAD")
+        wait_until(served, seconds, f"{'/'.join(key)} served", 0.02)
+        return round(time.monotonic() - self.started, 3)
+
+    def health(self):
+        answer = self.try_get("/health")
+        return answer.json()["status"] if answer else None
+
+    def ready(self):
+        answer = self.try_get("/ready")
+        return bool(answer) and answer.status == 200
+
+    def metrics(self):
+        return self.get("/metrics").body.decode()
+
+    def metric(self, name, **labels):
+        """The sum over all series with these labels; 0 if there is none."""
+        return sum(series(self.metrics(), name, **labels))
+
+    def failed_refreshes(self):
+        text = self.metrics()
+        return sum(series(text, "nutfilter_refreshes_total")) - sum(
+            series(text, "nutfilter_refreshes_total", result="ok"))
+
+    # --- what it logs
+
+    def records(self, since=0):
+        """The log as objects from an offset in bytes on. A line that is no JSON has the level NONE."""
+        with open(self.log, "rb") as file:
+            file.seek(since)
+            lines = file.read().decode(errors="replace").splitlines()
+        for line in filter(str.strip, lines):
+            try:
+                record = json.loads(line)
+                yield record["level"], record["fields"].get("message", ""), logged_at(record), line
+            except (ValueError, KeyError, TypeError, AttributeError):
+                yield "NONE", line, time.time(), line
+
+    def log_end(self):
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def complaints(self, since, words=""):
+        """Warnings and errors with these words in any field."""
+        return [line for level, _, _, line in self.records(since) if level in ("WARN", "ERROR") and words in line]
+
+
+def logged_at(record):
+    return datetime.datetime.fromisoformat(record["timestamp"].replace("Z", "+00:00")).timestamp()
+
+
+def series(text, name, **labels):
+    """The values of a metric in Prometheus' text format."""
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    return [float(value) for found, value in re.findall(rf"^{name}(\{{[^}}]*\}})? (\S+)$", text, re.M)
+            if all(label in found for label in wanted)]

@@ -1,0 +1,61 @@
+"""Real mints: is what the command and the service say of them true?"""
+
+import json
+import pathlib
+import time
+
+import pytest
+
+from e2e import real_mints
+from e2e.follow import follow
+from e2e.scenario import Scenario, Skipped
+from e2e.wallet_checks import WalletChecks
+
+
+def checked(binary, mint, work, notes=120):
+    """Two keysets, a pending melt; then all comparisons, with the mint running."""
+    with Scenario(binary, mint, work) as scenario:
+        mint.begin()
+        mint.spend(notes, melts=2)
+        mint.new_keyset()
+        mint.spend(notes)  # the rest of the first keyset, then notes of the second
+        mint.pending_melts()
+        scenario.start(clients=False)
+        totals = WalletChecks(binary, mint, scenario.service.address.url(), work).all()
+        print(f"{mint.name}: {json.dumps(totals)}")
+        assert scenario.finish() == []
+    return totals
+
+
+@pytest.mark.quick
+def test_real_nutshell_agrees_with_the_command(binary, work):
+    totals = checked(binary, real_mints.Nutshell(work), work)
+    assert totals["spent"] >= 160 and totals["signed"] > 200 and totals["absent"] > 30_000
+
+
+@pytest.mark.quick
+def test_service_follows_a_live_nutshell(binary, work, request):
+    """Every filter is exact at its own time, whatever happens; `python -m e2e.follow` does this for an hour."""
+    option = request.config.getoption
+    seconds = 60 * option("--minutes")
+    scenario = follow(binary, real_mints.Nutshell(work, seed=option("--seed")), work, seconds, option("--seed"), 10)
+    record(option("--record"), scenario, "follow")
+    assert scenario.findings == []
+    assert scenario.verifier.verified > 20 and scenario.verifier.by_reference > 3
+
+
+@pytest.mark.real_cdk
+def test_real_cdk_agrees_with_the_command(binary, work, request):
+    mintd = request.config.getoption("--cdk-mintd")
+    if not mintd:
+        raise Skipped("no --cdk-mintd; cargo install cdk-mintd --version 0.18.3 --locked --no-default-features "
+                      "--features fakewallet,sqlite")
+    totals = checked(binary, real_mints.CdkMintd(mintd, work), work)
+    assert totals["spent"] >= 160 and totals["signed"] > 200
+
+
+def record(path, scenario, what):
+    if path:
+        row = {"what": what, "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), **scenario.summary()}
+        with pathlib.Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
