@@ -184,7 +184,7 @@ class Service:
             return None
 
     def raw(self, key, method="GET"):
-        """The raw filter of (kind, keyset), or None if there is none now."""
+        """The raw filter of (kind, keyset), or None where it is not served."""
         answer = self.try_get(f"/v1/filter/{key[0]}/{key[1]}", RAW, method)
         return answer if answer and answer.status == 200 else None
 
@@ -208,7 +208,7 @@ class Service:
         return self.get("/metrics").body.decode()
 
     def metric(self, name, **labels):
-        """The sum over all series with these labels; 0 if there is none."""
+        """The sum over all series with these labels; 0 without any."""
         return sum(series(self.metrics(), name, **labels))
 
     def failed_refreshes(self):
@@ -219,7 +219,7 @@ class Service:
     # --- what it logs
 
     def records(self, since=0):
-        """The log as objects from an offset in bytes on. A line that is no JSON has the level NONE."""
+        """The log as objects from an offset in bytes on. A line that is not JSON has the level NONE."""
         with open(self.log, "rb") as file:
             file.seek(since)
             lines = file.read().decode(errors="replace").splitlines()

@@ -194,7 +194,7 @@ def signatures(database):
 
 
 def digests(database):
-    """SHA-256 of the database and of its write-ahead log, of which an empty one is none."""
+    """SHA-256 of the database and of its write-ahead log, where an empty one counts as missing."""
     log = database.with_name(database.name + "-wal")
     content = [database.read_bytes(), log.read_bytes() if log.exists() else b""]
     return [hashlib.sha256(data).hexdigest() for data in content]
