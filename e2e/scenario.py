@@ -22,7 +22,7 @@ CATCH_UP = 60  # seconds within which everything is served exactly after an even
 READY_SECONDS = 20  # from the first answer of a life to the end of its first reading; usually one
 OLD_SECONDS = 45  # how old a filter may be while the mint goes on and nothing is wrong
 AHEAD_SECONDS = 1.5  # how far ahead of the service's clock a filter may be dated
-REREADS = "nutfilter_full_rereads_total"
+REREADS, DISCARDED = "nutfilter_full_rereads_total", "nutfilter_data_discarded_total"
 
 
 class Skipped(Exception):
@@ -240,12 +240,11 @@ class Scenario:
         counted = drift.counters(text)
         for wrong in drift.counted_backwards(life["counters"], counted) + drift.server_errors(counted):
             self.find(f"metrics: {wrong}")
-        rereads = sum(series(text, REREADS)) - sum(
-            value for name, value in life["counters"].items() if name.startswith(REREADS))
+        rereads = sum(series(text, REREADS)) - sum_of(life["counters"], REREADS)
         if rereads and not self.trouble.explains(at - 5 * self.sample, at):
             self.find("everything was read again, and nothing explains it")
-        if sum(series(text, "nutfilter_data_discarded_total")):
-            self.find("something in the data directory was discarded")
+        if sum(series(text, DISCARDED)) - sum_of(life["counters"], DISCARDED) and not self.trouble.explains(at):
+            self.find("something in the data directory was discarded, and nothing explains it")
         life["counters"] = counted
         life["samples"].append({"at": at, "notes": max(sum(series(text, "nutfilter_items")), self.journal.notes()),
                                 "sets": len(self.journal.sets), **row})
@@ -351,6 +350,10 @@ class Scenario:
                 "caught_up_s": middle_and_most(caught_up), "first_answer_s": middle_and_most(first),
                 "clients": self.client_summary, "failed_requests": self.explained, "log": self.told,
                 "lives_judged": [row for row in self.judged if "grown" in row]}
+
+
+def sum_of(counted, name):
+    return sum(value for series_name, value in counted.items() if series_name.startswith(name))
 
 
 def middle_and_most(values):

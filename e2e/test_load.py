@@ -1,0 +1,198 @@
+"""Ten million notes: the first build, increments, a restart. And requests per second next to a bare hyper server.
+
+    pytest e2e -m load --record e2e/records/load.jsonl --bare-server target/release/examples/bare_server -s
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import threading
+import time
+
+import pytest
+
+from e2e.journal import batches
+from e2e.scenario import REREADS, need
+from e2e.service_under_test import RAW, Service, expect, wait_until
+
+pytestmark = pytest.mark.load
+BUILD_SECONDS = 1800
+FORMS = [RAW, {}, {"Accept-Encoding": "gzip"}, {"Accept-Encoding": "zstd"}]
+
+
+def machine():
+    model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return {"cpu": model.group(1) if model else platform.machine(), "cores": os.cpu_count(),
+            "load_average": os.getloadavg()[0], "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())}
+
+
+def keep(request, row):
+    print(json.dumps(row))
+    if request.config.getoption("--record"):
+        with open(request.config.getoption("--record"), "a", encoding="utf-8") as file:
+            file.write(json.dumps({**row, "machine": machine()}) + "\n")
+
+
+class MemoryPeak:
+    """The most memory while the block lasts, in MiB: anonymous, and mapped files."""
+
+    def __init__(self, service):
+        self.statm = pathlib.Path(f"/proc/{service.pid}/statm")
+        self.ended, self.peak = threading.Event(), {"anonymous": 0, "mapped": 0}
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+
+    def watch(self):
+        page = os.sysconf("SC_PAGESIZE") / 2**20
+        while not self.ended.wait(0.01):
+            with contextlib.suppress(OSError, ValueError):
+                _, resident, shared, *_ = map(int, self.statm.read_text().split())
+                for name, pages in (("anonymous", resident - shared), ("mapped", shared)):
+                    self.peak[name] = max(self.peak[name], round(pages * page, 1))
+
+    def __enter__(self):
+        self.thread.start()
+        return self.peak
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def fill(mint, notes, issued=0):
+    """Many notes, of which no journal is kept."""
+    keyset, database = mint.keysets[0], mint.database
+    if database.kind == "sqlite":
+        database.connection.executescript("PRAGMA synchronous = off; PRAGMA cache_size = -500000;")
+    for count, statements in ((notes, mint.statements.spend), (issued, mint.statements.sign)):
+        for batch in batches(range(count), 50_000):
+            database.run(statements(keyset, mint.make(len(batch))))
+
+
+@pytest.mark.parametrize("data", [True, None], ids=["disk", "memory"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("mint_type", ["cdk", "nutshell"])
+def test_ten_million_notes(mint_type, kind, data, binary, make_mint, work, request):
+    notes, key = request.config.getoption("--notes") or 10_000_000, ("spent", "00deadbeefc0ffee")
+    mint = make_mint(mint_type, kind)
+    fill(mint, notes)
+    service = Service(binary, mint.location, work, data=data, refresh=3600)
+    row = {"what": "ten million", "mint": mint.name, "sets_in": "data directory" if data else "memory", "notes": notes}
+    try:
+        service.start()
+        with MemoryPeak(service) as row["first_memory_mib"]:
+            row["first_build_s"] = service.wait_served(key, BUILD_SECONDS)
+        bodies = sum(int(service.get(f"/v1/filter/spent/{key[1]}", form, "HEAD").headers["content-length"])
+                     for form in FORMS)
+        row["bodies_mib"], row["increments"] = round(bodies / 2**20, 1), []
+        for _ in range(3):
+            rereads, before = service.metric(REREADS), int(service.raw(key, "HEAD").headers["nutfilter-n"])
+            mint.database.run(mint.statements.spend(key[1], mint.make(10_000)))
+            with MemoryPeak(service) as memory:
+                service.hangup()
+                took = wait_until(lambda n=before: int(service.raw(key, "HEAD").headers["nutfilter-n"]) == n + 10_000,
+                                  BUILD_SECONDS, "10,000 more notes served", 0.005)
+            expect(service.metric(REREADS) == rereads, "everything was read again for 10,000 new notes")
+            row["increments"].append({"seconds": took, "memory_mib": memory})
+        tag = service.raw(key, "HEAD").headers["etag"]
+        service.kill()
+        service.start()
+        row["after_kill_s"] = service.wait_served(key, BUILD_SECONDS)
+        assert service.raw(key, "HEAD").headers["etag"] == tag, "another filter after a restart"
+        if data:
+            stored = sum(file.stat().st_size for file in service.data.rglob("*") if file.is_file())
+            row["data_directory_mib"] = round(stored / 2**20, 1)
+            promised = 1.5 * row["bodies_mib"] + 64
+            assert max(each["memory_mib"]["anonymous"] for each in row["increments"]) < promised
+            assert row["first_memory_mib"]["anonymous"] < promised
+    finally:
+        service.kill()
+    keep(request, row)
+
+
+@contextlib.contextmanager
+def bare_server(binary, bodies, work):
+    """The same bodies by hyper alone: no routes, limits, codings or metrics. Gives its port."""
+    files = []
+    for i, body in enumerate(bodies):
+        files.append(work / f"body-{i}")
+        files[-1].write_bytes(body)
+    process = subprocess.Popen([binary, "127.0.0.1:0", *files], stdout=subprocess.PIPE, text=True)
+    try:
+        yield int(process.stdout.readline().rsplit(":", 1)[1])
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def wrk(port, path, tag, seconds=2):
+    """Requests per second and latencies with 16 connections."""
+    command = ["wrk", "-t", "1", "-c", "16", "-d", f"{seconds}s", "--timeout", "10s", "--latency",
+               f"http://127.0.0.1:{port}{path}", *(["-H", f"If-None-Match: {tag}"] if tag else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    expect("Socket errors" not in done and "Non-2xx" not in done, f"wrk saw errors:\n{done}")
+    units = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+    latency = {share: float(value) * units[unit]
+               for share, value, unit in re.findall(r"^\s+(50|99)%\s+([\d.]+)(us|ms|s)$", done, re.MULTILINE)}
+    return {"requests_per_second": float(re.search(r"Requests/sec:\s+([\d.]+)", done).group(1)),
+            "p50_ms": latency["50"], "p99_ms": latency["99"]}
+
+
+def middle(runs):
+    return {name: round(statistics.median(run[name] for run in runs), 3) for name in runs[0]}
+
+
+@contextlib.contextmanager
+def rebuilding(mint, service):
+    """1,000 new notes and SIGHUP every second."""
+    ended = threading.Event()
+
+    def work():
+        while not ended.wait(1):
+            mint.database.run(mint.statements.spend(mint.keysets[0], mint.make(1000)))
+            service.hangup()
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_requests_per_second(binary, make_mint, work, request):
+    need("wrk")
+    bare = request.config.getoption("--bare-server") or shutil.which("bare_server")
+    mint = make_mint("cdk", "sqlite")
+    fill(mint, request.config.getoption("--notes") or 1_000_000, 10_000)
+    spent, issued = (f"/v1/filter/{kind}/{mint.keysets[0]}" for kind in ("spent", "issued"))
+    service = Service(binary, mint.location, work, refresh=3600)
+    service.start()
+    try:
+        service.wait_served(("spent", mint.keysets[0]), BUILD_SECONDS)
+        service.wait_served(("issued", mint.keysets[0]))
+        tag = service.get(issued, method="HEAD").headers["etag"]
+        cases = [("304", issued, "/0", tag), ("small body", issued, "/0", None), ("large body", spent, "/1", None)]
+        with contextlib.ExitStack() as stack:
+            bodies = [service.get(issued).body, service.get(spent).body]
+            bare_port = stack.enter_context(bare_server(bare, bodies, work)) if bare else None
+            for busy in (False, True):
+                with rebuilding(mint, service) if busy else contextlib.nullcontext():
+                    for name, path, bare_path, etag in cases:
+                        # In turns, so that both meet the same machine.
+                        runs = [(wrk(service.address.port, path, etag),
+                                 wrk(bare_port, bare_path, etag) if bare_port else None) for _ in range(3)]
+                        row = {"what": "requests", "answer": name, "rebuilding": busy,
+                               "service": middle([ours for ours, _ in runs])}
+                        if bare_port:
+                            row["bare"] = middle([theirs for _, theirs in runs])
+                        keep(request, row)
+        assert service.metric(REREADS) == 0
+        service.stop()
+    finally:
+        service.kill()
