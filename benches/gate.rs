@@ -1,15 +1,12 @@
-//! Holds the instructions of the main paths against a baseline: `cargo bench --bench gate`.
+//! The instruction gate: compares the instruction counts of the main paths with a baseline.
 //!
-//! Exits with 1 where a row counts more than 2 % above `benches/gate.baseline.json`;
-//! `cargo bench --bench gate -- --accept` writes the baseline anew, `-- --output FILE` writes the counts as a record has
-//! them and compares nothing, and `-- --history [COMMIT]...` makes records of older commits.
-//! docs/benchmarking.md says more.
+//!     cargo bench --bench gate                # exits with 1 if a row counts more than 2 % above the baseline
+//!     cargo bench --bench gate -- --accept    # writes benches/gate.baseline.json
 //!
 //! The program starts itself under callgrind, which counts only while [`counted`] runs and writes a file
-//! for each of its calls. What prepares a call, and what asserts its answer, is not in the count.
+//! for each of its calls. Preparing a call and asserting its answer are not counted.
 //!
-//! Refusals ([`refusals`]) are not held against a baseline: a byte of a large input may cost no more than one of a
-//! small input, whatever the compiler.
+//! Rejected inputs ([`refusals`]) have no baseline: the cost per byte must not grow with the size of the input.
 
 mod refusals;
 
@@ -20,26 +17,18 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use nutfilter_benchmarks::baseline::Baseline;
-use nutfilter_benchmarks::history;
 use nutfilter_benchmarks::machine::Build;
-use nutfilter_benchmarks::record::Instructions;
 use nutfilter_benchmarks::{Fixture, Selection, Who, rows};
 
-const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
-/// Where older commits are built.
-const HISTORY: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/history");
-/// From the repository's root.
-const BASELINE_FILE: &str = "benches/gate.baseline.json";
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gate.baseline.json");
-const RECORDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/record");
 
-/// Enough for every kernel to be in its main loop, and little enough for valgrind.
+/// Large enough for every kernel to be in its main loop, small enough for valgrind.
 const SIZE: &str = "100k";
 
 /// The main paths.
 const PATHS: [&str; 14] = [
     "decode/plain/",
-    "decode/sum/",
+    "decode/fold/",
     "decode/serial/",
     "decode/to-vec/",
     "decode/hostile-equal-deltas/",
@@ -54,29 +43,19 @@ const PATHS: [&str; 14] = [
     "lookup/throughput/",
 ];
 
-/// What valgrind can run; there are CPUs without the second.
+/// Levels that valgrind can run.
 const LEVELS: [&str; 2] = ["portable", "avx2"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let place = |flag: &str| arguments.iter().position(|argument| argument == flag);
-    let given = |flag: &str| place(flag).is_some();
-    let value = |flag: &str| {
-        let value = arguments.get(place(flag)? + 1);
-        Some(value.unwrap_or_else(|| panic!("{flag} needs a value")))
-    };
+    let given = |flag: &str| arguments.iter().any(|argument| argument == flag);
     if given("--count") {
         count();
         return ExitCode::SUCCESS;
     }
-    let Some(valgrind) = valgrind_version() else {
-        eprintln!("there is no valgrind (Debian's package `valgrind`)");
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("valgrind not found; install it, for example Debian's package `valgrind`");
         return ExitCode::from(2);
-    };
-    if let Some(at) = place("--history") {
-        let named = arguments[at + 1..].iter();
-        let named: Vec<&String> = named.filter(|name| !name.starts_with("--")).collect();
-        return write_history(&named, &valgrind);
     }
     let mut instructions = run_under_valgrind();
     let (report, not_linear) = refusals::judge(&mut instructions);
@@ -85,79 +64,30 @@ fn main() -> ExitCode {
         rustc: Build::this().rustc,
         instructions,
     };
-    if let Some(path) = value("--output") {
-        let counts = Instructions::new(&counted, &valgrind);
-        write(path, serde_json::to_string_pretty(&counts));
-        println!("{} counts: {path}", counted.instructions.len());
-    }
     if given("--accept") {
-        write(BASELINE, serde_json::to_string_pretty(&counted));
+        let text = serde_json::to_string_pretty(&counted).expect("numbers and texts");
+        fs::write(BASELINE, text + "\n").expect("the baseline is writable");
         println!("{} counts accepted: {BASELINE}", counted.instructions.len());
-    }
-    if given("--output") || given("--accept") {
         return ExitCode::SUCCESS;
     }
     let text = fs::read_to_string(BASELINE).expect("a baseline: make one with --accept");
     let baseline: Baseline = serde_json::from_str(&text).expect("a baseline");
-    // What the program detects outside of valgrind is what it detects inside, but for AVX-512.
+    // Under valgrind the program detects the same levels, except AVX-512.
     let levels = nutfilter::Level::available().map(|level| level.name());
     let comparison = baseline.compare(&counted, &levels.collect::<Vec<_>>());
     print!("{}", comparison.report);
     ExitCode::from(u8::from(comparison.failed || not_linear))
 }
 
-fn write(path: &str, text: serde_json::Result<String>) {
-    let text = text.expect("numbers and texts");
-    let written = fs::write(path, text + "\n");
-    written.unwrap_or_else(|error| panic!("{path}: {error}"));
-}
-
-/// Counts these commits, or all that changed the baseline, and writes a record of each that has none yet.
-fn write_history(named: &[&String], valgrind: &str) -> ExitCode {
-    let (repository, work) = (Path::new(REPOSITORY), Path::new(HISTORY));
-    let commits = match named {
-        [] => history::changed(repository, BASELINE_FILE),
-        named => named
-            .iter()
-            .map(|name| history::named(repository, name))
-            .collect(),
-    };
-    let mut failed = false;
-    for commit in commits.unwrap_or_else(|error| panic!("{error}")) {
-        let path = Path::new(RECORDS).join(commit.record_path());
-        if path.exists() {
-            println!("{}: there already", path.display());
-            continue;
-        }
-        let kept = history::count(repository, &commit, BASELINE_FILE, work)
-            .and_then(|counted| history::keep(&commit.record(&counted, valgrind), &path));
-        match kept {
-            Ok(()) => println!("{}", path.display()),
-            Err(error) => {
-                // A commit that does not build is no reason to know nothing of the others.
-                eprintln!("{}: {error}", commit.hash);
-                failed = true;
-            }
-        }
-    }
-    ExitCode::from(u8::from(failed))
-}
-
-/// valgrind's name for itself, if it is there.
-fn valgrind_version() -> Option<String> {
-    let output = Command::new("valgrind").arg("--version").output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
 /// callgrind counts while this runs.
 #[inline(never)]
 fn counted(call: &mut dyn FnMut()) {
     call();
-    // Something after the call, or it would be a jump, and callgrind would see no return.
+    // Without a statement after the call it would be a jump, and callgrind would see no return.
     black_box(());
 }
 
-/// Makes each call once, and prints its row's name.
+/// Makes each call once and prints the name of its row.
 fn count() {
     let fixture = Fixture::new(SIZE.parse().expect("a size"));
     let selection = Selection::new(PATHS.map(str::to_owned).to_vec());

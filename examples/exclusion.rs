@@ -3,7 +3,7 @@
 //! A registrar publishes a filter of the names that are taken, with its index. Who wants a name looks there, without
 //! telling anybody which name it is: "not in the filter" is certain as of the moment of publishing, and the rest, one
 //! free name in a thousand, is asked about. It ends with what that takes, beside a contract that keeps a Bloom filter of
-//! 4,096 bytes for as many names (docs/benchmarking.md measures that one).
+//! 4,096 bytes for as many names.
 
 use std::error::Error;
 

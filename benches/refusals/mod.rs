@@ -1,4 +1,4 @@
-//! Input that is refused, at two sizes: what it costs must not grow faster than the input.
+//! Rejecting invalid input of two sizes: the cost per byte must not grow with the size.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,19 +7,19 @@ use nutfilter::{
     Filter, FilterResponse, Level, Params, SeekIndex, SortedHashes, Step, Strategy, Unhashed,
 };
 
-/// Lengths in bytes. The smaller one is long enough for what a call costs by itself not to count.
+/// Lengths in bytes. Even the smaller one outweighs the constant cost of a call.
 const SIZES: [(&str, usize); 2] = [("64k", 64 << 10), ("1m", 1 << 20)];
 
-/// A byte of the larger input may cost so many percent of what one of the smaller costs.
+/// The largest cost of a byte of the larger input, in percent of one of the smaller input.
 const ALLOWED: f64 = 125.0;
 
-/// A name, and what makes the input and the call that refuses it.
+/// A name, and a function that makes the input and the call that rejects it.
 type Refusal = (&'static str, fn(usize, Level) -> Box<dyn FnMut()>);
 
-/// By the bits of a filter, at each level.
+/// Bits of a filter, at each level.
 const OF_BITS: [Refusal; 8] = [
     ("ones-p0", |len, level| {
-        // One run that is in range for longer than there are bits.
+        // One run of ones: it stays in range until the bits end.
         bits(vec![0xff; len], 1, params(0, u64::from(u32::MAX)), level)
     }),
     ("ones", |len, level| {
@@ -39,7 +39,7 @@ const OF_BITS: [Refusal; 8] = [
         bits(bytes, n, Params::CASHU, level)
     }),
     ("last-byte-of-equal-differences", |len, level| {
-        // Whoever begins in the middle never finds out where items begin.
+        // A reader that starts in the middle cannot find the start of an item.
         let n = (len * 8 / 21) as u64;
         let values: Vec<u64> = (1..=n).map(|i| i * (Params::CASHU.m() - 1)).collect();
         let filter = Filter::from_values(&values, Params::CASHU).expect("a filter");
@@ -56,7 +56,7 @@ const OF_BITS: [Refusal; 8] = [
     }),
 ];
 
-/// By text or by an index, which know no levels.
+/// JSON and indexes, which do not depend on the level.
 const OF_BYTES: [Refusal; 8] = [
     ("json-depth", |len, _| {
         text(format!(r#"{{"x":{}"#, "[".repeat(len)))
@@ -82,7 +82,7 @@ const OF_BYTES: [Refusal; 8] = [
     ("index-last-byte", |len, _| {
         let (bytes, n) = honest(len);
         let filter = Filter::<Unhashed>::parse(bytes, n, Params::CASHU).expect("a filter");
-        // Three items an entry: about as many bytes as the filter has.
+        // Three items per entry: about as many bytes as the filter.
         let mut bytes = SeekIndex::build(&filter, Step::Items(3)).to_bytes();
         *bytes.last_mut().expect("a checksum") ^= 1;
         Box::new(move || assert!(SeekIndex::from_bytes(&bytes).is_err()))
@@ -93,7 +93,7 @@ fn params(p: u32, m: u64) -> Params {
     Params::new(p, m).expect("within the limits")
 }
 
-/// A filter of about so many bytes, and N.
+/// A valid filter of about `len` bytes, and N.
 fn honest(len: usize) -> (Vec<u8>, u64) {
     let n = (len * 8 / 21) as u64;
     let set = SortedHashes::<nutfilter::Nut25>::from_items((0..n).map(u64::to_le_bytes));
@@ -101,7 +101,7 @@ fn honest(len: usize) -> (Vec<u8>, u64) {
     (filter.into_bytes(), n)
 }
 
-/// The same with a byte more, which is found when all else has been read.
+/// The same with one byte too many, which is noticed only after everything else.
 fn damaged((mut bytes, n): (Vec<u8>, u64)) -> (Vec<u8>, u64) {
     bytes.push(1);
     (bytes, n)
@@ -129,13 +129,13 @@ fn text(json: String) -> Box<dyn FnMut()> {
     Box::new(move || assert!(FilterResponse::from_json(json.as_bytes()).is_err()))
 }
 
-/// With a count that its content could have, so that it is decoded.
+/// A response whose count fits its content, so that the content is decoded.
 fn response(content: &str) -> String {
     let n = content.len() * 3 / 4 * 4;
     format!(r#"{{"n":{n},"p":0,"m":16,"content":"{content}","timestamp":1}}"#)
 }
 
-/// Makes each call once, by `counted`, and prints its row's name.
+/// Makes each call once through `counted` and prints the name of its row.
 pub(crate) fn count(levels: &[&str], counted: fn(&mut dyn FnMut())) {
     let once = |name: &str, level: Level, make: fn(usize, Level) -> Box<dyn FnMut()>| {
         for (size, len) in SIZES {
@@ -154,8 +154,8 @@ pub(crate) fn count(levels: &[&str], counted: fn(&mut dyn FnMut())) {
     }
 }
 
-/// Takes the rows of refusals out of `counts`, and says of each what a byte costs at both sizes; whether one of them
-/// costs too much.
+/// Removes the rows of rejected inputs from `counts`. Returns a report of their cost per byte at both sizes, and whether
+/// one of them costs too much.
 pub(crate) fn judge(counts: &mut BTreeMap<String, u64>) -> (String, bool) {
     let (mut report, mut failed) = (String::new(), false);
     let [(small, small_len), (large, large_len)] = SIZES;

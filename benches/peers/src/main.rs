@@ -1,46 +1,32 @@
-//! Our rows and those of other libraries, in one run and in turns; writes the record of the run.
+//! Measures our rows and those of other libraries in turns and writes a record.
 //!
 //!     cargo run --release --manifest-path benches/peers/Cargo.toml -- --output FILE
 //!
-//! docs/benchmarking.md has the options, the method and the fields of the record.
+//! docs/benchmarking.md describes the method.
 
 #![forbid(unsafe_code)]
 
-mod names;
 mod options;
 mod peers;
 mod space;
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use nutfilter::Level;
 use nutfilter_benchmarks::record::{Record, RowRecord};
 use nutfilter_benchmarks::schedule::{Effort, interleave};
-use nutfilter_benchmarks::{Fixture, Group, Row, Who, rows, schema};
+use nutfilter_benchmarks::{Fixture, Group, Row, Selection, Who, rows};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use options::Options;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
-        Ok(options) => options,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = Options::parse();
     if cfg!(debug_assertions) {
-        eprintln!("warning: built without optimisation or with assertions: times mean nothing");
+        eprintln!("warning: this is a debug build; its times mean nothing");
     }
     let record = run(&options);
-    let value = serde_json::to_value(&record).expect("numbers, texts and lists");
-    if let Err(faults) = schema::check(&value, schema::DOCUMENTATION) {
-        eprintln!(
-            "not what docs/benchmarking.md describes:\n{}",
-            faults.join("\n")
-        );
-        return ExitCode::FAILURE;
-    }
     let text = serde_json::to_string_pretty(&record).expect("numbers, texts and lists") + "\n";
     match &options.output {
         None => print!("{text}"),
@@ -54,27 +40,27 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Measures what is selected, and says so on stderr as it goes.
+/// Measures what is selected and prints progress to standard error.
 fn run(options: &Options) -> Record {
     let levels = Level::available().map(|level| level.name().to_owned());
     let features = ["std", "parallel"].map(str::to_owned);
-    let mut record = Record::new(options.effort, levels.collect(), features.to_vec());
+    let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
+    record.remark.clone_from(&options.remark);
     let pools = Pools::new();
-    let sizes = options.rows.then_some(&options.sizes);
-    for size in sizes.into_iter().flatten() {
+    let selection = Selection::new(options.only.clone());
+    for size in options.timed_sizes() {
         eprintln!("{} items", size.name);
-        let fixture = Fixture::new(size.clone());
-        rows::each(&fixture, &options.selection, &mut |mut group| {
+        let fixture = Fixture::new(size);
+        rows::each(&fixture, &selection, &mut |mut group| {
             peers::add(&mut group, &fixture);
             let before = record.rows.len();
-            measure(&mut record, &mut group, options.effort, &pools);
+            measure(&mut record, &mut group, options.effort(), &pools);
             record.rows[before..].iter().for_each(say);
         });
     }
-    if let Some(extent) = options.space {
+    if let Some(extent) = options.extent() {
         eprintln!("space: {} items", extent.n);
         record.space = space::measure(extent);
-        record.names = Some(names::measure());
     }
     record.finish();
     record
@@ -101,8 +87,8 @@ fn say(row: &RowRecord) {
     );
 }
 
-/// A pool of one thread, and one of as many as there are CPUs. Every row runs in one of them, so that what
-/// the library would spread over threads stays on as many as the row's name says.
+/// A pool of one thread and one with a thread per CPU. Every row runs in one of them, so that the library uses exactly
+/// the number of threads in the row's name.
 struct Pools(Vec<ThreadPool>);
 
 impl Pools {

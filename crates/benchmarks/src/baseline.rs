@@ -1,34 +1,33 @@
-//! [`Baseline`]: counts of instructions that were accepted, and how new counts compare.
+//! [`Baseline`]: accepted instruction counts, and a comparison with new counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-/// A row may count so many percent more than the baseline.
+/// A row fails if its count rises by more than this many percent.
 pub const ALLOWED: u64 = 2;
 
-/// Accepted counts.
+/// Instruction counts of a build.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Baseline {
-    /// The compiler that made what was counted. Another one makes other code, so its counts bind nobody.
+    /// The compiler. Counts of different compilers cannot be compared.
     pub rustc: String,
-    /// Of a call, by the name of its row.
+    /// Instructions per call, by row name.
     pub instructions: BTreeMap<String, u64>,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// A line for each row, then what is to be done.
+    /// One line per row, then what to do.
     pub report: String,
-    /// Whether a count rose by more than is allowed, or a row is gone.
+    /// Whether a count rose by more than [`ALLOWED`] percent or a row is missing.
     pub failed: bool,
 }
 
 impl Baseline {
-    /// Compares `counted` with what was accepted. A row at a level that is not in `levels` cannot have been
-    /// counted, and is passed over.
+    /// Compares `counted` with this baseline. Rows at levels outside `levels` cannot be counted and are skipped.
     #[must_use]
     pub fn compare(&self, counted: &Self, levels: &[&str]) -> Comparison {
         let mut report = format!("{:>12} {:>12} {:>8}\n", "accepted", "counted", "");
@@ -63,27 +62,27 @@ impl Baseline {
             let level = name.rsplit('/').next().unwrap_or_default();
             let mark = if levels.contains(&level) {
                 gone += 1;
-                "GONE"
+                "MISSING"
             } else {
-                "not on this machine"
+                "level not on this machine"
             };
             let _ = writeln!(report, "{before:>12} {:>12} {:>8} {name}  {mark}", "-", "");
         }
         let _ = writeln!(
             report,
-            "{rose} rose by more than {ALLOWED} %, {fell} fell, {unknown} new, {gone} gone"
+            "{rose} rose by more than {ALLOWED} %, {fell} fell, {unknown} new, {gone} missing"
         );
         let mut failed = rose + gone > 0;
         if self.rustc != counted.rustc {
             failed = false;
             let _ = writeln!(
                 report,
-                "warning: the baseline was made by {}, this is {}: nothing here binds. Make a new baseline \
+                "warning: the baseline was made with {}, this is {}: counts cannot be compared. Make a new baseline \
                  with the compiler that CI uses.",
                 self.rustc, counted.rustc
             );
         } else if failed || fell + unknown > 0 {
-            report += "if this is meant, say why in the commit that contains the new baseline:\n    \
+            report += "if this is intended, accept the counts and give the reason in the commit message:\n    \
                        cargo bench --bench gate -- --accept\n";
         }
         Comparison { report, failed }
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_above_the_allowance_fails_and_nothing_below_it() {
+    fn only_a_rise_above_the_allowance_fails() {
         let accepted = baseline(&[("decode/plain/20k/portable", 10_000)]);
         for (count, failed, mark) in [
             (0, false, "fell"),
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_gone_fail_unless_the_machine_has_not_their_level() {
+    fn missing_rows_fail_unless_the_level_is_unavailable() {
         let accepted = baseline(&[("hash/nut23/20k/avx2", 5), ("hash/nut23/20k/portable", 9)]);
         let counted = baseline(&[("hash/nut23/20k/portable", 9)]);
         assert!(!accepted.compare(&counted, &["portable"]).failed);
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_another_compiler_bind_nobody() {
+    fn counts_of_another_compiler_do_not_fail() {
         let accepted = baseline(&[("hash/nut23/20k/portable", 9)]);
         let mut counted = baseline(&[("hash/nut23/20k/portable", 90)]);
         assert!(accepted.compare(&counted, &["portable"]).failed);

@@ -1,7 +1,7 @@
-//! [`Fixture`]: one set of points and all that is asked of it, by the reference alone.
+//! [`Fixture`]: a set of items, its filter, and non-members to look up.
 //!
-//! Nothing here comes from code under measurement, so that rows are held against an answer of somebody
-//! else's: hashes, values and bytes are the reference's, sorted by the standard library.
+//! Hashes, values and bytes come from the reference and the standard library's sort, never from the code that is
+//! measured.
 
 use std::num::ParseIntError;
 
@@ -12,16 +12,16 @@ use nutfilter_reference as reference;
 /// The seed of the set's items.
 pub const SEED: u64 = 20_250_101;
 
-/// How many points there are that are in no set: enough that a look-up meets a cold part of the filter.
-pub const STRANGERS: usize = 1 << 17;
+/// Number of non-members: enough that look-ups meet cold parts of the filter.
+pub const NON_MEMBERS: usize = 1 << 17;
 
-/// The size above which only `sort` and `build` are measured, for want of memory.
+/// Above this size only `sort` and `build` are measured, to save memory.
 pub const LARGEST_FOR_ALL: u64 = 10_000_000;
 
-/// How many items, and how a name writes it.
+/// A number of items, and how names write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// As it stands in names: `1m`.
+    /// As in names: `1m`.
     pub name: String,
     /// The number of items.
     pub n: u64,
@@ -45,36 +45,36 @@ impl std::str::FromStr for Size {
     }
 }
 
-/// A set of points, its filter, and points that are not in it.
+/// A set of items, its filter, and items that are not in it.
 pub struct Fixture {
-    /// How many items.
+    /// Number of items.
     pub size: Size,
-    /// The members, 33 bytes each, in no order.
+    /// The members, 33 bytes each, unsorted.
     pub items: Vec<[u8; 33]>,
-    /// Not members; [`STRANGERS`] of them.
-    pub strangers: Vec<[u8; 33]>,
+    /// [`NON_MEMBERS`] items that are not in the set.
+    pub non_members: Vec<[u8; 33]>,
     /// The NUT-25 hashes of the members, sorted.
     pub hashes: Vec<u64>,
-    /// The same mapped to the range of the filter.
+    /// The hashes mapped to the range of the filter.
     pub values: Vec<u64>,
-    /// The filter of them.
+    /// The filter.
     pub bytes: Vec<u8>,
     /// The same filter for each level of this CPU.
     pub filters: Vec<(Level, Filter<'static, Nut25>)>,
-    /// An index of it, one bit an item.
+    /// An index of the filter, one bit per item.
     pub index: SeekIndex,
 }
 
 impl Fixture {
-    /// The set of that many points: always the same one.
+    /// The fixture of this size, always the same.
     ///
     /// # Panics
     ///
-    /// Where the library does not take the reference's filter.
+    /// If the library rejects the reference's filter.
     #[must_use]
     pub fn new(size: Size) -> Self {
-        let mut items = generate_items(size.n + STRANGERS as u64, SEED);
-        let strangers = items.split_off(size.n as usize);
+        let mut items = generate_items(size.n + NON_MEMBERS as u64, SEED);
+        let non_members = items.split_off(size.n as usize);
         let params = Params::default();
         let profile = reference::Profile::Nut25;
         let mut hashes: Vec<u64> = items.iter().map(|item| profile.hash(item)).collect();
@@ -92,7 +92,7 @@ impl Fixture {
         Self {
             size,
             items,
-            strangers,
+            non_members,
             hashes,
             values,
             bytes,
@@ -107,19 +107,19 @@ impl Fixture {
         self.size.n
     }
 
-    /// The items without what separates them.
+    /// The items as one slice of bytes.
     #[must_use]
     pub fn records(&self) -> &[u8] {
         self.items.as_flattened()
     }
 
-    /// The sum of the values, which stands for all of them where they are not kept.
+    /// The sum of the values: the expected answer of rows that do not keep the values.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.values.iter().copied().fold(0, u64::wrapping_add)
     }
 
-    /// Bits an item of the filter.
+    /// Size of the filter.
     #[must_use]
     pub fn bits_per_item(&self) -> f64 {
         self.bytes.len() as f64 * 8.0 / self.n() as f64
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_digits_and_a_unit() {
+    fn sizes_are_digits_and_an_optional_unit() {
         for (name, n) in [("7", 7), ("100k", 100_000), ("10m", 10_000_000)] {
             let size: Size = name.parse().unwrap();
             assert_eq!((size.n, size.name.as_str()), (n, name));

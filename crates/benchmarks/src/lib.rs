@@ -1,10 +1,9 @@
-//! What the benchmarks measure, how they measure it, and the records they write.
+//! The rows that the benchmarks measure, how they are measured, and the records they write.
 //!
-//! A [`Row`] is one measurement: a call whose answer was found right before anything is timed. Rows that
-//! answer the same question lie in one [`Group`]. The same rows serve three drivers: criterion
-//! (`benches/codec.rs`), the count of instructions that CI holds against a baseline (`benches/gate.rs`),
-//! and the run that writes records, which takes rows of other libraries into the groups (`benches/peers`).
-//! docs/benchmarking.md has the method.
+//! A [`Row`] is one measurement: a call whose answer is asserted before anything is timed. Rows that
+//! answer the same question form a [`Group`]. Three programs run the same rows: criterion
+//! (`benches/codec.rs`), the instruction gate (`benches/gate.rs`), and the program that adds rows of other
+//! libraries and writes records (`benches/peers`). docs/benchmarking.md describes the method.
 //!
 //! A name is a path of four parts: stage, task, size, who; as in `decode/plain/1m/avx512`.
 
@@ -12,12 +11,10 @@
 
 pub mod baseline;
 pub mod fixture;
-pub mod history;
 pub mod machine;
 pub mod record;
 pub mod rows;
 pub mod schedule;
-pub mod schema;
 
 use std::hint::black_box;
 
@@ -31,15 +28,15 @@ pub struct Group<'a> {
     pub stage: &'static str,
     /// To what, or how: `plain`, `nut25`, ...
     pub task: String,
-    /// How much of it, as it stands in the name: `1m`.
+    /// Number of items, as in the name: `1m`.
     pub size: String,
-    /// How many units one call makes.
+    /// Units per call.
     pub n: u64,
-    /// The unit that a time is given for: `item`, `target` or `call`.
+    /// The unit of times: `item`, `target` or `call`.
     pub per: &'static str,
-    /// Whether it is worth running on several threads.
+    /// Whether to run it on several threads as well.
     pub parallel: bool,
-    /// In the order they were added, ours first.
+    /// In the order in which they were added.
     pub rows: Vec<Row<'a>>,
     selection: &'a Selection,
 }
@@ -48,22 +45,22 @@ pub struct Group<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// `nutfilter-reference`: bit by bit.
-    Naive,
+    Reference,
     /// This library at one level.
     Ours(Level),
-    /// Another library, or several put together.
+    /// Another library, or several combined.
     Peer {
-        /// As it stands in the name.
+        /// The last part of the row's name.
         name: &'static str,
-        /// Whether it reads or makes the same bits: rows of other formats are there to compare designs.
+        /// Whether it reads or writes the same bits. Rows of other formats compare designs.
         same_format: bool,
     },
-    /// Nobody's: what the hardware takes to move the bytes that every other row has to move as well.
+    /// Only moves the bytes that every other row moves too: a lower bound.
     Limit,
 }
 
 impl Who {
-    /// A peer that reads or makes the same bits.
+    /// A peer that reads or writes the same bits.
     #[must_use]
     pub const fn peer(name: &'static str) -> Self {
         let same_format = true;
@@ -81,45 +78,45 @@ impl Who {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Naive => "naive",
+            Self::Reference => "reference",
             Self::Ours(level) => level.name(),
             Self::Peer { name, .. } => name,
             Self::Limit => "memory",
         }
     }
 
-    /// Whether it reads or makes the bits of this format, and knows what they mean.
+    /// Whether it reads or writes the bits of this format.
     #[must_use]
     pub const fn same_format(&self) -> bool {
         match self {
-            Self::Naive | Self::Ours(_) => true,
+            Self::Reference | Self::Ours(_) => true,
             Self::Peer { same_format, .. } => *same_format,
             Self::Limit => false,
         }
     }
 }
 
-/// Measures the call that it is given: it runs it exactly once.
+/// Measures a call by running it exactly once.
 pub type Meter<'m> = dyn FnMut(&mut dyn FnMut()) + 'm;
 
 /// One measurement.
 pub struct Row<'a> {
     /// Whose code it is.
     pub who: Who,
-    /// What the structure it makes or reads takes, where it is one.
+    /// Size of the structure, if the row has one.
     pub bits_per_item: Option<f64>,
-    /// How often it says "maybe" of a stranger, by design.
+    /// Designed false-positive rate of the structure.
     pub false_positive_rate: Option<f64>,
     call: Box<dyn FnMut(&mut Meter<'_>) + Send + 'a>,
 }
 
 impl Row<'_> {
-    /// Prepares one call and has it measured; preparing and cleaning up stay outside.
+    /// Prepares one call and measures it. Preparation and cleanup are not measured.
     pub fn measure(&mut self, meter: &mut Meter<'_>) {
         (self.call)(meter);
     }
 
-    /// Notes what the row's structure takes and how often it is wrong.
+    /// Sets the size and the false-positive rate of the row's structure.
     pub fn structure(&mut self, bits_per_item: f64, false_positive_rate: f64) -> &mut Self {
         self.bits_per_item = Some(bits_per_item);
         self.false_positive_rate = Some(false_positive_rate);
@@ -153,12 +150,11 @@ impl<'a> Group<'a> {
         format!("{}/{}/{}", self.stage, self.task, self.size)
     }
 
-    /// Adds a row whose call needs nothing prepared, if it is selected. The call is made once, and its
-    /// answer must be `right`.
+    /// Adds a row if it is selected. The call is made once, and its answer must be `right`.
     ///
     /// # Panics
     ///
-    /// Where the answer is wrong.
+    /// If the answer is wrong.
     pub fn add<T>(
         &mut self,
         who: Who,
@@ -174,12 +170,12 @@ impl<'a> Group<'a> {
         )
     }
 
-    /// Adds a row whose call works on a `state` that is prepared before each call, outside what is
-    /// measured. What the call returns is dropped outside, too.
+    /// Adds a row whose call works on a `state`. `prepare` runs before each call and is not measured; nor is
+    /// dropping the answer.
     ///
     /// # Panics
     ///
-    /// Where the answer is wrong.
+    /// If the answer is wrong.
     pub fn add_with<S: Send + 'a, T>(
         &mut self,
         who: Who,
@@ -211,18 +207,18 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Which rows are wanted: those whose name begins with one of the prefixes, or all.
+/// Selects the rows whose names begin with one of the prefixes, or all.
 #[derive(Clone, Debug, Default)]
 pub struct Selection(Vec<String>);
 
 impl Selection {
-    /// Rows whose names begin with one of these; all where there is none.
+    /// Selects rows by prefix; without prefixes, all rows.
     #[must_use]
     pub fn new(prefixes: Vec<String>) -> Self {
         Self(prefixes)
     }
 
-    /// Whether a group with this path can hold a row that is wanted.
+    /// Whether a group with this path can contain a selected row.
     #[must_use]
     pub fn group(&self, path: &str) -> bool {
         let names = format!("{path}/");
@@ -245,16 +241,16 @@ mod tests {
         assert!(selection.group("decode/plain/1m") && selection.row("decode/plain/1m/avx2"));
         assert!(!selection.group("decode/plain/10m") && !selection.row("decode/plain/10m/avx2"));
         assert!(selection.group("hash/nut25/1m") && !selection.group("hash/nut23/1m"));
-        assert!(selection.row("hash/nut25/1m/avx2") && !selection.row("hash/nut25/1m/naive"));
+        assert!(selection.row("hash/nut25/1m/avx2") && !selection.row("hash/nut25/1m/reference"));
         assert!(Selection::default().group("any/thing/1") && Selection::default().row("any"));
     }
 
     #[test]
-    #[should_panic(expected = "decode/plain/1/naive: a wrong answer")]
-    fn a_wrong_answer_stops_the_benchmark_before_it_times_anything() {
+    #[should_panic(expected = "decode/plain/1/reference: a wrong answer")]
+    fn a_wrong_answer_panics_before_anything_is_timed() {
         let selection = Selection::default();
         let mut group = Group::new(&selection, ("decode", "plain", "1"), (1, "item"));
-        group.add(Who::Naive, || 1, |&answer| answer == 2);
+        group.add(Who::Reference, || 1, |&answer| answer == 2);
     }
 
     #[test]
@@ -266,7 +262,7 @@ mod tests {
             state.1 += 1;
             assert_eq!(state.0, state.1);
         };
-        group.add_with(Who::Naive, (0, 0), prepare, call, |_, ()| true);
+        group.add_with(Who::Reference, (0, 0), prepare, call, |_, ()| true);
         let mut calls = 0;
         for _ in 0..3 {
             group.rows[0].measure(&mut |call| {

@@ -1,41 +1,41 @@
-//! When each row of a group is measured: in turns.
+//! Measures the rows of a group in turns.
 //!
-//! Machines that others share are faster in one minute than in the next. Rows that are compared are
-//! therefore measured in rounds, each row once a round and each round beginning with another row, so
-//! that all of them see the same minutes. (Criterion measures one row after another.)
+//! A shared machine is faster in one minute than in the next. Rows that are compared are therefore measured in
+//! rounds: each row once per round, each round starting with a different row. (Criterion measures one row after
+//! another.)
 
 use std::time::{Duration, Instant};
 
 use crate::{Group, Row};
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// The time for a group; shared equally by its rows.
+    /// Time per group, shared equally by its rows.
     pub per_group: Duration,
-    /// No row gets more samples.
+    /// Most samples per row.
     pub most_samples: u32,
-    /// No row gets fewer, however long that takes.
+    /// Fewest samples per row, however long they take.
     pub least_samples: u32,
 }
 
-/// A sample of a quick call is the mean of so many calls that it takes about this long.
+/// A sample of a fast call is the mean of as many calls as take about this long.
 const SAMPLE: Duration = Duration::from_micros(500);
 
 /// The samples of one row.
 pub struct Series {
-    /// Which of the group's rows.
+    /// Index of the row in the group.
     pub row: usize,
-    /// On how many threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Nanoseconds a call, in the order they were taken.
+    /// Nanoseconds per call, in the order of measurement.
     pub nanoseconds: Vec<f64>,
 }
 
-/// Runs what it is given on so many threads.
+/// Runs a call on this many threads.
 pub type On<'o> = dyn Fn(usize, &mut (dyn FnMut() + Send)) + 'o;
 
-/// Measures every row of `group`, each on each number of threads that `threads` gives for it.
+/// Measures every row of `group` on each number of threads that `threads` returns for it.
 pub fn interleave(
     group: &mut Group<'_>,
     effort: Effort,
@@ -69,7 +69,7 @@ pub fn interleave(
         for turn in 0..planned.len() {
             let at = (turn + round as usize) % planned.len();
             let (series, calls, samples) = &mut planned[at];
-            // A slow row skips rounds, and spreads the ones it takes part in.
+            // A slow row takes part in some rounds only, evenly spread.
             if is_due(round, *samples, rounds) {
                 let row = &mut group.rows[series.row];
                 let taken = sample(row, *calls, series.threads, on);
@@ -80,13 +80,13 @@ pub fn interleave(
     planned.into_iter().map(|(series, ..)| series).collect()
 }
 
-/// Whether a row that takes part in `samples` of `rounds` rounds takes part in this one.
+/// Whether a row with this many samples takes part in this round.
 fn is_due(round: u32, samples: u32, rounds: u32) -> bool {
     let upto = |round: u32| u64::from(round) * u64::from(samples) / u64::from(rounds);
     upto(round + 1) > upto(round)
 }
 
-/// Nanoseconds a call: the mean of `calls`.
+/// The mean of `calls` calls, in nanoseconds.
 fn sample(row: &mut Row<'_>, calls: u32, threads: usize, on: &On<'_>) -> f64 {
     let mut taken = Duration::ZERO;
     on(threads, &mut || {
@@ -101,17 +101,17 @@ fn sample(row: &mut Row<'_>, calls: u32, threads: usize, on: &On<'_>) -> f64 {
     (taken.as_nanos() as f64).max(1.0) / f64::from(calls)
 }
 
-/// The least of `values`; what the code takes where nothing disturbs it.
+/// The smallest of `values`.
 #[must_use]
 pub fn minimum(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// The middle one of `values`, or the mean of the two in the middle.
+/// The middle value, or the mean of the two middle values.
 ///
 /// # Panics
 ///
-/// Where there is none.
+/// If `values` is empty.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
@@ -123,11 +123,11 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The lower and the upper quartile of `values`; between two values, by the distance from each.
+/// The lower and the upper quartile, with linear interpolation.
 ///
 /// # Panics
 ///
-/// Where there is none.
+/// If `values` is empty.
 #[must_use]
 pub fn quartiles(values: &[f64]) -> (f64, f64) {
     let mut values = values.to_vec();
@@ -148,7 +148,7 @@ mod tests {
     use crate::{Selection, Who};
 
     #[test]
-    fn a_row_takes_part_in_as_many_rounds_as_it_has_samples() {
+    fn a_row_takes_part_in_one_round_per_sample() {
         for rounds in 1..40 {
             for samples in 0..=rounds {
                 let due = (0..rounds).filter(|&round| is_due(round, samples, rounds));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_sampled_on_each_number_of_threads_and_in_turns() {
+    fn rows_are_sampled_in_turns_on_each_thread_count() {
         let selection = Selection::default();
         let order = std::sync::Mutex::new(Vec::new());
         let mut group = Group::new(&selection, ("sort", "equal", "1"), (1, "item"));
@@ -195,7 +195,7 @@ mod tests {
                 .all(|series| minimum(&series.nanoseconds) >= 1e6)
         );
         drop(group);
-        // Two answers, then one estimate of each turn, then three rounds, each beginning one later.
+        // Two asserted answers, one estimate per turn, then three rounds, each starting one row later.
         let order = order.into_inner().unwrap();
         assert_eq!(
             order[2..],
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_odd_and_even_numbers() {
+    fn median_of_odd_and_even_lengths() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(minimum(&[4.0, 1.0, 2.0]), 1.0);
     }
 
     #[test]
-    fn quartiles_lie_between_values_where_none_is_in_the_place() {
+    fn quartiles_interpolate_between_values() {
         assert_eq!(quartiles(&[7.0]), (7.0, 7.0));
         assert_eq!(quartiles(&[3.0, 1.0]), (1.5, 2.5));
         assert_eq!(quartiles(&[5.0, 1.0, 2.0, 3.0, 4.0]), (2.0, 4.0));

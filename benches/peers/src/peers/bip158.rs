@@ -1,5 +1,5 @@
-//! rust-bitcoin's `bip158`, and golomb-coded-set, which began as a copy of it: what Rust programs use for
-//! Golomb-coded sets today. Both read and write bit by bit through a `Read` or `Write`.
+//! The existing Rust libraries for Golomb-coded sets: rust-bitcoin's `bip158`, and golomb-coded-set, a fork of it. Both
+//! read and write bit by bit through `Read` and `Write`.
 
 use bitcoin::bip158::{BitStreamReader, GcsFilterReader, GcsFilterWriter};
 use golomb_coded_set::{GCSFilterReader, GCSFilterWriter, SipHasher24Builder};
@@ -19,7 +19,7 @@ fn key() -> (u64, u64, reference::Profile) {
     (k0, k1, reference::Profile::Bip158 { k0, k1 })
 }
 
-/// Reads a code as both libraries do; theirs are private, the bit readers are not.
+/// Reads a code as both libraries do. Their functions are private, their bit readers are not.
 #[inline(always)]
 fn rice<E>(mut bits: impl FnMut(u8) -> Result<u64, E>) -> Result<u64, E> {
     let mut quotient = 0;
@@ -31,7 +31,7 @@ fn rice<E>(mut bits: impl FnMut(u8) -> Result<u64, E>) -> Result<u64, E> {
 
 /// The values, one after another.
 pub(super) fn decode<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    if group.task != "sum" || !is_small(fixture) {
+    if group.task != "fold" || !is_small(fixture) {
         return;
     }
     let expected = fixture.sum();
@@ -62,7 +62,7 @@ fn sum(n: u64, mut next: impl FnMut() -> u64) -> u64 {
     sum
 }
 
-/// Both make a set of copies of the items first, which is most of their time.
+/// Both first copy the items into a set, which takes most of their time.
 pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if !is_small(fixture) {
         return;
@@ -79,7 +79,7 @@ pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         writer.finish().expect("a vector grows");
         bytes
     };
-    // The count stands in front.
+    // With the count in front.
     let counted = reference::serialize_bip158(fixture.n(), &expected);
     group.add(RUST_BITCOIN, build, |bytes| *bytes == counted);
     let build = move || {
@@ -96,7 +96,7 @@ pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     group.add(GOLOMB_CODED_SET, build, |bytes| bytes[8..] == expected);
 }
 
-/// Whether any target is there: less than which ones, and neither library tells that.
+/// Whether any target matches. Neither library tells which.
 pub(super) fn match_any<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if !is_small(fixture) {
         return;

@@ -1,8 +1,8 @@
-//! The rows of other libraries, each in its best form, into the groups of ours.
+//! Adds the rows of other libraries, each used in its fastest way, to our groups.
 
+mod best_of_crates;
 mod bip158;
 mod other_formats;
-mod put_together;
 mod sorts_and_hashes;
 
 use nutfilter_benchmarks::rows::LARGEST_FOR_SLOW;
@@ -10,31 +10,31 @@ use nutfilter_benchmarks::{Fixture, Group};
 
 pub(crate) use sorts_and_hashes::fastmurmur3;
 
-/// Adds the peers that answer the question of this group.
+/// Adds the peers that can do the task of this group.
 pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let task = group.task.clone();
     match (group.stage, task.as_str()) {
-        ("decode", "sum" | "serial" | "to-vec") => {
-            put_together::values(group, fixture);
+        ("decode", "fold" | "serial" | "to-vec") => {
+            best_of_crates::values(group, fixture);
             other_formats::iterate(group, fixture);
             bip158::decode(group, fixture);
         }
-        ("decode", _) => put_together::decode(group, fixture),
+        ("decode", _) => best_of_crates::decode(group, fixture),
         ("hash", _) => sorts_and_hashes::hash(group, fixture),
         ("sort", _) => sorts_and_hashes::sort(group, fixture),
-        ("encode", _) => put_together::encode(group, fixture),
+        ("encode", _) => best_of_crates::encode(group, fixture),
         ("build", profile) => {
-            put_together::build(group, fixture);
+            best_of_crates::build(group, fixture);
             match profile {
                 "bip158" => bip158::build(group, fixture),
                 "nut23" => other_formats::build(group, fixture),
                 _ => {}
             }
         }
-        ("increment", _) => put_together::increment(group, fixture),
+        ("increment", _) => best_of_crates::increment(group, fixture),
         ("match", task) if task.ends_with("-indexed") => other_formats::ask(group, fixture),
         ("match", task) => {
-            put_together::ask(group, fixture);
+            best_of_crates::ask(group, fixture);
             if task == "1k-absent" {
                 bip158::match_any(group, fixture);
             }
@@ -44,7 +44,7 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// Whether peers that take microseconds an item are worth waiting for.
+/// Whether the set is small enough for peers that take microseconds per item.
 fn is_small(fixture: &Fixture) -> bool {
     fixture.n() <= LARGEST_FOR_SLOW
 }

@@ -1,9 +1,8 @@
-//! Structures that answer the same questions in formats of their own: Elias-Fano (sux), binary fuse (xorf)
-//! and Bloom (fastbloom). None of them can be sent to a wallet in place of a filter; they show what a
-//! look-up, a build or a bit could cost.
+//! Other structures for the same task: Elias-Fano (sux), binary fuse (xorf) and Bloom (fastbloom) filters. No protocol
+//! serves them to wallets; they show the cost of a look-up, a build and a bit in other designs.
 //!
-//! Items are hashed with fastmurmur3 for all of them. Elias-Fano holds the mapped values, so its rate is the
-//! filter's; the others have rates of their own, as the record says.
+//! All of them hash items with fastmurmur3. Elias-Fano stores the mapped values and so has the filter's false-positive
+//! rate; the others have rates of their own, which the record contains.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -23,7 +22,7 @@ use super::sorts_and_hashes::fastmurmur3;
 trait Structure: Send + Sized {
     const NAME: &'static str;
 
-    /// From the hashes of distinct items, in no order.
+    /// From the unsorted hashes of distinct items.
     fn make(hashes: Vec<u64>) -> Self;
 
     fn contains(&self, item: &[u8; 33]) -> bool;
@@ -33,7 +32,7 @@ trait Structure: Send + Sized {
     fn rate(&self) -> f64;
 }
 
-/// Elias-Fano over the mapped values, with what it needs for look-ups.
+/// Elias-Fano over the mapped values, with its select structure.
 struct EliasFano {
     dict: EfDict<u64>,
     range: u64,
@@ -116,7 +115,7 @@ impl Structure for BinaryFuse32 {
     }
 }
 
-/// A Bloom filter of our rate, or (`SAME_BITS`) of our size.
+/// A Bloom filter with our false-positive rate or (`SAME_BITS`) of our size.
 struct Bloom<const SAME_BITS: bool> {
     filter: BloomFilter,
     n: usize,
@@ -157,7 +156,7 @@ impl<const SAME_BITS: bool> Structure for Bloom<SAME_BITS> {
     }
 }
 
-/// Does the same with each structure.
+/// Calls a function for each structure.
 macro_rules! each_structure {
     ($work:ident, $group:expr, $fixture:expr) => {
         $work::<EliasFano>($group, $fixture);
@@ -172,12 +171,12 @@ fn hashes(fixture: &Fixture) -> Vec<u64> {
     fixture.items.iter().map(fastmurmur3).collect()
 }
 
-/// Whether members are found, and strangers about as often as the rate says.
+/// Whether all members are found, and non-members at most as often as the rate allows.
 fn is_right<S: Structure>(set: &S, fixture: &Fixture) -> bool {
     let members = &fixture.items[..fixture.items.len().min(WINDOW)];
-    let strangers = fixture.strangers.iter();
-    let found = strangers.filter(|item| set.contains(item)).count() as f64;
-    let expected = set.rate() * fixture.strangers.len() as f64;
+    let non_members = fixture.non_members.iter();
+    let found = non_members.filter(|item| set.contains(item)).count() as f64;
+    let expected = set.rate() * fixture.non_members.len() as f64;
     members.iter().all(|item| set.contains(item)) && found < expected + 6.0 * expected.sqrt() + 3.0
 }
 
@@ -185,7 +184,7 @@ fn bits_per_item<S: Structure>(set: &S, fixture: &Fixture) -> f64 {
     set.bits() as f64 / fixture.n() as f64
 }
 
-/// Items in memory to the structure.
+/// From items in memory.
 pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     each_structure!(build_one, group, fixture);
 }
@@ -206,7 +205,7 @@ fn build_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture)
     }
 }
 
-/// As many answers as there are targets, one by one.
+/// Looks up the targets one by one.
 pub(super) fn ask<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     each_structure!(ask_one, group, fixture);
 }
@@ -220,7 +219,7 @@ fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let found = asked.items.iter().map(|item| set.contains(item));
         found.collect::<Vec<bool>>()
     };
-    // The filter's strangers are not this structure's, and either may find a few.
+    // This structure may have other false positives than the filter, a few in either.
     let right = |found: &Vec<bool>| {
         let members = asked.expected.iter().zip(found);
         members
@@ -233,7 +232,7 @@ fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// Look-ups as in our rows: independent, with a fence after each, or (there is no batch) independent.
+/// Look-ups as in our rows. There are no batches, so `batched` is the same as `throughput`.
 pub(super) fn look_up<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     each_structure!(look_up_one, group, fixture);
 }

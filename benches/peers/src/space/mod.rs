@@ -1,4 +1,4 @@
-//! What structures take and how often they are wrong, measured: nothing here is a time.
+//! Measures sizes and false-positive rates of structures. Nothing here is a time.
 
 mod odds;
 mod structures;
@@ -10,48 +10,46 @@ use nutfilter_harness::vectors::generate_items;
 
 use crate::peers::fastmurmur3;
 
-pub(crate) use odds::{Odds, smallest_bloom};
-pub(crate) use structures::Structure;
-use structures::{binary_fuses, bloom, elias_fano, gcs};
+use odds::smallest_bloom;
+use structures::{Structure, binary_fuses, bloom, elias_fano, gcs};
 
-/// Remainder bits of the filters, each with the M that suits it best.
+/// P of the filters, each with its best M.
 const P: std::ops::RangeInclusive<u32> = 3..=24;
 
-/// 2^P by the M that is best for it, as BIP158 has it (docs/decisions/0001).
+/// The best M divided by 2^P, as in BIP158 (docs/decisions/0001).
 const BEST_M: f64 = 1.497_137;
 
-/// About where a Bloom filter of the same rate becomes the smaller one: a filter of each M, and a Bloom filter of its
-/// rate.
+/// M around which a Bloom filter of the same rate becomes smaller: a filter of each M, and a Bloom filter of its rate.
 const CROSSING: [u64; 5] = [2, 4, 8, 10, 16];
 
-/// Of an Elias-Fano list.
+/// P of the Elias-Fano lists.
 const LISTED_P: [u32; 7] = [3, 4, 8, 12, 16, 20, 24];
 
-/// Inverse rates of Bloom filters, each with its best k.
+/// Inverse rates of the Bloom filters, each with its best k.
 const BLOOM: [u32; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// Bloom filters of ten bits an item; the best k is 7.
 const TEN_BITS: [u32; 4] = [1, 3, 7, 14];
 
-/// Strangers are asked until so many false positives are to be expected, or there are no more of them.
+/// Look up as many non-members as give this many expected false positives.
 const ENOUGH: f64 = 20_000.0;
 
-/// Strangers that are made at a time.
+/// Non-members per batch.
 const BATCH: u64 = 100_000;
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Items in the sets.
     pub(crate) n: u64,
-    /// Strangers at most.
-    pub(crate) strangers: u64,
+    /// Most non-members.
+    pub(crate) non_members: u64,
 }
 
-/// The hashes of a set's items, and of items that are not in it.
+/// Hashes of members and of non-members.
 struct Hashes {
     members: Vec<u64>,
-    strangers: Vec<u64>,
+    non_members: Vec<u64>,
 }
 
 impl Hashes {
@@ -60,16 +58,16 @@ impl Hashes {
             let items = generate_items(count, seed);
             items.iter().map(fastmurmur3).collect::<Vec<u64>>()
         };
-        // No two batches, nor the set, have a seed in common.
-        let batches = (0..extent.strangers.div_ceil(BATCH)).map(|batch| SEED + 1_000 + batch);
+        // A different seed per batch and for the set.
+        let batches = (0..extent.non_members.div_ceil(BATCH)).map(|batch| SEED + 1_000 + batch);
         Self {
             members: hashes(extent.n, SEED),
-            strangers: batches.flat_map(|seed| hashes(BATCH, seed)).collect(),
+            non_members: batches.flat_map(|seed| hashes(BATCH, seed)).collect(),
         }
     }
 
-    /// Asks for every member, which must all be there, and for enough strangers; how many of these the structure takes
-    /// for members must be what its odds say.
+    /// Looks up every member, which must be present, and enough non-members. The number of false positives must agree
+    /// with the structure's odds.
     fn ask(&self, structure: &Structure) -> Space {
         let Structure {
             kind,
@@ -80,8 +78,8 @@ impl Hashes {
         let n = self.members.len() as u64;
         let members = (structure.found)(&self.members);
         assert_eq!(members, n, "{kind}, {parameters}: members are missing");
-        let wanted = (ENOUGH / odds.rate).min(self.strangers.len() as f64) as usize;
-        let batches = self.strangers[..wanted].chunks(1_000_000);
+        let wanted = (ENOUGH / odds.rate).min(self.non_members.len() as f64) as usize;
+        let batches = self.non_members[..wanted].chunks(1_000_000);
         let found = batches.map(|batch| (structure.found)(batch)).sum();
         let asked = wanted as u64;
         assert!(
@@ -91,7 +89,6 @@ impl Hashes {
         Space {
             structure: (*kind).to_owned(),
             parameters: parameters.clone(),
-            role: None,
             n,
             bits_per_item: structure.bits as f64 / n as f64,
             designed_rate: odds.rate,
@@ -101,12 +98,12 @@ impl Hashes {
     }
 }
 
-/// M of the filters with so many remainder bits.
+/// The best M for P.
 fn best_m(p: u32) -> u64 {
     (BEST_M * f64::from(1 << p)).round() as u64
 }
 
-/// Builds every structure over the same set, and says what came of it as it goes.
+/// Builds and measures every structure over the same set, and prints the results.
 pub(crate) fn measure(extent: Extent) -> Vec<Space> {
     let hashes = Hashes::new(extent);
     let members = hashes.members.as_slice();
@@ -141,17 +138,16 @@ pub(crate) fn measure(extent: Extent) -> Vec<Space> {
     measured
 }
 
-/// On stderr, as rows are.
-pub(crate) fn say(space: &Space) {
+/// Prints a result to standard error.
+fn say(space: &Space) {
     eprintln!(
-        "{:>9.4} bits/item {:>9} of {:>9} (designed {:.3e}) {} {} {}",
+        "{:>9.4} bits/item {:>9} of {:>9} (designed {:.3e}) {} {}",
         space.bits_per_item,
         space.false_positives,
         space.asked,
         space.designed_rate,
         space.structure,
         space.parameters,
-        space.role.as_deref().unwrap_or_default(),
     );
 }
 
@@ -160,14 +156,14 @@ mod tests {
     use super::*;
 
     fn hashes() -> Hashes {
-        let (n, strangers) = (5_000, 100_000);
-        Hashes::new(Extent { n, strangers })
+        let (n, non_members) = (5_000, 100_000);
+        Hashes::new(Extent { n, non_members })
     }
 
     #[test]
-    fn every_structure_is_as_often_wrong_as_it_ought_to_be() {
-        let (n, strangers) = (5_000, 100_000);
-        let measured = measure(Extent { n, strangers });
+    fn every_structure_has_its_expected_rate() {
+        let (n, non_members) = (5_000, 100_000);
+        let measured = measure(Extent { n, non_members });
         let kinds: std::collections::BTreeSet<&str> = measured
             .iter()
             .map(|space| space.structure.as_str())
@@ -176,9 +172,9 @@ mod tests {
         assert!(
             measured
                 .iter()
-                .all(|space| 0 < space.asked && space.asked <= strangers)
+                .all(|space| 0 < space.asked && space.asked <= non_members)
         );
-        // A filter of a structure is larger the less often it is wrong.
+        // Lower rates need more bits.
         let filters = measured
             .iter()
             .filter(|space| space.structure == "gcs")
@@ -188,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn bloom_takes_less_than_a_filter_of_the_same_rate_above_one_in_ten_and_more_below() {
+    fn bloom_is_smaller_only_at_rates_above_one_in_ten() {
         let measured = measure(Extent {
             n: 20_000,
-            strangers: 100_000,
+            non_members: 100_000,
         });
         let bits: Vec<f64> = measured.iter().map(|space| space.bits_per_item).collect();
         for (i, m) in CROSSING.into_iter().enumerate() {
@@ -201,7 +197,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "members are missing")]
-    fn a_structure_without_some_of_its_members_stops_the_run() {
+    fn a_structure_that_loses_members_panics() {
         let hashes = hashes();
         let mut filter = gcs(&hashes.members, Params::CASHU);
         filter.found = Box::new(|hashes| hashes.len() as u64 - 1);
@@ -210,10 +206,10 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "false positives among")]
-    fn a_structure_that_is_wrong_more_often_stops_the_run() {
+    fn a_structure_with_too_many_false_positives_panics() {
         let hashes = hashes();
         let mut filter = bloom(&hashes.members, 50_000.0, 7);
-        filter.odds = Odds::fixed(filter.odds.rate / 1.5);
+        filter.odds = odds::Odds::fixed(filter.odds.rate / 1.5);
         hashes.ask(&filter);
     }
 }

@@ -1,23 +1,23 @@
-//! How often structures ought to be wrong, and how much chance may move what is measured.
+//! Expected false-positive rates, and how far a measurement may deviate by chance.
 
-/// How often a structure says "maybe" of a stranger.
+/// The false-positive rate of a structure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Odds {
     /// The mean over all structures of its kind.
     pub(crate) rate: f64,
-    /// How far one of them is from that mean, as a standard deviation: by chance its items fill more or less of it.
+    /// Standard deviation between structures of this kind: by chance their items mark more or fewer cells.
     pub(crate) deviation: f64,
 }
 
 impl Odds {
-    /// Of a structure without luck of its own.
+    /// A rate that is the same for every structure of its kind.
     pub(crate) const fn fixed(rate: f64) -> Self {
         let deviation = 0.0;
         Self { rate, deviation }
     }
 
-    /// Of a structure in which each of `n` items marks `k` of `cells`, and a stranger's `k` cells must all be marked: a
-    /// Bloom filter; and with k = 1 the set of mapped values, over a range of so many.
+    /// Each of `n` items marks `k` of `cells`; a non-member matches if its `k` cells are all marked. This is a Bloom
+    /// filter, and with k = 1 a set of mapped values.
     ///
     /// The share of cells that stay empty is `(1 - 1/cells)^(nk)`, and its variance `e^(-2l) (e^l - 1 - l) / cells` with
     /// `l = nk/cells` (W. Feller, An Introduction to Probability Theory and Its Applications I, on occupancy).
@@ -33,8 +33,8 @@ impl Odds {
         }
     }
 
-    /// Whether so many of `asked` strangers are within six standard deviations of what they ought to be; three more
-    /// are let pass, for where hardly one is to be expected.
+    /// Whether this number of false positives among `asked` look-ups is within six standard deviations. Three more are
+    /// allowed, for rates at which hardly one is expected.
     pub(crate) fn allow(self, asked: u64, found: u64) -> bool {
         let asked = asked as f64;
         let (mean, luck) = (asked * self.rate, asked * self.deviation);
@@ -44,7 +44,7 @@ impl Odds {
     }
 }
 
-/// The Bloom filter of this rate that takes the fewest bits: bits an item, and the whole number k.
+/// The smallest Bloom filter of this rate: bits per item, and k.
 pub(crate) fn smallest_bloom(rate: f64) -> (f64, u32) {
     let of = |k: u32| {
         let k = f64::from(k);
@@ -60,7 +60,7 @@ pub(crate) fn smallest_bloom(rate: f64) -> (f64, u32) {
 mod tests {
     use super::*;
 
-    /// Eight cells, marked by nobody's hash.
+    /// The share of cells that `n` random marks cover.
     fn marked(n: u64, cells: u64, state: &mut u64) -> f64 {
         let mut seen = 0_u64;
         for _ in 0..n {
@@ -82,7 +82,7 @@ mod tests {
         let deviation = (squares.sum::<f64>() / f64::from(trials)).sqrt();
         let odds = Odds::of_cells(n, 1, cells);
         assert!((odds.rate - mean).abs() < 0.002, "{odds:?} {mean}");
-        // The formula is that of many cells.
+        // The formula is for many cells.
         assert!(
             (odds.deviation / deviation - 1.0).abs() < 0.05,
             "{odds:?} {deviation}"
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_beyond_six_deviations_is_refused_on_either_side() {
         let odds = Odds::fixed(0.1);
-        // The deviation of 10,000 strangers is 30.
+        // The standard deviation of 10,000 look-ups is 30.
         for (found, allowed) in [
             (819, false),
             (821, true),
@@ -127,7 +127,7 @@ mod tests {
         let (bits, k) = smallest_bloom(0.001);
         assert_eq!(k, 10);
         assert!((bits - 14.378).abs() < 0.001, "{bits}");
-        // One in two: one bit of two a marks.
+
         assert_eq!(smallest_bloom(0.5).1, 1);
     }
 }

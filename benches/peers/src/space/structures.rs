@@ -1,4 +1,4 @@
-//! The structures: each over the hashes of distinct items, and asked by hashes.
+//! The structures, built from hashes of distinct items and looked up by hash.
 
 use fastbloom::BloomFilter;
 use mem_dbg::{MemSize, SizeFlags};
@@ -9,7 +9,7 @@ use xorf::{BinaryFuse8, BinaryFuse16, BinaryFuse32};
 
 use super::odds::Odds;
 
-/// How many of these hashes a structure says "maybe" of.
+/// Counts the hashes that a structure reports as present.
 pub(crate) type Found = dyn Fn(&[u64]) -> u64;
 
 /// One structure.
@@ -29,7 +29,7 @@ fn named(params: Params) -> String {
     format!("P = {}, M = {}", params.p(), params.m())
 }
 
-/// The mapped values of strangers meet any of the cells of the range, of which the set has marked one an item.
+/// A filter marks one cell of its range per item.
 fn odds_of_values(n: u64, params: Params) -> Odds {
     Odds::of_cells(n, 1, n * params.m())
 }
@@ -45,7 +45,7 @@ pub(crate) fn gcs(hashes: &[u64], params: Params) -> Structure {
     let set = SortedHashes::<Nut23>::from_hashes(hashes.to_vec());
     let filter = set.encode(params).expect("a filter of so many");
     let (bits, n) = (filter.bytes().len() as u64 * 8, u64::from(filter.n()));
-    // As it is received.
+    // As received.
     let filter = Filter::<Nut23>::parse(filter.into_bytes(), n, params).expect("a valid filter");
     Structure {
         kind: "gcs",
@@ -59,7 +59,7 @@ pub(crate) fn gcs(hashes: &[u64], params: Params) -> Structure {
     }
 }
 
-/// Elias-Fano over the same values, with what it needs for look-ups.
+/// Elias-Fano over the same values, with its select structure.
 pub(crate) fn elias_fano(hashes: &[u64], params: Params) -> Structure {
     let n = hashes.len() as u64;
     let range = n * params.m();
@@ -81,7 +81,7 @@ pub(crate) fn elias_fano(hashes: &[u64], params: Params) -> Structure {
     }
 }
 
-/// fastbloom's, of so many bits (rounded up to words) and `k` probes.
+/// fastbloom's, with this many bits (rounded up to words) and `k` probes.
 pub(crate) fn bloom(hashes: &[u64], bits: f64, k: u32) -> Structure {
     let filter = BloomFilter::with_num_bits(bits.ceil() as usize);
     let mut filter = filter.seed(&1).hashes(k);

@@ -1,4 +1,4 @@
-//! Making a filter: the sort, the whole way from items, and the increment of a set that is kept.
+//! Building: the sort, items to filter, and adding items to an existing set.
 
 use std::mem;
 
@@ -10,12 +10,11 @@ use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT, limit};
 use crate::fixture::{Fixture, SEED};
 use crate::{Group, Who};
 
-/// How many items an increment adds.
+/// Items that an increment adds.
 pub const NEW: u64 = 10_000;
 
-/// From a hash of an item to a hash of the distribution with this name: `uniform` leaves it alone,
-/// `hostile-equal` makes all equal, and `hostile-one-bucket` puts all into one 2^32nd of the range, as
-/// a client that grinds hashes would.
+/// Turns a uniform hash into one of the named distribution: `uniform` leaves it alone, `hostile-equal` makes all
+/// equal, `hostile-one-bucket` moves all into one 2^32nd of the range, as a client that grinds hashes would.
 #[must_use]
 pub fn hostile_hashes(name: &str) -> fn(u64) -> u64 {
     match name {
@@ -25,7 +24,7 @@ pub fn hostile_hashes(name: &str) -> fn(u64) -> u64 {
     }
 }
 
-/// The hashes of the items that an increment adds, in no order.
+/// The hashes of the items that an increment adds, unsorted.
 #[must_use]
 pub fn new_hashes() -> Vec<u64> {
     let profile = reference::Profile::Nut25;
@@ -33,7 +32,7 @@ pub fn new_hashes() -> Vec<u64> {
     items.iter().map(|item| profile.hash(item)).collect()
 }
 
-/// Hashes in no order into a set.
+/// Sorts hashes into a set.
 pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u64) -> u64) {
     let profile = reference::Profile::Nut25;
     let hash = |item: &[u8; 33]| ground(profile.hash(item));
@@ -65,7 +64,7 @@ pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     whole(group, fixture, SipHash::new(k0, k1), profile);
 }
 
-/// Items in memory to the bytes of their filter: hash, sort, map, difference, code.
+/// Items in memory to the bytes of their filter.
 fn whole<'a, H: ItemHash + 'a>(
     group: &mut Group<'a>,
     fixture: &'a Fixture,
@@ -76,7 +75,7 @@ fn whole<'a, H: ItemHash + 'a>(
     let build = move || reference::build(profile, &fixture.items, params.p(), params.m());
     let expected = build();
     if fixture.n() <= LARGEST_FOR_SLOW {
-        group.add(Who::Naive, build, |bytes| *bytes == expected);
+        group.add(Who::Reference, build, |bytes| *bytes == expected);
     }
     for level in Level::available() {
         let hasher = hasher.clone();
@@ -98,7 +97,7 @@ fn whole<'a, H: ItemHash + 'a>(
     limit::read_and_write(group, fixture, expected.len());
 }
 
-/// Ten thousand new hashes, sorted and merged into a set that is kept and has room, and the filter of both.
+/// Sorts 10,000 new hashes, merges them into an existing set with spare capacity, and encodes the result.
 pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let params = Params::default();
     let new = new_hashes();
@@ -129,7 +128,7 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// The fixture's set, in memory that has room for an eighth more: so it is after most increments.
+/// The fixture's set with an eighth of spare capacity, as after most increments.
 fn set_with_room(fixture: &Fixture, level: Level) -> SortedHashes<Nut25> {
     let n = fixture.hashes.len();
     let mut hashes = Vec::with_capacity(n + n / 8 + NEW as usize);

@@ -1,4 +1,4 @@
-//! From the bytes: validating, values, and the index.
+//! Reading a filter: validation, values, and the index.
 
 use std::sync::Arc;
 
@@ -9,20 +9,19 @@ use super::{LARGEST_FOR_SLOW, limit};
 use crate::fixture::Fixture;
 use crate::{Group, Who};
 
-/// What a task of the stage `decode` reads.
+/// The input of a task of the stage `decode`.
 #[derive(Clone)]
 pub struct Stream {
-    /// What it was made with.
+    /// Its parameters.
     pub params: Params,
-    /// The values, never decreasing.
+    /// The values, ascending.
     pub values: Vec<u64>,
-    /// Their code, by the reference.
+    /// Their encoding, by the reference.
     pub bytes: Arc<[u8]>,
 }
 
-/// The stream of the task with this name: as many items as the fixture has, by the name `p6` or `p10` with
-/// codes that short, by the name `hostile-equal-deltas` such that every place looks like every other, so
-/// that a reader that starts in the middle never learns where it is; else the fixture's own.
+/// The input of the named task. `p6` and `p10` have shorter codes. `hostile-equal-deltas` looks the same everywhere,
+/// so a reader that starts in the middle cannot synchronize. All others use the fixture's filter.
 #[must_use]
 pub fn stream(fixture: &Fixture, task: &str) -> Stream {
     let (p, m) = match task {
@@ -33,7 +32,7 @@ pub fn stream(fixture: &Fixture, task: &str) -> Stream {
     let params = Params::new(p, m).expect("within the limits");
     let (n, range) = (fixture.n(), fixture.n() * m);
     let values: Vec<u64> = match task {
-        // It covers the whole range, as an honest one does.
+        // It covers the whole range, as an honest filter does.
         "hostile-equal-deltas" => (0..n).map(|i| i * m).collect(),
         _ => {
             let map = |&hash| reference::map(hash, range);
@@ -48,7 +47,7 @@ pub fn stream(fixture: &Fixture, task: &str) -> Stream {
     }
 }
 
-/// Every code read and checked, nothing kept: what a wallet does with a filter that has just arrived.
+/// Reads and checks every code, keeps nothing: what a wallet does with a filter that it has just received.
 pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let n = fixture.n();
     let Stream {
@@ -59,7 +58,7 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if n <= LARGEST_FOR_SLOW {
         let bytes = bytes.clone();
         let decode = move || reference::decode(&bytes, n, params.p(), params.m());
-        group.add(Who::Naive, decode, |read| read.as_ref() == Ok(&values));
+        group.add(Who::Reference, decode, |read| read.as_ref() == Ok(&values));
     }
     let parse = move |bytes: &[u8], n, level| {
         let admitted = Filter::<Nut25>::admit(bytes, n, params)?;
@@ -67,7 +66,7 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     };
     for level in Level::available() {
         let received = bytes.clone();
-        // One item less, and the bits go on after the last one: only reading them all can tell.
+        // With one item less there are bits after the last item: only a reader of all bits notices.
         let right =
             |read: &Result<u32, _>| *read == Ok(n as u32) && parse(&bytes, n - 1, level).is_err();
         group.add(Who::Ours(level), move || parse(&received, n, level), right);
@@ -79,19 +78,19 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     limit::read(group, bytes);
 }
 
-fn naive<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+fn reference_row<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let (p, m) = (Params::default().p(), Params::default().m());
     let decode = move || reference::decode(&fixture.bytes, fixture.n(), p, m);
     if fixture.n() <= LARGEST_FOR_SLOW {
         let right = |read: &Result<Vec<u64>, _>| read.as_ref() == Ok(&fixture.values);
-        group.add(Who::Naive, decode, right);
+        group.add(Who::Reference, decode, right);
     }
 }
 
-/// Every value looked at once, in order.
-pub(super) fn sum<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+/// Folds over all values in order.
+pub(super) fn fold<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let sum = fixture.sum();
-    naive(group, fixture);
+    reference_row(group, fixture);
     for (level, filter) in &fixture.filters {
         let sum_up = || filter.values().fold(0, u64::wrapping_add);
         group.add(Who::Ours(*level), sum_up, |&answer| {
@@ -100,14 +99,14 @@ pub(super) fn sum<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// The same by steps: each value waits for the one before it, and no lane helps.
+/// The same through `Iterator::next`: each value waits for the one before it.
 pub(super) fn serial<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let sum = fixture.sum();
-    naive(group, fixture);
+    reference_row(group, fixture);
     for (level, filter) in &fixture.filters {
         let sum_up = || {
             let mut sum = 0_u64;
-            // Not `fold`, which takes all that is left at once.
+            // Not `fold`, which decodes the rest in lanes.
             for value in filter.values() {
                 sum = sum.wrapping_add(value);
             }
@@ -117,9 +116,9 @@ pub(super) fn serial<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// Every value into a vector that is there already.
+/// Writes all values into a preallocated vector.
 pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    naive(group, fixture);
+    reference_row(group, fixture);
     for (level, filter) in &fixture.filters {
         let collect = |values: &mut Vec<u64>| {
             values.clear();
@@ -130,12 +129,12 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// An index of 64 items an entry, 1 bit an item: one pass over the codes.
+/// Builds an index of 64 items per entry, 1 bit per item, in one pass.
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
         let build = || SeekIndex::build(filter, Step::Items(64));
-        // Every member is found through it; `lookup` holds the strangers' answers. (Levels may note
-        // different places, so the indexes themselves are not compared.)
+        // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
+        // indexes themselves are not compared.
         group.add(Who::Ours(*level), build, |index| {
             let indexed = filter.with_index(index);
             indexed.is_ok_and(|indexed| {

@@ -7,7 +7,7 @@ use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
 use crate::{Group, Who};
 
-/// Map, difference and code.
+/// Maps, takes differences and encodes.
 pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let params = Params::default();
     if fixture.n() <= LARGEST_FOR_SLOW {
@@ -17,7 +17,7 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             let values: Vec<u64> = fixture.hashes.iter().map(map).collect();
             reference::encode_values(&values, params.p())
         };
-        group.add(Who::Naive, encode, |bytes| *bytes == fixture.bytes);
+        group.add(Who::Reference, encode, |bytes| *bytes == fixture.bytes);
     }
     for level in Level::available() {
         let set = SortedHashes::from_sorted_hashes(Nut25, fixture.hashes.clone());

@@ -1,4 +1,4 @@
-//! From items to the range: the hash of each profile, and the map.
+//! Hashing items and mapping the hashes to the range, per profile.
 
 use std::num::NonZeroUsize;
 
@@ -9,10 +9,10 @@ use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
 use crate::{Group, Who};
 
-/// The length of an item.
+/// Length of an item.
 pub const POINT: NonZeroUsize = NonZeroUsize::new(33).expect("not zero");
 
-/// The key of the rows with SipHash.
+/// The SipHash key.
 pub const BIP158_KEY: (u64, u64) = (1, 2);
 
 pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
@@ -29,7 +29,7 @@ pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     rows(group, fixture, SipHash::new(k0, k1), profile);
 }
 
-/// The values of the fixture's items in their order, by the reference.
+/// The values of the fixture's items, unsorted, from the reference.
 #[must_use]
 pub fn expected_values(fixture: &Fixture, profile: reference::Profile) -> Vec<u64> {
     let range = fixture.n() * Params::default().m();
@@ -37,7 +37,7 @@ pub fn expected_values(fixture: &Fixture, profile: reference::Profile) -> Vec<u6
     fixture.items.iter().map(value).collect()
 }
 
-/// Every row stores its values in a place of its own that is there already.
+/// Every row writes into its own preallocated vector.
 fn rows<'a, H: ItemHash + 'a>(
     group: &mut Group<'a>,
     fixture: &'a Fixture,
@@ -54,7 +54,7 @@ fn rows<'a, H: ItemHash + 'a>(
                 *value = reference::map(profile.hash(item), range);
             }
         };
-        group.add_with(Who::Naive, places(), |_| (), hash, right);
+        group.add_with(Who::Reference, places(), |_| (), hash, right);
     }
     for level in Level::available() {
         let hasher = hasher.clone();

@@ -1,18 +1,17 @@
-//! What the hardware takes to move the bytes, whatever is made of them: nobody's row can be much faster.
+//! Lower bounds: rows that only move the bytes that every other row of the group moves too.
 //!
-//! Each answer needs every byte that is read, so the compiler cannot leave one out, and what is written is looked
-//! at. The loops are the plainest there are, and the compiler makes vectors of them as it does of any sum, for the
-//! baseline CPU (16 bytes an instruction on x86-64): in a cache next to the core a wider load could be faster still.
+//! Each answer depends on every byte, so the compiler cannot skip any. The loops are compiled for the baseline CPU
+//! (16 bytes per load on x86-64); from the first-level cache a wider load could be faster.
 
 use std::hint::black_box;
 
 use nutfilter_harness::seeded;
 
 use super::WINDOW;
-use crate::fixture::{Fixture, SEED, STRANGERS};
+use crate::fixture::{Fixture, NON_MEMBERS, SEED};
 use crate::{Group, Who};
 
-/// The sum of the 64-bit words of `bytes`, the last one filled up with zeros.
+/// The sum of the 64-bit words of `bytes`, the last one padded with zeros.
 fn sum_of_words(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(0_u64, |sum, word| {
@@ -34,20 +33,20 @@ fn expected_sum(bytes: &[u8]) -> u64 {
     places.fold(0, u64::wrapping_add)
 }
 
-/// Every byte of a filter, once.
+/// Reads every byte of a filter once.
 pub(super) fn read<'a>(group: &mut Group<'a>, bytes: impl AsRef<[u8]> + Send + 'a) {
     let expected = expected_sum(bytes.as_ref());
     let read = move || sum_of_words(black_box(bytes.as_ref()));
     group.add(Who::Limit, read, |&sum| sum == expected);
 }
 
-/// Every byte of the items, once, and as many bytes written as the filter has, into a place that is there already.
+/// Reads the items once and writes as many bytes as the filter has into preallocated memory.
 pub(super) fn read_and_write<'a>(group: &mut Group<'a>, fixture: &'a Fixture, written: usize) {
     let expected = expected_sum(fixture.records());
     let place = vec![0_u8; written];
     let call = |place: &mut Vec<u8>| {
         let sum = sum_of_words(black_box(fixture.records()));
-        // What is written is known when all has been read: neither can be left out.
+        // The written bytes depend on everything that was read.
         place.fill(sum as u8);
         black_box(place.as_slice());
         sum
@@ -63,27 +62,26 @@ pub(super) fn read_and_write<'a>(group: &mut Group<'a>, fixture: &'a Fixture, wr
     );
 }
 
-/// One load of a word of the filter from a place nobody can foretell, which waits for the one before it.
+/// One load from an unpredictable place of the filter that waits for the load before it.
 ///
-/// The places are drawn before. What makes a load wait is that the word before it, of which nothing is left, is added
-/// to its place; that costs two cycles.
+/// The places are drawn beforehand. A load waits because the masked-out word before it is added to its place, which
+/// costs two cycles.
 pub(super) fn chase<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let (words, _) = fixture.bytes.as_chunks::<8>();
     if words.is_empty() {
         return;
     }
-    // As many as there are strangers, so that a call meets what no call met for a while; small, so that they take little
-    // of a cache that is not theirs.
+    // As many as there are non-members, so that a call meets cold memory; `u32`, to take little cache.
     let places = seeded::numbers(SEED).map(|number| (number % words.len() as u64) as u32);
-    let places: Vec<u32> = places.take(STRANGERS).collect();
+    let places: Vec<u32> = places.take(NON_MEMBERS).collect();
     let expected = places[..WINDOW]
         .iter()
         .map(|&place| u64::from_le_bytes(words[place as usize]));
     let expected = expected.fold(0, u64::wrapping_add);
     let chase = move |at: &mut usize| {
         let window = &places[*at..*at + WINDOW];
-        *at = (*at + WINDOW) % STRANGERS;
-        // Zero, which the compiler does not know.
+        *at = (*at + WINDOW) % NON_MEMBERS;
+        // Zero, unknown to the compiler.
         let nothing = black_box(0);
         let (mut sum, mut word) = (0_u64, 0_u64);
         for &place in window {
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chase_begins_anew_after_its_last_place() {
+    fn a_chase_wraps_after_its_last_place() {
         let fixture = Fixture::new("2k".parse().unwrap());
         let selection = Selection::default();
         let mut group = Group::new(
@@ -126,7 +124,7 @@ mod tests {
         );
         chase(&mut group, &fixture);
         assert_eq!(group.rows.len(), 1);
-        for _ in 0..2 * STRANGERS / WINDOW {
+        for _ in 0..2 * NON_MEMBERS / WINDOW {
             group.rows[0].measure(&mut |call| call());
         }
     }

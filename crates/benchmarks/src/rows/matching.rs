@@ -1,4 +1,4 @@
-//! Questions: many targets in one call, with and without an index, and single look-ups.
+//! Matching many targets in one call, with and without an index, and single look-ups.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -7,14 +7,13 @@ use nutfilter::{Filter, IndexedFilter, Level, Nut25, Params};
 use nutfilter_reference as reference;
 
 use super::{LARGEST_FOR_SLOW, limit};
-use crate::fixture::{Fixture, STRANGERS};
+use crate::fixture::{Fixture, NON_MEMBERS};
 use crate::{Group, Who};
 
-/// How many targets one call of the look-up rows asks for. Each call takes the next ones, so that the
-/// filter is met where nobody has been for a while.
+/// Targets per call of the look-up rows. Each call takes the next ones, so that it meets cold parts of the filter.
 pub const WINDOW: usize = 4096;
 
-/// What is asked for, and the reference's answers.
+/// Targets and the reference's answers.
 pub struct Targets<'a> {
     /// The items.
     pub items: &'a [[u8; 33]],
@@ -22,18 +21,18 @@ pub struct Targets<'a> {
     pub expected: Vec<bool>,
 }
 
-/// The targets of a task of the stage `match`: its name begins with how many, and says which.
+/// The targets of a task of the stage `match`, such as `1k-absent`.
 ///
 /// # Panics
 ///
-/// Where the name says neither.
+/// If the name does not begin with a number.
 #[must_use]
 pub fn targets<'a>(fixture: &'a Fixture, task: &str) -> Targets<'a> {
     let mut words = task.split('-');
     let count: crate::fixture::Size = words.next().unwrap_or_default().parse().expect("a size");
     let items = match words.next() {
         Some("present") => &fixture.items,
-        _ => &fixture.strangers,
+        _ => &fixture.non_members,
     };
     let items = &items[..items.len().min(count.n as usize)];
     let expected = ask_reference(fixture, items);
@@ -49,18 +48,18 @@ fn ask_reference(fixture: &Fixture, items: &[[u8; 33]]) -> Vec<bool> {
 /// The next targets of a look-up row.
 #[must_use]
 pub fn next_window<'a>(fixture: &'a Fixture, at: &mut usize) -> &'a [[u8; 33]] {
-    let window = &fixture.strangers[*at..*at + WINDOW];
-    *at = (*at + WINDOW) % STRANGERS;
+    let window = &fixture.non_members[*at..*at + WINDOW];
+    *at = (*at + WINDOW) % NON_MEMBERS;
     window
 }
 
-/// A filter that has just arrived, asked once: admission, validation and answers in one call.
+/// A filter that has just been received: length check, validation and answers in one call.
 pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let params = Params::default();
     let (n, Targets { items, expected }) = (fixture.n(), targets(fixture, &group.task));
     if n <= LARGEST_FOR_SLOW {
         let ask = move || ask_reference(fixture, items);
-        group.add(Who::Naive, ask, |found| *found == expected);
+        group.add(Who::Reference, ask, |found| *found == expected);
     }
     for level in Level::available() {
         let ask = move || {
@@ -84,7 +83,7 @@ fn with_index<'a>(fixture: &'a Fixture) -> impl Iterator<Item = (Level, Arc<Inde
     })
 }
 
-/// A filter that was validated and indexed before.
+/// A filter that was validated and indexed earlier.
 pub(super) fn indexed<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let Targets { items, expected } = targets(fixture, &group.task);
     for (level, indexed) in with_index(fixture) {
@@ -94,14 +93,14 @@ pub(super) fn indexed<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     structures(group, fixture);
 }
 
-/// Look-ups that do not wait for one another: how many a second.
+/// Independent look-ups: throughput.
 pub(super) fn one_by_one<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     rows(group, fixture, |indexed, window| {
         window.iter().filter(|item| indexed.contains(item)).count()
     });
 }
 
-/// Look-ups with a full fence after each: how long one takes. The fence costs some 10 ns itself.
+/// Look-ups with a full fence after each: latency. The fence itself costs about 10 ns.
 pub(super) fn one_after_another<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     rows(group, fixture, |indexed, window| {
         let found = window.iter().filter(|item| {
@@ -114,7 +113,7 @@ pub(super) fn one_after_another<'a>(group: &mut Group<'a>, fixture: &'a Fixture)
     limit::chase(group, fixture);
 }
 
-/// As many in one call.
+/// The same number of look-ups in one call.
 pub(super) fn batched<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     rows(group, fixture, |indexed, window| {
         let found = indexed.matches(window);
@@ -127,7 +126,7 @@ fn rows<'a>(
     fixture: &'a Fixture,
     count: impl Fn(&Indexed<'a>, &'a [[u8; 33]]) -> usize + Copy + Send + 'a,
 ) {
-    let expected = ask_reference(fixture, &fixture.strangers[..WINDOW]);
+    let expected = ask_reference(fixture, &fixture.non_members[..WINDOW]);
     let expected = expected.iter().filter(|&&found| found).count();
     for (level, indexed) in with_index(fixture) {
         let asked = indexed.clone();

@@ -1,4 +1,4 @@
-//! The rows of this library and of the naive reference, stage by stage.
+//! The rows of this library and of the reference, by stage.
 
 mod build;
 mod decode;
@@ -15,16 +15,16 @@ pub use decode::{Stream, stream};
 pub use hash::{BIP158_KEY, POINT, expected_values};
 pub use matching::{Targets, WINDOW, next_window, targets};
 
-/// The largest set that what is naive, or as slow, is measured on.
+/// The largest set for the reference and other slow code.
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
 
-/// One group, still without its data.
+/// One group, without its data.
 struct Task {
     stage: &'static str,
     task: &'static str,
-    /// What a time is given for, and how many of them a call makes; 0 stands for the number of items.
+    /// Units per call, and the unit of times. 0 stands for the number of items.
     unit: (u64, &'static str),
-    /// Whether the library can use several threads for it.
+    /// Whether the library can use several threads.
     parallel: bool,
     fill: for<'a> fn(&mut Group<'a>, &'a Fixture),
 }
@@ -33,11 +33,11 @@ const ITEMS: (u64, &str) = (0, "item");
 const CALL: (u64, &str) = (1, "call");
 const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 
-/// One line a task.
+/// One line per task.
 #[rustfmt::skip]
 const TASKS: &[Task] = &[
     Task { stage: "decode", task: "plain", unit: ITEMS, parallel: true, fill: decode::validate },
-    Task { stage: "decode", task: "sum", unit: ITEMS, parallel: false, fill: decode::sum },
+    Task { stage: "decode", task: "fold", unit: ITEMS, parallel: false, fill: decode::fold },
     Task { stage: "decode", task: "serial", unit: ITEMS, parallel: false, fill: decode::serial },
     Task { stage: "decode", task: "to-vec", unit: ITEMS, parallel: false, fill: decode::to_vec },
     Task { stage: "decode", task: "p6", unit: ITEMS, parallel: false, fill: decode::validate },
@@ -66,8 +66,8 @@ const TASKS: &[Task] = &[
     Task { stage: "lookup", task: "batched", unit: TARGETS, parallel: false, fill: matching::batched },
 ];
 
-/// Visits each group that is selected with its rows in it, one after another, so that no two sets of
-/// copies take memory at a time. Above [`LARGEST_FOR_ALL`] items that is `sort` and `build`.
+/// Visits each selected group with its rows, one at a time to save memory. Above [`LARGEST_FOR_ALL`] items only `sort`
+/// and `build`.
 pub fn each<'a>(fixture: &'a Fixture, selection: &'a Selection, visit: &mut dyn FnMut(Group<'a>)) {
     for task in TASKS {
         let large = fixture.n() > LARGEST_FOR_ALL;
@@ -93,7 +93,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_row_gives_the_right_answer_and_has_a_name_of_its_own() {
+    fn rows_give_right_answers_and_have_unique_names() {
         let fixture = Fixture::new("3k".parse().unwrap());
         let selection = Selection::default();
         let mut names = BTreeSet::new();
@@ -108,7 +108,7 @@ mod tests {
             }
         });
         assert!(names.contains("decode/plain/3k/portable"));
-        assert!(names.contains("build/nut25/3k/naive"));
+        assert!(names.contains("build/nut25/3k/reference"));
         for limit in [
             "decode/plain",
             "build/nut25",
