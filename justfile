@@ -19,7 +19,7 @@ default:
 
 # Run all checks of the gate; a failure does not stop the later ones
 [group('gate')]
-gate: (steps "format prose python-lint deny clippy features test levels vectors cross docs release demo nutshell instructions fuzz-smoke")
+gate: (steps "format prose python-lint deny clippy features test levels vectors cross docs release demo nutshell instructions readme-table-check fuzz-smoke")
 
 # Run all checks of the campaign
 [group('campaign')]
@@ -55,7 +55,7 @@ format:
 prose:
     #!/usr/bin/env bash
     set -uo pipefail
-    git ls-files -z --cached --others --exclude-standard -- . ':!fuzz' ':!docs/dashboard' ':!*.lock' ':!LICENSE*' ':!justfile' |
+    git ls-files -z --cached --others --exclude-standard -- . ':!fuzz' ':!*.lock' ':!LICENSE*' ':!justfile' |
         grep -zvxFf .ci/old-prose |
         xargs -0 grep -InPi '\b(whoever|anew|strangers?|mended)\b|\b(?-i:(is|are) none)\b|as good as none|not to be had|\bgoes on \w+ing\b|(?<!there )\bis no \w' --
     # grep finds nothing: 1, which xargs turns into 123.
@@ -154,6 +154,15 @@ nutshell-venv:
 instructions:
     cargo bench --locked --quiet --bench gate
 
+# The README's table is what the records make
+[group('gate')]
+readme-table-check:
+    python3 -m benches.dashboard readme --check
+
+# Write the README's table from the records
+readme-table:
+    python3 -m benches.dashboard readme
+
 # Some seconds of every fuzz target
 [group('gate')]
 fuzz-smoke seconds='5': (fuzz-all seconds)
@@ -203,11 +212,16 @@ peers:
     cargo clippy --quiet --locked --release --all-targets --manifest-path benches/peers/Cargo.toml --target-dir target -- -D warnings
     cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
 
-# The dashboard in a real browser
+# Write the benchmark page to target/dashboard/index.html
+page:
+    target/venv/bin/pip install -q -r benches/dashboard/requirements.txt
+    {{venv}}/python -m benches.dashboard page
+
+# The benchmark page in a real browser
 [group('campaign')]
-dashboard:
-    target/venv/bin/pip install -q -r scripts/dashboard/requirements.txt
-    {{venv}}/python scripts/dashboard/browser_test.py
+dashboard: page
+    target/venv/bin/pip install -q -r benches/dashboard/requirements-test.txt
+    {{venv}}/python benches/dashboard/browser_test.py
 
 # A nutshell that is followed from before its first note, on SQLite and on Postgres
 [group('campaign')]

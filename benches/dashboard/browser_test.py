@@ -1,0 +1,149 @@
+"""Opens the page in headless Chromium: python benches/dashboard/browser_test.py [PAGE] [--screenshots FOLDER]
+
+Needs benches/dashboard/requirements-test.txt and Debian's chromium and chromium-driver.
+"""
+
+import argparse
+import base64
+import sys
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+PAGE = Path(__file__).resolve().parents[2] / "target/dashboard/index.html"
+CHARTS = ["check", "build", "lookup", "size"]
+# Texts of a chart that overlap or leave the chart.
+COLLISIONS = """
+const faults = [];
+for (const chart of document.querySelectorAll('.chart')) {
+  const outer = chart.getBoundingClientRect();
+  const texts = [...chart.querySelectorAll('svg text')].filter((text) => text.textContent.trim() && text.getClientRects().length);
+  const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+  boxes.forEach(([name, a], i) => {
+    if (a.left < outer.left - 1 || a.right > outer.right + 1) faults.push(`${chart.id}: ${name} leaves the chart`);
+    for (const [other, b] of boxes.slice(i + 1))
+      if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2) faults.push(`${chart.id}: ${name} overlaps ${other}`);
+  });
+}
+return faults;"""
+# Vega draws bars in the order of the data; what counts is their place and length.
+BARS = """
+const bars = [...document.querySelectorAll(`#chart-${arguments[0]} .mark-rect.role-mark path`)].map((bar) => bar.getBoundingClientRect());
+return bars.sort((a, b) => a.top - b.top).map((bar) => bar.width);"""
+# Smallest WCAG contrast of a text to the background.
+CONTRAST = """
+const channel = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+const light = (color) => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number); return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b); };
+const back = light(getComputedStyle(document.body).backgroundColor);
+const contrast = (color) => { const other = light(color); return (Math.max(back, other) + 0.05) / (Math.min(back, other) + 0.05); };
+const texts = [...document.querySelectorAll('.chart svg text')].map((text) => getComputedStyle(text).fill);
+const prose = [...document.querySelectorAll('p, td, h1, h2, dt, label')].map((text) => getComputedStyle(text).color);
+return Math.min(...[...texts, ...prose].map(contrast));"""
+
+
+def driver(dark: bool, width: int, height: int) -> webdriver.Chrome:
+    options = webdriver.ChromeOptions()
+    for argument in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "hide-scrollbars"):
+        options.add_argument(f"--{argument}")
+    for argument in ("disable-background-networking", "disable-component-update", "disable-sync"):
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    return browser
+
+
+def load(browser: webdriver.Chrome, page: Path, fragment: str = "") -> None:
+    browser.get("about:blank")
+    browser.get(page.as_uri() + fragment)
+    WebDriverWait(browser, 60).until(lambda browser: browser.execute_script("return document.body.dataset.ready"))
+
+
+def check(browser: webdriver.Chrome, page: Path, name: str, width: int) -> list[str]:
+    """What is wrong with the page in this browser."""
+    faults = []
+
+    def expect(holds: bool, fault: str) -> None:
+        if not holds:
+            faults.append(f"{name}: {fault}")
+
+    load(browser, page)
+    for chart in CHARTS:
+        widths = browser.execute_script(BARS, chart)
+        expect(len(widths) >= 4, f"{chart}: {len(widths)} bars")
+        expect(widths == sorted(widths), f"{chart}: bars are not sorted: {widths}")
+    browser.find_element(By.CSS_SELECTOR, "#rates summary").send_keys(Keys.ENTER)
+    WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-rates svg"))
+    faults += [f"{name}: {fault}" for fault in browser.execute_script(COLLISIONS)]
+    expect(browser.execute_script(CONTRAST) >= 4.5, f"text contrast {browser.execute_script(CONTRAST):.1f}")
+    background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    expect((background == "rgb(255, 255, 255)") != name.endswith("dark"), f"background {background}")
+    overflow = browser.execute_script("return document.documentElement.scrollWidth") - width
+    expect(overflow <= 0, f"the page is {overflow} pixels too wide")
+    if "desktop" in name:
+        bottom = browser.execute_script(
+            "return document.querySelector('#chart-check svg').getBoundingClientRect().bottom"
+        )
+        expect(bottom <= 900, f"the first chart ends at {bottom}")
+
+    hero = browser.find_element(By.CSS_SELECTOR, "[data-text=hero]")
+    first = hero.text
+    radio = browser.find_element(By.CSS_SELECTOR, "input[name=cpu]:checked")
+    radio.send_keys(Keys.ARROW_RIGHT)
+    second = hero.text
+    expect(second != first, "the arrow key did not change the CPU code")
+    expect("cpu=" in browser.current_url, "the choice is not in the address")
+    load(browser, page, "#cpu=portable&size=10m")
+    linked = browser.find_element(By.CSS_SELECTOR, "[data-text=hero]").text
+    expect(linked not in (first, second), "the address does not choose")
+    expect("10 million" in browser.find_element(By.CSS_SELECTOR, "[data-text=against]").text, "size of the link")
+    load(browser, page, "#cpu=nonsense&size=7")
+    expect(browser.find_element(By.CSS_SELECTOR, "[data-text=hero]").text == first, "a wrong address is not ignored")
+
+    errors = [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    expect(not errors, f"console: {errors}")
+    requests = [
+        entry["message"] for entry in browser.get_log("performance") if "Network.requestWillBeSent" in entry["message"]
+    ]
+    expect(not any('"url":"http' in request for request in requests), "the page uses the network")
+    return faults
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("page", nargs="?", type=Path, default=PAGE)
+    parser.add_argument("--screenshots", type=Path)
+    arguments = parser.parse_args()
+    page, faults = arguments.page.resolve(), []
+    for name, dark, width, height in (
+        ("desktop-light", False, 1400, 900),
+        ("desktop-dark", True, 1400, 900),
+        ("phone", False, 360, 780),
+        ("phone-dark", True, 360, 780),
+    ):
+        browser = driver(dark, width, height)
+        try:
+            faults += check(browser, page, name, width)
+            if arguments.screenshots:
+                arguments.screenshots.mkdir(parents=True, exist_ok=True)
+                load(browser, page)
+                browser.save_screenshot(str(arguments.screenshots / f"{name}.png"))
+                picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+                (arguments.screenshots / f"{name}-whole.png").write_bytes(base64.b64decode(picture["data"]))
+                if name == "desktop-dark":
+                    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
+                    (arguments.screenshots / "print.pdf").write_bytes(base64.b64decode(printed["data"]))
+        finally:
+            browser.quit()
+    print("\n".join(faults) or "the page works: light and dark, desktop and phone")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""The page: one HTML file that works offline. Charts are Vega-Lite, their colours CSS variables."""
+
+import json
+from pathlib import Path
+
+import altair as alt
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from .records import LEVELS, SIZES, TASKS, Cpu, digits, duration, machine_facts, one_in, unit_for
+
+RATE = 784_931
+FIT = alt.AutoSizeParams(type="fit-x", contains="padding")
+COLORS = {"nutfilter": "var(--ours)", "same format": "var(--same)", "other structure": "var(--other)"}
+# What "fastest crates combined" means for a task.
+CRATES = {
+    "match/1k-absent": "dsi-bitstream for the codes, the standard sort and a plain Murmur3 loop",
+    "build/nut25": "a plain Murmur3 loop (faster than every Murmur3 crate), the standard sort and dsi-bitstream",
+}
+CHARTS = [  # key, title, group
+    ("check", "Check", "match/1k-absent"),
+    ("build", "Build", "build/nut25"),
+    ("lookup", "Look up", "match/1k-absent-indexed"),
+]
+# The structures of the table, by the row that measured them. Without an entry: not measured by that row.
+STRUCTURES = [
+    ("GCS (this library)", None, "from the kept hashes, in one pass"),
+    ("Bloom filter (fastbloom)", "fastbloom-same-rate", "yes, in place, until it is full"),
+    ("Binary fuse, 16 bits (xorf)", "xorf-binary-fuse-16", "no, rebuild"),
+    ("Binary fuse, 32 bits (xorf)", "xorf-binary-fuse-32", "no, rebuild"),
+    ("Elias-Fano list (sux)", "sux-elias-fano", "rebuild from the sorted values"),
+]
+
+
+def bars(data: list[dict]) -> alt.LayerChart:
+    """Horizontal bars on a linear scale from zero, the smallest first. Names stand above and values behind the bars."""
+    size, cpu = alt.param(name="size", value="1m"), alt.param(name="cpu", value="")
+    order = alt.EncodingSortField(field="value", op="min", order="ascending")
+    base = alt.Chart(alt.Data(values=data)).transform_filter("datum.size === size")
+    y = alt.Y("who:N", sort=order, axis=None)
+    # Room for the value behind the longest bar.
+    x = alt.X("value:Q", axis=None, scale=alt.Scale(zero=True, nice=False, range=[0, alt.ExprRef("width - 70")]))
+    bar = base.mark_bar(height=alt.RelativeBandSize(0.42), yOffset=9, cornerRadiusEnd=2).encode(
+        y=y,
+        x=x,
+        color=alt.Color("kind:N", scale=alt.Scale(domain=list(COLORS), range=list(COLORS.values())), legend=None),
+        opacity=alt.condition("datum.level === '' || datum.level === cpu", alt.value(1), alt.value(0.4)),
+        tooltip=[alt.Tooltip("who:N", title="code"), alt.Tooltip("text:N", title="value"), alt.Tooltip("detail:N")],
+    )
+    name = base.mark_text(align="left", dy=-9, color="var(--text)").encode(y=y, x=alt.value(0), text="who:N")
+    value = base.mark_text(align="left", dx=6, dy=9, color="var(--text)", fontWeight="bold").encode(
+        y=y, x=x, text="text:N"
+    )
+    return (bar + name + value).add_params(size, cpu).properties(width="container", height=alt.Step(39), autosize=FIT)
+
+
+def timed(cpu: Cpu, task: str) -> alt.LayerChart:
+    """The rows of a task for all sizes."""
+    data = []
+    for size in SIZES:
+        rows = [row for row in cpu.rows(f"{task}/{size}").values() if row.kind in ("ours", "peer")]
+        unit = unit_for(min(row.seconds for row in rows))
+        for row in rows:
+            scale = row.seconds / row.median
+            quartiles = [duration(value * scale) for value in (row.lower_quartile, row.upper_quartile)]
+            kind = "nutfilter" if row.kind == "ours" else "same format" if row.same_format else "other structure"
+            data.append(
+                {
+                    "size": size,
+                    "who": row.label,
+                    "kind": kind,
+                    "level": row.who if row.kind == "ours" else "",
+                    "value": row.seconds,
+                    "text": duration(row.seconds, unit),
+                    "detail": f"half of {row.samples} samples between {quartiles[0]} and {quartiles[1]}",
+                }
+            )
+    return bars(data)
+
+
+def sizes(cpu: Cpu) -> alt.LayerChart:
+    """Megabytes of the structures for all numbers of notes."""
+    data = []
+    for size in SIZES:
+        for row in cpu.rows(f"build/nut23/{size}").values():
+            if row.bits_per_item is None or row.kind == "reference" or row.who in ("avx2", "portable"):
+                continue
+            megabytes = row.bits_per_item * row.n / 8e6
+            ours = row.kind == "ours"
+            data.append(
+                {
+                    "size": size,
+                    "who": f"nutfilter, {one_in(row.false_positive_rate)}" if ours else row.label,
+                    "kind": "nutfilter" if ours else "other structure",
+                    "level": "",
+                    "value": megabytes,
+                    "text": f"{digits(megabytes)} MB",
+                    "detail": f"{row.bits_per_item:.2f} bits per note",
+                }
+            )
+    return bars(data)
+
+
+def rates(cpu: Cpu) -> alt.Chart:
+    """Bits per item against the false-positive rate, as measured."""
+    names = {"gcs": "GCS (nutfilter)", "bloom": "Bloom", "elias-fano": "Elias-Fano"}
+    data = [
+        {
+            "structure": names.get(space["structure"], "binary fuse"),
+            "bits": space["bits_per_item"],
+            "rate": space["designed_rate"],
+            "detail": f"{space['parameters']}; {space['false_positives']:,} of {space['asked']:,} look-ups",
+        }
+        for space in cpu.space
+        if space["designed_rate"] > 1e-8
+    ]
+    domain, colors = [*names.values(), "binary fuse"], ["var(--ours)", "var(--same)", "var(--other)", "var(--text)"]
+    return (
+        alt.Chart(alt.Data(values=data))
+        .mark_point(filled=True, size=55)
+        .encode(
+            x=alt.X(
+                "rate:Q",
+                title="false positives",
+                scale=alt.Scale(type="log", reverse=True),
+                axis=alt.Axis(values=[0.1, 1e-3, 1e-5, 1e-7], labelExpr="'1 in ' + format(1 / datum.value, '~s')"),
+            ),
+            y=alt.Y("bits:Q", title="bits per item"),
+            color=alt.Color(
+                "structure:N", title=None, legend=alt.Legend(columns=2), scale=alt.Scale(domain=domain, range=colors)
+            ),
+            shape=alt.Shape("structure:N", title=None, scale=alt.Scale(domain=domain)),
+            tooltip=["structure:N", "bits:Q", "rate:Q", "detail:N"],
+        )
+        .properties(width="container", height=300, autosize=FIT)
+    )
+
+
+def sentences(cpu: Cpu) -> dict:
+    """For each level and size: the hero and one sentence per chart."""
+    return {level: {size: for_choice(cpu, level, size) for size in SIZES} for level in cpu.levels}
+
+
+def compared(time: float, other: float) -> str:
+    return f"{digits(other / time)} times as fast as" if other >= time else f"{digits(time / other)} times as slow as"
+
+
+def for_choice(cpu: Cpu, level: str, size: str) -> dict:
+    check, build, lookup = (cpu.rows(f"{group}/{size}") for _, _, group in CHARTS)
+    single, count = cpu.rows(f"lookup/latency/{size}"), SIZES[size]
+    megabytes = check[level].bits_per_item or cpu.rows(f"decode/plain/{size}")[level].bits_per_item
+    notes = next(row.n for row in cpu.rows(f"decode/plain/{size}").values())
+    megabytes *= notes / 8e6
+    time = check[level].seconds
+    texts = {
+        "hero": f"{digits(time * 1000)} ms",
+        "against": f"a filter of {count} notes",
+        "download": f"{digits(megabytes)} MB",
+        "check": f"1,000 notes against a filter of {count} that has just been received, validation and hashing included: "
+        f"{duration(time)}.",
+        "build": f"{count} notes in memory to a finished filter (NUT-25): {duration(build[level].seconds)}.",
+        "lookup": f"1,000 notes against a filter of {count} that is kept with an index of one bit per note: "
+        f"{duration(lookup[level].seconds)}; a single note: {duration(single[level].seconds)}.",
+        "size": f"One false positive in {RATE:,} costs {cpu.rows(f'build/nut23/{size}')[level].bits_per_item:.2f} bits per note.",
+    }
+    for key, _, group in CHARTS[:2]:
+        rows = cpu.rows(f"{group}/{size}")
+        if peer := rows.get("best-of-crates"):
+            times = compared(rows[level].seconds, peer.seconds)
+            texts[key] += f" That is {times} the fastest crates combined ({CRATES[group]})."
+            if key == "check":
+                texts["faster"] = f"{times} the fastest crates combined"
+    if peer := check.get("rust-bitcoin"):
+        texts["faster"] += f", {compared(time, peer.seconds)} rust-bitcoin"
+    if bloom := lookup.get("fastbloom-same-rate"):
+        faster = compared(lookup[level].seconds, bloom.seconds)
+        texts["lookup"] += f" That is {faster} a Bloom filter with as few false positives, a third larger."
+    wins = []
+    for group, rows in cpu.groups.items():
+        best = cpu.best_peer(group)
+        if best and group.endswith(f"/{size}") and level in rows and best.median < rows[level].median:
+            ratio = rows[level].median / best.median
+            wins.append(
+                {"task": TASKS.get(group.rsplit("/", 1)[0], group), "who": best.label, "times": f"{ratio:.1f}×"}
+            )
+    texts["wins"] = sorted(wins, key=lambda win: win["task"])
+    return texts
+
+
+def structures(cpu: Cpu) -> list[dict]:
+    """The rows of "Should I use it?" for a million notes, and the best value of each column."""
+    level, rows = cpu.levels[0], []
+    for name, who, merge in STRUCTURES:
+        build, single, many = (
+            cpu.rows(f"{group}/1m")[who or level]
+            for group in ("build/nut23", "lookup/latency", "match/1k-absent-indexed")
+        )
+        rows.append(
+            {
+                "name": name,
+                "rate": one_in(build.false_positive_rate),
+                "bits": (build.bits_per_item, f"{build.bits_per_item:.1f} bits"),
+                "build": (build.seconds, duration(build.seconds)),
+                "single": (single.seconds, duration(single.seconds, ("ns", 1e9))),
+                "many": (many.seconds, duration(many.seconds, ("µs", 1e6))),
+                "merge": merge,
+            }
+        )
+    for column in ("bits", "build", "single", "many"):
+        best = min(row[column][0] for row in rows)
+        for row in rows:
+            row[column] = {"text": row[column][1], "best": row[column][0] == best}
+    return rows
+
+
+def measurements(cpu: Cpu) -> list[dict]:
+    return [
+        {
+            "name": f"{group}/{row.who}",
+            "median": duration(row.seconds),
+            "quartiles": " to ".join(
+                duration(value * row.seconds / row.median) for value in (row.lower_quartile, row.upper_quartile)
+            ),
+            "samples": row.samples,
+        }
+        for group, rows in cpu.groups.items()
+        for row in sorted(rows.values(), key=lambda row: row.median)
+    ]
+
+
+def html(cpus: list[Cpu]) -> str:
+    cpu = cpus[0]
+    charts = {key: timed(cpu, group) for key, _, group in CHARTS} | {"size": sizes(cpu), "rates": rates(cpu)}
+    specs = {key: chart.to_dict() for key, chart in charts.items()}
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True
+    )
+
+    def script_json(value) -> str:
+        return json.dumps(value).replace("<", "\\u003c")
+
+    return environment.get_template("template.html").render(
+        cpu=cpu,
+        levels={level: LEVELS[level] for level in cpu.levels},
+        sizes=SIZES,
+        charts=[*((key, title) for key, title, _ in CHARTS), ("size", "Size")],
+        first=for_choice(cpu, cpu.levels[0], "1m"),
+        facts=machine_facts(cpu),
+        structures=structures(cpu),
+        measurements=measurements(cpu),
+        specs=script_json(specs),
+        texts=script_json(sentences(cpu)),
+        library=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
+        script=(Path(__file__).parent / "page.js").read_text(),
+        rate=f"{RATE:,}",
+    )
