@@ -8,6 +8,7 @@ use crate::completions::CompletionsArgs;
 use crate::demo::DemoArgs;
 use crate::globals::{Globals, MAX_THREADS};
 use crate::inspect::InspectArgs;
+use crate::man::ManArgs;
 use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
@@ -42,11 +43,12 @@ const LAST: usize = 900;
 
 const EXAMPLES: &str = "\
 Examples:
-  nutfilter demo                                    see all of it work on made-up notes
-  nutfilter build spent.hex --output spent.json     one hex item a line, out comes the response object
+  nutfilter demo                                    see it work on sample notes
+  nutfilter build spent.hex --output spent.json     build a filter from hex lines
+  nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
   nutfilter check spent.json mine.hex               which of mine may be in it?
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
-  nutfilter plan --items 1000000                    how large would it be?
+  nutfilter plan --items 1M                         how large would it be?
 
 Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
 signature, 1 none has, 2 error.";
@@ -55,20 +57,22 @@ signature, 1 none has, 2 error.";
 pub(crate) enum Command {
     /// Build a filter from items, or from a mint's database.
     Build(BuildArgs),
-    /// Ask a filter, in a file or at a mint, about items.
+    /// Check which items may be in a filter.
     Check(CheckArgs),
-    /// Get a mint's signatures on blinded messages of mine, showing it only those that match its filter.
+    /// Restore blind signatures, revealing only messages that match the filter.
     Restore(RestoreArgs),
-    /// Validate a filter and say what it holds.
+    /// Validate a filter and print its figures.
     Inspect(InspectArgs),
-    /// Say how large a filter will be and how often it errs.
+    /// Estimate filter size and false-positive rate.
     Plan(PlanArgs),
     /// Serve the filters of a mint's database over HTTP.
     Serve(ServeArgs),
-    /// Make a sample mint, serve it, restore from it, and show the figures.
+    /// Run everything once on a sample mint: build, serve, restore, and show the figures.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
+    /// Print a manual page, or write all of them.
+    Man(ManArgs),
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `nutfilter check`: which of these items may be in the set?
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,14 +9,14 @@ use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_wallet::{
     Answer, CheckError, Confirmed, Kind, MintClient, Policy, RestoreFilter, other_dialect,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
-use crate::filter_file::{self, RawArgs};
+use crate::filter_file::{self, Key, RawArgs};
 use crate::globals::Globals;
 use crate::inspect::utc;
-use crate::items::{Input, ItemList, is_stdin};
+use crate::items::{Input, InputArgs, ItemList, are_swapped, is_stdin};
 use crate::output;
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
@@ -32,13 +32,16 @@ const EXIT_NONE_MATCHED: u8 = 1;
                       nutfilter check [OPTIONS] --mint <URL> --keyset <ID> <ITEMS>"
 )]
 pub(crate) struct CheckArgs {
-    /// The filter: a response object, or raw bytes with --raw. Not with --mint.
+    /// The filter: a response object, a .gcs file, or raw bytes with --raw. Not with --mint.
     #[arg(value_name = "FILTER")]
     first: PathBuf,
 
-    /// The items to ask about, one hex item a line. For FILTER and ITEMS alike, `-` is standard input.
+    /// The items to ask about. For FILTER and ITEMS alike, `-` is standard input.
     #[arg(value_name = "ITEMS")]
     second: Option<PathBuf>,
+
+    #[command(flatten)]
+    input: InputArgs,
 
     #[command(flatten)]
     profile: ProfileArgs,
@@ -53,6 +56,10 @@ pub(crate) struct CheckArgs {
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
+
+    /// Print a JSON object per item, on a line of its own.
+    #[arg(long, conflicts_with_all = ["json", "count"])]
+    jsonl: bool,
 
     #[command(flatten)]
     mint: MintArgs,
@@ -97,7 +104,8 @@ struct MintArgs {
 }
 
 const EXAMPLES: &str = "\
-Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in order. `maybe` is to be confirmed with the
+Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in order and as it was given (as a JSON string
+if it contains a line break; with --null, lines end in NUL). `maybe` is to be confirmed with the
 mint; `absent` is certain, as of the filter's time and as far as its maker is honest. With --count:
 `maybe<TAB>number` and `absent<TAB>number`. The filter's size and time go to stderr. Exit code: 0 some item matched, 1 none did, 2 error.
 
@@ -108,7 +116,9 @@ Examples:
   nutfilter check spent.json mine.hex
   nutfilter check --mint https://mint.example/Bitcoin --keyset 009a1f293253e41e mine.hex
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex --confirm --cache ~/.cache/nutfilter
-  nutfilter check --raw --n 1000 points.gcs mine.hex --count
+  nutfilter check emails.gcs mine.txt --input text --jsonl
+  nutfilter check users.gcs users.csv --input csv --field email --key-file key
+  nutfilter check --raw --n 1000 points.bin mine.hex --count
   nutfilter check --raw --profile bip158 --key 4c6eb1...(32 digits) block.filter scripts.hex
   nutfilter check spent.json mine.hex | grep ^maybe | cut -f2";
 
@@ -172,9 +182,16 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
             "--batch and --reveal-at-most belong to --confirm",
         ));
     }
-    let items = ItemList::read(Input::open(items)?, globals)?;
+    let swapped = |error| match filter {
+        Some(filter) if are_swapped(filter, items) => CliError::usage(format!(
+            "FILTER comes before ITEMS, and {} is a filter: swap the two",
+            items.display()
+        )),
+        _ => error,
+    };
+    let items = ItemList::read_as(Input::open(items)?, &args.input, globals).map_err(swapped)?;
     let checked = match (filter, &args.mint.url) {
-        (Some(path), _) => check_file(args, path, &items, globals)?,
+        (Some(path), _) => check_file(args, path, &items, globals).map_err(swapped)?,
         (None, Some(url)) => check_mint(args, url, &items, globals)?,
         (None, None) => {
             return Err(CliError::usage(
@@ -182,7 +199,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
             ));
         }
     };
-    if !args.json {
+    if !args.json && !args.jsonl {
         say_as_of(checked.n, checked.as_of, globals);
     }
     let matched = checked.words.iter().any(|word| word.is_match());
@@ -221,8 +238,7 @@ fn check_file(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    let hasher = args.profile.hasher()?;
-    let file = filter_file::read(path, &args.raw, args.profile.profile, hasher, globals)?;
+    let file = filter_file::read(path, &args.raw, &args.profile, Key::Needed, globals)?;
     let _progress = Progress::spinner(globals, "checking");
     let items = items.items();
     let matched = file.filter.matches(&items);
@@ -233,7 +249,7 @@ fn check_file(
                 CheckError::OtherDialect(other),
             ));
         }
-        globals.note(format_args!("warning: {other}"));
+        globals.warn(other);
     }
     Ok(Checked {
         words: matched.into_iter().map(Word::of_match).collect(),
@@ -248,12 +264,14 @@ fn check_mint(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    // Says what is wrong with --key, should there be one.
+    // Refuses a --key, should there be one.
     args.profile.hasher()?;
-    match args.profile.profile {
+    match args.profile.profile() {
         Profile::Nut25 => ask_mint::<Nut25>(args, url, items, globals),
         Profile::Nut23 => ask_mint::<Nut23>(args, url, items, globals),
-        Profile::Bip158 => Err(CliError::usage("no mint speaks --profile bip158")),
+        Profile::Bip158 | Profile::Siphash => Err(CliError::usage(
+            "no mint speaks this hash; use --profile nut25 or nut23",
+        )),
     }
 }
 
@@ -326,10 +344,7 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
             object[word.as_str()] = count(word).into();
         }
         if !args.count {
-            let answers = checked.words.iter().zip(items.texts());
-            object["answers"] = answers
-                .map(|(word, item)| json!({ "item": item, "answer": word.as_str() }))
-                .collect();
+            object["answers"] = answers(checked, items).collect();
         }
         return output::print_json(&object);
     }
@@ -338,10 +353,31 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
         for word in words {
             writeln!(out, "{}\t{}", word.as_str(), count(word))?;
         }
+    } else if args.jsonl {
+        for answer in answers(checked, items) {
+            writeln!(out, "{answer}")?;
+        }
     } else {
-        for (word, item) in checked.words.iter().zip(items.texts()) {
-            writeln!(out, "{}\t{item}", word.as_str())?;
+        let end: &[u8] = if args.input.null { b"\0" } else { b"\n" };
+        for (word, item) in checked.words.iter().zip(items.given()) {
+            write!(out, "{}\t", word.as_str())?;
+            let breaks = item.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+            if breaks && !args.input.null {
+                serde_json::to_writer(&mut out, &String::from_utf8_lossy(item))
+                    .map_err(io::Error::from)?;
+            } else {
+                out.write_all(item)?;
+            }
+            out.write_all(end)?;
         }
     }
     Ok(out.flush()?)
+}
+
+/// Each item with its answer, as JSON.
+fn answers(checked: &Checked, items: &ItemList) -> impl Iterator<Item = Value> {
+    let answers = checked.words.iter().zip(items.given());
+    answers.map(
+        |(word, item)| json!({ "item": String::from_utf8_lossy(item), "answer": word.as_str() }),
+    )
 }

@@ -157,7 +157,7 @@ pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
 /// Prints what is suspicious about a look-up to stderr.
 pub(crate) fn warn(matches: &Matches<'_>, globals: &Globals) {
     for warning in matches.warnings() {
-        globals.note(format_args!("warning: {warning}"));
+        globals.warn(warning);
     }
 }
 

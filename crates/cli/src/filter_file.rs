@@ -1,4 +1,4 @@
-//! Filters in files: the response object, or raw bytes with what belongs to them on the command line.
+//! Filters in files: the response object, `.gcs` files, or raw bytes that options describe.
 
 use std::path::Path;
 
@@ -6,15 +6,16 @@ use clap::Args;
 use nutfilter::{Filter, FilterResponse, Params, SipHash, bip158};
 
 use crate::error::CliError;
+use crate::gcs::{self, Header};
 use crate::globals::Globals;
 use crate::items::Input;
-use crate::profile::{AnyHash, Profile};
+use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::value_parsers;
 
 /// The flags that say what raw bytes mean.
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
-    /// FILTER is raw bytes instead of a response object. Needs --n, except for bip158.
+    /// FILTER is raw bytes without a header. Needs --n, except for bip158.
     #[arg(long)]
     pub(crate) raw: bool,
 
@@ -31,45 +32,134 @@ pub(crate) struct RawArgs {
     m: Option<u64>,
 }
 
-/// A validated filter, and the time it speaks of where that is known.
+/// A validated filter, and what its file says about it.
 pub(crate) struct FilterFile {
     pub(crate) filter: Filter<'static, AnyHash>,
+    /// As the file says, or as was asked for.
+    pub(crate) profile: Profile,
+    /// Whether the file itself names the profile.
+    pub(crate) names_profile: bool,
     /// Unix seconds.
     pub(crate) timestamp: Option<u64>,
 }
 
-/// Reads and validates a filter.
+/// Whether a key has to be given for a filter whose hash has one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Needed,
+    /// The filter is validated only. Without a key its hasher has a key of zeros.
+    Optional,
+}
+
+impl Key {
+    fn hasher(
+        self,
+        args: &ProfileArgs,
+        profile: Profile,
+        of_file: bool,
+    ) -> Result<AnyHash, CliError> {
+        if self == Key::Optional && profile.is_keyed() && args.key()?.is_none() {
+            return Ok(AnyHash::Sip(SipHash::new(0, 0)));
+        }
+        match of_file {
+            true => args.hasher_for_file(profile),
+            false => args.hasher(),
+        }
+    }
+}
+
+/// Reads and validates a filter: a response object, a .gcs file, or with --raw the bytes alone.
 pub(crate) fn read(
     path: &Path,
     raw: &RawArgs,
-    profile: Profile,
-    hasher: AnyHash,
+    profile: &ProfileArgs,
+    key: Key,
     globals: &Globals,
 ) -> Result<FilterFile, CliError> {
     let input = Input::open(path)?;
     let name = input.name.clone();
-    if !raw.raw {
-        let response = FilterResponse::from_json(&input.read_all(globals)?)
-            .map_err(|error| CliError::at(&name, error))?;
-        let timestamp = Some(response.timestamp);
-        let filter = response.into_filter_with(hasher);
-        let filter = filter.map_err(|error| CliError::at(&name, error))?;
-        return Ok(FilterFile { filter, timestamp });
+    let asked = profile.profile();
+    if raw.raw {
+        let hasher = key.hasher(profile, asked, false)?;
+        let filter = read_raw(input, raw, asked, hasher, globals)?;
+        return Ok(FilterFile {
+            filter,
+            profile: asked,
+            names_profile: false,
+            timestamp: None,
+        });
     }
-    let filter = match profile {
-        Profile::Bip158 => read_bip158(input, raw, hasher, globals)?,
-        Profile::Nut25 | Profile::Nut23 => {
-            let n = raw.n.ok_or_else(|| {
-                CliError::usage("--raw needs --n N: raw bytes do not say how many items they hold")
-            })?;
-            let params = params(raw.p, raw.m)?;
-            Filter::parse_with(hasher, input.read_all(globals)?, n, params)
-                .map_err(|error| CliError::at(&name, error))?
-        }
-    };
+    let bytes = input.read_all(globals)?;
+    if gcs::is_gcs(&bytes) {
+        return read_gcs(&name, bytes, profile, key);
+    }
+    let hasher = key.hasher(profile, asked, false)?;
+    let response = FilterResponse::from_json(&bytes).map_err(|error| CliError::at(&name, error))?;
+    drop(bytes);
+    let timestamp = Some(response.timestamp);
+    let filter = response.into_filter_with(hasher);
+    let filter = filter.map_err(|error| CliError::at(&name, error))?;
     Ok(FilterFile {
         filter,
-        timestamp: None,
+        profile: asked,
+        names_profile: false,
+        timestamp,
+    })
+}
+
+fn read_gcs(
+    name: &str,
+    mut bytes: Vec<u8>,
+    args: &ProfileArgs,
+    key: Key,
+) -> Result<FilterFile, CliError> {
+    let (header, coded) = Header::parse(&bytes).map_err(|error| CliError::at(name, error))?;
+    let length = coded.len();
+    let profile = header.profile;
+    let hasher = key.hasher(args, profile, true)?;
+    let is_given = !profile.is_keyed() || args.key()?.is_some();
+    if is_given && gcs::key_check(profile, &hasher) != header.key_check {
+        return Err(CliError::at(
+            name,
+            "built with another key than the one that was given",
+        ));
+    }
+    bytes.drain(..gcs::HEADER_BYTES);
+    bytes.truncate(length);
+    let filter = Filter::parse_with(hasher, bytes, header.n, header.params)
+        .map_err(|error| CliError::at(name, error))?;
+    Ok(FilterFile {
+        filter,
+        profile,
+        names_profile: true,
+        timestamp: (header.timestamp > 0).then_some(header.timestamp),
+    })
+}
+
+fn read_raw(
+    input: Input,
+    raw: &RawArgs,
+    profile: Profile,
+    hasher: AnyHash,
+    globals: &Globals,
+) -> Result<Filter<'static, AnyHash>, CliError> {
+    if profile == Profile::Bip158 {
+        return read_bip158(input, raw, hasher, globals);
+    }
+    let n = raw.n.ok_or_else(|| {
+        CliError::usage("--raw needs --n N: raw bytes do not say how many items they hold")
+    })?;
+    let params = params(raw.p, raw.m)?;
+    let name = input.name.clone();
+    let bytes = input.read_all(globals)?;
+    let is_gcs = gcs::is_gcs(&bytes);
+    Filter::parse_with(hasher, bytes, n, params).map_err(|error| {
+        let hint = if is_gcs {
+            "; the file has a .gcs header: leave out --raw"
+        } else {
+            ""
+        };
+        CliError::at(name, format_args!("{error}{hint}"))
     })
 }
 

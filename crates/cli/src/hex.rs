@@ -2,33 +2,26 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 /// Why a text is not hex. Columns are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HexError {
     /// The digits do not pair up into bytes.
     Odd { digits: usize },
-    /// Begins with `0x`, which items never do.
+    /// Begins with `0x`.
     Prefix,
-    /// Something else than a digit.
+    /// Something other than a digit.
     Digit { byte: u8, column: usize },
 }
 
 impl fmt::Display for HexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            HexError::Odd { digits } => {
-                write!(f, "{digits} hex digits, an odd number, make no whole bytes")
-            }
-            HexError::Prefix => f.write_str("begins with 0x; plain hex digits are wanted"),
-            HexError::Digit { byte, column } if byte.is_ascii_graphic() => {
-                write!(
-                    f,
-                    "'{}' in column {column} is not a hex digit",
-                    char::from(byte)
-                )
-            }
+            HexError::Odd { digits } => write!(f, "odd number of hex digits ({digits})"),
+            HexError::Prefix => f.write_str("begins with 0x; give the hex digits alone"),
             HexError::Digit { byte, column } => {
-                write!(f, "byte 0x{byte:02x} in column {column} is not a hex digit")
+                write!(f, "{} in column {column} is not a hex digit", Shown(byte))
             }
         }
     }
@@ -36,68 +29,61 @@ impl fmt::Display for HexError {
 
 impl std::error::Error for HexError {}
 
-/// Appends the bytes that `text` stands for; on an error `out` may hold some of them.
-pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError> {
-    let (pairs, rest) = text.as_chunks::<2>();
-    out.reserve(pairs.len());
-    for (i, pair) in pairs.iter().enumerate() {
-        match (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]) {
-            (high @ 0..16, low @ 0..16) => out.push(high << 4 | low),
-            _ => return Err(bad_digit(text, i * 2)),
+/// A byte as a message shows it.
+pub(crate) struct Shown(pub(crate) u8);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_ascii_graphic() {
+            write!(f, "'{}'", char::from(self.0))
+        } else {
+            write!(f, "byte 0x{:02x}", self.0)
         }
-    }
-    match rest {
-        [] => Ok(()),
-        [digit] if VALUES[usize::from(*digit)] < 16 => Err(HexError::Odd { digits: text.len() }),
-        _ => Err(bad_digit(text, text.len() - 1)),
     }
 }
 
-/// Exactly `N` bytes, as a key has them.
+/// Appends the bytes that `text` stands for; after an error `out` may hold some of them.
+pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError> {
+    let start = out.len();
+    out.resize(start + text.len() / 2, 0);
+    let even = &text[..text.len() & !1];
+    match HEXLOWER_PERMISSIVE.decode_mut(even, &mut out[start..]) {
+        Ok(_) if even.len() == text.len() => Ok(()),
+        _ => Err(explain(text)),
+    }
+}
+
+/// Exactly `N` bytes.
 pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let mut bytes = Vec::new();
     decode_into(text.as_bytes(), &mut bytes).map_err(|error| error.to_string())?;
     let digits = text.len();
     bytes
         .try_into()
-        .map_err(|_| format!("{digits} hex digits, {} are wanted", N * 2))
+        .map_err(|_| format!("expected {} hex digits, not {digits}", N * 2))
 }
 
-/// The first bad digit at or after `from`; there is one.
-fn bad_digit(text: &[u8], from: usize) -> HexError {
+/// What is wrong with a text that is not hex.
+fn explain(text: &[u8]) -> HexError {
     if text.starts_with(b"0x") || text.starts_with(b"0X") {
         return HexError::Prefix;
     }
-    let bad = |byte: &u8| VALUES[usize::from(*byte)] == NONE;
-    let at = from + text[from..].iter().position(bad).unwrap_or(0);
-    HexError::Digit {
-        byte: text[at],
-        column: at + 1,
+    match text.iter().position(|byte| !byte.is_ascii_hexdigit()) {
+        Some(at) => HexError::Digit {
+            byte: text[at],
+            column: at + 1,
+        },
+        None => HexError::Odd { digits: text.len() },
     }
 }
-
-/// Stands for "not a digit".
-const NONE: u8 = u8::MAX;
-
-/// The value of each digit, [`NONE`] elsewhere.
-const VALUES: [u8; 256] = {
-    let mut values = [NONE; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
-        values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
-        digit += 1;
-    }
-    values
-};
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn decode(text: &str) -> Result<Vec<u8>, HexError> {
-        let mut out = Vec::new();
-        decode_into(text.as_bytes(), &mut out).map(|()| out)
+        let mut out = vec![7];
+        decode_into(text.as_bytes(), &mut out).map(|()| out.split_off(1))
     }
 
     #[test]
@@ -111,35 +97,12 @@ mod tests {
 
     #[test]
     fn errors_name_the_digit_and_its_column() {
-        assert_eq!(
-            decode("00g0"),
-            Err(HexError::Digit {
-                byte: b'g',
-                column: 3
-            })
-        );
-        assert_eq!(
-            decode("000g"),
-            Err(HexError::Digit {
-                byte: b'g',
-                column: 4
-            })
-        );
-        assert_eq!(
-            decode("00 "),
-            Err(HexError::Digit {
-                byte: b' ',
-                column: 3
-            })
-        );
+        let digit = |byte, column| Err(HexError::Digit { byte, column });
+        assert_eq!(decode("00g0"), digit(b'g', 3));
+        assert_eq!(decode("000g"), digit(b'g', 4));
+        assert_eq!(decode("00 "), digit(b' ', 3));
+        assert_eq!(decode("\u{e9}"), digit(0xc3, 1));
         assert_eq!(decode("000"), Err(HexError::Odd { digits: 3 }));
         assert_eq!(decode("0x00"), Err(HexError::Prefix));
-        assert_eq!(
-            decode("\u{e9}"),
-            Err(HexError::Digit {
-                byte: 0xc3,
-                column: 1
-            })
-        );
     }
 }

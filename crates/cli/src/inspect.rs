@@ -8,11 +8,11 @@ use nutfilter::{Filter, Nut23, Nut25, Nut25EmptyTail, SipHash};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
-use crate::filter_file::{self, FilterFile, RawArgs};
+use crate::filter_file::{self, FilterFile, Key, RawArgs};
 use crate::globals::Globals;
-use crate::hex;
+use crate::items::Encoding;
 use crate::output;
-use crate::profile::{AnyHash, Profile, ProfileArgs};
+use crate::profile::{AnyHash, ProfileArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,8 +27,12 @@ pub(crate) struct InspectArgs {
     profile: ProfileArgs,
 
     /// An item known to be in the set, to find out which profile the filter speaks. Give several.
-    #[arg(long = "member", value_name = "HEX", value_parser = parse_item)]
-    members: Vec<Member>,
+    #[arg(long = "member", value_name = "ITEM")]
+    members: Vec<String>,
+
+    /// How the --member items are written.
+    #[arg(long = "input", value_enum, value_name = "ENCODING", default_value_t = Encoding::Hex)]
+    encoding: Encoding,
 
     /// Print a JSON object, also for a filter that is not valid.
     #[arg(long)]
@@ -46,10 +50,6 @@ Examples:
   nutfilter inspect spent.json
   nutfilter inspect spent.json --member 02a9ac... --member 03f1b2... --json
   nutfilter inspect --raw --profile bip158 block.filter";
-
-/// An item on the command line.
-#[derive(Clone, Debug)]
-struct Member(Vec<u8>);
 
 /// A hash that might have made the filter, and how many members it finds there.
 struct Candidate {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
         }
         Err(error) => return Err(error),
     };
-    let candidates = candidates(args, &file.filter)?;
+    let candidates = candidates(args, &file)?;
     if args.json {
         output::print_json(&as_json(args, &file, &candidates))
     } else {
@@ -79,23 +79,16 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
 
 fn read(args: &InspectArgs, globals: &Globals) -> Result<FilterFile, CliError> {
     // The hasher has no part in validation; members are hashed with each one in turn.
-    let hasher = match (args.profile.profile, args.profile.key) {
-        (Profile::Bip158, None) => AnyHash::Sip(SipHash::new(0, 0)),
-        _ => args.profile.hasher()?,
-    };
     filter_file::read(
         &args.filter,
         &args.raw,
-        args.profile.profile,
-        hasher,
+        &args.profile,
+        Key::Optional,
         globals,
     )
 }
 
-fn candidates(
-    args: &InspectArgs,
-    filter: &Filter<'_, AnyHash>,
-) -> Result<Vec<Candidate>, CliError> {
+fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, CliError> {
     if args.members.is_empty() {
         return Ok(Vec::new());
     }
@@ -104,20 +97,27 @@ fn candidates(
         ("nut23", AnyHash::Nut23(Nut23)),
         (EMPTY_TAIL, AnyHash::Nut25EmptyTail(Nut25EmptyTail)),
     ];
-    if let Some(key) = args.profile.key {
-        hashers.push(("bip158", AnyHash::Sip(SipHash::from_key(key))));
-    } else if args.profile.profile == Profile::Bip158 {
-        return Err(CliError::usage(
-            "--member with --profile bip158 needs --key HEX",
-        ));
+    if file.profile.is_keyed() {
+        let Some(key) = args.profile.key()? else {
+            return Err(CliError::usage(format!(
+                "--member with --profile {} needs --key HEX or --key-file FILE",
+                file.profile.name()
+            )));
+        };
+        hashers.push((file.profile.name(), AnyHash::Sip(SipHash::from_key(key))));
     }
-    let members: Vec<&[u8]> = args
+    let members = args
         .members
         .iter()
-        .map(|member| member.0.as_slice())
-        .collect();
+        .map(|member| {
+            let mut bytes = Vec::new();
+            let decoded = args.encoding.decode_into(member.as_bytes(), &mut bytes);
+            decoded.map_err(|error| CliError::at("--member", error.message))?;
+            Ok(bytes)
+        })
+        .collect::<Result<Vec<_>, CliError>>()?;
     let count = |(name, hasher): (&'static str, AnyHash)| {
-        let matches = filter.with_hasher(hasher).matches(&members);
+        let matches = file.filter.with_hasher(hasher).matches(&members);
         let matched = matches.into_iter().filter(|&matched| matched).count();
         Candidate { name, matched }
     };
@@ -139,6 +139,7 @@ fn as_json(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> V
     let params = filter.params();
     let mut object = json!({
         "valid": true,
+        "profile": file.names_profile.then(|| file.profile.name()),
         "n": filter.n(),
         "p": params.p(),
         "m": params.m(),
@@ -173,6 +174,9 @@ fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> S
         let _ = writeln!(text, "{name:<14} {value}");
     };
     row("items", filter.n().to_string());
+    if file.names_profile {
+        row("profile", file.profile.name().to_owned());
+    }
     row("P", params.p().to_string());
     row("M", params.m().to_string());
     row("bytes", output::size(filter.bytes().len() as u64));
@@ -218,12 +222,6 @@ fn verdict(speakers: &[&str]) -> String {
 
 fn bits_per_item(filter: &Filter<'_, AnyHash>) -> Option<f64> {
     (filter.n() > 0).then(|| filter.bytes().len() as f64 * 8.0 / f64::from(filter.n()))
-}
-
-fn parse_item(text: &str) -> Result<Member, String> {
-    let mut item = Vec::new();
-    hex::decode_into(text.as_bytes(), &mut item).map_err(|error| error.to_string())?;
-    Ok(Member(item))
 }
 
 /// `2026-08-01 12:00:00 UTC`, in the Gregorian calendar.

@@ -10,11 +10,13 @@ mod demo;
 mod error;
 mod fetch;
 mod filter_file;
+mod gcs;
 mod globals;
 mod hex;
 mod inspect;
 mod items;
 mod log;
+mod man;
 mod output;
 mod plan;
 mod profile;
@@ -60,6 +62,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Serve(args) => serve::run(args, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args)?,
+        Command::Man(args) => man::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,9 @@
 //! Which hash: profiles as they are named on the command line.
 
+use std::fs::File;
+use std::io::Read;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use nutfilter::{ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, SipHash};
@@ -11,40 +14,119 @@ use crate::hex;
 /// A profile of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Profile {
-    /// Murmur3 32-bit, twice: what NUT-25 mints and wallets speak
+    /// Murmur3 32-bit, twice: what NUT-25 mints and wallets use
     Nut25,
-    /// Murmur3 128-bit, low half: what the text of NUT-23 says
+    /// Murmur3 128-bit, low half: as in the text of NUT-23
     Nut23,
-    /// SipHash with a key: filters of Bitcoin blocks
+    /// SipHash with the key of a block: filters of Bitcoin blocks
     Bip158,
+    /// SipHash with a secret key: for items that can be guessed
+    Siphash,
+}
+
+impl Profile {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Profile::Nut25 => "nut25",
+            Profile::Nut23 => "nut23",
+            Profile::Bip158 => "bip158",
+            Profile::Siphash => "siphash",
+        }
+    }
+
+    /// Whether the hash has a key.
+    pub(crate) fn is_keyed(self) -> bool {
+        matches!(self, Profile::Bip158 | Profile::Siphash)
+    }
 }
 
 /// The flags that name a profile.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
-    /// Which hash and serialisation.
-    #[arg(long, value_enum, default_value_t = Profile::Nut25)]
-    pub(crate) profile: Profile,
+    /// Which hash and serialisation [default: nut25, or what the header of a .gcs file says].
+    #[arg(long, value_enum)]
+    profile: Option<Profile>,
 
     /// Key of the bip158 profile: the first 16 bytes of the block hash in internal byte order, in hex.
     #[arg(long, value_name = "HEX", value_parser = hex::decode_array::<16>)]
-    pub(crate) key: Option<[u8; 16]>,
+    key: Option<[u8; 16]>,
+
+    /// File with the key of the siphash or bip158 profile: 16 bytes, or 32 hex digits. Anyone with the key
+    /// can ask the filter about any item; to everyone else it is random bits.
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    key_file: Option<PathBuf>,
 }
 
 impl ProfileArgs {
-    /// The hasher of the profile; bip158 needs its key, the others have none.
+    /// The profile that was asked for.
+    pub(crate) fn profile(&self) -> Profile {
+        self.profile.unwrap_or(Profile::Nut25)
+    }
+
+    /// The key that was given.
+    pub(crate) fn key(&self) -> Result<Option<[u8; 16]>, CliError> {
+        match &self.key_file {
+            Some(path) => read_key(path).map(Some),
+            None => Ok(self.key),
+        }
+    }
+
+    /// The hasher of the profile that was asked for.
     pub(crate) fn hasher(&self) -> Result<AnyHash, CliError> {
-        match (self.profile, self.key) {
+        self.hasher_of(self.profile())
+    }
+
+    /// The hasher for a file that names its profile, which must not be another one than was asked for.
+    pub(crate) fn hasher_for_file(&self, profile: Profile) -> Result<AnyHash, CliError> {
+        match self.profile {
+            Some(asked) if asked != profile => Err(CliError::usage(format!(
+                "the file was built with --profile {}, not {}",
+                profile.name(),
+                asked.name()
+            ))),
+            _ => self.hasher_of(profile),
+        }
+    }
+
+    fn hasher_of(&self, profile: Profile) -> Result<AnyHash, CliError> {
+        match (profile, self.key()?) {
             (Profile::Nut25, None) => Ok(AnyHash::Nut25(Nut25)),
             (Profile::Nut23, None) => Ok(AnyHash::Nut23(Nut23)),
-            (Profile::Bip158, Some(key)) => Ok(AnyHash::Sip(SipHash::from_key(key))),
+            (Profile::Bip158 | Profile::Siphash, Some(key)) => {
+                Ok(AnyHash::Sip(SipHash::from_key(key)))
+            }
             (Profile::Bip158, None) => Err(CliError::usage(
                 "--profile bip158 needs --key HEX: the first 16 bytes of the block hash, in internal \
                  byte order",
             )),
-            (_, Some(_)) => Err(CliError::usage("--key belongs to --profile bip158 alone")),
+            (Profile::Siphash, None) => Err(CliError::usage(
+                "--profile siphash needs --key-file FILE: 16 secret bytes, or 32 hex digits",
+            )),
+            (_, Some(_)) => Err(CliError::usage(
+                "--key and --key-file go with --profile bip158 or siphash only",
+            )),
         }
     }
+}
+
+/// 16 bytes, or 32 hex digits and perhaps a line end.
+fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
+    /// More than a key in hex with line ends.
+    const MAX: u64 = 64;
+    let at = |error: &dyn std::fmt::Display| CliError::at(path.display(), error);
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX).read_to_end(&mut bytes))
+        .map_err(|error| at(&error))?;
+    if let Ok(key) = <[u8; 16]>::try_from(&bytes[..]) {
+        return Ok(key);
+    }
+    let text = str::from_utf8(&bytes).unwrap_or_default().trim();
+    hex::decode_array(text).map_err(|error| {
+        at(&format_args!(
+            "not a key: 16 bytes or 32 hex digits are expected ({error})"
+        ))
+    })
 }
 
 /// A hasher chosen at run time. The choice is made once per batch.

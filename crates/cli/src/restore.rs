@@ -85,13 +85,17 @@ struct Answers {
 }
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    // Says what is wrong with --key, should there be one.
+    // Refuses a --key, should there be one.
     args.profile.hasher()?;
     let items = ItemList::read(Input::open(&args.items)?, globals)?;
-    let answers = match args.profile.profile {
+    let answers = match args.profile.profile() {
         Profile::Nut25 => restore::<Nut25>(args, &items, globals)?,
         Profile::Nut23 => restore::<Nut23>(args, &items, globals)?,
-        Profile::Bip158 => return Err(CliError::usage("no mint speaks --profile bip158")),
+        Profile::Bip158 | Profile::Siphash => {
+            return Err(CliError::usage(
+                "no mint speaks this hash; use --profile nut25 or nut23",
+            ));
+        }
     };
     if !args.json {
         say_as_of(answers.n, Some(answers.as_of), globals);

@@ -8,6 +8,7 @@ use nutfilter::{Params, ResponseWriter};
 
 use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;
+use crate::gcs::GcsWriter;
 use crate::globals::Globals;
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile};
@@ -20,7 +21,7 @@ pub(super) fn run(
     memory: usize,
     globals: &Globals,
 ) -> Result<Summary, CliError> {
-    if args.profile.profile == Profile::Bip158 {
+    if args.profile.profile() == Profile::Bip158 {
         return Err(CliError::usage(
             "--memory does not go with --profile bip158, which drops repeated items and so has to hold all \
              of them",
@@ -74,7 +75,16 @@ fn write(
     let destination = Destination::of(args.output.as_deref());
     let failed = |error: io::Error| destination.failed(&error);
     let mut output = Counted { output, written: 0 };
-    let filter = match args.format {
+    let filter = match args.format() {
+        Format::Gcs => {
+            let header = args.header(store.hasher(), n, params, timestamp);
+            let mut file = GcsWriter::new(&mut output, header).map_err(failed)?;
+            let filter = store.encode_to(params, Watched(&mut file, &progress));
+            if filter.is_ok() {
+                file.finish().map_err(failed)?;
+            }
+            filter
+        }
         Format::Raw => store.encode_to(params, Watched(&mut output, &progress)),
         Format::Json => {
             let mut response =

@@ -1,6 +1,7 @@
 //! `nutfilter build`: items in, a filter out.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -15,8 +16,9 @@ use serde_json::json;
 
 use crate::error::CliError;
 use crate::filter_file;
+use crate::gcs::{self, GcsWriter};
 use crate::globals::Globals;
-use crate::items::{HashSink, Input, ItemSink};
+use crate::items::{HashSink, Input, InputArgs, ItemSink};
 use crate::log;
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
@@ -32,12 +34,19 @@ mod external;
                       nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>"
 )]
 pub(crate) struct BuildArgs {
-    /// File of items, or `-` for standard input: one hex item a line. Blank lines do not count.
+    /// File of items, or `-` for standard input. Empty items do not count.
     #[arg(
         required_unless_present = "mint_database",
         conflicts_with = "mint_database"
     )]
     items: Option<PathBuf>,
+
+    #[command(flatten)]
+    input: InputArgs,
+
+    /// ITEMS are binary records of LEN bytes each.
+    #[arg(long, value_name = "LEN", requires = "items", conflicts_with_all = ["format", "field", "null"], allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
+    record_bytes: Option<NonZeroUsize>,
 
     #[command(flatten)]
     profile: ProfileArgs,
@@ -54,17 +63,18 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
     rate: Option<f64>,
 
-    /// What to write.
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    /// What to write [default: gcs if the name of --output ends in .gcs, json otherwise].
+    #[arg(
+        long = "format",
+        id = "output_format",
+        value_enum,
+        value_name = "FORMAT"
+    )]
+    format: Option<Format>,
 
     /// Write to FILE, or to standard output for `-`. A file appears complete or not at all [default: -].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-
-    /// ITEMS are binary records of LEN bytes each instead of hex lines.
-    #[arg(long, value_name = "LEN", requires = "items", allow_negative_numbers = true, value_parser = value_parsers::whole::<NonZeroUsize>)]
-    record_bytes: Option<NonZeroUsize>,
 
     /// The filter's time in Unix seconds, not later than the moment at which the dump began: a note
     /// spent after that is missing, and the filter would call it unspent [default: when this command
@@ -113,7 +123,7 @@ pub(crate) struct BuildArgs {
 }
 
 const EXAMPLES: &str = "\
-Repeated items are kept and counted, as mints do; bip158 alone drops them.
+Repeated items are kept and counted, as mints do; only bip158 drops them.
 
 A filter answers as of its time. With --mint-database that is before the reading begins; for items that were
 dumped earlier give --timestamp, as in the second example: never later than the dump began.
@@ -123,23 +133,28 @@ Examples:
   began=$(date +%s)
   sqlite3 mint.sqlite3 \"select y from proofs_used\" | nutfilter build - --timestamp $began > spent.json
   nutfilter build --mint-database mint.sqlite3 --keyset 009a1f293253e41e --kind spent -o spent.json
-  nutfilter build points.bin --record-bytes 33 --format raw -o points.gcs
+  nutfilter build emails.txt --input text --rate 1e-6 -o emails.gcs
+  nutfilter build users.csv --input csv --field email --profile siphash --key-file key -o users.gcs
   nutfilter build huge.bin --record-bytes 33 --memory 512M --scratch /var/tmp -o huge.json
-  nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter";
+  nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter
+
+Hashes without a key hide nothing: anyone who guesses an item can ask the filter about it. For e-mail
+addresses, names or numbers use --profile siphash with a key of your own:
+  head -c 16 /dev/urandom > key";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Format {
-    /// The response object: n, p, m, content, timestamp
+    /// The response object of NUT-25: n, p, m, content, timestamp
     Json,
-    /// The bytes alone; with bip158, N in front of them
+    /// A header with N, P, M, hash and time, the coded set, and a checksum
+    Gcs,
+    /// The coded set alone; with bip158, N in front of it
     Raw,
 }
 
 /// A filter that is ready to be written.
 struct Built {
-    response: FilterResponse,
-    /// As the profile serialises it.
-    raw: Vec<u8>,
+    filter: Filter<'static, AnyHash>,
     /// Items whose hash another item has as well; with bip158, items that were dropped because the same one
     /// is there already.
     repeated: u64,
@@ -165,9 +180,9 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
                 "--json prints the summary on standard output, so the filter needs --output FILE",
             ));
         }
-        if args.format == Format::Raw && output::stdout_is_terminal() {
+        if args.format() != Format::Json && output::stdout_is_terminal() {
             return Err(CliError::usage(
-                "--format raw is binary and would garble the terminal: use --output FILE or a pipe",
+                "this format is binary and would garble the terminal: use --output FILE or a pipe",
             ));
         }
     }
@@ -178,29 +193,72 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         let summary = external::run(args, params, timestamp, memory, globals)?;
         return summarise(args, &summary, globals);
     }
-    let built = match args.profile.profile {
-        Profile::Bip158 => build_bip158(args, params, timestamp, globals)?,
-        Profile::Nut25 | Profile::Nut23 => build_nut(args, params, timestamp, globals)?,
+    let built = match args.profile.profile() {
+        Profile::Bip158 => build_bip158(args, params, globals)?,
+        Profile::Nut25 | Profile::Nut23 | Profile::Siphash => build_nut(args, params, globals)?,
     };
-
-    let json = || built.response.to_json() + "\n";
-    let bytes = match args.format {
-        Format::Json => &json().into_bytes(),
-        Format::Raw => &built.raw,
-    };
+    let filter = &built.filter;
+    let bytes = in_format(args, filter, timestamp)?;
     destination.write(|out| {
-        out.write_all(bytes)
+        out.write_all(&bytes)
             .map_err(|error| destination.failed(&error))
     })?;
     let summary = Summary {
-        n: built.response.n,
+        n: filter.n(),
         params,
         timestamp,
-        bytes: built.response.content.len() as u64,
+        bytes: filter.bytes().len() as u64,
         repeated: built.repeated,
         written: bytes.len() as u64,
     };
     summarise(args, &summary, globals)
+}
+
+impl BuildArgs {
+    fn format(&self) -> Format {
+        let is_gcs = |path: &PathBuf| path.extension().is_some_and(|end| end == "gcs");
+        let by_name = || match self.output.as_ref().is_some_and(is_gcs) {
+            true => Format::Gcs,
+            false => Format::Json,
+        };
+        self.format.unwrap_or_else(by_name)
+    }
+
+    /// The header of a .gcs file of this filter.
+    fn header(&self, hasher: &AnyHash, n: u32, params: Params, timestamp: u64) -> gcs::Header {
+        let profile = self.profile.profile();
+        gcs::Header {
+            profile,
+            params,
+            n: u64::from(n),
+            timestamp,
+            key_check: gcs::key_check(profile, hasher),
+        }
+    }
+}
+
+/// The filter, in the format that was asked for.
+fn in_format(
+    args: &BuildArgs,
+    filter: &Filter<'_, AnyHash>,
+    timestamp: u64,
+) -> Result<Vec<u8>, CliError> {
+    Ok(match args.format() {
+        Format::Json => (FilterResponse::new(filter, timestamp).to_json() + "\n").into_bytes(),
+        // The hasher has no part in the bytes.
+        Format::Raw if args.profile.profile() == Profile::Bip158 => {
+            bip158::serialize(&filter.with_hasher(SipHash::new(0, 0)))
+        }
+        Format::Raw => filter.bytes().to_vec(),
+        Format::Gcs => {
+            let header = args.header(filter.hasher(), filter.n(), filter.params(), timestamp);
+            let mut bytes = Vec::new();
+            let mut writer = GcsWriter::new(&mut bytes, header)?;
+            writer.write_all(filter.bytes())?;
+            writer.finish()?;
+            bytes
+        }
+    })
 }
 
 /// P and M, with a warning where another P would be smaller.
@@ -234,12 +292,7 @@ fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     ))
 }
 
-fn build_nut(
-    args: &BuildArgs,
-    params: Params,
-    timestamp: u64,
-    globals: &Globals,
-) -> Result<Built, CliError> {
+fn build_nut(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
     let hasher = args.profile.hasher()?;
     let mut sink = HashSink::new(hasher);
     gather(args, globals, &mut sink)?;
@@ -253,34 +306,23 @@ fn build_nut(
         .windows(2)
         .filter(|pair| pair[0] == pair[1])
         .count() as u64;
-    Ok(Built {
-        response: FilterResponse::new(&filter, timestamp),
-        raw: filter.into_bytes(),
-        repeated,
-    })
+    Ok(Built { filter, repeated })
 }
 
-fn build_bip158(
-    args: &BuildArgs,
-    params: Params,
-    timestamp: u64,
-    globals: &Globals,
-) -> Result<Built, CliError> {
+fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
     let key = match args.profile.hasher()? {
         AnyHash::Sip(key) => key,
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),
     };
-    // Whole items have to be kept, as it is them, and not hashes, of which repetitions are dropped.
+    // Repeated items are dropped, and not repeated hashes: the items have to be kept.
     let mut items: Vec<Vec<u8>> = Vec::new();
     gather(args, globals, &mut items)?;
     check_not_empty(args, items.len())?;
     let given = items.len() as u64;
     let filter: Filter<'_, SipHash> = bip158::build_with(key, items, params)?;
-    Ok(Built {
-        response: FilterResponse::new(&filter, timestamp),
-        raw: bip158::serialize(&filter),
-        repeated: given - u64::from(filter.n()),
-    })
+    let repeated = given - u64::from(filter.n());
+    let filter = filter.with_hasher(AnyHash::Sip(key)).into_owned();
+    Ok(Built { filter, repeated })
 }
 
 fn input(args: &BuildArgs) -> Result<Input, CliError> {
@@ -291,7 +333,7 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
     Input::open(path)
 }
 
-/// All items, from records, hex lines or a database, into `sink`.
+/// All items, from a file or a database, into `sink`.
 fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
     else {
@@ -300,7 +342,7 @@ fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Resul
             Some(width) => input.records(width, globals, &mut |records| {
                 sink.push_records(records, width)
             }),
-            None => input.hex_lines(globals, &mut |item| sink.push(item)),
+            None => input.items(&args.input, globals, &mut |item| sink.push(item.bytes)),
         };
     };
     let (mut source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
@@ -429,7 +471,7 @@ fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(
     }
     let repeated = match repeated {
         0 => String::new(),
-        dropped if args.profile.profile == Profile::Bip158 => {
+        dropped if args.profile.profile() == Profile::Bip158 => {
             format!(", {dropped} repeated ones dropped")
         }
         repeated => format!(", {repeated} of them repeated"),

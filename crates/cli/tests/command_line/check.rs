@@ -152,6 +152,11 @@ fn a_profile_answers_for_its_own_filters_only() {
     for (filter, _) in filters {
         for (asked, args) in filters {
             let counts = place.run(&[&["check", filter, "mine.hex", "--count"], args].concat());
+            if filter != asked && filter != "bip158" {
+                let error = counts.error();
+                assert!(error.contains(filter), "asked as {asked}: {error}");
+                continue;
+            }
             let wanted = if filter == asked {
                 "maybe\t5\nabsent\t5\n"
             } else {

@@ -2,6 +2,7 @@
 
 mod asking_mint;
 mod build;
+mod build_formats;
 mod build_within;
 mod check;
 mod check_cache;

@@ -128,6 +128,25 @@ fn every_shell_has_a_completion_script_that_knows_the_subcommands() {
 }
 
 #[test]
+fn man_prints_or_writes_a_page_per_subcommand() {
+    let place = Place::new();
+    let main = place.run(&["man"]).text();
+    assert!(main.contains(".TH nutfilter 1"), "{main}");
+    let build = place.run(&["man", "build"]).text();
+    assert!(
+        build.contains(".TH nutfilter-build 1") && build.contains("field"),
+        "{build}"
+    );
+    let error = place.run(&["man", "biuld"]).error();
+    assert!(error.contains("unknown subcommand 'biuld'; there are build, check"));
+    std::fs::create_dir(place.path("man1")).expect("a directory");
+    place.run(&["man", "--output-dir", "man1"]).ok();
+    let page = place.read("man1/nutfilter-check.1");
+    assert!(page.len() > 1000, "{} bytes", page.len());
+    place.run(&["man", "--output-dir", "missing"]).error();
+}
+
+#[test]
 fn help_and_version_are_no_errors_and_everything_else_unknown_is() {
     let place = Place::new();
     let version = place.run(&["--version"]).text();

@@ -1,9 +1,8 @@
-//! Items on their way in: hex lines or binary records, from a file or standard input.
+//! Reads items, in any of the input formats, from a file or standard input.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::path::Path;
 
 use nutfilter::store::Batch;
@@ -11,9 +10,14 @@ use nutfilter::{ItemHash, Level, SortedHashes};
 
 use crate::error::CliError;
 use crate::globals::Globals;
-use crate::hex;
 use crate::profile::AnyHash;
 use crate::progress::Progress;
+
+mod format;
+mod guess;
+
+pub(crate) use format::{Encoding, InputArgs};
+pub(crate) use guess::are_swapped;
 
 /// Bytes that are read, and items that are hashed, in one go: large enough to forget the overhead.
 const CHUNK: usize = 256 << 10;
@@ -68,34 +72,13 @@ impl Input {
         }
     }
 
-    /// Hands the bytes of each hex line to `sink`. Blank lines, line ends of either kind, and spaces
-    /// around an item do not matter.
-    pub(crate) fn hex_lines(
-        self,
-        globals: &Globals,
-        sink: &mut dyn FnMut(&[u8]) -> Result<(), CliError>,
-    ) -> Result<(), CliError> {
+    /// The bytes, with a progress bar that goes when the reader does.
+    fn with_progress(self, globals: &Globals) -> impl Read {
         let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
-        let mut reader = BufReader::with_capacity(CHUNK, self.reader);
-        let (mut line, mut item) = (Vec::new(), Vec::new());
-        for number in 1_u64.. {
-            line.clear();
-            let read = reader.read_until(b'\n', &mut line);
-            let read = read.map_err(|error| CliError::at(&self.name, error))?;
-            if read == 0 {
-                break;
-            }
-            progress.advance(read as u64);
-            let text = line.trim_ascii();
-            if text.is_empty() {
-                continue;
-            }
-            item.clear();
-            hex::decode_into(text, &mut item)
-                .map_err(|error| bad_line(&self.name, number, error))?;
-            sink(&item)?;
+        WithProgress {
+            reader: self.reader,
+            progress,
         }
-        Ok(())
     }
 
     /// Hands records of `record_bytes` bytes to `sink`, many at a time.
@@ -145,13 +128,23 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn bad_line(name: &str, number: u64, error: hex::HexError) -> CliError {
-    CliError::at(format_args!("{name}, line {number}"), error)
+/// Moves a bar with each read, and so not for each item.
+struct WithProgress<R> {
+    reader: R,
+    progress: Progress,
+}
+
+impl<R: Read> Read for WithProgress<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.progress.advance(read as u64);
+        Ok(read)
+    }
 }
 
 /// Where items go.
 pub(crate) trait ItemSink {
-    /// Forgets all items: whatever reads them begins anew.
+    /// Forgets all items, because they are read again from the beginning.
     fn restart(&mut self);
 
     /// Takes one item.
@@ -262,53 +255,70 @@ impl ItemSink for HashSink {
     }
 }
 
-/// Items kept together with the text they were given as.
+/// Items with the text they were given as.
+#[derive(Default)]
 pub(crate) struct ItemList {
-    text: Vec<u8>,
-    lines: Vec<Range<usize>>,
+    texts: Parts,
+    items: Parts,
+}
+
+/// Byte strings, one after another.
+#[derive(Default)]
+struct Parts {
     bytes: Vec<u8>,
-    items: Vec<Range<usize>>,
+    ends: Vec<usize>,
+}
+
+impl Parts {
+    fn push(&mut self, part: &[u8]) {
+        self.bytes.extend_from_slice(part);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let part = &self.bytes[start..end];
+            start = end;
+            part
+        })
+    }
 }
 
 impl ItemList {
+    /// Reads hex lines.
     pub(crate) fn read(input: Input, globals: &Globals) -> Result<Self, CliError> {
-        let name = input.name.clone();
-        let text = input.read_all(globals)?;
-        let mut list = Self {
-            bytes: Vec::with_capacity(text.len() / 2),
-            text,
-            lines: Vec::new(),
-            items: Vec::new(),
-        };
-        let mut start = 0;
-        for (number, line) in (1_u64..).zip(list.text.split_inclusive(|&byte| byte == b'\n')) {
-            let leading = line.len() - line.trim_ascii_start().len();
-            let item = line.trim_ascii();
-            if !item.is_empty() {
-                let first = list.bytes.len();
-                hex::decode_into(item, &mut list.bytes)
-                    .map_err(|error| bad_line(&name, number, error))?;
-                list.items.push(first..list.bytes.len());
-                let first = start + leading;
-                list.lines.push(first..first + item.len());
-            }
-            start += line.len();
-        }
+        Self::read_as(input, &InputArgs::default(), globals)
+    }
+
+    /// Reads items in the format that was asked for.
+    pub(crate) fn read_as(
+        input: Input,
+        args: &InputArgs,
+        globals: &Globals,
+    ) -> Result<Self, CliError> {
+        let mut list = Self::default();
+        input.items(args, globals, &mut |item| {
+            list.texts.push(item.text);
+            list.items.push(item.bytes);
+            Ok(())
+        })?;
         Ok(list)
     }
 
     pub(crate) fn items(&self) -> Vec<&[u8]> {
-        self.items
-            .iter()
-            .map(|item| &self.bytes[item.clone()])
-            .collect()
+        self.items.iter().collect()
     }
 
-    /// Each item as it was given, without the space around it.
+    /// Each item as it was given; without the space around it, if it is hex or base64.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &[u8]> {
+        self.texts.iter()
+    }
+
+    /// The items of [`ItemList::read`] as they were given.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        // Hex digits are all that went through `decode_into`.
-        let as_str = |line: &Range<usize>| str::from_utf8(&self.text[line.clone()]).unwrap_or("");
-        self.lines.iter().map(as_str)
+        // Hex digits are always UTF-8.
+        self.given().map(|text| str::from_utf8(text).unwrap_or(""))
     }
 }
 

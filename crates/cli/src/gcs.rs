@@ -1,0 +1,207 @@
+//! `.gcs` files: a filter behind a header that says how to read it. `docs/format.md` has the layout.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use nutfilter::{ItemHash, Params};
+
+use crate::profile::{AnyHash, Profile};
+
+/// As with PNG: no text begins like this, and a transfer that changes line ends changes it.
+const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";
+
+/// Present in files that lost their line ends, too.
+const SHORT_MAGIC: [u8; 4] = *b"\x89GCS";
+
+const VERSION: u8 = 1;
+
+/// What follows the header. Others may come; their fields may differ from offset 12 on.
+const KIND_FILTER: u8 = 1;
+
+/// The length of the header.
+pub(crate) const HEADER_BYTES: usize = 36;
+
+/// The length of the checksum at the end.
+const CHECKSUM_BYTES: usize = 4;
+
+/// Hashed by the filter's hash to tell a wrong key.
+const KEY_CHECK_ITEM: &[u8] = b"nutfilter key check";
+
+/// What a header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) profile: Profile,
+    pub(crate) params: Params,
+    /// Below 2^32 in any filter that can be read.
+    pub(crate) n: u64,
+    /// Unix seconds; 0 where it is not known.
+    pub(crate) timestamp: u64,
+    /// See [`key_check`].
+    pub(crate) key_check: u32,
+}
+
+/// Why bytes are not a `.gcs` file.
+#[derive(Debug)]
+pub(crate) enum GcsError {
+    LineEnds,
+    TooShort { bytes: usize },
+    Version(u8),
+    Checksum { stored: u32, computed: u32 },
+    Kind(u8),
+    Hash(u8),
+    Params(nutfilter::ParamsError),
+}
+
+impl fmt::Display for GcsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GcsError::LineEnds => {
+                f.write_str("damaged .gcs header: a transfer has changed its line ends")
+            }
+            GcsError::TooShort { bytes } => write!(
+                f,
+                "truncated .gcs file: {bytes} bytes, but header and checksum take {}",
+                HEADER_BYTES + CHECKSUM_BYTES
+            ),
+            GcsError::Version(version) => write!(
+                f,
+                "unsupported .gcs version {version}; this program reads version {VERSION}"
+            ),
+            GcsError::Checksum { stored, computed } => write!(
+                f,
+                "damaged or truncated .gcs file: checksum {stored:08x}, computed {computed:08x}"
+            ),
+            GcsError::Kind(kind) => write!(
+                f,
+                "unsupported kind {kind} of .gcs file; this program reads kind {KIND_FILTER}, filters"
+            ),
+            GcsError::Hash(hash) => write!(f, "unknown hash {hash} in the .gcs header"),
+            GcsError::Params(error) => write!(f, "invalid .gcs header: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for GcsError {}
+
+/// Whether these bytes begin as a `.gcs` file does.
+pub(crate) fn is_gcs(head: &[u8]) -> bool {
+    head.starts_with(&SHORT_MAGIC)
+}
+
+/// Tells a wrong key, which would find no member; 0 for hashes without a key.
+pub(crate) fn key_check(profile: Profile, hasher: &AnyHash) -> u32 {
+    match profile.is_keyed() {
+        true => (hasher.hash(KEY_CHECK_ITEM) >> 32) as u32,
+        false => 0,
+    }
+}
+
+fn hash_id(profile: Profile) -> u8 {
+    match profile {
+        Profile::Nut25 => 1,
+        Profile::Nut23 => 2,
+        Profile::Bip158 => 3,
+        Profile::Siphash => 4,
+    }
+}
+
+const PROFILES: [Profile; 4] = [
+    Profile::Nut25,
+    Profile::Nut23,
+    Profile::Bip158,
+    Profile::Siphash,
+];
+
+impl Header {
+    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8] = VERSION;
+        bytes[9] = KIND_FILTER;
+        bytes[10] = hash_id(self.profile);
+        // At most 32, and below 2^32.
+        bytes[11] = self.params.p() as u8;
+        bytes[12..16].copy_from_slice(&(self.params.m() as u32).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.n.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.timestamp.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.key_check.to_le_bytes());
+        bytes
+    }
+
+    /// Splits a file into its header and the coded set. The checksum is verified, the coded set is not.
+    pub(crate) fn parse(file: &[u8]) -> Result<(Self, &[u8]), GcsError> {
+        if !file.starts_with(&MAGIC) && file.len() >= MAGIC.len() {
+            return Err(GcsError::LineEnds);
+        }
+        let too_short = GcsError::TooShort { bytes: file.len() };
+        let Some((checked, checksum)) = file.split_last_chunk::<CHECKSUM_BYTES>() else {
+            return Err(too_short);
+        };
+        let Some((header, coded)) = checked.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(too_short);
+        };
+        if header[8] != VERSION {
+            return Err(GcsError::Version(header[8]));
+        }
+        let (stored, computed) = (u32::from_le_bytes(*checksum), crc32fast::hash(checked));
+        if stored != computed {
+            return Err(GcsError::Checksum { stored, computed });
+        }
+        if header[9] != KIND_FILTER {
+            return Err(GcsError::Kind(header[9]));
+        }
+        let number = |range: std::ops::Range<usize>| {
+            let bytes = header[range].iter().rev();
+            bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))
+        };
+        let profile = PROFILES
+            .into_iter()
+            .find(|&profile| hash_id(profile) == header[10])
+            .ok_or(GcsError::Hash(header[10]))?;
+        let params =
+            Params::new(u32::from(header[11]), number(12..16)).map_err(GcsError::Params)?;
+        let header = Self {
+            profile,
+            params,
+            n: number(16..24),
+            timestamp: number(24..32),
+            key_check: number(32..36) as u32,
+        };
+        Ok((header, coded))
+    }
+}
+
+/// Writes a `.gcs` file around the bytes of a coded set. [`finish`](Self::finish) ends it.
+pub(crate) struct GcsWriter<W> {
+    output: W,
+    checksum: crc32fast::Hasher,
+}
+
+impl<W: Write> GcsWriter<W> {
+    pub(crate) fn new(output: W, header: Header) -> io::Result<Self> {
+        let mut writer = Self {
+            output,
+            checksum: crc32fast::Hasher::new(),
+        };
+        writer.write_all(&header.to_bytes())?;
+        Ok(writer)
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.output
+            .write_all(&self.checksum.finalize().to_le_bytes())?;
+        self.output.flush()
+    }
+}
+
+impl<W: Write> Write for GcsWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.checksum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}

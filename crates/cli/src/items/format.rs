@@ -1,0 +1,334 @@
+//! How items are written in a file: lines of hex, text or base64, or a field of CSV or JSON lines.
+
+use std::io::{BufRead, BufReader, Read};
+
+use clap::{Args, ValueEnum};
+use data_encoding::BASE64;
+use serde_json::Value;
+
+use super::{CHUNK, Input, guess};
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::hex::{self, HexError, Shown};
+
+/// The options that say how items are written.
+#[derive(Debug, Default, Args)]
+pub(crate) struct InputArgs {
+    /// How items are written.
+    #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = InputFormat::Hex)]
+    format: InputFormat,
+
+    /// The field that holds the item: a column of the CSV header, or a member of each JSON object.
+    #[arg(long, value_name = "NAME")]
+    field: Option<String>,
+
+    /// How the item is written inside its field [default: text].
+    #[arg(long, value_enum, value_name = "ENCODING", requires = "field")]
+    field_encoding: Option<Encoding>,
+
+    /// Items end with a NUL byte instead of a line break (hex, text and base64).
+    #[arg(long)]
+    pub(crate) null: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+enum InputFormat {
+    /// One item in hex per line
+    #[default]
+    Hex,
+    /// One item per line, as it is
+    Text,
+    /// One item in base64 per line
+    Base64,
+    /// Comma-separated values; the first record is the header
+    Csv,
+    /// One JSON string or object per line
+    Jsonl,
+}
+
+/// From text to the bytes of an item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Encoding {
+    /// The text itself, in UTF-8
+    Text,
+    /// Hex digits
+    Hex,
+    /// Base64 with padding
+    Base64,
+}
+
+/// One item.
+pub(crate) struct Item<'a> {
+    /// As it was given.
+    pub(crate) text: &'a [u8],
+    /// The bytes that are hashed.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Takes items one by one.
+type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
+
+impl InputArgs {
+    /// Refuses options that do not go together.
+    fn check(&self) -> Result<(), CliError> {
+        let has_fields = matches!(self.format, InputFormat::Csv | InputFormat::Jsonl);
+        if self.field.is_some() && !has_fields {
+            return Err(CliError::usage("--field needs --input csv or jsonl"));
+        }
+        if self.null && has_fields {
+            return Err(CliError::usage(
+                "--null goes with --input hex, text or base64 only",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The encoding of an item that was given alone, as on the command line.
+    pub(crate) fn encoding(&self) -> Result<Encoding, CliError> {
+        self.check()?;
+        match self.format {
+            InputFormat::Hex => Ok(Encoding::Hex),
+            InputFormat::Text => Ok(Encoding::Text),
+            InputFormat::Base64 => Ok(Encoding::Base64),
+            InputFormat::Csv | InputFormat::Jsonl => Ok(self.of_field()),
+        }
+    }
+
+    fn of_field(&self) -> Encoding {
+        self.field_encoding.unwrap_or(Encoding::Text)
+    }
+}
+
+impl Encoding {
+    /// The part of a line that is the item. Spaces around digits do not matter; in text they do.
+    fn trim(self, text: &[u8]) -> &[u8] {
+        match self {
+            Encoding::Text => text,
+            Encoding::Hex | Encoding::Base64 => text.trim_ascii(),
+        }
+    }
+
+    /// Appends the bytes of an item.
+    pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), BadItem> {
+        match self {
+            Encoding::Text => out.extend_from_slice(text),
+            Encoding::Hex => hex::decode_into(text, out).map_err(|error| BadItem {
+                is_other_format: matches!(error, HexError::Digit { .. }),
+                message: error.to_string(),
+            })?,
+            Encoding::Base64 => {
+                let bytes = BASE64.decode(text).map_err(|error| BadItem {
+                    is_other_format: true,
+                    message: match text.get(error.position) {
+                        Some(&byte) => format!(
+                            "not base64 with padding, from {} in column {} on",
+                            Shown(byte),
+                            error.position + 1
+                        ),
+                        None => "not base64 with padding".to_owned(),
+                    },
+                })?;
+                out.extend_from_slice(&bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a text is not an item.
+#[derive(Debug)]
+pub(crate) struct BadItem {
+    pub(crate) message: String,
+    /// Whether the text may be written in another format.
+    is_other_format: bool,
+}
+
+impl Input {
+    /// Hands each item to `sink`. Empty items do not count, nor does a byte-order mark at the beginning.
+    pub(crate) fn items(
+        self,
+        args: &InputArgs,
+        globals: &Globals,
+        sink: Sink<'_>,
+    ) -> Result<(), CliError> {
+        args.check()?;
+        let name = self.name.clone();
+        let reader = BufReader::with_capacity(CHUNK, self.with_progress(globals));
+        match args.format {
+            InputFormat::Hex | InputFormat::Text | InputFormat::Base64 => {
+                lines(&name, reader, args, sink)
+            }
+            InputFormat::Csv => csv(&name, reader, args, sink),
+            InputFormat::Jsonl => json_lines(&name, reader, args, sink),
+        }
+    }
+}
+
+/// Calls `each` with the number and the text of each line, without its end.
+fn for_each_line(
+    name: &str,
+    mut reader: impl BufRead,
+    end: u8,
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let read = reader.read_until(end, &mut line);
+        if read.map_err(|error| CliError::at(name, error))? == 0 {
+            break;
+        }
+        let mut text = line.strip_suffix(&[end]).unwrap_or(&line);
+        if end == b'\n' {
+            text = text.strip_suffix(b"\r").unwrap_or(text);
+        }
+        if number == 1 {
+            text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        }
+        each(number, text)?;
+    }
+    Ok(())
+}
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+fn lines(
+    name: &str,
+    reader: impl BufRead,
+    args: &InputArgs,
+    sink: Sink<'_>,
+) -> Result<(), CliError> {
+    let encoding = args.encoding()?;
+    let (end, unit) = if args.null {
+        (b'\0', "item")
+    } else {
+        (b'\n', "line")
+    };
+    let mut bytes = Vec::new();
+    let mut first = true;
+    for_each_line(name, reader, end, |number, line| {
+        let text = encoding.trim(line);
+        if text.is_empty() {
+            return Ok(());
+        }
+        bytes.clear();
+        encoding.decode_into(text, &mut bytes).map_err(|error| {
+            // One bad line among good ones is a mistake in that line.
+            let hint = match guess::format_of(line) {
+                Some(hint) if first && error.is_other_format => format!("; {hint}"),
+                _ => String::new(),
+            };
+            let place = format_args!("{name}, {unit} {number}");
+            CliError::at(place, error.message + &hint)
+        })?;
+        first = false;
+        sink(Item {
+            text,
+            bytes: &bytes,
+        })
+    })
+}
+
+/// Decodes the text of a field and hands it on.
+fn field(
+    place: impl std::fmt::Display,
+    encoding: Encoding,
+    text: &[u8],
+    bytes: &mut Vec<u8>,
+    sink: Sink<'_>,
+) -> Result<(), CliError> {
+    let text = encoding.trim(text);
+    if text.is_empty() {
+        return Ok(());
+    }
+    bytes.clear();
+    encoding
+        .decode_into(text, bytes)
+        .map_err(|error| CliError::at(place, error.message))?;
+    sink(Item { text, bytes })
+}
+
+fn csv(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
+    let failed = |error: csv::Error| CliError::at(name, error);
+    let mut reader = csv::Reader::from_reader(reader);
+    let header = reader.byte_headers().map_err(failed)?;
+    let columns: Vec<_> = header
+        .iter()
+        .map(|column| String::from_utf8_lossy(column.trim_ascii()).into_owned())
+        .collect();
+    let has = format!("the header has {}", columns.join(", "));
+    let column = match &args.field {
+        None if columns.len() <= 1 => 0,
+        None => {
+            return Err(CliError::usage(format!(
+                "{name}: --input csv needs --field NAME; {has}"
+            )));
+        }
+        Some(field) => columns
+            .iter()
+            .position(|column| column == field)
+            .ok_or_else(|| CliError::at(name, format_args!("no column '{field}'; {has}")))?,
+    };
+    let (mut record, mut bytes) = (csv::ByteRecord::new(), Vec::new());
+    while reader.read_byte_record(&mut record).map_err(failed)? {
+        let line = record.position().map_or(0, csv::Position::line);
+        let text = record.get(column).unwrap_or_default();
+        let place = format_args!("{name}, line {line}");
+        field(place, args.of_field(), text, &mut bytes, sink)?;
+    }
+    Ok(())
+}
+
+fn json_lines(
+    name: &str,
+    reader: impl BufRead,
+    args: &InputArgs,
+    sink: Sink<'_>,
+) -> Result<(), CliError> {
+    let mut bytes = Vec::new();
+    for_each_line(name, reader, b'\n', |number, line| {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let place = format!("{name}, line {number}");
+        let value = serde_json::from_slice(line)
+            .map_err(|error| CliError::at(&place, format_args!("not JSON: {error}")))?;
+        let text = json_text(value, args.field.as_deref())
+            .map_err(|message| CliError::at(&place, message))?;
+        field(place, args.of_field(), text.as_bytes(), &mut bytes, sink)
+    })
+}
+
+/// The text of the item in a line's value.
+fn json_text(value: Value, field: Option<&str>) -> Result<String, String> {
+    let value = match (value, field) {
+        (Value::Object(mut members), Some(field)) => match members.remove(field) {
+            Some(value) => value,
+            None => return Err(format!("no member '{field}'; {}", has(&members))),
+        },
+        (Value::Object(members), None) => {
+            return Err(format!("an object needs --field NAME; {}", has(&members)));
+        }
+        (value, _) => value,
+    };
+    match value {
+        Value::String(text) => Ok(text),
+        // Floats have several spellings, and the bytes of one of them are hashed.
+        Value::Number(number) if !number.is_f64() => Ok(number.to_string()),
+        other => Err(format!(
+            "an item must be a string or a whole number, not {}",
+            match other {
+                Value::Number(_) => "a fraction",
+                Value::Null => "null",
+                Value::Bool(_) => "true or false",
+                Value::Array(_) => "an array",
+                _ => "an object",
+            }
+        )),
+    }
+}
+
+fn has(members: &serde_json::Map<String, Value>) -> String {
+    let names: Vec<&str> = members.keys().map(String::as_str).collect();
+    format!("it has {}", names.join(", "))
+}

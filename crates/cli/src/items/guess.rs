@@ -1,0 +1,98 @@
+//! What a file looks like, for hints in error messages.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::gcs;
+
+/// Bytes from the beginning of a file that are looked at.
+const HEAD: u64 = 4 << 10;
+
+/// A hint for a first line that could not be read as items.
+pub(super) fn format_of(line: &[u8]) -> Option<&'static str> {
+    let line = line.trim_ascii();
+    if looks_like_filter(line) {
+        return Some("the input looks like a filter, not like items");
+    }
+    let is_control = |byte: &&u8| byte.is_ascii_control() && !matches!(byte, b'\t' | 0);
+    let text = str::from_utf8(line).ok();
+    Some(
+        match text.filter(|_| line.iter().find(is_control).is_none()) {
+            None => "the input looks like binary records; use --record-bytes LEN with build",
+            Some(text) if text.contains('\0') => "the input looks NUL-separated; use --null",
+            Some(text) if text.starts_with(['{', '"']) && is_json(text) => {
+                "the input looks like JSON lines; use --input jsonl"
+            }
+            Some(text) if text.contains(',') => "the input looks like CSV; use --input csv",
+            Some(text) if looks_like_base64(text) => {
+                "the input looks like base64; use --input base64"
+            }
+            // Hex with blemishes.
+            Some(text) if mostly_hex(text) => return None,
+            Some(_) => "the input looks like text; use --input text",
+        },
+    )
+}
+
+/// The beginning of a response object or of a .gcs file.
+fn looks_like_filter(head: &[u8]) -> bool {
+    let has = |member: &[u8]| head.windows(member.len()).any(|part| part == member);
+    gcs::is_gcs(head) || head.starts_with(b"{") && has(b"\"n\"") && has(b"\"content\"")
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// Long enough, with padding or in both cases.
+fn looks_like_base64(text: &str) -> bool {
+    let in_alphabet = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let mixed = text.contains(|c: char| c.is_ascii_uppercase())
+        && text.contains(|c: char| c.is_ascii_lowercase());
+    text.len() >= 8
+        && text.len().is_multiple_of(4)
+        && text.chars().all(in_alphabet)
+        && (mixed || text.ends_with('='))
+}
+
+fn mostly_hex(text: &str) -> bool {
+    let digits = text.chars().filter(char::is_ascii_hexdigit).count();
+    text.len() >= 16 && digits * 10 >= text.len() * 9
+}
+
+/// Whether two files were given in the wrong order: the second one is a filter, and the first one is not.
+pub(crate) fn are_swapped(filter: &Path, items: &Path) -> bool {
+    let is_filter = |path: &Path| {
+        let mut head = Vec::new();
+        let regular = path.metadata().is_ok_and(|file| file.is_file());
+        let file = regular.then(|| File::open(path).ok()).flatten()?;
+        file.take(HEAD).read_to_end(&mut head).ok()?;
+        Some(looks_like_filter(head.trim_ascii_start()))
+    };
+    is_filter(filter) == Some(false) && is_filter(items) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_name_the_option_to_use() {
+        for (line, wanted) in [
+            (&b"user@example.org"[..], "--input text"),
+            (b"user@example.org,2024", "--input csv"),
+            (b"{\"email\":\"a@b\"}", "--input jsonl"),
+            (b"\"a@b\"", "--input jsonl"),
+            (b"AqmsVJvPYGnTLjW1i8EnYA==", "--input base64"),
+            (b"one\0two", "--null"),
+            (b"\x02\xa9\xac\xff", "--record-bytes"),
+            (b"\x01\x02", "--record-bytes"),
+            (b"{\"n\":1,\"content\":\"\"}", "a filter"),
+        ] {
+            let hint = format_of(line).unwrap_or_default();
+            assert!(hint.contains(wanted), "{hint}");
+        }
+        assert_eq!(format_of(b"02a9acg4f3b1c2d5e6f7"), None);
+    }
+}

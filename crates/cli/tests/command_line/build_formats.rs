@@ -1,0 +1,428 @@
+//! Formats of items (`--input`), the keyed profile, and `.gcs` files.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::nutfilter::{Place, hex, item, lines};
+
+const EMAILS: [&str; 3] = [
+    "alice@example.org",
+    "bob@example.org",
+    "Zoë <z@example.org>",
+];
+
+fn raw(place: &Place, args: &[&str], input: &[u8]) -> Vec<u8> {
+    let build = ["build", "-", "--format", "raw"];
+    place.run_with(&[&build[..], args].concat(), input).ok()
+}
+
+#[test]
+fn every_input_format_of_the_same_items_gives_the_same_filter() {
+    let place = Place::new();
+    let join = |line: &dyn Fn(&str) -> String, end: &str| -> String {
+        EMAILS.iter().map(|email| line(email) + end).collect()
+    };
+    let wanted = raw(
+        &place,
+        &[],
+        join(&|email| hex(email.as_bytes()), "\n").as_bytes(),
+    );
+    let plain = |email: &str| email.to_owned();
+    let base64 = |email: &str| STANDARD.encode(email);
+    let csv =
+        "id,email,note\n".to_owned() + &join(&|email| format!("7,\"{email}\",\"a,\nb\""), "\r\n");
+    let objects = join(&|email| format!(r#"{{"id":7,"email":"{email}"}}"#), "\n");
+    let strings = join(&|email| format!("\"{email}\""), "\n");
+    let hex_field = join(
+        &|email| format!(r#"{{"y":"{}"}}"#, hex(email.as_bytes())),
+        "\n",
+    );
+    for (args, input) in [
+        (&["--input", "text"][..], join(&plain, "\n")),
+        (&["--input", "text"], join(&plain, "\r\n\n")),
+        (
+            &["--input", "text"],
+            "\u{feff}".to_owned() + join(&plain, "\n").trim_end(),
+        ),
+        (&["--input", "text", "--null"], join(&plain, "\0")),
+        (&["--input", "base64"], join(&base64, "\n")),
+        (&["--input", "base64", "--null"], join(&base64, "\0")),
+        (&["--input", "csv", "--field", "email"], csv),
+        (
+            &["--input", "csv"],
+            "email\n".to_owned() + &join(&plain, "\n"),
+        ),
+        (&["--input", "jsonl", "--field", "email"], objects),
+        (&["--input", "jsonl"], strings),
+        (
+            &[
+                "--input",
+                "jsonl",
+                "--field",
+                "y",
+                "--field-encoding",
+                "hex",
+            ],
+            hex_field,
+        ),
+    ] {
+        assert!(
+            raw(&place, args, input.as_bytes()) == wanted,
+            "{args:?}: other bytes of {input}"
+        );
+        let limited = [args, &["--memory", "256K"]].concat();
+        assert!(
+            raw(&place, &limited, input.as_bytes()) == wanted,
+            "{limited:?}"
+        );
+    }
+}
+
+#[test]
+fn check_echoes_items_as_they_were_given() {
+    let place = Place::new();
+    place.write("items", EMAILS.join("\n"));
+    let build = ["build", "items", "--input", "text", "-o", "f.gcs"];
+    place.run(&build).ok();
+    let check = |args: &[&str], input: &str| {
+        let check = ["check", "f.gcs", "-", "--quiet"];
+        let ran = place.run_with(&[&check[..], args].concat(), input.as_bytes());
+        ran.text()
+    };
+    let (alice, bob) = (EMAILS[0], EMAILS[1]);
+    let asked = format!("{alice}\nmallory@example.org\n");
+    let told = format!("maybe\t{alice}\nabsent\tmallory@example.org\n");
+    assert_eq!(check(&["--input", "text"], &asked), told);
+    let asked = format!("{alice}\0two\nlines\0");
+    let told = format!("maybe\t{alice}\0absent\ttwo\nlines\0");
+    assert_eq!(check(&["--input", "text", "--null"], &asked), told);
+    let asked = format!("email,x\n{alice},1\n\"two\nlines\",2\n");
+    let told = format!("maybe\t{alice}\nabsent\t\"two\\nlines\"\n");
+    assert_eq!(check(&["--input", "csv", "--field", "email"], &asked), told);
+    let text = STANDARD.encode(bob);
+    let told = format!("maybe\t{text}\n");
+    assert_eq!(check(&["--input", "base64"], &text), told);
+    let asked = format!("{alice}\nmallory\n");
+    let told = check(&["--input", "text", "--jsonl"], &asked);
+    let told: Vec<serde_json::Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let wanted = [
+        serde_json::json!({"item": alice, "answer": "maybe"}),
+        serde_json::json!({"item": "mallory", "answer": "absent"}),
+    ];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn a_wrong_input_format_is_an_error_with_a_hint() {
+    let place = Place::new();
+    for (input, args, wanted) in [
+        (
+            "user@example.org\n",
+            &[][..],
+            "line 1: 'u' in column 1 is not a hex digit; the input looks like text; use --input text",
+        ),
+        ("a@b.c,7\n", &[], "use --input csv"),
+        ("{\"email\":\"a@b.c\"}\n", &[], "use --input jsonl"),
+        ("AqmsVJvPYGnTLjW1i8EnYA==\n", &[], "use --input base64"),
+        ("one\0two\0", &[], "use --null"),
+        ("\x01\x02\x03", &[], "--record-bytes"),
+        (
+            "user@example.org\n",
+            &["--input", "base64"],
+            "use --input text",
+        ),
+        (
+            "id,email\n1,a\n",
+            &["--input", "csv"],
+            "needs --field NAME; the header has id, email",
+        ),
+        (
+            "id,email\n1,a\n",
+            &["--input", "csv", "--field", "x"],
+            "no column 'x'; the header has id, email",
+        ),
+        (
+            "id,email\n1\n",
+            &["--input", "csv", "--field", "id"],
+            "found record with 1 fields",
+        ),
+        (
+            "{\"a\":1}\n",
+            &["--input", "jsonl"],
+            "line 1: an object needs --field NAME; it has a",
+        ),
+        (
+            "{\"a\":1}\n{\"b\":1}",
+            &["--input", "jsonl", "--field", "a"],
+            "line 2: no member 'a'; it has b",
+        ),
+        (
+            "{\"a\":1.5}\n",
+            &["--input", "jsonl", "--field", "a"],
+            "not a fraction",
+        ),
+        ("{\"a\":", &["--input", "jsonl"], "line 1: not JSON"),
+        (
+            "00\n",
+            &["--field", "a"],
+            "--field needs --input csv or jsonl",
+        ),
+        ("00\n", &["--null", "--input", "csv"], "--null goes with"),
+    ] {
+        let ran = place.run_with(
+            &[&["build", "-", "-o", "out"], args].concat(),
+            input.as_bytes(),
+        );
+        let error = ran.error();
+        assert!(error.contains(wanted), "{input:?} {args:?}: {error}");
+        assert!(error.starts_with("error: "), "{error}");
+    }
+    // A typing mistake among good lines does not change the format.
+    let error = place.run_with(&["build", "-"], b"00ff\n00fg\n").error();
+    assert!(!error.contains("looks like"), "{error}");
+    assert_eq!(place.names(), Vec::<String>::new());
+}
+
+#[test]
+fn swapped_filter_and_items_are_named() {
+    let place = Place::new();
+    place.write("items", lines(0..10));
+    place.run(&["build", "items", "-o", "f.json"]).ok();
+    place.run(&["build", "items", "-o", "f.gcs"]).ok();
+    for filter in ["f.json", "f.gcs"] {
+        for more in [&[][..], &["--input", "text"]] {
+            let error = place
+                .run(&[&["check", "items", filter], more].concat())
+                .error();
+            assert!(
+                error.contains(&format!("{filter} is a filter: swap the two")),
+                "{error}"
+            );
+        }
+    }
+    let stdin = place.read("f.json");
+    let error = place.run_with(&["check", "items", "-"], &stdin).error();
+    assert!(error.contains("looks like a filter"), "{error}");
+}
+
+#[test]
+fn the_siphash_profile_needs_its_key() {
+    let place = Place::new();
+    place.write("items", EMAILS.join("\n"));
+    let key = [7_u8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 200];
+    place.write("key", key);
+    place.write("key.hex", hex(&key) + "\n");
+    place.write("other", [8; 16]);
+    place.write("short", [8; 15]);
+    let text = ["--input", "text"];
+    let keyed = ["--profile", "siphash", "--key-file"];
+    let build = |key: &str, output: &str| {
+        let args = [
+            &["build", "items", "-o", output, "--timestamp", "5"],
+            &text[..],
+            &keyed,
+            &[key],
+        ];
+        place.run(&args.concat())
+    };
+    for output in ["f.gcs", "f.json"] {
+        build("key", output).ok();
+        let bytes = place.read(output);
+        build("key.hex", output).ok();
+        assert!(place.read(output) == bytes);
+    }
+    let error = build("short", "out").error();
+    assert!(
+        error.contains("short: not a key: 16 bytes or 32 hex digits"),
+        "{error}"
+    );
+    assert!(
+        build("missing", "out")
+            .error()
+            .contains("missing: No such file")
+    );
+    let none = place.run(&["build", "items", "--input", "text", "--profile", "siphash"]);
+    assert!(none.error().contains("--key-file"));
+
+    let counts = |args: &[&str]| place.run(&[&["check"], args, &text, &["--count"]].concat());
+    let all = "maybe\t3\nabsent\t0\n";
+    assert_eq!(
+        counts(&[
+            "f.json",
+            "items",
+            "--profile",
+            "siphash",
+            "--key-file",
+            "key"
+        ])
+        .text(),
+        all
+    );
+    // The header says which hash it is, and whether the key is the one.
+    assert_eq!(
+        counts(&["f.gcs", "items", "--key-file", "key.hex"]).text(),
+        all
+    );
+    let error = counts(&["f.gcs", "items", "--key-file", "other"]).error();
+    assert!(error.contains("built with another key"), "{error}");
+    assert!(
+        counts(&["f.gcs", "items"])
+            .error()
+            .contains("needs --key-file")
+    );
+    let error = counts(&["f.gcs", "items", "--profile", "nut25"]).error();
+    assert!(
+        error.contains("built with --profile siphash, not nut25"),
+        "{error}"
+    );
+
+    let shown = place.run(&["inspect", "f.gcs"]).text();
+    assert!(shown.contains("profile        siphash\n"), "{shown}");
+    let member = [
+        "inspect", "f.gcs", "--json", "--input", "text", "--member", EMAILS[0],
+    ];
+    let json = place
+        .run(&[&member[..], &["--key-file", "key"]].concat())
+        .json();
+    assert_eq!(json["matched"]["siphash"], 1, "{json}");
+    assert!(place.run(&member).error().contains("--key-file"));
+}
+
+#[test]
+fn a_gcs_file_carries_all_that_a_reader_needs() {
+    let place = Place::new();
+    place.write("items", lines(0..1000));
+    let key = "000102030405060708090a0b0c0d0e0f";
+    for (profile, id) in [("nut25", 1), ("nut23", 2), ("bip158", 3)] {
+        let keyed: &[&str] = if id == 3 { &["--key", key] } else { &[] };
+        let args = [
+            "build",
+            "items",
+            "--m",
+            "1000",
+            "--timestamp",
+            "1767225600",
+            "--profile",
+            profile,
+        ];
+        place
+            .run(&[&args[..], keyed, &["-o", "f.gcs"]].concat())
+            .ok();
+        let file = place.read("f.gcs");
+        let plain = place
+            .run(&[&args[..], keyed, &["--format", "raw"]].concat())
+            .ok();
+        assert_eq!(
+            &file[..12],
+            [&b"\x89GCS\r\n\x1a\n"[..], &[1, 1, id, 9]].concat()
+        );
+        assert_eq!(file[12..16], 1000_u32.to_le_bytes());
+        assert_eq!(file[16..24], 1000_u64.to_le_bytes());
+        assert_eq!(file[24..32], 1_767_225_600_u64.to_le_bytes());
+        // BIP158 has N in front: 3 bytes of CompactSize.
+        let coded = if id == 3 { &plain[3..] } else { &plain[..] };
+        assert_eq!(file[36..file.len() - 4], *coded);
+
+        let counts = place.run(&[&["check", "f.gcs", "items", "--count"], keyed].concat());
+        assert!(
+            counts.stderr.contains("as of 1767225600"),
+            "{}",
+            counts.stderr
+        );
+        assert_eq!(counts.text(), "maybe\t1000\nabsent\t0\n");
+        let shown = place.run(&["inspect", "f.gcs", "--json"]).json();
+        assert_eq!(
+            (&shown["profile"], &shown["p"]),
+            (&profile.into(), &9.into())
+        );
+
+        if id != 3 {
+            let limited = [&args[..], &["--memory", "256K", "-o", "g.gcs"]].concat();
+            place.run(&limited).ok();
+            assert!(place.read("g.gcs") == file, "other bytes within a limit");
+        }
+    }
+    // The name decides unless the format is given.
+    let first = |args: &[&str], name: &str| {
+        place
+            .run(&[&["build", "items", "-o", name], args].concat())
+            .ok();
+        place.read(name)[0]
+    };
+    assert_eq!(first(&[], "f.json"), b'{');
+    assert_eq!(first(&["--format", "json"], "f.gcs"), b'{');
+    assert_eq!(first(&["--format", "gcs"], "f.bin"), 0x89);
+}
+
+#[test]
+fn a_malformed_gcs_header_is_one_clear_error() {
+    let place = Place::new();
+    place.write("items", lines(0..100));
+    place.run(&["build", "items", "-o", "f.gcs"]).ok();
+    let good = place.read("f.gcs");
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        let end = bad.len() - 4;
+        let checksum = crc32(&bad[..end]);
+        bad[end..].copy_from_slice(&checksum.to_le_bytes());
+        bad
+    };
+    let flipped = |at: usize| {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        bad
+    };
+    let text_mode: Vec<u8> = good.iter().copied().filter(|&byte| byte != b'\r').collect();
+    for (bad, wanted) in [
+        (good[..20].to_vec(), "truncated .gcs file: 20 bytes"),
+        (
+            good[..good.len() - 1].to_vec(),
+            "damaged or truncated .gcs file",
+        ),
+        ([&good[..], b"x"].concat(), "damaged or truncated .gcs file"),
+        (flipped(16), "checksum"),
+        (flipped(50), "checksum"),
+        (text_mode, "line ends"),
+        (with(8, 2), "unsupported .gcs version 2"),
+        (with(9, 2), "unsupported kind 2"),
+        (with(10, 9), "unknown hash 9"),
+        (with(11, 33), "P is 33"),
+        (with(16, 99), "99 items"),
+        (with(23, 1), "72057594037928036 items"),
+    ] {
+        place.write("bad.gcs", bad);
+        for args in [&["check", "bad.gcs", "items"][..], &["inspect", "bad.gcs"]] {
+            let error = place.run(args).error();
+            assert!(error.starts_with("error: bad.gcs: "), "{error}");
+            assert!(error.contains(wanted), "{wanted}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+    let error = place
+        .run(&["check", "f.gcs", "items", "--raw", "--n", "100"])
+        .error();
+    assert!(error.contains("leave out --raw"), "{error}");
+}
+
+/// CRC-32 as in zlib, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & 0_u32.wrapping_sub(crc & 1));
+    !bytes.iter().fold(!0_u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), step)
+    })
+}
+
+#[test]
+fn records_and_lines_do_not_mix() {
+    let place = Place::new();
+    place.write("records", item(1));
+    for more in [&["--input", "text"][..], &["--null"]] {
+        let args = ["build", "records", "--record-bytes", "33"];
+        let error = place.run(&[&args[..], more].concat()).error();
+        assert!(error.contains("cannot be used with"), "{error}");
+    }
+}
