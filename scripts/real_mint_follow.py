@@ -36,7 +36,7 @@ EVENTS = ["kill", "keyset", "asked", "pending", "settle", "restore", "pending", 
 FRESH = 2_000
 
 FEWER = "the mint has fewer notes than before"
-AGAIN = "everything of this kind is read again"
+AGAIN = "rereading the full database"
 FAILED = "refresh failed; what was published before goes on being served"
 # What is said, and rightly, while there is no database.
 AWAY = (FAILED, "the first refresh failed; there is nothing to serve yet",

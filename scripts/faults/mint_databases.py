@@ -11,7 +11,7 @@ import time
 
 from bench import SPENT, expect, system_calls, wait_until
 
-REREAD = "everything of this kind is read again"
+REREAD = "rereading the full database"
 
 
 def postgres_stopped(bench):

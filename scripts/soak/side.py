@@ -31,7 +31,7 @@ SLACK = 1.0  # seconds by which a failure may be told later than what explains i
 NEVER = ("panic", "task failed", "listener failed", "what was kept", "a kept set cannot be used", "the clock is behind",
          "no keyset ids", "filter held back")
 # What a restored backup, deleted rows, VACUUM or a restart of the server lead to, and nothing else does.
-EXPLAINED = ("everything of this kind is read again", "the mint has fewer notes than before",
+EXPLAINED = ("rereading the full database", "the mint has fewer notes than before",
              "no longer has this keyset", "no compressed body")
 LATE_WARNING = 5  # seconds after the event: of the kind that is read last
 AT_THE_END = 45  # seconds for everything to be served that was written last

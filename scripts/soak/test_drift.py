@@ -153,7 +153,7 @@ class Explanations(unittest.TestCase):
         self.assertEqual(len(side.found), 3)
 
     def test_reading_everything_again_has_to_be_explained(self):
-        side = self.side(self.line("WARN", "everything of this kind is read again"))
+        side = self.side(self.line("WARN", "rereading the full database"))
         side.judge_log()
         self.assertEqual(len(side.found), 1)
         side.found.clear()

@@ -25,6 +25,9 @@ pub struct ReadingReport {
     pub whole: bool,
     /// How many items were read, of all keysets.
     pub items: u64,
+    /// How many items that were held before are no longer in the database. Only reading everything can tell: `None`
+    /// after any other reading, after the first one, and if the earlier state was damaged.
+    pub lost: Option<u64>,
     /// The time that reading the rows took.
     pub read: Duration,
     /// The time that hashing took.

@@ -170,6 +170,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Times that everything was read again because the database was not what it was with more notes",
     ),
     metric(
+        "nutfilter_items_lost_total",
+        Counter,
+        Unit::Count,
+        &[KIND],
+        "Notes that a full reread no longer found: a backup was restored or rows were deleted",
+    ),
+    metric(
         "nutfilter_shrunk_total",
         Counter,
         Unit::Count,

@@ -11,7 +11,7 @@ mod state;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use directory::{DataDirectory, KeptError};
-pub(crate) use set::KeptSet;
+pub(crate) use set::{Changes, KeptSet};
 
 use crate::source::{KeysetInfo, Watermark};
 use crate::{KeysetId, Kind};

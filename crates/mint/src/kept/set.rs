@@ -1,6 +1,9 @@
 //! One keyset's hashes.
 
 use std::io::Write;
+use std::panic::resume_unwind;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use nutfilter::store::{Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
@@ -26,6 +29,32 @@ enum Hashes {
         name: String,
     },
 }
+
+/// Hashes that came, held against a set.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SplitHashes {
+    /// Those that the set does not hold: certainly of new items.
+    pub(crate) unknown: Vec<u64>,
+    /// Those that it does: of items that came again, or of new items with the same hash.
+    pub(crate) known: Vec<u64>,
+}
+
+/// What a set holds more and less than the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) lost: u64,
+    pub(crate) added: u64,
+}
+
+impl core::ops::AddAssign for Changes {
+    fn add_assign(&mut self, other: Self) {
+        self.lost += other.lost;
+        self.added += other.added;
+    }
+}
+
+/// How many pieces of an old set are read ahead of the new one that it is compared with.
+const PIECES_AHEAD: usize = 4;
 
 impl Default for KeptSet {
     fn default() -> Self {
@@ -91,25 +120,73 @@ impl KeptSet {
         }
     }
 
-    /// Those of `hashes`, given in any order, that are not in it, sorted. Equal ones among them all stay: a source
-    /// may hand over again what it did before, but no item twice in one reading.
-    pub(crate) fn without_known(&self, hashes: Vec<u64>) -> Result<Vec<u64>, KeptError> {
-        let mut new = SortedHashes::<Nut25>::from_hashes(hashes).into_hashes();
-        match &self.hashes {
-            Hashes::Memory(kept) => {
-                let mut rest = kept.as_slice();
-                new.retain(|hash| {
-                    // Both are in order: what was passed is not looked at again.
-                    rest = &rest[rest.partition_point(|kept| kept < hash)..];
-                    rest.first() != Some(hash)
-                });
+    /// Splits `hashes`, given in any order, into those that it does not hold and those that it does, each sorted.
+    pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<SplitHashes, KeptError> {
+        let sorted = SortedHashes::<Nut25>::from_hashes(hashes).into_hashes();
+        let mut is_known = vec![false; sorted.len()];
+        let mut at = 0;
+        self.for_each_piece(|piece| mark_known(piece, &sorted, &mut is_known, &mut at))?;
+        let mut split = SplitHashes::default();
+        for (hash, is_known) in sorted.into_iter().zip(is_known) {
+            match is_known {
+                true => split.known.push(hash),
+                false => split.unknown.push(hash),
             }
-            Hashes::Disk { store, .. } => remove_kept(store, &mut new)?,
         }
-        Ok(new)
+        Ok(split)
     }
 
-    /// Adds hashes, in any order, whether they are there or not. They are on the disk then, if the set is.
+    /// Compares it with the set that it replaces.
+    pub(crate) fn changes_since(&self, old: &Self) -> Result<Changes, KeptError> {
+        let store = match &old.hashes {
+            Hashes::Memory(old) => return self.changes_from(old.as_slice().iter().copied()),
+            Hashes::Disk { store, .. } => store,
+        };
+        // Both sets may be larger than memory, and a store hands its pieces over by itself: a thread for each.
+        thread::scope(|scope| {
+            let (sender, pieces) = sync_channel::<Vec<u64>>(PIECES_AHEAD);
+            let reader = thread::Builder::new()
+                .spawn_scoped(scope, move || {
+                    // Nobody listens any more once the other set could not be read.
+                    store.for_each_piece(|piece| drop(sender.send(piece.to_vec())))
+                })
+                .map_err(KeptError::Body)?;
+            let changes = self.changes_from(pieces.into_iter().flatten())?;
+            match reader.join() {
+                Ok(read) => read?,
+                Err(panic) => resume_unwind(panic),
+            }
+            Ok(changes)
+        })
+    }
+
+    fn changes_from(&self, old: impl Iterator<Item = u64>) -> Result<Changes, KeptError> {
+        let mut old = old.peekable();
+        let mut changes = Changes::default();
+        self.for_each_piece(|piece| {
+            for &hash in piece {
+                while old.next_if(|&old| old < hash).is_some() {
+                    changes.lost += 1;
+                }
+                // Equal hashes are counted each: they belong to different items.
+                if old.next_if_eq(&hash).is_none() {
+                    changes.added += 1;
+                }
+            }
+        })?;
+        changes.lost += old.count() as u64;
+        Ok(changes)
+    }
+
+    fn for_each_piece(&self, mut visit: impl FnMut(&[u64])) -> Result<(), KeptError> {
+        match &self.hashes {
+            Hashes::Memory(hashes) => visit(hashes.as_slice()),
+            Hashes::Disk { store, .. } => store.for_each_piece(visit)?,
+        }
+        Ok(())
+    }
+
+    /// Adds hashes, in any order, also those that it holds already. They are on the disk then, if the set is.
     ///
     /// After an error a set in memory may be empty, and is to be read whole; one on the disk is as it was.
     pub(crate) fn add(&mut self, hashes: Vec<u64>, as_of: u64) -> Result<(), KeptError> {
@@ -174,27 +251,21 @@ fn note_to_as_of(note: &[u8]) -> u64 {
     note.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// Takes those out of `new`, which is sorted, that the store holds: one pass over it.
-fn remove_kept(store: &Store<Nut25>, new: &mut Vec<u64>) -> Result<(), KeptError> {
-    let mut known = vec![false; new.len()];
-    let mut at = 0;
-    store.for_each_piece(|mut piece| {
-        while let Some(last) = piece.last()
-            && at < new.len()
-            && new[at] <= *last
-        {
-            piece = &piece[piece.partition_point(|&kept| kept < new[at])..];
-            let hash = new[at];
-            let is_known = piece.first() == Some(&hash);
-            while at < new.len() && new[at] == hash {
-                known[at] = is_known;
-                at += 1;
-            }
+/// Marks those of `sorted` that are in this piece of a set, from `at` on, which moves on.
+fn mark_known(mut piece: &[u64], sorted: &[u64], is_known: &mut [bool], at: &mut usize) {
+    while let Some(last) = piece.last()
+        && *at < sorted.len()
+        && sorted[*at] <= *last
+    {
+        let hash = sorted[*at];
+        // Both are sorted: what was passed is not looked at again.
+        piece = &piece[piece.partition_point(|&held| held < hash)..];
+        let found = piece.first() == Some(&hash);
+        while *at < sorted.len() && sorted[*at] == hash {
+            is_known[*at] = found;
+            *at += 1;
         }
-    })?;
-    let mut known = known.into_iter();
-    new.retain(|_| known.next() != Some(true));
-    Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -202,8 +273,18 @@ mod tests {
     use super::*;
     use nutfilter::store::{MIN_MEMORY, Options};
 
+    fn on_disk(path: &std::path::Path, hashes: &[u64]) -> KeptSet {
+        let mut store = Store::create(path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
+        commit(&mut store, hashes, 5).unwrap();
+        KeptSet::on_disk(store, "here".to_owned())
+    }
+
+    fn in_memory(hashes: &[u64]) -> KeptSet {
+        KeptSet::in_memory(SortedHashes::from_hashes(hashes.to_vec()))
+    }
+
     #[test]
-    fn what_is_there_is_not_added_again_in_memory_or_on_disk() {
+    fn known_hashes_are_split_off_and_only_unknown_ones_are_added() {
         let directory = tempfile::tempdir().unwrap();
         let kept: Vec<u64> = (0..200_000).map(|i| i * 7).collect();
         for new in [
@@ -214,34 +295,62 @@ mod tests {
             vec![7 * 199_999, u64::MAX, 7 * 200_000],
             (0..300_000).rev().collect(),
         ] {
-            let mut expected = kept.clone();
-            expected.extend(new.iter().filter(|hash| !kept.contains(hash)));
+            let (mut known, mut unknown): (Vec<u64>, Vec<u64>) = new
+                .iter()
+                .partition(|&hash| kept.binary_search(hash).is_ok());
+            known.sort_unstable();
+            unknown.sort_unstable();
+            let mut expected = [&kept[..], &unknown].concat();
             expected.sort_unstable();
 
-            let mut memory = KeptSet::in_memory(SortedHashes::from_hashes(kept.clone()));
             let path = directory.path().join(new.len().to_string());
             let path = path.with_extension(new.first().map_or_else(String::new, u64::to_string));
-            let options = Options::<Nut25>::new(MIN_MEMORY);
-            let mut store = Store::create(&path, options.clone()).unwrap();
-            commit(&mut store, &kept, 5).unwrap();
-            let mut disk = KeptSet::on_disk(store, "here".to_owned());
+            let mut memory = in_memory(&kept);
+            let mut disk = on_disk(&path, &kept);
             assert_eq!(disk.as_of, 5);
 
-            let added = (expected.len() - kept.len()) as u64;
             for set in [&mut memory, &mut disk] {
                 set.changed = false;
-                let really_new = set.without_known(new.clone()).unwrap();
-                assert_eq!(really_new.len() as u64, added);
-                set.add(really_new, 9).unwrap();
-                assert_eq!((set.changed, set.len()), (added > 0, expected.len() as u64));
+                let split = set.split_known(new.clone()).unwrap();
+                assert_eq!((&split.known, &split.unknown), (&known, &unknown));
+                set.add(split.unknown, 9).unwrap();
+                let len = expected.len() as u64;
+                assert_eq!((set.changed, set.len()), (!unknown.is_empty(), len));
                 let mut bytes = vec![];
                 set.encode_to(Params::CASHU, &mut bytes).unwrap();
                 let whole = SortedHashes::<Nut25>::from_hashes(expected.clone());
                 assert_eq!(bytes, whole.encode(Params::CASHU).unwrap().bytes());
             }
             drop(disk);
-            let again = Store::open(&path, options).unwrap();
-            assert_eq!(note_to_as_of(again.note()), if added > 0 { 9 } else { 5 });
+            let again = Store::open(&path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
+            let as_of = if unknown.is_empty() { 5 } else { 9 };
+            assert_eq!(note_to_as_of(again.note()), as_of);
+        }
+    }
+
+    #[test]
+    fn changes_between_sets_are_counted_with_equal_hashes_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let long: Vec<u64> = (0..100_000).collect();
+        let cases: [(&[u64], &[u64], u64, u64); 7] = [
+            (&[], &[], 0, 0),
+            (&[1, 2, 3], &[1, 2, 3], 0, 0),
+            (&[1, 2, 2, 2], &[2, 4], 3, 1),
+            (&[2], &[2, 2, 2], 0, 2),
+            (&[u64::MAX], &[0], 1, 1),
+            (&long, &long[10..99_000], 1010, 0),
+            (&long[..5], &long, 0, 99_995),
+        ];
+        for (number, (old, new, lost, added)) in cases.into_iter().enumerate() {
+            let at = |name: &str| directory.path().join(format!("{name}-{number}"));
+            let old = [in_memory(old), on_disk(&at("old"), old)];
+            let new = [in_memory(new), on_disk(&at("new"), new)];
+            for (old, new) in old
+                .iter()
+                .flat_map(|old| new.iter().map(move |new| (old, new)))
+            {
+                assert_eq!(new.changes_since(old).unwrap(), Changes { lost, added });
+            }
         }
     }
 }

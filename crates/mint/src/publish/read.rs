@@ -1,14 +1,15 @@
 //! Bringing the sets of a kind up to date: by what is new, or whole.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::gather::{Beyond, Failed, Gather};
 use super::{Publisher, millis};
-use crate::Kind;
 use crate::error::PublishError;
-use crate::kept::Keep;
+use crate::kept::{Changes, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, ReadingReport, RefreshProgress};
 use crate::source::{Reading, SourceError, Watermark, twice_if_passing};
+use crate::{KeysetId, Kind};
 
 impl Publisher {
     /// Reads what is new of a kind, or everything if the source cannot tell or something does not add up.
@@ -18,23 +19,27 @@ impl Publisher {
         failures: &mut Vec<FilterFailure>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
+        let mut reread = false;
         if let Some(since) = self.kept_mut(kind).watermark.clone() {
             match twice_if_passing(|| self.read_new(kind, &since, progress)) {
                 Err(PublishError::Source(SourceError::StartOver { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
-                    tracing::warn!(%kind, reason, "everything of this kind is read again");
+                    tracing::warn!(%kind, reason, "rereading the full database");
+                    reread = true;
                     self.kept_mut(kind).watermark = None;
                 }
                 Err(PublishError::Kept(error)) if error.is_damage() => {
                     metrics::counter!("nutfilter_data_discarded_total").increment(1);
-                    tracing::error!(%kind, %error, "what was kept is damaged; everything of this kind is read again");
+                    tracing::error!(%kind, %error, "discarding damaged state; rereading the full database");
                     self.kept_mut(kind).watermark = None;
                 }
                 result => return result,
             }
         }
-        twice_if_passing(|| self.read_whole(kind, failures, progress))
+        let (report, lost) = twice_if_passing(|| self.read_whole(kind, failures, progress))?;
+        report_lost(kind, &lost, reread);
+        Ok(report)
     }
 
     fn read_new(
@@ -63,22 +68,11 @@ impl Publisher {
         let read = start.elapsed().saturating_sub(hash);
 
         let kept = &self.kept[super::index(kind)];
-        let mut new = vec![];
-        for (keyset, hashes) in gather.hashes {
-            let hashes = match kept.sets.get(&keyset) {
-                Some(set) => set.without_known(hashes)?,
-                None => hashes,
-            };
-            new.push((keyset, hashes));
-        }
-        let added: u64 = new.iter().map(|(_, hashes)| hashes.len() as u64).sum();
-        let items = kept.items() + added;
-        if let Some(total) = reading.total
-            && total != items
-        {
-            let reason = format!("there are {total} items, and not the {items} that were read");
-            return Err(SourceError::StartOver { reason }.into());
-        }
+        let new = match reading.total {
+            // Only if every item is new: whatever hashes they have, none of them came again.
+            Some(total) if total == kept.items() + came => gather.hashes,
+            total => without_repeats(kept, gather.hashes, total)?,
+        };
         let kept = &mut self.kept[super::index(kind)];
         for (keyset, hashes) in new {
             let result = self.keep.add(kind, &keyset, &mut kept.sets, hashes, as_of);
@@ -95,6 +89,7 @@ impl Publisher {
             kind,
             whole: false,
             items: came,
+            lost: None,
             read,
             hash,
             sort: start.elapsed().saturating_sub(read + hash),
@@ -106,7 +101,7 @@ impl Publisher {
         kind: Kind,
         failures: &mut Vec<FilterFailure>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<ReadingReport, PublishError> {
+    ) -> Result<(ReadingReport, Lost), PublishError> {
         let start = Instant::now();
         let began = self.clock.moment();
         let beyond = match self.keep.gather_limit() {
@@ -148,12 +143,14 @@ impl Publisher {
             });
         }
         let held_back = &self.held_back[super::index(kind)];
+        let (mut lost, first) = (Lost::default(), kept.as_of == 0);
         for (keyset, old) in core::mem::take(&mut kept.sets) {
             if held_back.contains(&keyset) {
                 sets.insert(keyset, old);
                 continue;
             }
-            let new = sets.entry(keyset).or_default();
+            let new = sets.entry(keyset.clone()).or_default();
+            lost.add(keyset, new.changes_since(&old));
             // As changed as it was, if nothing is new.
             new.changed = old.changed || !new.is_known_to_equal(&old);
         }
@@ -167,14 +164,97 @@ impl Publisher {
         kept.sets = sets;
         kept.as_of = as_of;
         tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read whole");
-        Ok(ReadingReport {
+        let report = ReadingReport {
             kind,
             whole: true,
             items: came,
+            lost: (!first && lost.not_compared.is_none()).then_some(lost.changes.lost),
             read,
             hash,
             sort: start.elapsed().saturating_sub(read + hash),
-        })
+        };
+        Ok((report, lost))
+    }
+}
+
+/// Drops items that came again. An item is certainly new if its hash is; if it is not, only the total can tell.
+///
+/// Nothing can be missing after this: the hash of an item that is dropped is in the set. What has to be right as well
+/// is how often it is in it.
+fn without_repeats(
+    kept: &KindSets,
+    hashes: BTreeMap<KeysetId, Vec<u64>>,
+    total: Option<u64>,
+) -> Result<BTreeMap<KeysetId, Vec<u64>>, PublishError> {
+    let (mut items, mut known) = (kept.items(), 0);
+    let mut new = BTreeMap::new();
+    for (keyset, hashes) in hashes {
+        let hashes = match kept.sets.get(&keyset) {
+            Some(set) => {
+                let split = set.split_known(hashes)?;
+                known += split.known.len() as u64;
+                split.unknown
+            }
+            None => hashes,
+        };
+        items += hashes.len() as u64;
+        new.insert(keyset, hashes);
+    }
+    let reason = match total {
+        Some(total) if total > items && total - items < known => format!(
+            "{} of {known} items with known hashes are new, and which ones cannot be told",
+            total - items
+        ),
+        Some(total) if total != items => {
+            format!("the database has {total} items where {items} were expected")
+        }
+        _ => return Ok(new),
+    };
+    Err(SourceError::StartOver { reason }.into())
+}
+
+/// What a full reading no longer found of what was held before.
+#[derive(Default)]
+struct Lost {
+    changes: Changes,
+    /// How many items are gone of each keyset of which some are.
+    by_keyset: BTreeMap<KeysetId, u64>,
+    /// Why some set could not be compared.
+    not_compared: Option<KeptError>,
+}
+
+impl Lost {
+    fn add(&mut self, keyset: KeysetId, changes: Result<Changes, KeptError>) {
+        match changes {
+            Ok(changes) => {
+                self.changes += changes;
+                if changes.lost > 0 {
+                    self.by_keyset.insert(keyset, changes.lost);
+                }
+            }
+            Err(error) => self.not_compared = Some(error),
+        }
+    }
+}
+
+/// Says which it was: a restored backup or deleted rows on one side; on the other rows that were only renumbered or
+/// rewritten, a collision, or a restarted server.
+fn report_lost(kind: Kind, lost: &Lost, reread: bool) {
+    let Changes { lost: count, added } = lost.changes;
+    metrics::counter!("nutfilter_items_lost_total", "kind" => kind.as_str()).increment(count);
+    if count > 0 {
+        let keysets = &lost.by_keyset;
+        tracing::warn!(
+            %kind,
+            lost = count,
+            added,
+            ?keysets,
+            "items are no longer in the database: a backup was restored or rows were deleted"
+        );
+    } else if let Some(error) = &lost.not_compared {
+        tracing::warn!(%kind, %error, added, "could not compare the full database with the damaged earlier state");
+    } else if reread {
+        tracing::info!(%kind, lost = 0, added, "0 items lost: rows were renumbered or rewritten, and none is gone");
     }
 }
 

@@ -96,7 +96,8 @@ pub trait MintSource: Send {
 
     /// Hands the items of a kind to `sink`, those of all keysets, in batches and in any order: all of them,
     /// or those that came since the reading that gave the watermark `since`. Items that the earlier reading
-    /// handed over may come again; none may be missing.
+    /// handed over may come again; none may be missing. Better not to hand them over again: where some come again
+    /// and others are new with a hash that is known already, the total cannot tell which, and everything is read.
     ///
     /// # Errors
     ///

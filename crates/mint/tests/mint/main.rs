@@ -5,6 +5,7 @@
 
 mod bodies;
 mod clock;
+mod collisions;
 mod counted;
 mod feed;
 mod filters;
@@ -17,6 +18,7 @@ mod live;
 mod paths;
 mod refresh;
 mod refused;
+mod rereads;
 mod rows;
 mod schema;
 #[cfg(unix)]

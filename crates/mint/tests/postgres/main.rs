@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
+#[path = "../mint/support/colliding.rs"]
+mod colliding;
+mod collisions;
 mod faults;
 mod histories;
 #[path = "../mint/support/history.rs"]

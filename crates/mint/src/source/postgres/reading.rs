@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::PostgresSource;
 use super::session::Session;
-use super::watermark::{self, Mark, Newest, Snapshot, State};
+use super::watermark::{self, Mark, Newest, Recent, Snapshot, State};
 use crate::source::by_keyset::{ByKeyset, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
@@ -83,14 +83,22 @@ impl<'u> Begun<'u> {
             self.check_anchors(mark)?;
         }
         let sql = self.select(since.as_ref());
-        let newest = Newest::among(since.map_or_else(Vec::new, |mark| mark.anchors));
-        let (bad, newest) = self.copy(kind, &sql, newest, sink)?;
+        let (anchors, recent) =
+            since.map_or_else(Default::default, |mark| (mark.anchors, mark.recent));
+        let mut copied = Copied {
+            newest: Newest::among(anchors),
+            recent: Recent::new(recent, &self.state.snapshot),
+            bad: 0,
+        };
+        self.copy(kind, &sql, &mut copied, sink)?;
         self.session.finish();
+        let bad = copied.bad;
         let mark = Mark::new(
             self.state,
             counted.members.saturating_sub(bad),
             counted.unservable,
-            newest.finish(),
+            copied.newest.finish(),
+            copied.recent.finish(),
         );
         let mut reading = reading(&mark);
         // A row that could not be read may be mended without being written anew: by a new version of us.
@@ -139,14 +147,14 @@ impl<'u> Begun<'u> {
         select
     }
 
-    /// Hands over the rows of a query. Gives the number of those that could not be read.
+    /// Hands over the rows of a query, but for those that the earlier reading had.
     fn copy(
         &mut self,
         kind: Kind,
         select: &str,
-        mut newest: Newest,
+        copied: &mut Copied,
         sink: &mut dyn ItemSink,
-    ) -> Result<(u64, Newest), SourceError> {
+    ) -> Result<(), SourceError> {
         let (notes, snapshot) = (self.notes, &self.state.snapshot);
         let table = notes.table.name;
         let sql = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
@@ -155,25 +163,29 @@ impl<'u> Begun<'u> {
         let (mut row, bad) = (0, Cell::new(0));
         copy.for_each(|[keyset, item, xmin]| {
             row += 1;
-            let served = by_keyset.row(
-                keyset.unwrap_or_default(),
-                |batch| push(batch, notes, item).inspect_err(|_| bad.set(bad.get() + 1)),
-                |keyset, fault| SourceError::BadRow {
-                    table,
-                    column: notes.item,
-                    keyset: keyset.clone(),
-                    kind,
-                    row,
-                    fault,
-                },
-            )?;
+            let id = keyset.unwrap_or_default();
+            let is_repeat = item.is_some_and(|item| copied.recent.is_repeat(id, item));
+            let served = is_repeat
+                || by_keyset.row(
+                    id,
+                    |batch| push(batch, notes, item).inspect_err(|_| bad.set(bad.get() + 1)),
+                    |keyset, fault| SourceError::BadRow {
+                        table,
+                        column: notes.item,
+                        keyset: keyset.clone(),
+                        kind,
+                        row,
+                        fault,
+                    },
+                )?;
             if let (true, Some(xmin), Some(item)) = (served, xmin, item) {
                 let xmin = xmin.try_into().map_err(|_| SourceError::MalformedCopy {
                     table,
                     reason: format!("a transaction id of {} bytes", xmin.len()),
                 })?;
                 let xid = snapshot.widen(u32::from_be_bytes(xmin));
-                newest.add(xid, || match notes.hex {
+                copied.recent.add(xid, id, item);
+                copied.newest.add(xid, || match notes.hex {
                     true => String::from_utf8_lossy(item).into_owned(),
                     false => watermark::hex(item),
                 });
@@ -181,8 +193,17 @@ impl<'u> Begun<'u> {
             Ok(())
         })?;
         by_keyset.finish()?;
-        Ok((bad.get(), newest))
+        copied.bad = bad.get();
+        Ok(())
     }
+}
+
+/// What is remembered of the rows that were copied.
+struct Copied {
+    newest: Newest,
+    recent: Recent,
+    /// How many could not be read.
+    bad: u64,
 }
 
 fn reading(mark: &Mark) -> Reading {

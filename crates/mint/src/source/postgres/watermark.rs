@@ -2,6 +2,8 @@
 //!
 //! Why nothing is missed is in `docs/decisions/0015-postgres-increments.md`.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::source::Watermark;
@@ -13,8 +15,11 @@ pub(super) const ANCHORS: usize = 64;
 /// The distance of transaction ids over which 32 bits of them are still compared; they could be over twice that.
 const MAX_DISTANCE: u64 = 1 << 30;
 
+/// The most rows that are remembered because the next reading will be given them again.
+const MAX_RECENT: usize = 1 << 15;
+
 /// The form of what is kept.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// All that is kept of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +32,8 @@ pub(super) struct Mark {
     pub(super) unservable: Vec<String>,
     /// The newest items.
     pub(super) anchors: Vec<Anchor>,
+    /// The rows that the next reading will be given again, see [`Recent`].
+    pub(super) recent: Vec<String>,
 }
 
 /// What was read, and when.
@@ -88,6 +95,7 @@ impl Mark {
         members: u64,
         unservable: Vec<String>,
         anchors: Vec<Anchor>,
+        recent: Vec<String>,
     ) -> Self {
         Self {
             format: FORMAT,
@@ -95,6 +103,7 @@ impl Mark {
             members,
             unservable,
             anchors,
+            recent,
         }
     }
 
@@ -174,6 +183,54 @@ impl Mark {
     }
 }
 
+/// Tells rows that come again from new rows whose items have the same hash.
+///
+/// A reading is given all rows of transactions that began after the oldest one that was running at the reading before
+/// it, and so some that it had already. These are remembered by keyset and item: hashes would not do, since
+/// anyone can make items with equal ones.
+pub(super) struct Recent {
+    before: HashSet<String>,
+    /// Rows of this transaction and later ones will come again.
+    oldest: u64,
+    rows: Vec<String>,
+}
+
+impl Recent {
+    /// `before` are the rows that the earlier reading remembered, and `now` is what this one sees.
+    pub(super) fn new(before: Vec<String>, now: &Snapshot) -> Self {
+        Self {
+            before: before.into_iter().collect(),
+            oldest: now.xmin,
+            rows: vec![],
+        }
+    }
+
+    /// Whether the earlier reading had this row.
+    ///
+    /// A row that moved to another keyset is another row: its new keyset lacks the item.
+    pub(super) fn is_repeat(&self, keyset: &[u8], item: &[u8]) -> bool {
+        !self.before.is_empty() && self.before.contains(&key(keyset, item))
+    }
+
+    /// Remembers a row of this transaction if it will come again.
+    ///
+    /// Where there is no room the consumer is left with its count of all rows, which tells as long as not both
+    /// repeats and collisions come at once.
+    pub(super) fn add(&mut self, xid: u64, keyset: &[u8], item: &[u8]) {
+        if xid >= self.oldest && self.rows.len() < MAX_RECENT {
+            self.rows.push(key(keyset, item));
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<String> {
+        self.rows
+    }
+}
+
+fn key(keyset: &[u8], item: &[u8]) -> String {
+    format!("{} {}", hex(keyset), hex(item))
+}
+
 /// The newest items of a reading, as they come by.
 pub(super) struct Newest {
     anchors: Vec<Anchor>,
@@ -213,7 +270,7 @@ impl Newest {
     pub(super) fn finish(mut self) -> Vec<Anchor> {
         // The same item may have come with an older and a newer row.
         self.anchors.sort_unstable_by(|a, b| b.cmp(a));
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         self.anchors
             .retain(|anchor| seen.insert(anchor.item.clone()));
         self.anchors.truncate(ANCHORS);
@@ -244,7 +301,7 @@ mod tests {
     }
 
     fn mark(snapshot: &str) -> Mark {
-        Mark::new(state(snapshot), 7, vec![], vec![])
+        Mark::new(state(snapshot), 7, vec![], vec![], vec![])
     }
 
     #[test]
@@ -306,6 +363,7 @@ mod tests {
             xid: 99,
             item: "02aB".to_owned(),
         });
+        mark.recent.push(key(b"009a1f293253e41e", b"02aB"));
         let watermark = mark.encode().unwrap();
         assert_eq!(Mark::decode(&watermark), Ok(mark.clone()));
         for bytes in [&b""[..], b"{}", b"null"] {
@@ -320,6 +378,25 @@ mod tests {
             mark.anchors[0].item = item.to_owned();
             assert!(Mark::decode(&mark.encode().unwrap()).is_err(), "{item}");
         }
+    }
+
+    #[test]
+    fn rows_that_will_come_again_are_known_by_keyset_and_item() {
+        let mut recent = Recent::new(vec![], &Snapshot::parse("100:105:100").unwrap());
+        recent.add(99, b"a", b"old");
+        recent.add(100, b"a", b"new");
+        recent.add(104, b"b", b"new");
+        let rows = recent.finish();
+        assert_eq!(rows.len(), 2);
+        let next = Recent::new(rows, &Snapshot::parse("110:110:").unwrap());
+        let is_repeat =
+            |keyset: &str, item: &str| next.is_repeat(keyset.as_bytes(), item.as_bytes());
+        assert!(is_repeat("a", "new") && is_repeat("b", "new"));
+        assert!(!is_repeat("a", "old") && !is_repeat("c", "new") && !is_repeat("an", "ew"));
+
+        let mut full = Recent::new(vec![], &Snapshot::parse("100:105:100").unwrap());
+        (0..=MAX_RECENT).for_each(|item| full.add(100, b"a", &item.to_le_bytes()));
+        assert_eq!(full.finish().len(), MAX_RECENT);
     }
 
     #[test]

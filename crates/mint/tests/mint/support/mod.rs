@@ -1,6 +1,7 @@
 //! Databases of both mints, a server for them, a client, and the expected answer.
 
 mod cdk;
+mod colliding;
 pub(crate) mod history;
 mod nutshell;
 mod server;
@@ -18,6 +19,7 @@ use nutfilter_mint::{FilterService, KeysetId, Kind, MintType, Publisher, Service
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+pub(crate) use colliding::colliding_items;
 pub(crate) use server::{Reply, Server, assert_refused, published_items};
 
 pub(crate) const V1: &str = "009a1f293253e41e";
@@ -112,6 +114,24 @@ impl MintDatabase {
     pub(crate) fn add_in_state(&self, keyset: &str, items: &[Vec<u8>], state: &str) {
         assert_eq!(self.mint, MintType::Cdk);
         cdk::add_proofs(&mut self.connect(), keyset, items, state);
+    }
+
+    /// Adds spent or signed notes as the mint does, which keeps its own totals.
+    pub(crate) fn insert(&self, kind: Kind, keyset: &'static str, items: &[Vec<u8>]) {
+        let mut connection = self.connect();
+        let transaction = connection.transaction().unwrap();
+        for item in items {
+            let note = history::Note {
+                kind,
+                keyset,
+                item: item.clone(),
+                amount: 1,
+                counts: true,
+            };
+            self.happen(&transaction, &history::Event::Insert(note))
+                .unwrap();
+        }
+        transaction.commit().unwrap();
     }
 
     /// Lets something happen through the mint's own connection.

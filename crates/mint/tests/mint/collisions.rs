@@ -1,0 +1,111 @@
+//! Notes with equal 64-bit hashes. Anyone can make such points, so they must not cost a full reread.
+
+use nutfilter_mint::{DataDirectory, Kind, MintType, Publisher, RefreshReport};
+
+use crate::support::{MintDatabase, V1, assert_filter_of, colliding_items, items, keyset};
+
+/// A mint's database, and the items that it should hold.
+struct Mint {
+    database: MintDatabase,
+    kind: Kind,
+    items: Vec<Vec<u8>>,
+}
+
+impl Mint {
+    fn new(mint: MintType, kind: Kind) -> Self {
+        let database = MintDatabase::new(mint);
+        database.add_keyset(V1, "sat", true, 0);
+        Self {
+            database,
+            kind,
+            items: vec![],
+        }
+    }
+
+    fn add(&mut self, items: &[Vec<u8>]) {
+        self.database.insert(self.kind, V1, items);
+        self.items.extend_from_slice(items);
+    }
+
+    /// Refreshes, and compares the filter with a full build by the reference implementation.
+    #[track_caller]
+    fn refresh(&self, publisher: &mut Publisher) -> RefreshReport {
+        let report = publisher.refresh().unwrap();
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        let snapshot = publisher.service().snapshot().unwrap();
+        let entry = snapshot.keyset(&keyset(V1)).unwrap();
+        assert_filter_of(entry.filter(self.kind).unwrap().json().bytes(), &self.items);
+        report
+    }
+
+    #[track_caller]
+    fn refresh_without_reread(&self, publisher: &mut Publisher) {
+        let report = self.refresh(publisher);
+        assert!(
+            report.readings.iter().all(|reading| !reading.whole),
+            "{:?}",
+            report.readings
+        );
+    }
+}
+
+fn tables() -> impl Iterator<Item = (MintType, Kind)> {
+    MintType::ALL
+        .into_iter()
+        .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
+}
+
+#[test]
+fn colliding_notes_are_added_without_a_full_reread() {
+    let colliding = colliding_items();
+    for (mint, kind) in tables() {
+        for on_disk in [false, true] {
+            let mut mint = Mint::new(mint, kind);
+            let data = mint.database.directory().join("data");
+            let open = |mint: &Mint| match on_disk {
+                true => mint
+                    .database
+                    .publisher()
+                    .with_data_directory(DataDirectory::open(&data).unwrap()),
+                false => mint.database.publisher(),
+            };
+            mint.add(&items(1, 100, 33));
+            mint.add(&colliding[..1]);
+            let mut publisher = open(&mint);
+            mint.refresh(&mut publisher);
+            // One that collides with a known one; two at once; and a repeat of all of this later.
+            for new in [1..2, 2..2, 2..4, 4..4, 4..20] {
+                mint.add(&colliding[new]);
+                mint.refresh_without_reread(&mut publisher);
+            }
+            if on_disk {
+                drop(publisher);
+                publisher = open(&mint);
+                assert!(publisher.restore());
+                mint.refresh_without_reread(&mut publisher);
+                drop(publisher);
+                // Some came while the service was stopped.
+                mint.add(&colliding[20..22]);
+                publisher = open(&mint);
+                assert!(publisher.restore());
+                mint.refresh_without_reread(&mut publisher);
+            }
+            mint.add(&items(2, 5, 33));
+            mint.refresh_without_reread(&mut publisher);
+        }
+    }
+}
+
+#[test]
+fn colliding_notes_that_are_new_together_are_all_counted() {
+    let colliding = colliding_items();
+    for (mint, kind) in tables() {
+        let mut mint = Mint::new(mint, kind);
+        mint.add(&items(1, 10, 33));
+        let mut publisher = mint.database.publisher();
+        mint.refresh(&mut publisher);
+        mint.add(&colliding[..3]);
+        mint.refresh_without_reread(&mut publisher);
+        mint.refresh_without_reread(&mut publisher);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a full reread says of the items that were held before it.
+
+use std::fs;
+
+use nutfilter_mint::{DataDirectory, Kind, MintType, Publisher, ReadingReport};
+
+use crate::support::{MintDatabase, V1, V2, assert_filter_of, items, keyset};
+
+/// A mint with spent notes in two keysets, and a publisher that has read them.
+fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Publisher) {
+    let database = MintDatabase::new(mint);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_keyset(V2, "sat", true, 0);
+    database.insert(Kind::Spent, V1, &items(1, 100, 33));
+    database.insert(Kind::Spent, V2, &items(2, 50, 33));
+    let mut publisher = database.publisher();
+    if on_disk {
+        let data = DataDirectory::open(database.directory().join("data")).unwrap();
+        publisher = publisher.with_data_directory(data);
+    }
+    assert_eq!(
+        spent_reading(&mut publisher).lost,
+        None,
+        "the first reading"
+    );
+    (database, publisher)
+}
+
+#[track_caller]
+fn spent_reading(publisher: &mut Publisher) -> ReadingReport {
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    report.readings[0]
+}
+
+#[track_caller]
+fn assert_spent(publisher: &Publisher, items: &[Vec<u8>]) {
+    let snapshot = publisher.service().snapshot().unwrap();
+    let entry = snapshot.keyset(&keyset(V1)).unwrap();
+    assert_filter_of(entry.filter(Kind::Spent).unwrap().json().bytes(), items);
+}
+
+fn cases() -> impl Iterator<Item = (MintType, bool)> {
+    let mints = MintType::ALL.into_iter();
+    mints.flat_map(|mint| [false, true].map(|on_disk| (mint, on_disk)))
+}
+
+fn table(mint: MintType) -> &'static str {
+    match mint {
+        MintType::Nutshell => "proofs_used",
+        _ => "proof",
+    }
+}
+
+#[test]
+fn renumbered_rows_lose_nothing() {
+    for (mint, on_disk) in cases() {
+        let (database, mut publisher) = followed(mint, on_disk);
+        database.execute(&format!("UPDATE {} SET rowid = rowid + 1000", table(mint)));
+        database.insert(Kind::Spent, V1, &items(3, 7, 33));
+        let reading = spent_reading(&mut publisher);
+        assert_eq!((reading.whole, reading.lost), (true, Some(0)));
+        let reading = spent_reading(&mut publisher);
+        assert_eq!((reading.whole, reading.lost), (false, None));
+    }
+}
+
+#[test]
+fn restored_backup_is_told_by_the_notes_that_are_gone() {
+    for (mint, on_disk) in cases() {
+        let (database, mut publisher) = followed(mint, on_disk);
+        let copy = database.directory().join("copy");
+        fs::copy(&database.path, &copy).unwrap();
+        database.insert(Kind::Spent, V1, &items(3, 10, 33));
+        database.insert(Kind::Spent, V2, &items(4, 5, 33));
+        assert_eq!(spent_reading(&mut publisher).items, 15);
+        fs::copy(&copy, &database.path).unwrap();
+        // More notes than were lost, so that no keyset has fewer than before.
+        database.insert(Kind::Spent, V1, &items(5, 30, 33));
+        database.insert(Kind::Spent, V2, &items(6, 30, 33));
+        let reading = spent_reading(&mut publisher);
+        assert_eq!((reading.whole, reading.lost), (true, Some(15)));
+        assert_spent(&publisher, &[items(1, 100, 33), items(5, 30, 33)].concat());
+    }
+}
+
+#[test]
+fn deleted_rows_are_counted() {
+    for (mint, on_disk) in cases() {
+        let (database, mut publisher) = followed(mint, on_disk);
+        let table = table(mint);
+        database.execute(&format!("DELETE FROM {table} WHERE rowid IN (3, 5, 8)"));
+        let reading = spent_reading(&mut publisher);
+        assert_eq!((reading.whole, reading.lost), (true, Some(3)));
+        database.execute(&format!("DELETE FROM {table}"));
+        let reading = spent_reading(&mut publisher);
+        assert_eq!((reading.whole, reading.lost), (true, Some(147)));
+        assert_spent(&publisher, &[]);
+    }
+}

@@ -1,0 +1,126 @@
+//! Notes with equal hashes, while rows that were read come again because a transaction is open.
+
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_mint::{
+    DataDirectory, FilterService, KeysetId, Kind, MintType, Publisher, ServiceOptions,
+};
+
+use crate::colliding::colliding_items;
+use crate::support::{MintDatabase, V1, Writer, insert_keyset, insert_member, item};
+
+struct Mint {
+    database: MintDatabase,
+    kind: Kind,
+    items: Vec<Vec<u8>>,
+}
+
+impl Mint {
+    fn add(&mut self, items: impl IntoIterator<Item = Vec<u8>>) {
+        let writer = self.database.another_writer();
+        self.add_through(&writer, items);
+    }
+
+    fn add_through(&mut self, writer: &Writer, items: impl IntoIterator<Item = Vec<u8>>) {
+        for item in items {
+            writer.run(&insert_member(
+                self.database.mint,
+                self.kind,
+                V1,
+                &item,
+                true,
+            ));
+            self.items.push(item);
+        }
+    }
+
+    fn publisher(&self, directory: &std::path::Path) -> Publisher {
+        let service = FilterService::new(ServiceOptions::default());
+        let kept = DataDirectory::open(directory).unwrap();
+        Publisher::new(self.database.source(), service).with_data_directory(kept)
+    }
+
+    /// Refreshes, compares the filter with that of all items, and says whether everything was read for it.
+    #[track_caller]
+    fn refresh(&self, publisher: &mut Publisher) -> bool {
+        let report = publisher.refresh().unwrap();
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        let snapshot = publisher.service().snapshot().unwrap();
+        let entry = snapshot.keyset(&KeysetId::parse(V1).unwrap()).unwrap();
+        let expected = SortedHashes::<Nut25>::from_items(&self.items);
+        let expected = expected.encode(Params::CASHU).unwrap();
+        let served = entry.filter(self.kind).unwrap();
+        assert_eq!(u64::from(served.n()), self.items.len() as u64);
+        assert!(served.raw().bytes()[..] == *expected.bytes());
+        report.readings.iter().any(|reading| reading.whole)
+    }
+}
+
+#[test]
+fn colliding_notes_are_told_from_rows_that_come_again() {
+    let colliding = colliding_items();
+    for (mint, kind) in MintType::ALL
+        .into_iter()
+        .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
+    {
+        let Some(database) = MintDatabase::new(mint) else {
+            return;
+        };
+        database.writer.run(&insert_keyset(mint, V1));
+        let mut mint = Mint {
+            database,
+            kind,
+            items: vec![],
+        };
+        let directory = tempfile::tempdir().unwrap();
+        // From now on all rows come again until this transaction has ended.
+        let late = mint.database.another_writer();
+        late.run("CREATE TABLE scratch (x INT); BEGIN; INSERT INTO scratch VALUES (1)");
+        mint.add((0..20).map(item));
+        mint.add(colliding[..1].to_vec());
+        let mut publisher = mint.publisher(directory.path());
+        assert!(mint.refresh(&mut publisher));
+        for new in [1..2, 2..2, 2..4, 4..4, 4..20] {
+            mint.add(colliding[new].to_vec());
+            mint.add([item(100 + mint.items.len() as u8)]);
+            assert!(!mint.refresh(&mut publisher));
+        }
+        // Across a restart, with some that came meanwhile, of which some were written long ago.
+        drop(publisher);
+        mint.add(colliding[20..22].to_vec());
+        mint.add_through(&late, colliding[22..24].to_vec());
+        late.run("COMMIT");
+        let mut publisher = mint.publisher(directory.path());
+        assert!(publisher.restore());
+        assert!(!mint.refresh(&mut publisher));
+        mint.add(colliding[24..25].to_vec());
+        assert!(!mint.refresh(&mut publisher));
+        assert!(!mint.refresh(&mut publisher));
+    }
+}
+
+/// A row that was written anew comes again under another transaction. Only the count tells it from a new one.
+#[test]
+fn a_rewritten_row_that_comes_with_a_colliding_one_is_still_counted_right() {
+    let colliding = colliding_items();
+    let Some(database) = MintDatabase::new(MintType::Cdk) else {
+        return;
+    };
+    database.writer.run(&insert_keyset(MintType::Cdk, V1));
+    let mut mint = Mint {
+        database,
+        kind: Kind::Spent,
+        items: vec![],
+    };
+    let directory = tempfile::tempdir().unwrap();
+    mint.add((0..20).map(item));
+    mint.add(colliding[..1].to_vec());
+    let mut publisher = mint.publisher(directory.path());
+    assert!(mint.refresh(&mut publisher));
+    mint.database.writer.run("UPDATE proof SET witness = 'w'");
+    assert!(!mint.refresh(&mut publisher));
+    mint.database.writer.run("UPDATE proof SET witness = 'v'");
+    mint.add(colliding[1..2].to_vec());
+    // Unless another transaction was open, it cannot be told which row is the new one: everything is read then.
+    mint.refresh(&mut publisher);
+    assert!(!mint.refresh(&mut publisher));
+}
