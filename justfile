@@ -258,23 +258,21 @@ coverage floor='97':
         --features nutfilter/parallel,nutfilter/store,nutfilter/serde,nutfilter/bitcoin \
         --ignore-filename-regex '(crates|tests|benches)/|tests\.rs|noise\.rs|guarded\.rs' --fail-under-regions {{floor}}
 
-# --- Fuzzing. The pinned compiler is told to act like a nightly one.
+# --- Fuzzing. The pinned compiler is told to act like a nightly one. Decision 0019 explains the flags.
 
-fuzz := "CXXFLAGS='-fno-sanitize=all' RUSTC_BOOTSTRAP=1 cargo fuzz"
+fuzz := "ASAN_OPTIONS=detect_stack_use_after_return=0 CXXFLAGS='-fno-sanitize=all' RUSTC_BOOTSTRAP=1 cargo fuzz"
 
-# Fuzz one target, starting from its seeds and its committed corpus
+# Fuzz one target, starting from its seeds, its committed corpus and what earlier runs found
 [group('fuzzing')]
-fuzz target seconds='60':
+fuzz target seconds='60': (fuzz-inputs target)
     #!/usr/bin/env bash
     set -euo pipefail
-    mkdir -p fuzz/corpus/{{target}}
-    python3 -m zipfile -e fuzz/corpora/{{target}}.zip fuzz/corpus/{{target}}
     options=(-max_total_time={{seconds}} -timeout=10 -rss_limit_mb=2048 -report_slow_units=2 -print_funcs=0)
     while read -r line; do options+=("-${line// /}"); done < <(grep -E '^[a-z_]+ *=' fuzz/options/{{target}}.options)
     [ ! -e fuzz/dictionaries/{{target}}.dict ] || options+=(-dict=fuzz/dictionaries/{{target}}.dict)
-    {{fuzz}} run --no-trace-compares {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- "${options[@]}"
+    {{fuzz}} run --no-trace-compares {{target}} fuzz/corpus/{{target}} -- "${options[@]}"
 
-# Fuzz all targets one after another
+# Fuzz all targets one after another, each for some seconds
 [group('fuzzing')]
 fuzz-all seconds='600':
     #!/usr/bin/env bash
@@ -282,10 +280,50 @@ fuzz-all seconds='600':
     {{fuzz}} build --no-trace-compares || exit 1
     failed=()
     for target in $(cargo fuzz list); do
-        echo "-- $target"
-        {{just_executable()}} fuzz "$target" {{seconds}} 2>&1 | grep -vE '^#|NEW_FUNC|^INFO' || failed+=("$target")
+        printf '%s: ' "$target"
+        log={{work}}/fuzz-$target.log
+        mkdir -p {{work}}
+        if {{just_executable()}} fuzz "$target" {{seconds}} >"$log" 2>&1; then
+            grep -E '^Done [0-9]+ runs' "$log"
+        else
+            failed+=("$target"); echo FAILED; tail -n 60 "$log"
+        fi
     done
     [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
+
+# Run one input again
+[group('fuzzing')]
+fuzz-input target file:
+    {{fuzz}} run --no-trace-compares {{target}} {{file}}
+
+# Minimise the corpus of a target and write it to fuzz/corpora
+[group('fuzzing')]
+fuzz-cmin target: (fuzz-inputs target)
+    {{fuzz}} cmin --no-trace-compares {{target}} fuzz/corpus/{{target}}
+    cargo run --locked --quiet -p nutfilter-harness --example pack -- fuzz/corpus/{{target}} fuzz/corpora/{{target}}.zip
+
+# Coverage of the library by one target's seeds and corpus
+[group('fuzzing')]
+fuzz-coverage target: (fuzz-inputs target)
+    {{fuzz}} coverage --llvm-path "$(llvm-config-22 --bindir)" {{target}}
+    llvm-cov-22 report --instr-profile=fuzz/coverage/{{target}}/coverage.profdata --ignore-filename-regex 'registry|rustc|crates/' \
+        "$(find target fuzz/target -path '*/coverage/*/release/{{target}}' -type f 2>/dev/null | head -n 1)"
+
+[private]
+fuzz-inputs target:
+    mkdir -p fuzz/corpus/{{target}}
+    for kind in seeds corpora; do \
+        [ ! -e fuzz/$kind/{{target}}.zip ] || python3 -m zipfile -e fuzz/$kind/{{target}}.zip fuzz/corpus/{{target}}; \
+    done
+
+# Write the seeds of all targets again, after a change of their cases
+[group('fuzzing')]
+seeds:
+    rm -rf {{work}}/seeds && mkdir -p {{work}}/seeds
+    cargo run --locked --quiet -p nutfilter-harness --example seeds -- {{work}}/seeds
+    for folder in {{work}}/seeds/*; do \
+        cargo run --locked --quiet -p nutfilter-harness --example pack -- "$folder" "fuzz/seeds/$(basename "$folder").zip"; \
+    done
 
 # --- Mutation testing
 
@@ -295,7 +333,7 @@ mutants-diff base='main':
     git diff {{base}} > target/mutants.diff
     cargo mutants --in-diff target/mutants.diff --output target
 
-# Mutants of the codec, its bounds and the wallet's policy, or a part of them: `just mutants 0/8`
+# Mutants of the codec, its bounds and the wallet's policy, one part of forty: `just mutants 7/40`
 [group('mutants')]
-mutants shard='0/1':
+mutants shard='0/40':
     cargo mutants --shard {{shard}} --output target

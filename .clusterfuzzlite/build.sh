@@ -1,14 +1,23 @@
 #!/bin/bash -eu
-# Puts every fuzz target into $OUT, and beside each its seeds and corpus, dictionary and options. Run by ClusterFuzzLite
-# or OSS-Fuzz; by hand: SRC=the folder above this repository's, OUT=an empty folder.
+# Builds every fuzz target into $OUT, with its seeds and corpus, dictionary and options. Run by ClusterFuzzLite or OSS-Fuzz;
+# by hand: SRC=the folder that contains the repository, OUT=an empty folder.
 cd "$SRC/nutfilter"
 
 cargo fuzz build -O --debug-assertions --no-trace-compares
 
-# Where cargo put them, whatever CARGO_TARGET_DIR says.
+# CARGO_TARGET_DIR may move it.
 built=$(cargo metadata --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/x86_64-unknown-linux-gnu/release
 for file in fuzz/fuzz_targets/*.rs; do
-    cp "$built/$(basename "${file%.rs}")" "$OUT/"
+    target=$(basename "${file%.rs}")
+    cp "$built/$target" "$OUT/"
+    inputs=$(mktemp -d)
+    for kind in seeds corpora; do
+        [ ! -e "fuzz/$kind/$target.zip" ] || python3 -m zipfile -e "fuzz/$kind/$target.zip" "$inputs"
+    done
+    python3 -m zipfile -c "$OUT/${target}_seed_corpus.zip" "$inputs"/*
+    rm -r "$inputs"
+    for side in "fuzz/dictionaries/$target.dict" "fuzz/options/$target.options"; do
+        [ ! -e "$side" ] || cp "$side" "$OUT/"
+    done
 done
-python3 scripts/fuzz/campaign.py pack "$OUT"

@@ -1,5 +1,4 @@
-//! What the fuzzers found, once more: every seed and every member of a corpus, with overflow checks and without a
-//! fuzzer.
+//! Replays every seed and every input of the committed corpora, with overflow checks and without a fuzzer.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -19,15 +18,15 @@ fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// An input and how to run it alone.
+/// An input, and the command that runs it alone.
 struct Input {
     target: Target,
     bytes: Vec<u8>,
-    /// Shell, from the root of the repository.
+    /// For a shell at the root of the repository.
     reproduction: String,
 }
 
-/// What is in a folder, sorted by name; nothing where there is no such folder.
+/// The files of a folder, sorted by name; empty if there is no such folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -44,25 +43,10 @@ fn stem(path: &Path) -> String {
     stem.to_str().expect("UTF-8").to_owned()
 }
 
-fn seeds(target: Target) -> Vec<Input> {
-    let input = |path: PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.expect("UTF-8");
-        Input {
-            target,
-            bytes: fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())),
-            reproduction: format!(
-                "cargo +nightly fuzz run {0} fuzz/seeds/{0}/{name}",
-                target.name
-            ),
-        }
-    };
-    let folder = fuzz().join("seeds").join(target.name);
-    entries(&folder).into_iter().map(input).collect()
-}
-
-fn corpus(target: Target) -> Vec<Input> {
-    let path = fuzz().join("corpora").join(format!("{}.zip", target.name));
+/// The inputs in an archive of a target, `fuzz/seeds/NAME.zip` for example; none if there is no archive.
+fn archived(kind: &str, target: Target) -> Vec<Input> {
+    let name = target.name;
+    let path = fuzz().join(kind).join(format!("{name}.zip"));
     if !path.exists() {
         return Vec::new();
     }
@@ -76,10 +60,8 @@ fn corpus(target: Target) -> Vec<Input> {
         let read = member.read_to_end(&mut bytes);
         read.unwrap_or_else(|error| fail(&error));
         let member = member.name().unwrap_or_else(|error| fail(&error));
-        let target_name = target.name;
         let reproduction = format!(
-            "unzip -p fuzz/corpora/{target_name}.zip {member} > {member} && \
-             cargo +nightly fuzz run {target_name} {member}"
+            "unzip -p fuzz/{kind}/{name}.zip {member} > {member} && just fuzz-input {name} {member}"
         );
         inputs.push(Input {
             target,
@@ -87,7 +69,7 @@ fn corpus(target: Target) -> Vec<Input> {
             reproduction,
         });
     }
-    assert!(!inputs.is_empty(), "{}: is empty", path.display());
+    assert!(!inputs.is_empty(), "{}: empty archive", path.display());
     inputs
 }
 
@@ -95,9 +77,10 @@ fn corpus(target: Target) -> Vec<Input> {
 fn seeds_and_corpora_pass_without_the_fuzzer() {
     let inputs: Vec<Input> = TARGETS
         .iter()
-        .flat_map(|&target| seeds(target).into_iter().chain(corpus(target)))
+        .flat_map(|&target| ["seeds", "corpora"].map(|kind| archived(kind, target)))
+        .flatten()
         .collect();
-    // Threads of their own: a case that needs a pool makes one of the thread that it is in.
+    // Not rayon's threads: a case that needs a pool turns the thread that it runs on into one.
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -106,7 +89,7 @@ fn seeds_and_corpora_pass_without_the_fuzzer() {
                 while let Some(input) = inputs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = panic::catch_unwind(|| (input.target.replay)(&input.bytes));
                     let Err(panic) = outcome else { continue };
-                    let (name, what) = (input.target.name, said(panic.as_ref()));
+                    let (name, what) = (input.target.name, message(panic.as_ref()));
                     let failure = format!("{name}: {what}\n  {}", input.reproduction);
                     failures.lock().expect("no panic").push(failure);
                 }
@@ -123,20 +106,20 @@ fn seeds_and_corpora_pass_without_the_fuzzer() {
     );
 }
 
-/// The words of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let words = panic.downcast_ref::<String>().map(String::as_str);
-    let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
-    words.unwrap_or("a panic without words").to_owned()
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+    message.unwrap_or("panic without a message").to_owned()
 }
 
 #[test]
-fn every_target_has_a_file_and_something_to_replay() {
+fn every_target_has_a_file_and_inputs() {
     let targets: BTreeSet<String> = TARGETS
         .iter()
         .map(|target| target.name.to_owned())
         .collect();
-    assert_eq!(targets.len(), TARGETS.len(), "a name that is there twice");
+    assert_eq!(targets.len(), TARGETS.len(), "duplicate name");
     let files = entries(&fuzz().join("fuzz_targets"));
     let files: BTreeSet<String> = files.iter().map(|path| stem(path)).collect();
     assert_eq!(
@@ -144,24 +127,28 @@ fn every_target_has_a_file_and_something_to_replay() {
         "the files of fuzz/fuzz_targets, and TARGETS"
     );
     for target in TARGETS {
-        let seeds = entries(&fuzz().join("seeds").join(target.name)).len();
-        let corpus = fuzz().join("corpora").join(format!("{}.zip", target.name));
-        assert!(seeds > 0 || corpus.exists(), "{} has no input", target.name);
+        let archive = |kind| fuzz().join(kind).join(format!("{}.zip", target.name));
+        let exists = archive("seeds").exists() || archive("corpora").exists();
+        assert!(exists, "{} has no input", target.name);
     }
 }
 
 #[test]
-fn what_belongs_to_a_target_has_the_name_of_one() {
+fn every_file_belongs_to_a_target() {
     for (folder, extension) in [
-        ("seeds", None),
-        ("corpora", Some("zip")),
-        ("dictionaries", Some("dict")),
-        ("options", Some("options")),
+        ("seeds", "zip"),
+        ("corpora", "zip"),
+        ("dictionaries", "dict"),
+        ("options", "options"),
     ] {
         for path in entries(&fuzz().join(folder)) {
             let known = TARGETS.iter().any(|target| target.name == stem(&path));
-            let right = path.extension().and_then(|found| found.to_str()) == extension;
-            assert!(known && right, "{}: of no target", path.display());
+            let right = path.extension().and_then(|found| found.to_str()) == Some(extension);
+            assert!(
+                known && right,
+                "{}: not the name of a target",
+                path.display()
+            );
         }
     }
 }

@@ -12,23 +12,18 @@ const LEVELS: [u8; 4] = [0, 1, 2, 3];
 /// What fills an input up to where a recipe is possible: more than 64 bytes in all.
 const FILL: usize = 56;
 
-pub(crate) fn write() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    decode(&Folder::new(&root, "decode")?)?;
-    encode(&Folder::new(&root, "encode")?)?;
-    matching(&Folder::new(&root, "matching")?)?;
-    seek_index(&Folder::new(&root, "seek_index")?)
+pub(crate) fn write(root: &Path) -> io::Result<()> {
+    decode(&Folder::new(root, "decode")?)?;
+    encode(&Folder::new(root, "encode")?)?;
+    matching(&Folder::new(root, "matching")?)?;
+    seek_index(&Folder::new(root, "seek_index")?)
 }
 
 struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder of a target, without the seeds that were there.
     fn new(root: &Path, target: &str) -> io::Result<Self> {
         let folder = root.join(target);
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
         fs::create_dir_all(&folder)?;
         Ok(Self(folder))
     }

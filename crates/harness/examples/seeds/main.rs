@@ -1,15 +1,15 @@
-//! Writes the seeds of all fuzz targets to `fuzz/seeds`, named by what they are:
-//!
-//! ```text
-//! cargo run -p nutfilter-harness --example seeds
-//! ```
-//!
-//! Run this anew whenever the fields of a case change.
+//! Writes the seeds of all fuzz targets, named by what they are, to a folder per target. Run `just seeds` when the fields
+//! of a case change.
 
 mod codec;
 mod others;
 
-fn main() -> std::io::Result<()> {
-    others::write_all();
-    codec::write()
+use std::path::Path;
+use std::{env, io};
+
+fn main() -> io::Result<()> {
+    let root = env::args().nth(1).expect("usage: seeds FOLDER");
+    let root = Path::new(&root);
+    others::write(root);
+    codec::write(root)
 }

@@ -8,13 +8,13 @@ use arbitrary::{Arbitrary, Unstructured};
 use nutfilter::{FilterResponse, Nut25, Params, SipHash, SortedHashes};
 use nutfilter_harness::{TARGETS, bip158, hashing, keyset_path, sort_merge, store_file};
 
-pub(crate) fn write_all() {
-    hashing_seeds();
-    sort_merge_seeds();
-    response_seeds();
-    bip158_seeds();
-    store_file_seeds();
-    keyset_path_seeds();
+pub(crate) fn write(root: &Path) {
+    hashing_seeds(root);
+    sort_merge_seeds(root);
+    response_seeds(root);
+    bip158_seeds(root);
+    store_file_seeds(root);
+    keyset_path_seeds(root);
 }
 
 /// The fields of a case in their order, all but the last one, which takes what is left.
@@ -33,25 +33,24 @@ impl Fields {
 }
 
 /// Writes a seed of `case`, if its bytes make the case again, and it holds.
-fn write<'a, C>(target: &str, name: &str, case: &C, bytes: &'a [u8])
+fn check_and_write<'a, C>(root: &Path, target: &str, name: &str, case: &C, bytes: &'a [u8])
 where
     C: Arbitrary<'a> + core::fmt::Debug,
 {
     let again = C::arbitrary_take_rest(Unstructured::new(bytes)).expect("enough bytes");
     assert_eq!(format!("{again:?}"), format!("{case:?}"), "{target}/{name}");
-    write_bytes(target, name, bytes);
+    write_bytes(root, target, name, bytes);
 }
 
-fn write_bytes(target: &str, name: &str, bytes: &[u8]) {
+fn write_bytes(root: &Path, target: &str, name: &str, bytes: &[u8]) {
     let known = TARGETS.iter().find(|known| known.name == target);
     (known.expect("a target").replay)(bytes);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = root.join("fuzz/seeds").join(target);
+    let folder = root.join(target);
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join(name), bytes).expect("a file");
 }
 
-fn hashing_seeds() {
+fn hashing_seeds(root: &Path) {
     let run = |width, count| hashing::Run { width, count };
     // 255 of a count is more than the widest kernel takes, 232 is 71.
     let runs = [
@@ -86,12 +85,12 @@ fn hashing_seeds() {
                 fields = fields.bytes(&[run.width, run.count]);
             }
             let bytes = fields.bytes(case.bytes).0;
-            write("hashing", &format!("{name}-{profile}"), &case, &bytes);
+            check_and_write(root, "hashing", &format!("{name}-{profile}"), &case, &bytes);
         }
     }
 }
 
-fn sort_merge_seeds() {
+fn sort_merge_seeds(root: &Path) {
     let shape = |rule, size, at| sort_merge::Shape {
         rule,
         size,
@@ -201,7 +200,8 @@ fn sort_merge_seeds() {
                 .bytes(&[shape.seed])
                 .word(shape.at);
         }
-        write(
+        check_and_write(
+            root,
             "sort_merge",
             &format!("{name}-{way}"),
             &case,
@@ -210,7 +210,28 @@ fn sort_merge_seeds() {
     }
 }
 
-fn response_seeds() {
+const SHORT_RESPONSES: [(&str, &str); 6] = [
+    (
+        "empty",
+        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":0}"#,
+    ),
+    (
+        "one",
+        r#"{"n":1,"p":19,"m":784931,"content":"AAAA","timestamp":1767225600}"#,
+    ),
+    ("missing", r#"{"n":1,"content":"AAAA","timestamp":1}"#),
+    (
+        "nulls",
+        r#"{"n":1,"p":null,"m":null,"content":["AAAA"],"timestamp":1}"#,
+    ),
+    ("escapes", r#"{"n":1,"content":"\/\u0041AA","timestamp":1}"#),
+    (
+        "unknown",
+        r#"{"x":[1,-2,3.5e7,"text",{"y":[true,false,null]}],"n":8,"p":0,"m":3,"content":"AA==","timestamp":18446744073709551615}"#,
+    ),
+];
+
+fn response_seeds(root: &Path) {
     let set = SortedHashes::<Nut25>::from_items((0..12_u8).map(|i| [i; 33]));
     let encoded = |p, m| {
         let params = Params::new(p, m).expect("within the limits");
@@ -257,12 +278,13 @@ fn response_seeds() {
         ("marked", format!("\u{feff}{usual}")),
         ("followed", format!("{usual} 1")),
     ];
-    for (name, text) in texts {
-        write_bytes("response", &format!("{name}.json"), text.as_bytes());
+    let texts = texts.iter().map(|(name, text)| (*name, text.as_str()));
+    for (name, text) in texts.chain(SHORT_RESPONSES) {
+        write_bytes(root, "response", &format!("{name}.json"), text.as_bytes());
     }
 }
 
-fn bip158_seeds() {
+fn bip158_seeds(root: &Path) {
     let scripts: &[u8] = b"\x02\x6a\x01\x19\x76\xa9\x1401234567890123456789\x88\xac\x00\x03abc\x16\x00\x1401234567890123456789\x00\x03abc";
     // A filter by itself under the key of the case.
     let hasher = SipHash::from_block_hash(&[9; 32]);
@@ -322,11 +344,11 @@ fn bip158_seeds() {
             _ => format!("{name}-{asked}"),
         };
         let bytes = fields.bytes(&[cut]).bytes(bytes).0;
-        write("bip158", &name, &case, &bytes);
+        check_and_write(root, "bip158", &name, &case, &bytes);
     }
 }
 
-fn store_file_seeds() {
+fn store_file_seeds(root: &Path) {
     let edit = |file, what, at, with| store_file::Edit {
         file,
         what,
@@ -391,7 +413,8 @@ fn store_file_seeds() {
                     .bytes(&edit.at.to_le_bytes())
                     .word(edit.with);
             }
-            write(
+            check_and_write(
+                root,
                 "store_file",
                 &format!("{name}-{place}"),
                 &case,
@@ -401,7 +424,7 @@ fn store_file_seeds() {
     }
 }
 
-fn keyset_path_seeds() {
+fn keyset_path_seeds(root: &Path) {
     let second = "01".to_owned() + &"aB".repeat(32);
     let texts = [
         ("version-1", "009a1f293253e41e"),
@@ -431,7 +454,7 @@ fn keyset_path_seeds() {
                 fields = fields.bytes(&[at, to]);
             }
             let bytes = fields.bytes(text.as_bytes()).0;
-            write("keyset_path", &format!("{name}-{how}"), &case, &bytes);
+            check_and_write(root, "keyset_path", &format!("{name}-{how}"), &case, &bytes);
         }
     }
 }
