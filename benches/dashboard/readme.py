@@ -42,21 +42,25 @@ def table(cpu: Cpu) -> str:
                 cells[-1] += f", {best.bits_per_item:.0f} bits per note"
         else:
             cells.append("")
-        lines.append(f"| {task} | {' | '.join(cells)} |")
+        mark = " \\*" if cpu.elsewhere(group) else ""
+        lines.append(f"| {task}{mark} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def block(cpu: Cpu) -> str:
-    machine = cpu.machine
-    files = sorted({record["file"] for record in cpu.source.values()})
-    remarks = sorted({record["remark"] for record in cpu.source.values() if record.get("remark")})
-    names = " and ".join(f"`benches/record/{name}`" for name in files)
-    note = f" ({'; '.join(remarks)})" if remarks else ""
-    return (
-        f"Medians on one thread of an {cpu.name} ({machine['cpu_version']}, a virtual machine with AVX-512). The columns\n"
-        f"AVX2 and portable are the same CPU, restricted to that code. The fastest time of a row is bold.\n"
-        f"Records: {names}{note}.\n\n{table(cpu)}"
-    )
+    groups = [group for _, group in TASKS if group in cpu.source]
+    files = sorted({cpu.source[group]["file"] for group in groups})
+    elsewhere = sorted({cpu.elsewhere(group) for group in groups} - {""})
+    lines = [
+        f"Medians on one thread of an {cpu.name} ({cpu.machine['cpu_version']}, a virtual machine with AVX-512). The columns AVX2",
+        "and portable code are the same CPU, restricted to that code. The fastest time of a row is bold.",
+        f"Records: {', '.join(f'`benches/record/{file}`' for file in files)}.",
+        "",
+        table(cpu),
+    ]
+    if elsewhere:
+        lines += ["", f"\\* Measured on another CPU: {'; '.join(elsewhere)}."]
+    return "\n".join(lines)
 
 
 def update(readme: Path, cpu: Cpu, check: bool) -> int:

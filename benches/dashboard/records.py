@@ -15,8 +15,6 @@ PEERS = {
     "golomb-coded-set": "golomb-coded-set",
     "murmur3": "murmur3 crate",
     "mur3": "mur3 crate",
-    "murmurhash3": "murmurhash3 crate",
-    "plain-murmur3": "plain Murmur3 loop",
     "fastmurmur3": "fastmurmur3 crate",
     "siphasher": "siphasher crate",
     "std": "standard library's sort",
@@ -107,9 +105,25 @@ class Cpu:
     def rows(self, group: str) -> dict[str, Row]:
         return self.groups.get(group, {})
 
+    def borrow(self, other: "Cpu") -> None:
+        """Takes the groups that only another CPU has; `elsewhere` tells where they come from."""
+        if other.levels != self.levels:
+            return
+        for group in other.groups.keys() - self.groups.keys():
+            self.groups[group] = other.groups[group]
+            self.source[group] = other.source[group]
+
+    def elsewhere(self, group: str) -> str:
+        """The CPU on which a borrowed group was measured; empty for its own groups."""
+        record = self.source[group]
+        if record in self.records:
+            return ""
+        remark = f", {record['remark']}" if record.get("remark") else ""
+        return f"{name(record['machine'])} {record['machine']['cpu_version']}{remark}"
+
     @property
     def name(self) -> str:
-        return self.machine["cpu"].replace("(R)", "").replace("(TM)", "")
+        return name(self.machine)
 
     @cached_property
     def levels(self) -> list[str]:
@@ -128,8 +142,12 @@ class Cpu:
         return min(peers, key=lambda row: row.median, default=None)
 
 
-def read(folder: Path) -> list[Cpu]:
-    """All CPUs, the one with the most rows first."""
+def name(machine: dict) -> str:
+    return machine["cpu"].replace("(R)", "").replace("(TM)", "").replace(" Processor", "")
+
+
+def read(folder: Path) -> Cpu:
+    """The CPU with the most groups. Groups that it lacks are borrowed from the others."""
     kinds: dict[tuple, list[dict]] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -140,7 +158,10 @@ def read(folder: Path) -> list[Cpu]:
         kinds.setdefault((machine["cpu"], machine["cpu_version"]), []).append(record)
     if not kinds:
         raise SystemExit(f"{folder}: no records")
-    return sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: -len(cpu.groups))
+    main, *others = sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: -len(cpu.groups))
+    for other in others:
+        main.borrow(other)
+    return main
 
 
 def one_in(rate: float) -> str:

@@ -25,7 +25,7 @@ fn a_quick_run_writes_a_record_with_all_parts() {
         "decode/plain/10k/reference",
         "decode/plain/10k/portable",
         "decode/fold/10k/rust-bitcoin",
-        "hash/nut25/10k/plain-murmur3",
+        "hash/nut25/10k/mur3",
         "build/bip158/10k/golomb-coded-set",
         "build/nut23/10k/best-of-crates",
         "lookup/latency/10k/xorf-binary-fuse-16",

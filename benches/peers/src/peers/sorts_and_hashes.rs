@@ -24,35 +24,9 @@ fn murmur3_crate(item: &[u8; 33]) -> u64 {
     })
 }
 
-fn mur3_crate(item: &[u8; 33]) -> u64 {
+/// The fastest crates are equally fast: mur3, murmurhash3 and murmurs, and a plain loop over the words as well.
+pub(super) fn mur3_crate(item: &[u8; 33]) -> u64 {
     nut25(item, |item, seed| mur3::murmurhash3_x86_32(item, seed))
-}
-
-fn murmurhash3_crate(item: &[u8; 33]) -> u64 {
-    nut25(item, |item, seed| {
-        murmurhash3::murmurhash3_x86_32(item, seed)
-    })
-}
-
-/// Without a crate: the 32-bit hash written for 33 bytes. It is faster than the crates, which take any length.
-pub(super) fn plain_murmur3(item: &[u8; 33]) -> u64 {
-    nut25(item, |item, seed| {
-        let scramble = |word: u32| {
-            let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15);
-            word.wrapping_mul(0x1b87_3593)
-        };
-        let (words, _) = item.as_chunks::<4>();
-        let mut hash = seed;
-        for word in words {
-            hash ^= scramble(u32::from_le_bytes(*word));
-            hash = hash.rotate_left(13).wrapping_mul(5);
-            hash = hash.wrapping_add(0xe654_6b64);
-        }
-        hash ^= scramble(u32::from(item[32])) ^ 33;
-        hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
-        hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
-        hash ^ hash >> 16
-    })
 }
 
 /// The first word of the 128-bit hash.
@@ -84,8 +58,6 @@ pub(super) fn hash<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         "nut25" => {
             row(group, fixture, "murmur3", murmur3_crate);
             row(group, fixture, "mur3", mur3_crate);
-            row(group, fixture, "murmurhash3", murmurhash3_crate);
-            row(group, fixture, "plain-murmur3", plain_murmur3);
         }
         "nut23" => row(group, fixture, "fastmurmur3", fastmurmur3),
         _ => row(group, fixture, "siphasher", siphasher),
