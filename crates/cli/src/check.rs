@@ -93,12 +93,12 @@ struct MintArgs {
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint")]
     kind: Option<Kind>,
 
-    /// Ask the mint about the items that match, and about no others, whether they are spent. Shows it these.
+    /// Ask the mint whether the items that match are spent. The mint sees these items, and no others.
     #[arg(long, requires = "mint", help_heading = "Asking about matches")]
     confirm: bool,
 
-    /// Do not fill requests up with points that belong to nobody. For keysets whose id begins 02: their
-    /// points are of another curve, and there are no decoys of that.
+    /// Do not pad requests with decoy points. For keysets whose id begins with 02: their points are on
+    /// another curve, for which there are no decoys.
     #[arg(long, requires = "confirm", help_heading = "Asking about matches")]
     no_decoys: bool,
 }

@@ -1,12 +1,15 @@
 //! `nutfilter demo`: a sample mint, served and restored from, and what it took.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use indicatif::{HumanBytes, HumanCount};
+use data_encoding::HEXLOWER;
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nutfilter_mint::sample::{Sample, SampleError};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
@@ -21,38 +24,42 @@ use crate::error::CliError;
 use crate::globals::{self, Globals};
 use crate::log;
 use crate::output;
-use crate::progress::Progress;
 use crate::serve;
+use crate::value_parsers;
 
-/// The notes of each kind unless told otherwise: a mint of some size, in some seconds.
-const DEFAULT_ITEMS: u64 = 1_000_000;
+/// The notes of each kind by default: enough to look like a mint, and done in about a second.
+const DEFAULT_ITEMS: u64 = 100_000;
 
 /// More would fill the disk before they prove anything: these take 27 GB.
 const MAX_ITEMS: u64 = 50_000_000;
 
-/// The notes of a wallet that restores, half of them known to the mint.
+/// The notes of each kind that the wallet checks; the mint knows half of them.
 const RESTORED: u64 = 5_000;
 
 /// The name that the Cashu Development Kit gives to its database.
 const DATABASE: &str = "cdk-mintd.sqlite";
 
+/// Files to try `nutfilter check` on.
+const FILTER_FILE: &str = "spent.json";
+const WALLET_FILE: &str = "wallet.hex";
+
 const NOTES: &str = "\
-The sample database of the default size takes about 550 MB in the temporary directory (TMPDIR), or in that
-of --keep; other sizes take in proportion.";
+The sample database takes about 55 MB per 100,000 items, in the temporary directory (TMPDIR) or in that of
+--keep. With --once and without --keep the database is removed, and a filter and a list of notes to try
+`nutfilter check` on stay in a temporary directory; their size is less than 1 MB by default.";
 
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct DemoArgs {
-    /// Notes of each kind, spent and issued, in the sample mint.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS,
-          value_parser = clap::value_parser!(u64).range(1..=MAX_ITEMS))]
+    /// Notes of each kind, spent and issued, in the sample mint, as 1000000, 1e6 or 1M.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS, value_parser = parse_items)]
     items: u64,
 
-    /// End when the figures are printed, instead of serving on.
+    /// Exit after the figures, instead of serving until ctrl-c.
     #[arg(long)]
     once: bool,
 
-    /// Make the sample database in this directory and leave it there [default: a temporary one, removed].
+    /// Write the sample database and the files into this directory and keep them.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
@@ -65,7 +72,7 @@ enum Place {
         /// once it is whole.
         draft: TempDir,
     },
-    /// Removed when this is dropped.
+    /// Removed when this is dropped, unless its files are kept.
     Temporary(TempDir),
 }
 
@@ -82,19 +89,36 @@ impl Place {
         })
     }
 
-    /// Where the database is to be in the end.
-    fn database(&self) -> PathBuf {
+    /// Where the files are in the end.
+    fn directory(&self) -> &Path {
         match self {
-            Place::Kept { directory, .. } => directory.join(DATABASE),
-            Place::Temporary(directory) => directory.path().join(DATABASE),
+            Place::Kept { directory, .. } => directory,
+            Place::Temporary(directory) => directory.path(),
         }
     }
 
-    /// Where it is written.
+    /// Where the database is written.
     fn draft(&self) -> PathBuf {
         match self {
             Place::Kept { draft, .. } | Place::Temporary(draft) => draft.path().join(DATABASE),
         }
+    }
+
+    /// Removes the database of a temporary place and leaves the small files.
+    fn keep_files(self) -> Result<(), CliError> {
+        if let Place::Temporary(directory) = self {
+            std::fs::remove_file(directory.path().join(DATABASE))?;
+            let _ = directory.keep();
+        }
+        Ok(())
+    }
+}
+
+fn parse_items(text: &str) -> Result<u64, String> {
+    let items = value_parsers::count(text)?;
+    match items {
+        1..=MAX_ITEMS => Ok(items),
+        _ => Err(format!("{items} is not in 1..={MAX_ITEMS}")),
     }
 }
 
@@ -108,7 +132,7 @@ pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
     log::start_demo(globals);
     let runtime = serve::runtime(globals)?;
     let result = runtime.block_on(demonstrate(&args, *globals));
-    // After a ctrl-c the rehearsal may still be at work: it is not waited for.
+    // After a ctrl-c the run may still be at work: it is not waited for.
     runtime.shutdown_background();
     result
 }
@@ -124,27 +148,27 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let service = FilterService::new(ServiceOptions::default());
     let server = tokio::spawn(http::serve(listener, http::router(service.clone()), end));
 
-    let rehearsal = Rehearsal {
+    let run = DemoRun {
         sample: Sample::new(args.items, args.items),
         draft: place.draft(),
-        database: place.database(),
+        directory: place.directory().to_owned(),
         service: service.clone(),
         base: base.clone(),
         globals,
     };
     tokio::select! {
-        done = tokio::task::spawn_blocking(move || rehearsal.run()) => {
+        done = tokio::task::spawn_blocking(move || run.run()) => {
             done.map_err(CliError::failed)??;
         }
         () = interrupted => return Err(CliError::failed("interrupted")),
     }
     if args.once {
-        return Ok(());
+        return place.keep_files();
     }
     if let Some(snapshot) = service.snapshot() {
         let lines = serve::curl_lines(&base, &snapshot);
-        // Who said --quiet and not --once wants to know all the same where it is served.
-        globals::eprint_line(format_args!("\nserving on until ctrl-c; try\n{lines}"));
+        // Also with --quiet: without the address there is no use in serving.
+        globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
     }
     tokio::select! {
         served = server => Ok(served.map_err(CliError::failed)??),
@@ -153,10 +177,10 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
 }
 
 /// One run from an empty disk to answers in a wallet. It blocks throughout.
-struct Rehearsal {
+struct DemoRun {
     sample: Sample,
     draft: PathBuf,
-    database: PathBuf,
+    directory: PathBuf,
     service: FilterService,
     base: String,
     globals: Globals,
@@ -179,89 +203,149 @@ struct Restored {
     known: u64,
     /// Notes that the mint does not know, and that matched by chance.
     false_positives: u64,
-    strangers: u64,
+    unknown: u64,
 }
 
-impl Rehearsal {
+impl DemoRun {
     fn run(self) -> Result<(), CliError> {
-        let start = Instant::now();
         self.write_sample()?;
-        let written = start.elapsed();
-        let size = std::fs::metadata(&self.database)?.len();
         let report = self.publish()?;
+        let columns = self.restore_all(&report)?;
+        self.write_files()?;
+        let spent = columns
+            .iter()
+            .find(|column| column.built.kind == Kind::Spent)
+            .ok_or_else(|| CliError::failed("the mint has no filter of spent notes"))?;
+        let text = format!(
+            "{}\n{}\n\nTry\n  nutfilter check {} {} --count\n",
+            table(&columns),
+            conclusion(spent),
+            shell_word(&self.path(FILTER_FILE)),
+            shell_word(&self.path(WALLET_FILE)),
+        );
+        output::print(text.as_bytes())?;
+        verify(&columns)
+    }
 
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn write_sample(&self) -> Result<(), CliError> {
+        // Before the database takes its time.
+        for name in [DATABASE, FILTER_FILE, WALLET_FILE] {
+            let path = self.path(name);
+            if path.try_exists().unwrap_or(true) {
+                return Err(CliError::failed(SampleError::Exists { path }));
+            }
+        }
+        let total = self.sample.spent + self.sample.issued;
+        let step = Step::start(
+            &self.globals,
+            1,
+            "write the database of a sample mint",
+            total,
+        );
+        self.sample
+            .write(&self.draft, &mut |progress| step.at(progress.written))
+            .map_err(CliError::failed)?;
+        let database = self.path(DATABASE);
+        std::fs::rename(&self.draft, &database)
+            .map_err(|error| CliError::at(database.display(), error))?;
+        step.finish(format_args!(
+            "{} spent and {} issued notes, {}",
+            count(self.sample.spent),
+            count(self.sample.issued),
+            HumanBytes(std::fs::metadata(&database)?.len()),
+        ));
+        Ok(())
+    }
+
+    fn publish(&self) -> Result<RefreshReport, CliError> {
+        let location = DatabaseLocation::from(self.path(DATABASE).as_path());
+        let source = SqliteSource::open(&location, None)?;
+        let mut publisher = Publisher::new(source, self.service.clone());
+        let total = self.sample.spent + self.sample.issued;
+        let step = Step::start(&self.globals, 2, "read it and build the filters", total);
+        let mut report = publisher
+            .refresh_with_progress(&mut |at| {
+                // One kind is read after the other.
+                let before = Kind::ALL.iter().take_while(|&&kind| kind != at.kind);
+                step.at(before.map(|&kind| self.sample.count(kind)).sum::<u64>() + at.items);
+            })
+            .map_err(CliError::failed)?;
+        if let Some(failure) = report.failures.pop() {
+            return Err(CliError::at(failure.kind, failure.error));
+        }
+        let bytes: usize = report.filters.iter().map(|built| built.filter_bytes).sum();
+        step.finish(format_args!(
+            "{} filters of {} in all",
+            report.filters.len(),
+            HumanBytes(bytes as u64)
+        ));
+        // One keyset, and so one filter for each reading.
+        Ok(report)
+    }
+
+    fn restore_all<'a>(&self, report: &'a RefreshReport) -> Result<Vec<Column<'a>>, CliError> {
+        let total = RESTORED * report.filters.len() as u64;
+        let step = Step::start(
+            &self.globals,
+            3,
+            "download them and check a wallet's notes",
+            total,
+        );
         let mut columns = Vec::new();
+        let mut checked = 0;
         for (reading, built) in report.readings.iter().zip(&report.filters) {
             let restored = self.restore(built)?;
+            checked += restored.known + restored.unknown;
+            step.at(checked);
             columns.push(Column {
                 reading,
                 built,
                 restored,
             });
         }
-        let mut text = format!(
-            "sample mint: {} spent and {} issued, a database of {}, written in {}\n\n",
-            count(self.sample.spent),
-            count(self.sample.issued),
-            HumanBytes(size),
-            time(written),
-        );
-        text += &table(&columns);
-        output::print(text.as_bytes())?;
-        verify(&columns)
+        step.finish(format_args!("{} notes", count(checked)));
+        Ok(columns)
     }
 
-    fn write_sample(&self) -> Result<(), CliError> {
-        // Before it takes its time.
-        if self.database.try_exists().unwrap_or(true) {
-            let path = self.database.clone();
-            return Err(CliError::failed(SampleError::Exists { path }));
-        }
-        let progress = Progress::items(&self.globals, "writing the sample mint");
-        let mut told = 0;
-        let mut advance = |written: u64| {
-            progress.advance(written - told);
-            told = written;
+    /// The response as it is served, and the notes that were checked in it.
+    fn write_files(&self) -> Result<(), CliError> {
+        let create = |name| {
+            let path = self.path(name);
+            File::create_new(&path).map_err(|error| CliError::at(path.display(), error))
         };
-        self.sample
-            .write(&self.draft, &mut |progress| advance(progress.written))
-            .map_err(CliError::failed)?;
-        std::fs::rename(&self.draft, &self.database)
-            .map_err(|error| CliError::at(self.database.display(), error))
+        let snapshot = self.service.snapshot();
+        let keyset = snapshot
+            .as_ref()
+            .and_then(|all| all.keyset(&self.sample.keyset));
+        let filter = keyset.and_then(|keyset| keyset.filter(Kind::Spent));
+        let filter = filter.ok_or_else(|| CliError::failed("no filter is served"))?;
+        create(FILTER_FILE)?.write_all(filter.json().bytes())?;
+        let notes = self.notes(Kind::Spent);
+        let lines: String = notes
+            .iter()
+            .map(|note| HEXLOWER.encode(note) + "\n")
+            .collect();
+        Ok(create(WALLET_FILE)?.write_all(lines.as_bytes())?)
     }
 
-    fn publish(&self) -> Result<RefreshReport, CliError> {
-        let location = DatabaseLocation::from(self.database.as_path());
-        let source = SqliteSource::open(&location, None)?;
-        let mut publisher = Publisher::new(source, self.service.clone());
-        let progress = Progress::items(&self.globals, "building the filters");
-        let mut told = (Kind::Spent, 0);
-        let mut report = publisher
-            .refresh_with_progress(&mut |at| {
-                if told.0 != at.kind {
-                    told = (at.kind, 0);
-                }
-                // A filter that is read a second time begins at nothing again.
-                progress.advance(at.items.saturating_sub(told.1));
-                told.1 = at.items;
-            })
-            .map_err(CliError::failed)?;
-        match report.failures.pop() {
-            Some(failure) => Err(CliError::at(failure.kind, failure.error)),
-            // One keyset, and so one filter for each reading.
-            None => Ok(report),
-        }
+    /// What the wallet asks about: known notes from all over the mint's life, and as many that it never saw.
+    fn notes(&self, kind: Kind) -> Vec<[u8; 33]> {
+        let all = self.sample.count(kind);
+        let known = (RESTORED / 2).min(all);
+        let indexes = (0..known)
+            .map(|i| i * (all / known))
+            .chain(all..all + known);
+        indexes.map(|index| self.sample.note(kind, index)).collect()
     }
 
     /// What a wallet does that has nothing but its seed: derive notes, fetch the filter, ask it.
     fn restore(&self, built: &FilterReport) -> Result<Restored, CliError> {
         let kind = built.kind;
-        let known = (RESTORED / 2).min(self.sample.count(kind));
-        // Known ones from all over the mint's life, and then as many that it never saw.
-        let stride = self.sample.count(kind) / known;
-        let strangers = self.sample.count(kind)..self.sample.count(kind) + known;
-        let indexes = (0..known).map(|i| i * stride).chain(strangers);
-        let notes: Vec<_> = indexes.map(|index| self.sample.note(kind, index)).collect();
+        let notes = self.notes(kind);
 
         let default = Policy::default();
         let max_bytes = default.max_bytes.max(built.body_bytes as u64);
@@ -272,7 +356,6 @@ impl Rehearsal {
                 ..default
             },
         )?;
-        let _progress = Progress::spinner(&self.globals, "restoring");
         let start = Instant::now();
         let filter = client.fetch(&built.keyset, kind)?;
         let fetch = start.elapsed();
@@ -280,15 +363,91 @@ impl Rehearsal {
         let answers = filter.check(&notes)?;
         let check = start.elapsed();
 
-        let (of_known, of_strangers) = answers.split_at(notes.len() / 2);
+        let (of_known, of_unknown) = answers.split_at(notes.len() / 2);
         Ok(Restored {
             fetch,
             check,
             known_matched: maybes(of_known),
-            known,
-            false_positives: maybes(of_strangers),
-            strangers: of_strangers.len() as u64,
+            known: of_known.len() as u64,
+            false_positives: maybes(of_unknown),
+            unknown: of_unknown.len() as u64,
         })
+    }
+}
+
+/// A numbered step with a bar, and a line when it is done.
+struct Step {
+    number: u32,
+    what: &'static str,
+    bar: ProgressBar,
+    start: Instant,
+    globals: Globals,
+}
+
+/// Write, build, check.
+const STEPS: u32 = 3;
+
+impl Step {
+    fn start(globals: &Globals, number: u32, what: &'static str, total: u64) -> Self {
+        let target = if globals.shows_progress() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        let template = "{msg} {bar:30} {human_pos}/{human_len} {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(format!("{number}/{STEPS} {what}"));
+        Self {
+            number,
+            what,
+            bar,
+            start: Instant::now(),
+            globals: *globals,
+        }
+    }
+
+    fn at(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    fn finish(self, result: impl fmt::Display) {
+        self.bar.finish_and_clear();
+        let Self {
+            number,
+            what,
+            start,
+            globals,
+            ..
+        } = self;
+        let took = time(start.elapsed());
+        globals.note(format_args!("{number}/{STEPS} {what}: {result} ({took})"));
+    }
+}
+
+/// What it comes to, for the spent notes.
+fn conclusion(column: &Column<'_>) -> String {
+    let Column {
+        built, restored, ..
+    } = column;
+    format!(
+        "{} of {} spent notes found, {} false positives; downloaded {:.2} MB; the mint learned 0 notes.",
+        count(restored.known_matched),
+        count(restored.known),
+        count(restored.false_positives),
+        built.body_bytes as f64 / 1e6,
+    )
+}
+
+/// A path to paste into a shell.
+fn shell_word(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    match path.chars().all(plain) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', "'\\''")),
     }
 }
 
@@ -299,7 +458,7 @@ fn maybes(answers: &[Answer]) -> u64 {
         .count() as u64
 }
 
-/// A filter that denies a note it holds is worse than none.
+/// A filter that denies a note it holds is worse than no filter.
 fn verify(columns: &[Column<'_>]) -> Result<(), CliError> {
     for Column {
         built, restored, ..
@@ -321,7 +480,7 @@ fn table(columns: &[Column<'_>]) -> String {
         ("", |of| of.built.kind.to_string()),
         ("notes in the filter", |of| count(u64::from(of.built.n))),
         ("filter, bytes", |of| count(of.built.filter_bytes as u64)),
-        ("bits a note", |of| {
+        ("bits per note", |of| {
             let bits = of.built.filter_bytes as f64 * 8.0;
             format!("{:.3}", bits / f64::from(of.built.n))
         }),
@@ -334,10 +493,10 @@ fn table(columns: &[Column<'_>]) -> String {
         ("wallet: fetch, validate", |of| time(of.restored.fetch)),
         ("wallet: check all notes", |of| time(of.restored.check)),
         ("notes checked", |of| {
-            count(of.restored.known + of.restored.strangers)
+            count(of.restored.known + of.restored.unknown)
         }),
         ("known to the mint", |of| count(of.restored.known)),
-        ("of them found", |of| count(of.restored.known_matched)),
+        ("found", |of| count(of.restored.known_matched)),
         ("false positives", |of| count(of.restored.false_positives)),
     ];
     let mut text = String::new();

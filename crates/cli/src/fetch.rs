@@ -168,5 +168,5 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("{text} s is no time to wait"))
+        .ok_or_else(|| "must be greater than 0".to_owned())
 }

@@ -22,9 +22,9 @@ fn row<'a>(text: &'a str, name: &str) -> [&'a str; 2] {
 }
 
 #[test]
-fn once_prints_the_figures_and_leaves_nothing_behind() {
+fn once_prints_the_figures_and_a_command_that_works() {
     let temporary = tempfile::tempdir().unwrap();
-    let output = demo(temporary.path(), &["--once", "--items", "12000"])
+    let output = demo(temporary.path(), &["--once", "--items", "12k"])
         .output()
         .unwrap();
     assert!(
@@ -36,12 +36,50 @@ fn once_prints_the_figures_and_leaves_nothing_behind() {
     assert_eq!(row(&text, "notes in the filter"), ["12,000"; 2]);
     assert_eq!(row(&text, "notes checked"), ["5,000"; 2]);
     assert_eq!(row(&text, "known to the mint"), ["2,500"; 2]);
-    assert_eq!(row(&text, "of them found"), ["2,500"; 2]);
-    for bits in row(&text, "bits a note") {
+    assert_eq!(row(&text, "found"), ["2,500"; 2]);
+    for bits in row(&text, "bits per note") {
         let bits: f64 = bits.parse().unwrap();
         assert!((20.9..21.2).contains(&bits), "{bits}");
     }
-    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+    let response = row(&text, "response, bytes")[0].replace(',', "");
+    let megabytes = response.parse::<f64>().unwrap() / 1e6;
+    let conclusion = format!(
+        "2,500 of 2,500 spent notes found, 0 false positives; downloaded {megabytes:.2} MB; \
+         the mint learned 0 notes.\n"
+    );
+    assert!(text.contains(&conclusion), "{text}");
+
+    let steps = String::from_utf8(output.stderr).unwrap();
+    for (number, line) in (1..=3).zip(steps.lines()) {
+        assert!(line.starts_with(&format!("{number}/3 ")), "{steps}");
+    }
+    assert_eq!(steps.lines().count(), 3, "{steps}");
+
+    let command = text
+        .lines()
+        .find_map(|line| line.strip_prefix("  nutfilter "));
+    let command = command.unwrap_or_else(|| panic!("no command to try in\n{text}"));
+    let tried = Command::new(env!("CARGO_BIN_EXE_nutfilter"))
+        .args(command.split(' '))
+        .output()
+        .unwrap();
+    assert_eq!(tried.status.code(), Some(0), "{command}");
+    assert_eq!(tried.stdout, b"maybe\t2500\nabsent\t2500\n");
+    // The files to try, and nothing else.
+    let mut left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().collect();
+    let directory = left.pop().unwrap().unwrap().path();
+    assert!(left.is_empty());
+    assert_eq!(names(&directory), ["spent.json", "wallet.hex"]);
+}
+
+/// The names in a directory, sorted.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    names
 }
 
 #[test]
@@ -52,7 +90,7 @@ fn a_mint_of_one_note_is_enough() {
         .unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(row(&text, "of them found"), ["1"; 2]);
+    assert_eq!(row(&text, "found"), ["1"; 2]);
 }
 
 #[test]
@@ -72,8 +110,12 @@ fn the_sample_is_kept_where_it_is_wanted_and_never_overwritten() {
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("not overwritten"));
     assert!(std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap() == database);
-    let files = std::fs::read_dir(&keep).unwrap().count();
-    assert_eq!(files, 1, "no draft of it is left");
+    let files = ["cdk-mintd.sqlite", "spent.json", "wallet.hex"];
+    assert_eq!(names(&keep), files, "no draft is left");
+    // Nor is a file of somebody else overwritten.
+    std::fs::remove_file(keep.join("cdk-mintd.sqlite")).unwrap();
+    let again = demo(directory.path(), &arguments).output().unwrap();
+    assert!(String::from_utf8_lossy(&again.stderr).contains("spent.json: exists"));
 }
 
 #[cfg(unix)]
@@ -94,6 +136,14 @@ fn it_serves_on_until_it_is_interrupted_and_then_cleans_up() {
             .map(str::to_owned)
     });
     let curl = curl.expect("a line to try");
+    // A filter would fill the terminal.
+    let large = log.by_ref().take(3).map(Result::unwrap);
+    for line in large.filter(|line| line.contains("/v1/filter/")) {
+        assert!(
+            line.contains("curl -sI ") || line.contains(" -o "),
+            "{line}"
+        );
+    }
     let (address, _) = curl.split_once('/').unwrap();
     assert!(std::net::TcpStream::connect(address).is_ok());
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 1);
@@ -193,5 +243,5 @@ fn it_warns_of_nothing_and_its_help_says_what_room_it_takes() {
         "the sample is known to be closed: {said}"
     );
     let help = demo(temporary.path(), &["--help"]).output().unwrap();
-    assert!(String::from_utf8(help.stdout).unwrap().contains("550 MB"));
+    assert!(String::from_utf8(help.stdout).unwrap().contains("55 MB"));
 }

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use nutfilter_mint::Snapshot;
 use nutfilter_mint::source::DatabaseLocation;
-use nutfilter_mint::{Kind, Snapshot};
 use tokio::runtime::Runtime;
 
 use self::layers::{Flags, Sources};
@@ -130,16 +130,19 @@ pub(crate) fn stopped_at_once() -> CliError {
 pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
     // One keyset shows how it goes; an active one is the likeliest to be asked for.
     let active = snapshot.keysets().find(|keyset| keyset.info.active);
-    let mut paths = vec!["health".to_owned(), "v1/keysets".to_owned()];
+    let mut lines = vec![
+        format!("  curl -s {base}/health"),
+        format!("  curl -s {base}/v1/keysets"),
+    ];
     if let Some(keyset) = active.or_else(|| snapshot.keysets().next()) {
         // A legacy id goes into a URL with its `/` and `+` replaced.
         let id = keyset.info.id.as_str().replace('/', "_").replace('+', "-");
-        paths.extend(Kind::ALL.map(|kind| format!("v1/filter/{kind}/{id}")));
+        // Not into a terminal: they are large.
+        lines.extend([
+            format!("  curl -sI {base}/v1/filter/spent/{id}"),
+            format!("  curl -s -o issued.json {base}/v1/filter/issued/{id}"),
+        ]);
     }
-    let lines: Vec<String> = paths
-        .iter()
-        .map(|path| format!("  curl -s {base}/{path}"))
-        .collect();
     lines.join("\n")
 }
 

@@ -144,7 +144,7 @@ fn limits_are_those_of_the_policy_unless_told_otherwise() {
     assert!(
         check(&mint, &["--timeout", "0"])
             .error()
-            .contains("0 s is no time")
+            .contains("must be greater than 0")
     );
     assert!(check(&mint, &["--timeout", "-1"]).code == Some(2));
     let rolled_back = check(&mint, &["--last-seen", "1000001"]).error();
@@ -205,7 +205,7 @@ fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
             &["--last-seen", "-1"],
             "'--last-seen <SECONDS>': is below zero",
         ),
-        (&["--timeout", "-1.5"], "-1.5 s is no time to wait"),
+        (&["--timeout", "-1.5"], "must be greater than 0"),
         (&["--raw", "--n", "-1"], "'--n <N>': is below zero"),
         (
             &[
