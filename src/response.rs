@@ -13,9 +13,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
+use core::slice;
 
 use base64_simd::STANDARD;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Unexpected, Visitor};
 
 use serde_json::value::RawValue;
 
@@ -77,6 +78,11 @@ impl FilterResponse {
         if !json.trim_ascii_start().starts_with(b"{") {
             // The parser would quote what is there instead, however long that is.
             return Err(bad_json(de::Error::custom("no object")));
+        }
+        if is_too_deep(json) {
+            return Err(bad_json(de::Error::custom(format_args!(
+                "nested deeper than {MAX_DEPTH}"
+            ))));
         }
         let wire: Wire<'_> = serde_json::from_slice(json).map_err(bad_json)?;
         let params = Params::new(u32::from(wire.p), wire.m)
@@ -218,8 +224,7 @@ struct Wire<'a> {
     timestamp: u64,
 }
 
-/// Written by hand, because a derived one passes over the values of unknown members without looking:
-/// there they could nest without limit, or hold what is not UTF-8.
+/// Written by hand, because a derived one skips the values of unknown members without checking UTF-8.
 impl<'de> Deserialize<'de> for Wire<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
@@ -243,7 +248,8 @@ impl<'de> Deserialize<'de> for Wire<'de> {
                         Member::Timestamp => {
                             set::<Integer, _>(&mut timestamp, "timestamp", &mut map)?;
                         }
-                        Member::Unknown => map.next_value::<Ignored>().map(|_| ())?,
+                        // Not `IgnoredAny`, for which the parser does not look at UTF-8.
+                        Member::Unknown => map.next_value::<&RawValue>().map(|_| ())?,
                     }
                 }
                 let missing = de::Error::missing_field;
@@ -402,56 +408,44 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// Any value, checked like one that is used, and dropped: nothing is allocated, and the depth limit of
-/// the parser holds.
-struct Ignored;
+/// As deep as the parser goes by itself.
+const MAX_DEPTH: usize = 127;
 
-impl<'de> Deserialize<'de> for Ignored {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Anything;
-
-        impl<'de> Visitor<'de> for Anything {
-            type Value = Ignored;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any value")
-            }
-
-            fn visit_unit<E>(self) -> Result<Ignored, E> {
-                Ok(Ignored)
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Ignored, E> {
-                Ok(Ignored)
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Ignored, E> {
-                Ok(Ignored)
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Ignored, E> {
-                Ok(Ignored)
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Ignored, E> {
-                Ok(Ignored)
-            }
-
-            fn visit_str<E>(self, _: &str) -> Result<Ignored, E> {
-                Ok(Ignored)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Ignored, A::Error> {
-                while list.next_element::<Ignored>()?.is_some() {}
-                Ok(Ignored)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ignored, A::Error> {
-                while map.next_entry::<Ignored, Ignored>()?.is_some() {}
-                Ok(Ignored)
-            }
+/// Whether lists and objects are nested deeper than [`MAX_DEPTH`].
+///
+/// Looked at before parsing: the parser has no limit for values that it does not read, and keeps a byte of memory
+/// for each level.
+fn is_too_deep(json: &[u8]) -> bool {
+    let opens = |byte: &&u8| matches!(byte, b'[' | b'{');
+    // A response has one or two brackets, and counting takes vectors; what follows takes a byte at a time.
+    if json.iter().filter(opens).count() <= MAX_DEPTH {
+        return false;
+    }
+    let mut depth = 0_usize;
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'"' => skip_string(&mut bytes),
+            _ => {}
         }
+        if depth > MAX_DEPTH {
+            return true;
+        }
+    }
+    false
+}
 
-        deserializer.deserialize_any(Anything)
+/// To behind the closing quote. An escaped quote does not close.
+fn skip_string(bytes: &mut slice::Iter<'_, u8>) {
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => {
+                bytes.next();
+            }
+            b'"' => return,
+            _ => {}
+        }
     }
 }

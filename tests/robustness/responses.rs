@@ -226,7 +226,14 @@ fn objects() -> Vec<Text> {
         let name = text.chars().take(60).collect::<String>();
         row(cell, &name, text.into_bytes(), Err(Json));
     }
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     for extra in [
+        r#""x": 1e999, "#,
+        r#""x": [-1e999, 123456789012345678901234567890, 1e-999], "#,
+        r#""x": "\ud800", "#,
+        // 127 levels with the object around it.
+        &format!(r#""x": {}, "#, nested(126)),
+        &format!(r#""x": "{}\"{}", "#, nested(126), nested(126)),
         r#""x": null, "#,
         r#""x": [1, -2, 3.5e7, "text", {"y": [true, false]}], "#,
         r#""N": 7, "#,
@@ -234,12 +241,15 @@ fn objects() -> Vec<Text> {
         r#""detail": "not an error", "code": 12001, "#,
     ] {
         row(
-            "members that nobody knows",
+            "unknown members",
             extra,
             after_the_brace(extra).into_bytes(),
             Ok(()),
         );
     }
+    let too_deep = after_the_brace(&format!(r#""x": {}, "#, nested(127)));
+    let cell = "a member given twice; a depth of 100,000; NaN; data behind the end; a byte-order mark; invalid UTF-8";
+    row(cell, "128 levels", too_deep.into_bytes(), Err(Json));
     rows
 }
 
@@ -287,7 +297,7 @@ fn counts_that_the_content_cannot_have_are_refused_before_it_is_decoded() {
 fn what_is_missing_is_the_usual_and_what_is_unknown_changes_nothing() {
     let usual = read(with("", "").as_bytes()).expect("a response");
     for (cell, name, text, _) in texts() {
-        if cell == "p or m null or missing" || cell == "members that nobody knows" {
+        if cell == "p or m null or missing" || cell == "unknown members" {
             let read = read(&text).expect("a response");
             assert_eq!(read.params, Params::CASHU, "{name}");
             assert_eq!(read, usual, "{name}");
@@ -307,9 +317,15 @@ fn what_is_missing_is_the_usual_and_what_is_unknown_changes_nothing() {
 #[test]
 fn long_texts_take_at_most_twice_their_length() {
     let nested = format!(r#"{{"x": {}"#, "[".repeat(1 << 20));
+    // One level more than fits a buffer whose size is a power of two.
+    let deeper = after_the_brace(&format!(
+        r#""x": {}{}, "#,
+        "[".repeat((1 << 20) + 2),
+        "]".repeat((1 << 20) + 2)
+    ));
     let lists = format!(r#"{{"x": [{}1]}}"#, "[],".repeat(1 << 18));
     let quoted = format!("\"{}\"", "\u{7f}".repeat(1 << 20));
-    let mut texts = vec![nested, lists, quoted.clone()];
+    let mut texts = vec![nested, deeper, lists, quoted.clone()];
     // Strings where none belong: an error that quotes them writes six characters for each.
     for name in ["n", "p", "m", "content", "timestamp"] {
         texts.push(after_the_brace(&format!("\"{name}\": {quoted}, ")));
