@@ -64,8 +64,11 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
     let file = match read(args, globals) {
         Ok(file) => file,
         Err(CliError::Failed(error)) if args.json => {
-            output::print_json(&json!({ "valid": false, "error": error }))?;
-            return Err(CliError::Failed(error));
+            return match output::print_json(&json!({ "valid": false, "error": error })) {
+                // The filter is invalid, whether or not somebody reads why.
+                Ok(()) | Err(CliError::OutputClosed) => Err(CliError::Failed(error)),
+                Err(error) => Err(error),
+            };
         }
         Err(error) => return Err(error),
     };

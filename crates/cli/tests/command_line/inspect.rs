@@ -77,6 +77,25 @@ fn a_damaged_filter_is_exit_code_2_in_json_too() {
 }
 
 #[test]
+fn a_closed_stdout_does_not_hide_an_invalid_filter() {
+    let place = Place::new();
+    place.write("bad.json", "{}");
+    write_filter::<Nut25>(&place, "good.json", 10);
+    for (file, code) in [("bad.json", 2), ("good.json", 0)] {
+        for args in [&["inspect", file, "--json"][..], &["inspect", file]] {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            let ran = place.command(args).stdout(writer).output();
+            assert_eq!(
+                ran.expect("the binary").status.code(),
+                Some(code),
+                "{args:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn members_tell_which_hash_made_a_filter() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "nut25", ITEMS);
