@@ -6,9 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{
-    Answer, CheckError, Confirmed, Kind, MintClient, Policy, RestoreFilter, other_dialect,
-};
+use nutfilter_wallet::{Answer, CheckError, Confirmed, Kind, Policy, RestoreFilter, other_dialect};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -292,7 +290,7 @@ fn ask_mint<H: ItemHash + Default>(
         decoys: !args.mint.no_decoys,
         ..fetch::policy(&args.fetch, &args.ask)
     };
-    let client = MintClient::new(url, policy)?;
+    let client = fetch::client(url, policy, &args.fetch, globals)?;
     let filter: RestoreFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
     let items = items.items();
     let matches = filter
@@ -303,7 +301,7 @@ fn ask_mint<H: ItemHash + Default>(
         let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
         let confirmed = client
             .confirm(&matches)
-            .map_err(|error| CliError::at(client.base_url(), error))?;
+            .map_err(|error| CliError::at(fetch::place(&client), error))?;
         confirmed.into_iter().map(Word::of).collect()
     } else {
         let answers = matches.answers();

@@ -8,7 +8,7 @@ use clap::Args;
 use nutfilter::ItemHash;
 use nutfilter_wallet::{
     CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Kind, Matches, MintClient, Policy,
-    RestoreFilter,
+    Proxy, RestoreFilter,
 };
 
 use crate::error::CliError;
@@ -27,6 +27,14 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     min_m: Option<u64>,
 
+    /// Least P that is accepted [default: 16, or 0 with --min-m].
+    #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
+    min_p: Option<u32>,
+
+    /// Largest P that is accepted [default: 32].
+    #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
+    max_p: Option<u32>,
+
     /// Largest response that is accepted, in bytes [default: 67108864].
     #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
     max_bytes: Option<u64>,
@@ -42,6 +50,12 @@ pub(crate) struct FetchArgs {
     /// How many of the items are believed to be in the set. Far more matches than that are an error.
     #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     pub(crate) expected: Option<u64>,
+
+    /// Connect through this proxy: http://, socks5h:// (the proxy resolves the mint's name; for Tor) or socks5://
+    /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default: https_proxy
+    /// or http_proxy by the mint's scheme, then all_proxy, except for the hosts in no_proxy]
+    #[arg(long, value_name = "URL", requires = "mint")]
+    proxy: Option<String>,
 
     /// Keep the filter in this directory, ask again only whether it has changed, and refuse an older one.
     #[arg(long, value_name = "DIR", requires = "mint")]
@@ -72,13 +86,49 @@ pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
     let batch = ask
         .batch
         .and_then(|batch| NonZeroUsize::new(usize::try_from(batch).ok()?));
+    // A lower M has a lower best P.
+    let min_p = fetch.min_m.map_or(usual.min_p, |_| 0);
     Policy {
+        min_p: fetch.min_p.unwrap_or(min_p),
+        max_p: fetch.max_p.unwrap_or(usual.max_p),
         min_m: fetch.min_m.unwrap_or(usual.min_m),
         max_bytes: fetch.max_bytes.unwrap_or(usual.max_bytes),
         deadline: fetch.timeout.unwrap_or(usual.deadline),
         batch: batch.unwrap_or(usual.batch),
         max_revealed: ask.reveal_at_most.unwrap_or(usual.max_revealed),
         ..usual
+    }
+}
+
+/// The mint's client, through the proxy of the command line or else of the environment.
+pub(crate) fn client(
+    url: &str,
+    policy: Policy,
+    args: &FetchArgs,
+    globals: &Globals,
+) -> Result<MintClient, CliError> {
+    let client = MintClient::new(url, policy)?;
+    let proxy = match args.proxy.as_deref() {
+        Some("none") => None,
+        Some(proxy) => Some(Proxy::parse(proxy)?),
+        None => Proxy::from_environment(url)?,
+    };
+    let Some(proxy) = proxy else {
+        return Ok(client);
+    };
+    if proxy.resolves_locally() {
+        globals.note(format_args!(
+            "warning: this machine resolves the mint's name, not the proxy {proxy}; use socks5h:// to avoid that"
+        ));
+    }
+    Ok(client.with_proxy(proxy))
+}
+
+/// The mint's URL, and the proxy's: what an error is about.
+pub(crate) fn place(client: &MintClient) -> String {
+    match client.proxy() {
+        None => client.base_url().to_owned(),
+        Some(proxy) => format!("{} through proxy {proxy}", client.base_url()),
     }
 }
 
@@ -104,7 +154,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
         None => None,
     };
     let _progress = Progress::spinner(globals, format!("fetching from {}", client.base_url()));
-    let at = |error| CliError::at(client.base_url(), error);
+    let at = |error| CliError::at(place(client), error);
     let Some(cache) = cache else {
         return client.fetch_as(keyset, kind, args.last_seen).map_err(at);
     };
@@ -123,11 +173,13 @@ pub(crate) fn filter<H: ItemHash + Default>(
         .map_err(at)?;
     if let Some(damage) = discarded {
         globals.note(format_args!(
-            "cached filter thrown away ({damage}), and with it the time of the newest one seen"
+            "warning: cached filter discarded ({damage}); the time of the newest filter seen is not known"
         ));
     }
     if let Some(error) = not_kept {
-        globals.note(format_args!("filter not kept in the cache: {error}"));
+        globals.note(format_args!(
+            "warning: filter not kept in the cache: {error}"
+        ));
     }
     if from_cache {
         globals.note("the mint has no newer filter than the cached one");

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{BlindSignature, Kind, MintClient, RestoreFilter, Restored};
+use nutfilter_wallet::{BlindSignature, Kind, RestoreFilter, Restored};
 use serde_json::{Value, json};
 
 use crate::check::say_as_of;
@@ -120,7 +120,8 @@ fn restore<H: ItemHash + Default>(
     globals: &Globals,
 ) -> Result<Answers, CliError> {
     let keyset = fetch::keyset(&args.keyset)?;
-    let client = MintClient::new(&args.url, fetch::policy(&args.fetch, &args.ask))?;
+    let policy = fetch::policy(&args.fetch, &args.ask);
+    let client = fetch::client(&args.url, policy, &args.fetch, globals)?;
     let filter: RestoreFilter<H> =
         fetch::filter(&client, &args.fetch, &keyset, Kind::Issued, globals)?;
     let items = items.items();
@@ -131,7 +132,7 @@ fn restore<H: ItemHash + Default>(
     let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
     let restored = client
         .restore(&keyset, &matches)
-        .map_err(|error| CliError::at(client.base_url(), error))?;
+        .map_err(|error| CliError::at(fetch::place(&client), error))?;
     Ok(Answers {
         restored,
         n: filter.n(),

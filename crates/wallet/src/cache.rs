@@ -1,8 +1,10 @@
 //! A directory of filters as mints last sent them, and when that was.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nutfilter::{ItemHash, KeysetId, Kind, Nut25};
 use sha2::{Digest, Sha256};
@@ -12,13 +14,20 @@ use crate::cache_file::{self, Damage, Id};
 use crate::hex;
 use crate::restore_filter::RestoreFilter;
 
-pub(crate) use crate::cache_file::Kept;
+pub(crate) use crate::cache_file::{Kept, Limits};
 
-/// Held by whoever replaces a file.
+/// Locked by a process while it replaces a file.
 const LOCK: &str = ".nutfilter-lock";
 
-/// How temporary files are called; one that is found while the lock is held is nobody's any more.
-const TEMPORARY: (&str, &str) = (".nutfilter-", ".tmp");
+/// Prefix and suffix of temporary files. Nothing else uses these names, so one that is found while the lock is
+/// held was left by a process that was killed.
+const TEMPORARY: (&str, &str) = (".wallet-cache-", ".partial");
+
+/// Longest wait for the lock, which other processes hold for milliseconds.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// Time between two tries to get the lock.
+const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 /// What the hash of a profile is known by: its value for this item. A profile has no name that would hold
 /// for the caller's own.
@@ -50,7 +59,7 @@ pub struct CachedFetch<H: ItemHash = Nut25> {
     pub filter: RestoreFilter<H>,
     /// Whether the mint said that the cached one is still the one it serves.
     pub from_cache: bool,
-    /// A damaged file, thrown away. The time of the newest filter seen went with it.
+    /// Why the cached file was not used. The time of the newest filter seen is not known then.
     pub discarded: Option<Damage>,
     /// Why the filter could not be kept. It is as good as ever, but neither it nor its time will be
     /// remembered.
@@ -91,7 +100,8 @@ impl FilterCache {
         keyset: &KeysetId,
         kind: Kind,
     ) -> PathBuf {
-        self.entry::<H>(base, keyset, kind).path
+        self.directory
+            .join(file_name(&entry_id::<H>(base, keyset, kind)))
     }
 
     pub(crate) fn entry<H: ItemHash + Default>(
@@ -99,12 +109,14 @@ impl FilterCache {
         base: &str,
         keyset: &KeysetId,
         kind: Kind,
+        limits: Limits,
     ) -> Entry<'_> {
-        let id = id(base, keyset, kind, H::default().hash(PROBE));
+        let id = entry_id::<H>(base, keyset, kind);
         Entry {
             directory: &self.directory,
-            path: self.directory.join(hex::encode(&id) + ".filter"),
+            path: self.directory.join(file_name(&id)),
             id,
+            limits,
         }
     }
 
@@ -120,22 +132,28 @@ pub(crate) struct Entry<'a> {
     directory: &'a Path,
     path: PathBuf,
     id: Id,
+    limits: Limits,
 }
 
 impl Entry<'_> {
-    /// What is kept; and what was thrown away instead, if the file was damaged.
+    /// What is kept, or why it is not used. Damaged files are removed; those beyond a limit stay, since
+    /// another limit or a corrected clock may accept them.
     pub(crate) fn load(&self) -> io::Result<(Option<Kept>, Option<Damage>)> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
             Err(error) => return Err(error),
         };
-        // A pipe would have us wait for ever, and whoever put it there will want to know.
+        // Opening a pipe would wait for a writer. It is left in place: somebody put it there.
         if !metadata.is_file() {
             return Ok((None, Some(Damage::NotAFile)));
         }
-        match cache_file::read(&self.id, File::open(&self.path)?, metadata.len())? {
+        let file = File::open(&self.path)?;
+        match cache_file::read(&self.id, file, metadata.len(), self.limits)? {
             Ok(kept) => Ok((Some(kept), None)),
+            Err(damage @ (Damage::TooLarge { .. } | Damage::Future { .. })) => {
+                Ok((None, Some(damage)))
+            }
             Err(damage) => {
                 fs::remove_file(&self.path)?;
                 Ok((None, Some(damage)))
@@ -143,15 +161,10 @@ impl Entry<'_> {
         }
     }
 
-    /// Puts a body in the place of the one that is kept, whole or not at all, unless a newer one has got there
-    /// in the meantime.
-    pub(crate) fn store(&self, body: &[u8], timestamp: u64) -> io::Result<()> {
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.directory.join(LOCK))?;
-        lock.lock()?;
+    /// Replaces the body that is kept, completely or not at all, unless a newer one has got there in the
+    /// meantime. Waits for other writers until `deadline`, and never longer than [`LOCK_WAIT`].
+    pub(crate) fn store(&self, body: &[u8], timestamp: u64, deadline: Instant) -> io::Result<()> {
+        let _lock = self.lock(deadline.min(Instant::now() + LOCK_WAIT))?;
         self.remove_temporaries()?;
         let newer = |kept: Kept| kept.timestamp > timestamp;
         if self.load()?.0.is_some_and(newer) {
@@ -168,7 +181,35 @@ impl Entry<'_> {
         sync_directory(self.directory)
     }
 
-    /// What a process that was killed has left. The lock is held.
+    /// At least one try, also after the deadline.
+    fn lock(&self, deadline: Instant) -> io::Result<File> {
+        let path = self.directory.join(LOCK);
+        let at = |what: &str| format!("{}: {what}", path.display());
+        // Opening a pipe would wait for a reader.
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::other(at("not a regular file; remove it")));
+        }
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)?;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    thread::sleep(LOCK_RETRY);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let kind = io::ErrorKind::TimedOut;
+                    return Err(io::Error::new(kind, at("locked by another process")));
+                }
+            }
+        }
+    }
+
+    /// Removes what a process that was killed has left. The lock is held.
     fn remove_temporaries(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.directory)? {
             let name = entry?.file_name();
@@ -191,6 +232,14 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()?;
     let _ = directory;
     Ok(())
+}
+
+fn entry_id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: Kind) -> Id {
+    id(base, keyset, kind, H::default().hash(PROBE))
+}
+
+fn file_name(id: &Id) -> String {
+    hex::encode(id) + ".filter"
 }
 
 /// Of the mint, however its URL is spelled, the keyset, however that is spelled, the kind, and the hash.
@@ -230,7 +279,11 @@ mod tests {
 
     fn entry(cache: &FilterCache) -> Entry<'_> {
         let keyset = "00ffd48b8f5ecf80".parse().unwrap();
-        cache.entry::<Nut25>("https://mint.example", &keyset, Kind::Spent)
+        let limits = Limits {
+            max_bytes: 1 << 20,
+            latest: u64::MAX,
+        };
+        cache.entry::<Nut25>("https://mint.example", &keyset, Kind::Spent, limits)
     }
 
     #[test]
@@ -245,9 +298,47 @@ mod tests {
             ("older", 4, "same time"),
             ("newer", 6, "newer"),
         ] {
-            entry.store(body.as_bytes(), timestamp).unwrap();
+            entry
+                .store(body.as_bytes(), timestamp, Instant::now())
+                .unwrap();
             assert_eq!(kept().body, stays.as_bytes(), "{body}");
         }
+    }
+
+    #[test]
+    fn a_held_lock_is_an_error_after_the_deadline() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = cache(directory.path());
+        let lock = File::create(directory.path().join(LOCK)).unwrap();
+        lock.lock().unwrap();
+        let soon = Instant::now() + Duration::from_millis(30);
+        let error = entry(&cache)
+            .store(b"body", 1, soon)
+            .expect_err("a held lock");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(Instant::now() >= soon, "gave up before the deadline");
+        // Given back while somebody waits for it.
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(3 * LOCK_RETRY);
+                drop(lock);
+            });
+            let later = Instant::now() + LOCK_WAIT;
+            entry(&cache).store(b"body", 1, later).expect("the lock");
+        });
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_the_lock_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = cache(directory.path());
+        let pipe = directory.path().join(LOCK);
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        let error = entry(&cache).store(b"body", 1, Instant::now());
+        let error = error.expect_err("a pipe").to_string();
+        assert!(error.contains("not a regular file"), "{error}");
     }
 
     // Elsewhere a path through a file is one that is not there.

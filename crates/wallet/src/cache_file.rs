@@ -36,17 +36,39 @@ pub enum Damage {
     Misplaced,
     /// There is something else in its place, such as a directory or a link.
     NotAFile,
+    /// Its body is larger than [`Policy::max_bytes`](crate::Policy::max_bytes). It was not read, and stays
+    /// until a newer filter replaces it.
+    TooLarge {
+        /// Length of the body, in bytes.
+        bytes: u64,
+        /// The limit, in bytes.
+        max: u64,
+    },
+    /// It is dated further ahead than [`Policy::max_future`](crate::Policy::max_future) allows. It stays until a
+    /// filter with a believable time replaces it.
+    Future {
+        /// Its time, in Unix seconds.
+        timestamp: u64,
+        /// The latest time that is accepted, in Unix seconds.
+        latest: u64,
+    },
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Damage::Magic => "no cached filter of this version",
-            Damage::Cut => "its length is not what it was",
-            Damage::Checksum => "its bytes are not what they were",
-            Damage::Misplaced => "it is of another filter than its name says",
-            Damage::NotAFile => "it is no file",
-        })
+        match self {
+            Damage::Magic => f.write_str("not a cached filter of this version"),
+            Damage::Cut => f.write_str("wrong length"),
+            Damage::Checksum => f.write_str("wrong checksum"),
+            Damage::Misplaced => f.write_str("belongs to another filter than its name says"),
+            Damage::NotAFile => f.write_str("not a regular file"),
+            Damage::TooLarge { bytes, max } => {
+                write!(f, "{bytes} bytes, at most {max} are accepted")
+            }
+            Damage::Future { timestamp, latest } => {
+                write!(f, "dated {timestamp}, at most {latest} is accepted")
+            }
+        }
     }
 }
 
@@ -61,6 +83,15 @@ pub(crate) struct Kept {
 
 pub(crate) type Id = [u8; 32];
 
+/// What the policy takes from a cache: no more than from a mint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Largest body, in bytes.
+    pub(crate) max_bytes: u64,
+    /// Latest time, in Unix seconds.
+    pub(crate) latest: u64,
+}
+
 /// The bytes of the file.
 pub(crate) fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
     let rest = [id.as_slice(), &timestamp.to_le_bytes()].concat();
@@ -74,8 +105,13 @@ pub(crate) fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a file of `length` bytes back. Whatever is not exactly what [`write`] wrote for this `id` is damage;
-/// nothing is buffered before the length is known to be right.
-pub(crate) fn read(id: &Id, mut file: impl Read, length: u64) -> io::Result<Result<Kept, Damage>> {
+/// nothing is buffered before the length is known to be right and within the limit.
+pub(crate) fn read(
+    id: &Id,
+    mut file: impl Read,
+    length: u64,
+    limits: Limits,
+) -> io::Result<Result<Kept, Damage>> {
     let mut head = [0; HEAD_BYTES];
     match file.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Err(Damage::Cut)),
@@ -89,11 +125,19 @@ pub(crate) fn read(id: &Id, mut file: impl Read, length: u64) -> io::Result<Resu
         return Ok(Err(Damage::Magic));
     }
     let follows = length.saturating_sub(COVERED_FROM);
-    if declared != follows.to_le_bytes() {
+    if length < HEAD_BYTES as u64 || declared != follows.to_le_bytes() {
         return Ok(Err(Damage::Cut));
     }
+    let bytes = length - HEAD_BYTES as u64;
+    if bytes > limits.max_bytes {
+        return Ok(Err(Damage::TooLarge {
+            bytes,
+            max: limits.max_bytes,
+        }));
+    }
     let mut body = Vec::new();
-    file.take(length).read_to_end(&mut body)?;
+    // A byte more, so that a file that has grown since is noticed.
+    file.take(bytes + 1).read_to_end(&mut body)?;
     let digest = Sha256::new()
         .chain_update(covered)
         .chain_update(&body)
@@ -105,10 +149,12 @@ pub(crate) fn read(id: &Id, mut file: impl Read, length: u64) -> io::Result<Resu
         return Ok(Err(Damage::Misplaced));
     }
     let timestamp = timestamp.iter().rev();
-    Ok(Ok(Kept {
-        timestamp: timestamp.fold(0, |all, &byte| all << 8 | u64::from(byte)),
-        body,
-    }))
+    let timestamp = timestamp.fold(0, |all, &byte| all << 8 | u64::from(byte));
+    let latest = limits.latest;
+    if timestamp > latest {
+        return Ok(Err(Damage::Future { timestamp, latest }));
+    }
+    Ok(Ok(Kept { timestamp, body }))
 }
 
 #[cfg(test)]
@@ -116,9 +162,13 @@ mod tests {
     use super::*;
 
     const OF: Id = [7; 32];
+    const ANY: Limits = Limits {
+        max_bytes: 1 << 20,
+        latest: u64::MAX,
+    };
 
     fn read_back(bytes: &[u8]) -> Result<Kept, Damage> {
-        read(&OF, bytes, bytes.len() as u64).expect("memory does not fail")
+        read(&OF, bytes, bytes.len() as u64, ANY).expect("memory does not fail")
     }
 
     #[test]
@@ -148,8 +198,41 @@ mod tests {
         let length = good.len() as u64;
         // Its length was taken before it grew, or before it was cut.
         for bytes in [&longer[..], &good[..good.len() - 1]] {
-            let read = read(&OF, bytes, length).expect("memory does not fail");
+            let read = read(&OF, bytes, length, ANY).expect("memory does not fail");
             assert!(matches!(read, Err(Damage::Checksum)), "{read:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_above_the_limit_is_not_read() {
+        let good = write(&OF, 1, b"the body");
+        let length = good.len() as u64;
+        for (max_bytes, accepted) in [(8, true), (7, false)] {
+            let limits = Limits { max_bytes, ..ANY };
+            // For what is refused, a read beyond the head fails.
+            let mut rest: &[u8] = &good[HEAD_BYTES..];
+            let rest: &mut dyn Read = if accepted { &mut rest } else { &mut Broken };
+            let file = good[..HEAD_BYTES].chain(rest);
+            let read = read(&OF, file, length, limits).expect("nothing past the limit is read");
+            assert_eq!(read.is_ok(), accepted, "{read:?}");
+        }
+    }
+
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("read too far"))
+        }
+    }
+
+    #[test]
+    fn a_time_above_the_limit_is_damage() {
+        let limits = Limits { latest: 5, ..ANY };
+        for (timestamp, accepted) in [(5, true), (6, false), (1 << 63, false)] {
+            let good = write(&OF, timestamp, b"");
+            let read = read(&OF, &good[..], good.len() as u64, limits).expect("no I/O error");
+            assert_eq!(read.is_ok(), accepted, "{read:?}");
         }
     }
 }

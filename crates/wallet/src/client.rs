@@ -1,27 +1,31 @@
 //! What a wallet asks one mint for: filters, and the mint's word about their matches.
 
+use std::time::Instant;
+
 use nutfilter::{ItemHash, KeysetId, Kind, Nut25, endpoint_path};
 
 use crate::ask_error::AskError;
 use crate::base_url::BaseUrl;
-use crate::cache::{CachedFetch, FilterCache, Kept};
+use crate::cache::{CachedFetch, FilterCache, Kept, Limits};
 use crate::confirmation::{Confirmation, Confirmed};
 use crate::error::{FetchError, Refusal};
 use crate::matches::{FilterSource, Matches};
 use crate::policy::{Moment, Policy};
+use crate::proxy::Proxy;
 use crate::restoration::{Restoration, Restored};
 use crate::restore_filter::RestoreFilter;
 use crate::transport::{Answer, NOT_MODIFIED, Transport};
 
 /// Fetches filters from one mint. Cheap to clone, and may be used from many threads.
 ///
-/// Connects directly, whatever the environment says about proxies; keeps no cookies; asks for no
-/// compression; takes TLS certificates on the word of the Mozilla roots alone.
+/// Connects directly unless it is given a proxy ([`with_proxy`](Self::with_proxy)), and does not read the
+/// environment; keeps no cookies; asks for no compression; trusts the Mozilla root certificates only.
 #[derive(Clone, Debug)]
 pub struct MintClient {
     base: BaseUrl,
     policy: Policy,
     transport: Transport,
+    proxy: Option<Proxy>,
 }
 
 impl MintClient {
@@ -35,8 +39,24 @@ impl MintClient {
         Ok(Self {
             base,
             policy,
-            transport: Transport::new(),
+            transport: Transport::new(None),
+            proxy: None,
         })
+    }
+
+    /// The same client, with every connection through `proxy`. [`Proxy::from_environment`] reads the usual
+    /// variables.
+    #[must_use]
+    pub fn with_proxy(mut self, proxy: Proxy) -> Self {
+        self.transport = Transport::new(Some(&proxy));
+        self.proxy = Some(proxy);
+        self
+    }
+
+    /// The proxy in use.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     /// The mint's base URL, without a slash at the end.
@@ -99,7 +119,8 @@ impl MintClient {
     /// # Errors
     ///
     /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when what the cache holds cannot be read. A
-    /// damaged file is no error, see [`CachedFetch::discarded`].
+    /// damaged file is no error, see [`CachedFetch::discarded`]; nor is a filter that cannot be kept, for example
+    /// because another process holds the cache's lock until the deadline, see [`CachedFetch::not_kept`].
     pub fn fetch_cached<H: ItemHash + Default>(
         &self,
         cache: &FilterCache,
@@ -108,7 +129,12 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<CachedFetch<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let entry = cache.entry::<H>(self.base.as_str(), keyset, kind);
+        let deadline = Instant::now() + self.policy.deadline;
+        let limits = Limits {
+            max_bytes: self.policy.max_bytes,
+            latest: self.policy.latest(Moment::now(None).now),
+        };
+        let entry = cache.entry::<H>(self.base.as_str(), keyset, kind, limits);
         let (kept, discarded) = entry.load().map_err(FetchError::Cache)?;
         let newest = last_seen.max(kept.as_ref().map(|kept| kept.timestamp));
         // What the policy would not take from a mint, it does not take from a cache either; and then there is
@@ -133,7 +159,7 @@ impl MintClient {
         }
         let filter = self.accept(&answer, keyset, kind, newest)?;
         let not_kept = match filter.rollback() {
-            None => entry.store(&answer.body, filter.as_of()).err(),
+            None => entry.store(&answer.body, filter.as_of(), deadline).err(),
             Some(_) => None,
         };
         Ok(CachedFetch {

@@ -25,6 +25,13 @@ pub enum FetchError {
         /// What is the matter with it, as the end of a sentence that begins with the URL.
         why: &'static str,
     },
+    /// The URL of a proxy that cannot be used.
+    BadProxy {
+        /// The URL as it was given, without user name and password.
+        url: String,
+        /// What is wrong, as the end of a sentence that begins with the URL.
+        why: &'static str,
+    },
     /// The whole fetch took longer than the policy allows, however steadily bytes were arriving.
     Deadline {
         /// What was allowed, from the first name look-up to the last byte.
@@ -96,6 +103,15 @@ pub enum Refusal {
         m: u64,
         /// The least that is accepted.
         min: u64,
+    },
+    /// The filter's `P` is outside the policy's range.
+    PRange {
+        /// The filter's `P`.
+        p: u32,
+        /// The least that is accepted.
+        min: u32,
+        /// The most that is accepted.
+        max: u32,
     },
     /// The filter claims to be from the future.
     Future {
@@ -186,6 +202,7 @@ impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FetchError::BadUrl { url, why } => write!(f, "mint URL {url:?} {why}"),
+            FetchError::BadProxy { url, why } => write!(f, "proxy URL {url:?} {why}"),
             FetchError::Deadline { allowed } => {
                 write!(f, "no complete answer within {} s", allowed.as_secs_f64())
             }
@@ -244,6 +261,9 @@ impl fmt::Display for Refusal {
                     f,
                     "filter matches one item in {m} by chance, at least one in {min} is wanted"
                 )
+            }
+            Refusal::PRange { p, min, max } => {
+                write!(f, "filter has P = {p}, accepted are {min} to {max}")
             }
             Refusal::Future { timestamp, now } => {
                 write!(
@@ -331,7 +351,7 @@ impl std::error::Error for TransportError {}
 
 /// A URL with an ellipsis for whatever stands before an `@`: errors end up in logs. The text need not be a
 /// URL, and a password may hold any character, so the last `@` counts, wherever it is.
-fn without_userinfo(url: &str) -> Cow<'_, str> {
+pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     let Some(at) = url.rfind('@') else {
         return Cow::Borrowed(url);
     };

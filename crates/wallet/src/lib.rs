@@ -49,8 +49,7 @@
 //! # What is not here
 //!
 //! Whether a payment is good: "absent" is about a moment that has passed, so a wallet must never *accept* a
-//! note because of it. Proxies and Tor: [`MintClient`] connects directly and does not read `HTTP_PROXY`; a
-//! wallet that hides its address brings its own client. Deriving notes from a seed, and when to stop
+//! note because of it. Deriving notes from a seed, and when to stop
 //! looking for more (the gap of NUT-13). Keys: whether a signature is valid.
 
 #![forbid(unsafe_code)]
@@ -74,6 +73,7 @@ mod match_limit;
 mod matches;
 mod points;
 mod policy;
+mod proxy;
 mod restoration;
 mod restore_filter;
 mod transport;
@@ -89,5 +89,6 @@ pub use match_limit::match_limit;
 pub use matches::{FilterSource, Matches, Warning};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind, Nut25, endpoint_path};
 pub use policy::{Moment, Policy};
+pub use proxy::Proxy;
 pub use restoration::{BlindSignature, Dleq, Restoration, Restored};
 pub use restore_filter::{Answer, RestoreFilter, Rollback};

@@ -9,6 +9,7 @@ use ureq::{Agent, Body};
 use crate::base_url::{resolve_location, same_origin};
 use crate::error::{FetchError, printable};
 use crate::policy::Policy;
+use crate::proxy::Proxy;
 
 /// Largest head of a response. Ten times what mints behind the usual proxies send.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -32,12 +33,13 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(proxy: Option<&Proxy>) -> Self {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             // Redirects are followed here, where the origin is looked at.
             .max_redirects(0)
-            .proxy(None)
+            // The environment is not read here.
+            .proxy(proxy.map(|proxy| proxy.inner().clone()))
             .max_response_header_size(MAX_HEAD_BYTES)
             .user_agent(USER_AGENT)
             .accept("application/json")

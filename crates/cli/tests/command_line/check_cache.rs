@@ -47,7 +47,7 @@ fn the_second_time_only_the_hash_of_the_cached_filter_is_sent() {
     }
     let ran = check(&[]);
     assert!(
-        ran.stderr.contains("cached filter thrown away"),
+        ran.stderr.contains("cached filter discarded"),
         "{}",
         ran.stderr
     );
@@ -84,4 +84,35 @@ fn a_cache_that_cannot_be_is_an_error_before_anything_is_asked() {
         .error();
     assert!(error.contains("file"), "{error}");
     assert_eq!(mint.seen().len(), 0);
+}
+
+#[test]
+fn a_held_cache_lock_is_a_warning_after_the_timeout() {
+    let (mint, place) = (mint(), Place::new());
+    fs::create_dir(place.path("c")).expect("a directory");
+    let lock = fs::File::create(place.path("c/.nutfilter-lock")).expect("a file");
+    lock.lock().expect("the lock");
+    let args = ["--count", "--cache", "c", "--timeout", "0.2"];
+    let ran = mint.run_in(&place, "check", &points(95..105), &args);
+    assert!(
+        ran.stderr.contains("locked by another process"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_the_cache_lock_is_a_warning() {
+    let (mint, place) = (mint(), Place::new());
+    fs::create_dir(place.path("c")).expect("a directory");
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path("c/.nutfilter-lock"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let args = ["--count", "--cache", "c"];
+    let ran = mint.run_in(&place, "check", &points(95..105), &args);
+    assert!(ran.stderr.contains("not a regular file"), "{}", ran.stderr);
+    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
 }

@@ -78,33 +78,52 @@ fn a_mint_is_asked_for_the_filter_alone() {
 }
 
 #[test]
-fn the_environment_does_not_send_a_wallet_through_a_proxy() {
+fn a_proxy_comes_from_the_option_or_else_from_the_environment() {
     let mint = Mint::honest();
     let place = Place::new();
     place.write("mine.hex", lines(995..1005));
-    let args = [
-        "check",
-        "--mint",
-        &mint.url,
-        "--keyset",
-        "009a1f293253e41e",
-        "mine.hex",
-        "--count",
-    ];
-    let mut command = place.command(&args);
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let first = [
+            "check",
+            "mine.hex",
+            "--count",
+            "--keyset",
+            "009a1f293253e41e",
+            "--mint",
+        ];
+        let mut command = place.command(&[&first[..], &[&mint.url], args].concat());
+        command.envs(variables.iter().copied());
+        Ran::from(command.output().expect("the binary"))
+    };
     // Nobody listens there.
-    for name in [
-        "http_proxy",
-        "HTTP_PROXY",
-        "https_proxy",
-        "HTTPS_PROXY",
-        "all_proxy",
-        "ALL_PROXY",
+    let closed = "socks5h://alice:hunter2@127.0.0.1:9";
+    for (args, variables) in [
+        (&["--proxy", closed][..], &[][..]),
+        (&[], &[("ALL_PROXY", closed)]),
+        (&[], &[("http_proxy", closed), ("no_proxy", "localhost")]),
+        (&["--proxy", closed], &[("no_proxy", "*")]),
     ] {
-        command.env(name, "http://127.0.0.1:9");
+        let error = run(args, variables).error();
+        let wanted = "through proxy socks5h://127.0.0.1:9: Connection refused";
+        assert!(
+            error.contains(wanted) && !error.contains("hunter2"),
+            "{error}"
+        );
     }
-    let ran = Ran::from(command.output().expect("the binary"));
-    assert_eq!(ran.text(), "maybe\t5\nabsent\t5\n");
+    let error = run(&[], &[("all_proxy", "socks4://127.0.0.1:9")]).error();
+    assert!(
+        error.contains("proxy URL \"socks4://127.0.0.1:9\" does not begin"),
+        "{error}"
+    );
+    assert!(mint.asked.lock().expect("a log").is_empty());
+    for (args, variables) in [
+        (&["--proxy", "none"][..], &[("ALL_PROXY", closed)][..]),
+        (&[], &[("ALL_PROXY", closed), ("NO_PROXY", "127.0.0.1")]),
+        // For https alone.
+        (&[], &[("HTTPS_PROXY", closed)]),
+    ] {
+        assert_eq!(run(args, variables).text(), "maybe\t5\nabsent\t5\n");
+    }
 }
 
 #[test]

@@ -114,7 +114,6 @@ fn rubbish_and_hanging_up_are_transport_errors() {
     let nobody = Loopback::saying("");
     let url = nobody.url();
     drop(nobody);
-    thread::sleep(Duration::from_millis(50));
     let client = MintClient::new(&url, Policy::default()).expect("a good URL");
     let fetched = client.fetch(&keyset(), Kind::Spent);
     assert_failed!(fetched, FetchError::Transport(_) | FetchError::Cut { .. });

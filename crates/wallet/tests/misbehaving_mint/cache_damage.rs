@@ -123,8 +123,9 @@ fn the_file_of_another_filter_is_thrown_away() {
 fn what_a_killed_process_left_is_cleared_away_and_nothing_else_is() {
     let place = place();
     let cache = cache_in(place.path());
-    let left = place.path().join("cache/.nutfilter-AbCdEf.tmp");
-    let theirs = place.path().join("cache/notes.tmp");
+    let left = place.path().join("cache/.wallet-cache-AbCdEf.partial");
+    // What `nutfilter build` writes for the time being, in a directory that both use.
+    let theirs = place.path().join("cache/.nutfilter-AbCdEf.tmp");
     for file in [&left, &theirs] {
         fs::write(file, "half a fil").expect("a file");
     }
@@ -180,4 +181,56 @@ fn writers_at_the_same_time_leave_the_newest_whole() {
         last.rollback().map(|rollback| rollback.last_seen),
         Some(then + 31)
     );
+}
+
+#[test]
+fn a_cached_file_above_the_policys_limit_is_not_read() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let body = small(now() - 60, 100);
+    let mint = honest_cache(body.clone());
+    fetch_through(&mint, &cache).expect("a filter");
+    let max = body.len() as u64 - 1;
+    let policy = Policy {
+        max_bytes: max,
+        ..Policy::default()
+    };
+    let kept = fs::read(path(&mint, &cache)).expect("a file");
+    let client = MintClient::new(&mint.url(), policy).expect("a good URL");
+    let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), Kind::Spent, None);
+    assert_refused!(refused.map(drop), Refusal::TooLarge { .. });
+    // Asked for without a condition, as there is nothing to compare it with.
+    let last = mint.requests().pop().expect("a request");
+    assert_eq!(condition(&last), None);
+    // Another policy may still read it.
+    assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
+    assert!(fetch_through(&mint, &cache).expect("a filter").from_cache);
+}
+
+#[test]
+fn a_cached_filter_from_the_future_is_replaced_with_a_warning() {
+    let place = place();
+    let cache = cache_in(place.path());
+    let timestamp = Arc::new(AtomicU64::new(1 << 63));
+    let served = timestamp.clone();
+    let mint = Loopback::start(move |_, stream| {
+        stream.write_all(&json(small(served.load(Ordering::SeqCst), 3)))
+    });
+    // Kept by a wallet that believed in any time, as after a fault of its clock.
+    let believing = Policy {
+        max_future: Duration::from_secs(u64::MAX),
+        ..Policy::default()
+    };
+    fetch_through_by(&mint, &cache, believing).expect("a filter");
+    let today = now();
+    timestamp.store(today, Ordering::SeqCst);
+    let fetched = fetch_through(&mint, &cache).expect("a filter");
+    let Some(Damage::Future { timestamp, latest }) = fetched.discarded else {
+        panic!("{:?}", fetched.discarded);
+    };
+    assert_eq!(timestamp, 1 << 63);
+    assert!(latest >= today);
+    assert!(fetched.not_kept.is_none() && fetched.filter.rollback().is_none());
+    let again = fetch_through(&mint, &cache).expect("a filter");
+    assert_eq!(again.discarded, None);
 }

@@ -16,9 +16,46 @@ fn a_filter_that_matches_everything_is_refused() {
         );
         let policy = Policy {
             min_m: m,
+            min_p: p,
             ..Policy::default()
         };
         assert!(fetch_by(&Loopback::saying(answer), policy).is_ok());
+    }
+}
+
+#[test]
+fn a_p_outside_the_range_is_refused_with_its_number() {
+    let hashes = SortedHashes::<Nut25>::from_items((0..3).map(item));
+    for (p, max_p, accepted) in [
+        (0, 32, false),
+        (15, 32, false),
+        (16, 32, true),
+        (32, 32, true),
+        (24, 24, true),
+        (25, 24, false),
+    ] {
+        let params = Params::new(p, Params::CASHU.m()).expect("good parameters");
+        let filter = hashes.encode(params).expect("a filter");
+        let mint = Loopback::saying(json(FilterResponse::new(&filter, now()).to_json()));
+        let policy = Policy {
+            max_p,
+            ..Policy::default()
+        };
+        let fetched = fetch_by(&mint, policy);
+        if accepted {
+            fetched.expect("a filter");
+            continue;
+        }
+        let text = fetched
+            .as_ref()
+            .map(|_| ())
+            .expect_err("refused")
+            .to_string();
+        assert_eq!(
+            text,
+            format!("filter has P = {p}, accepted are 16 to {max_p}")
+        );
+        assert_refused!(fetched, Refusal::PRange { p: found, min: 16, .. } if found == p);
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a mint may do to a wallet, each with the error that it gets, and how long that takes at most.
+//! What a mint may do to a wallet, each with the error that it gets. A wallet that waits for ever does not come back
+//! to its test.
 
 macro_rules! assert_refused {
     ($fetched:expr, $refusal:pat $(if $guard:expr)?) => {
@@ -29,6 +30,7 @@ mod filters;
 mod framing;
 mod honest;
 mod loopback;
+mod proxy;
 mod redirects;
 mod restore;
 mod size;
@@ -39,17 +41,14 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use loopback::{Connection, Loopback, head, response};
+use loopback::{Loopback, head, response};
 use nutfilter::{DecodeErrorKind, FilterResponse, Nut25, Params, SortedHashes};
 use nutfilter_wallet::{
     Answer, CheckError, FetchError, KeysetId, Kind, MintClient, Policy, Refusal, RestoreFilter,
     UNKNOWN_KEYSET,
 };
-
-/// No test here needs longer, on a machine however busy; each deadline is far below.
-const BOUND: Duration = Duration::from_secs(10);
 
 /// Enough that both halves of the hash matter (from 5,473 on).
 const ITEMS: u32 = 6_000;
@@ -84,12 +83,9 @@ fn json(body: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 fn fetch_by(mint: &Loopback, policy: Policy) -> Fetched {
-    let started = Instant::now();
-    let fetched = MintClient::new(&mint.url(), policy)
+    MintClient::new(&mint.url(), policy)
         .expect("a good URL")
-        .fetch(&keyset(), Kind::Spent);
-    assert!(started.elapsed() < BOUND, "took {:?}", started.elapsed());
-    fetched
+        .fetch(&keyset(), Kind::Spent)
 }
 
 fn fetch(mint: &Loopback) -> Fetched {

@@ -72,16 +72,11 @@ fn a_body_of_exactly_the_cap_is_taken_and_one_byte_more_is_not() {
 fn a_declared_length_above_the_cap_is_refused_before_the_body() {
     let mint = Loopback::start(|_, stream| {
         stream.write_all(&head("200 OK", &[("Content-Length", "1073741824")]))?;
-        // Not one byte of it: whoever waits for the body waits until the deadline.
+        // Not one byte of it: a client that waits for the body gets the error of its deadline.
         stream.read_exact(&mut [0])
     });
-    let started = Instant::now();
     let declared = Some(1 << 30);
     assert_refused!(fetch(&mint), Refusal::TooLarge { declared: d, .. } if d == declared);
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "waited for the body"
-    );
 }
 
 #[test]

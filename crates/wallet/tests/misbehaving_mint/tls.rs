@@ -52,13 +52,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused() {
         }
     });
     let url = format!("https://localhost:{}", address.port());
-    let client = MintClient::new(
-        &url,
-        Policy {
-            deadline: BOUND / 2,
-            ..Policy::default()
-        },
-    );
+    let client = MintClient::new(&url, Policy::default());
     let error = client
         .expect("a good URL")
         .fetch(&keyset(), Kind::Spent)
