@@ -1,0 +1,182 @@
+"""The examples in contrib/ and the role of the operator's guide, tried as far as this machine has the programs."""
+
+import contextlib
+import functools
+import http.server
+import re
+import subprocess
+import threading
+
+import pytest
+import yaml
+
+from e2e.conftest import ROOT
+from e2e.scenario import need
+from e2e.service_under_test import RAW, Address, Service, exchange, free_port, tail, wait_until
+
+pytestmark = pytest.mark.contrib
+CONTRIB = ROOT / "contrib"
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def documents():
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md")))
+
+
+def test_systemd_unit(work):
+    need("systemd-analyze")
+    # It checks that the program exists, which it need not.
+    unit = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", (CONTRIB / "systemd/nutfilter.service").read_text(),
+                  flags=re.MULTILINE)
+    (work / "nutfilter.service").write_text(unit)
+    said = run("systemd-analyze", "verify", "--man=no", work / "nutfilter.service")[1]
+    assert [line for line in said.splitlines() if "nutfilter.service" in line] == []
+
+
+def test_rules_name_documented_metrics():
+    rules = [rule for group in yaml.safe_load((CONTRIB / "prometheus/alerts.yml").read_text())["groups"]
+             for rule in group["rules"]]
+    named = {name for rule in rules for name in re.findall(r"nutfilter_[a-z_]+", rule["expr"])}
+    assert named and [name for name in sorted(named) if f"`{name}`" not in documents()] == []
+
+
+def test_prometheus_rules():
+    need("promtool")
+    code, said = run("promtool", "check", "rules", CONTRIB / "prometheus/alerts.yml")
+    assert code == 0, said
+    for tests in CONTRIB.glob("prometheus/*test*.yml"):
+        code, said = run("promtool", "test", "rules", tests)
+        assert code == 0, said
+
+
+def test_compose_file():
+    compose = yaml.safe_load((CONTRIB / "compose.yaml").read_text())
+    for name, service in compose["services"].items():
+        for volume in service.get("volumes", []):
+            assert volume.split(":")[0] in compose["volumes"], f"{name}: {volume}"
+
+
+def test_caddyfile():
+    need("caddy")
+    code, said = run("caddy", "validate", "--adapter", "caddyfile", "--config", CONTRIB / "Caddyfile")
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("mint_type", ["nutshell", "cdk"])
+def test_the_documented_role_is_enough_and_without_it_nothing_can_be_read(mint_type, binary, make_mint, work):
+    sql = re.findall(r"^\s*((?:CREATE ROLE|GRANT SELECT).*;)\s*$", documents(), re.MULTILINE)
+    mint = make_mint(mint_type, "postgres")
+    mint.fill(100)
+    cluster = mint.database.cluster
+    location = mint.location.replace("owner@", "filters@")
+    mint.database.forget_session()
+    cluster.sql("DROP ROLE IF EXISTS filters")
+    cluster.sql(next(statement for statement in sql if statement.startswith("CREATE ROLE")))
+    try:
+        check = [binary, "serve", "--check-config", "--mint-database", location]
+        assert run(*check)[0] == 2, "a role without rights can read"
+        for statement in dict.fromkeys(statement for statement in sql if statement.startswith("GRANT")):
+            table = re.search(r" ON (\w+) ", statement).group(1)
+            if mint.database.sql(f"SELECT to_regclass('{table}')"):
+                mint.database.sql(statement)
+        code, said = run(*check)
+        assert code == 0 and mint_type in said, said
+        service = Service(binary, location, work)
+        service.start()
+        service.wait_served(("spent", mint.keysets[0]))
+        wait_until(service.ready, 30, "ready")
+        service.stop()
+        assert service.complaints(0) == []
+    finally:
+        mint.database.sql("DROP OWNED BY filters; DROP ROLE filters;")
+
+
+class FakeMint(http.server.BaseHTTPRequestHandler):
+    """In the place of the mint itself."""
+
+    answers = {"/v1/info": b'{"name":"mint","nuts":{"4":{}}}', "/v1/keys": b"the mint itself"}
+
+    def do_GET(self):
+        body = self.answers.get(self.path, b"")
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def nginx(work, service, mint_port):
+    """nginx with contrib/nginx.conf in front of the service and the mint."""
+    port = free_port()
+    site = (CONTRIB / "nginx.conf").read_text()
+    for pattern, ours in ((r"server 127\.0\.0\.1:3339;", f"server {service};"),
+                          (r"server 127\.0\.0\.1:3338;", f"server 127.0.0.1:{mint_port};"),
+                          (r"listen 127\.0\.0\.1:8080;", f"listen 127.0.0.1:{port};")):
+        site, count = re.subn(pattern, ours, site)
+        assert count == 1, f"contrib/nginx.conf has {count} times {pattern}"
+    (work / "site.conf").write_text(site)
+    temporary = "".join(f"{name}_temp_path {work}/{name}; " for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (work / "nginx.conf").write_text(f"daemon off; pid {work}/nginx.pid; error_log {work}/nginx.log; events {{}}\n"
+                                     f"http {{ access_log off; {temporary} include {work}/site.conf; }}\n")
+    process = subprocess.Popen(["nginx", "-e", work / "nginx.log", "-c", work / "nginx.conf"])
+    try:
+        def answers():
+            assert process.poll() is None, tail(work / "nginx.log")
+            with contextlib.suppress(OSError):
+                return exchange(Address(port).connect(5), "/v1/keys").status == 200
+        wait_until(answers, 20, "nginx answers")
+        yield Address(port)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.mark.parametrize("way", ["tcp", "unix"])
+def test_nginx_in_front(way, binary, make_mint, work):
+    need("nginx")
+    mint = make_mint("cdk", "sqlite")
+    mint.fill(2000, 500)
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeMint)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    socket = work / "http.sock"
+    service = Service(binary, mint.location, work, refresh=3600, extra=[
+        "--mint-api", f"http://127.0.0.1:{upstream.server_port}", "--socket-mode", "666"])
+    where = service.command.index("--host")
+    service.command[where:where + 4] = ["--listen", f"127.0.0.1:{service.address.port}", "--listen", f"unix:{socket}"]
+    path = f"/v1/filter/spent/{mint.keysets[0]}"
+    service.start()
+    try:
+        service.wait_served(("spent", mint.keysets[0]))
+        wait_until(lambda: service.get("/v1/info").status == 200, 30, "the mint's info")
+        target = f"unix:{socket}" if way == "unix" else f"127.0.0.1:{service.address.port}"
+        with nginx(work, target, upstream.server_port) as proxy:
+            def get(path, method="GET", **headers):
+                with contextlib.closing(proxy.connect()) as connection:
+                    return exchange(connection, path, method, {name.replace("_", "-"): v for name, v in headers.items()})
+            for form in (RAW, {}, {"Accept-Encoding": "gzip"}, {"Accept-Encoding": "zstd"}):
+                ours, direct = (functools.partial(exchange, address.connect())(path, "GET", form)
+                                for address in (proxy, service.address))
+                assert ours.body == direct.body
+                for name in ("etag", "content-type", "content-encoding", "cache-control", "access-control-allow-origin"):
+                    assert ours.headers.get(name) == direct.headers.get(name), f"{name} for {form}"
+            tag = get(path, Accept="application/octet-stream").headers["etag"]
+            assert get(path, Accept="application/octet-stream", If_None_Match=tag).status == 304
+            assert get(path, Range="bytes=0-9").status == 206
+            # An old keyset id with an encoded slash is one id, not a path.
+            unknown = get("/v1/filter/spent/I2yN%2FiRYfkzT")
+            assert unknown.status == 400 and unknown.json()["code"] == 12001
+            assert "25" in get("/v1/info").json()["nuts"], "the filters are not announced"
+            for private in ("/metrics", "/ready", "/health", "/admin/refresh"):
+                assert get(private).status == 404, f"{private} is public"
+            assert get("/v1/keys").body == b"the mint itself"
+        service.stop()
+    finally:
+        service.kill()
+        upstream.shutdown()
