@@ -12,6 +12,7 @@ export NUTFILTER_VECTORS := env("NUTFILTER_VECTORS", canonicalize(justfile_direc
 venv := justfile_directory() / "target/venv/bin"
 work := justfile_directory() / "target/work"
 nutfilter := justfile_directory() / "target/release/nutfilter"
+e2e := justfile_directory() / "target/e2e/bin/python -m pytest e2e -q -rs -p no:cacheprovider --binary " + nutfilter
 
 [private]
 default:
@@ -138,16 +139,15 @@ release:
 demo: release
     {{nutfilter}} demo --once --items 100000
 
-# A real nutshell on loopback: all answers are compared with what the mint says
+# A real nutshell on loopback: its answers compared with the command's, then the service follows it through faults
 [group('gate')]
-nutshell: release nutshell-venv
-    rm -rf {{work}}/nutshell && mkdir -p {{work}}
-    python3 scripts/real_nutshell.py --work {{work}}/nutshell --python {{work}}/../nutshell/bin/python --check {{nutfilter}}
+nutshell: release e2e-venv
+    {{e2e}} -m quick --minutes 0.5
 
 [private]
-nutshell-venv:
-    [ -x target/nutshell/bin/python ] || python3 -m venv target/nutshell
-    target/nutshell/bin/pip install -q 'cashu==0.20.2' 'marshmallow<4' 'limits<5'
+e2e-venv:
+    [ -x target/e2e/bin/python ] || python3 -m venv target/e2e
+    target/e2e/bin/pip install -q -r e2e/requirements.txt
 
 # Instruction counts against the committed baseline
 [group('gate')]
@@ -201,8 +201,8 @@ bytes: release
 
 # The files in contrib/ and the examples
 [group('campaign')]
-contrib: release
-    scripts/check_contrib.sh {{nutfilter}}
+contrib: release e2e-venv
+    {{e2e}} -m contrib
     cargo run --locked --quiet --example restore --features serde
     cargo run --locked --quiet --example exclusion
 
@@ -223,32 +223,27 @@ dashboard: page
     target/venv/bin/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
 
-# A nutshell that is followed from before its first note, on SQLite and on Postgres
+# The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres
 [group('campaign')]
-real-mints: release nutshell-venv
-    rm -rf {{work}}/follow-* && mkdir -p {{work}}
-    for database in sqlite postgres; do \
-        python3 scripts/real_nutshell.py --work {{work}}/follow-$database --python target/nutshell/bin/python --check {{nutfilter}} \
-            --follow 10 --database $database --notes 40; \
-    done
+real-mints minutes='5' seed='1': release e2e-venv
+    target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}}
+    target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
 
 # Faults of the running service
 [group('campaign')]
-faults: release
-    scripts/faults/table.py --binary {{nutfilter}}
+faults: release e2e-venv
+    {{e2e}} -m faults --require
 
-# The soak, and the tests of what it looks for
+# Two services under load, with kills, full disks, restored databases and clients that misbehave
 [group('campaign')]
-soak time='10m': release
-    python3 -m unittest discover -q scripts/soak
-    python3 scripts/soak/soak.py --time {{time}} --postgres --binary {{nutfilter}} --python {{venv}}/python
+soak minutes='10': release e2e-venv
+    {{e2e}} -m soak --minutes {{minutes}} --require
 
-# Requests per second and latency under load, next to a bare server
+# Ten million notes; requests per second and latency next to a bare server
 [group('campaign')]
-load: release
+load notes='10000000': release e2e-venv
     cargo build --locked --release -p nutfilter-mint --example bare_server
-    rm -rf {{work}}/load && mkdir -p {{work}}
-    python3 scripts/load/requests.py --binary {{nutfilter}} --bare target/release/examples/bare_server --work {{work}}/load
+    {{e2e}} -m load --notes {{notes}} --bare-server target/release/examples/bare_server -s
 
 # Regions of the library that its tests and the fuzzing corpora reach; fails below the floor
 [group('campaign')]

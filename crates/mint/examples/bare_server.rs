@@ -5,7 +5,7 @@
 //! ```
 //!
 //! File number i is served at `/i` to every GET, with its SHA-256 as a tag, and 304 to who names that tag. There are
-//! no routes, limits, time-outs, codings, ranges, metrics or errors: `scripts/load/requests.py` says what those cost.
+//! no routes, limits, time-outs, codings, ranges, metrics or errors: `e2e/test_load.py` measures what those cost.
 //! The address that was taken is printed once it listens.
 
 use std::convert::Infallible;
