@@ -154,6 +154,7 @@ class RealMint:
 
     def start_mint(self, payments=None):
         self.payments = payments or self.payments
+        known = set(self.journal.keysets)
         with open(self.log, "ab") as output:
             self.process = subprocess.Popen([str(part) for part in self.command()], env=self.environment(),
                                             cwd=self.work, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
@@ -163,7 +164,6 @@ class RealMint:
             with contextlib.suppress(OSError), opener.open(f"{self.url}/v1/info", timeout=5) as response:
                 return response.status == 200
         wait_until(answers, START_SECONDS, f"{self.name} answers; see {self.log}", 0.2)
-        known = set(self.journal.keysets)
         listed = [keyset["id"] for keyset in fetch(f"{self.url}/v1/keysets")["keysets"]]
         self.keyset = next((keyset for keyset in listed if keyset not in known), self.keyset)
 
