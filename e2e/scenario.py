@@ -313,7 +313,7 @@ class Scenario:
 
     def judge_log(self):
         """Counts warnings and errors; panics, notes, lines that are not JSON and unexplained errors are findings."""
-        told, notes = {}, self.some_notes()
+        told, unexplained, notes = {}, set(), self.some_notes()
         for level, message, at, line in self.service.records():
             at -= self.clock_offset_of(at)
             if level == "NONE":
@@ -326,7 +326,8 @@ class Scenario:
             told[key] = told.get(key, 0) + 1
             if "panic" in line:
                 self.find(f"the log: {line.strip()[:400]}")
-            elif level == "ERROR" and not (self.trouble.explains(at) or self.clock_steps.spans):
+            elif level == "ERROR" and not (self.trouble.explains(at) or self.clock_steps.spans) and key not in unexplained:
+                unexplained.add(key)
                 self.find(f"an error in the log that nothing explains: {line.strip()[:400]}")
         return told
 
