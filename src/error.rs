@@ -251,6 +251,7 @@ pub(crate) enum SeekIndexFault {
     Length { len: u64, entries: u64 },
     Checksum { stored: u64, computed: u64 },
     Entry { entry: u64 },
+    Gap { gap: u64 },
     OtherFilter,
 }
 
@@ -284,6 +285,12 @@ impl fmt::Display for SeekIndexError {
                 write!(
                     f,
                     "seek index entry {entry} points outside the filter or backwards"
+                )
+            }
+            SeekIndexFault::Gap { gap } => {
+                write!(
+                    f,
+                    "seek index gap {gap} is outside the filter, out of order or too short"
                 )
             }
             SeekIndexFault::OtherFilter => {
@@ -376,6 +383,7 @@ mod tests {
         let checksum = SeekIndexFault::Checksum { stored, computed };
         index(checksum, &["0000000000000abc", "0000000000000def"]);
         index(SeekIndexFault::Entry { entry: 7004 }, &["7004"]);
+        index(SeekIndexFault::Gap { gap: 7003 }, &["gap 7003"]);
         index(SeekIndexFault::OtherFilter, &["another filter"]);
     }
 }

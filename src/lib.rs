@@ -76,6 +76,7 @@ extern crate std;
 mod arch;
 pub mod bip158;
 pub mod bits;
+mod cost;
 mod decode;
 mod encode;
 mod endpoint;
@@ -99,6 +100,8 @@ mod sorted_hashes;
 pub mod store;
 
 pub use arch::Level;
+#[doc(hidden)]
+pub use cost::decoded_bits;
 pub use endpoint::{KeysetId, KeysetIdError, Kind, endpoint_path};
 pub use error::{BuildError, DecodeError, DecodeErrorKind, ParamsError, SeekIndexError};
 pub use filter::{AdmittedFilter, Filter, Values};

@@ -71,7 +71,8 @@ pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
     }
 }
 
-/// Reads a number with `p` remainder bits (0 to 32) whose quotient is at most `max_quotient`.
+/// Reads a number with `p` remainder bits (0 to 32) whose quotient is at most `max_quotient`. No more of a longer
+/// run is read than shows that it is.
 ///
 /// # Errors
 ///
@@ -84,7 +85,7 @@ pub(crate) fn read(
 ) -> Result<u64, Unreadable> {
     debug_assert!(p <= 32);
     reader.refill();
-    let run = reader.read_unary_to_end();
+    let run = reader.read_unary_up_to(max_quotient);
     let (Ok(quotient) | Err(quotient)) = run;
     if quotient > max_quotient {
         return Err(Unreadable::QuotientTooLarge);

@@ -91,6 +91,27 @@ fn decoding_agrees_with_the_reference_on_large_filters_made_by_recipe() {
 }
 
 #[test]
+fn a_lane_that_ends_at_the_largest_value_or_one_more_is_told_apart() {
+    let fill = [0; 48];
+    // 5,700, 8,000 and 65,500 items, and all ways to read them. The end is reached at any item.
+    for class in [5, 6, 7_u64] {
+        for end in [recipe::AT_LARGEST, recipe::AT_RANGE] {
+            for (p, fraction) in (0..64).map(|i| ([19, 6, 2][i % 3], i as u64 * 1_023 + 500)) {
+                let level = 3;
+                let case = decode::Case {
+                    how: 1 | level << 1 | ((fraction % 6) as u8) << 3,
+                    n: class << 16 | fraction << 32,
+                    p,
+                    m: end | fraction << 16,
+                    bytes: &fill,
+                };
+                case.check();
+            }
+        }
+    }
+}
+
+#[test]
 fn decoding_agrees_with_the_reference_on_damaged_filters() {
     let mut rng = SmallRng::seed_from_u64(4);
     for round in 0..6_000 {

@@ -95,12 +95,13 @@ impl<'a> BitReader<'a> {
     /// bits consumed, where the bits end first.
     #[inline]
     pub fn read_unary(&mut self) -> Option<u64> {
-        self.read_unary_to_end().ok()
+        self.read_unary_up_to(u64::MAX).ok()
     }
 
-    /// Like [`BitReader::read_unary`]; where the bits end first, how many ones there were.
+    /// Like [`BitReader::read_unary`]. Where the bits end first, or more than `most` ones were seen, how many
+    /// were seen: no more than a buffer beyond `most` are read.
     #[inline]
-    pub(crate) fn read_unary_to_end(&mut self) -> Result<u64, u64> {
+    pub(crate) fn read_unary_up_to(&mut self, most: u64) -> Result<u64, u64> {
         let mut run = 0;
         loop {
             let ones = self.buffer.leading_zeros();
@@ -113,7 +114,7 @@ impl<'a> BitReader<'a> {
             self.buffer = 0;
             self.available = 0;
             self.refill();
-            if self.available == 0 {
+            if self.available == 0 || run > most {
                 return Err(run);
             }
         }
@@ -220,9 +221,20 @@ mod tests {
         for len in 0..20 {
             let bytes = vec![0xff; len];
             let mut reader = BitReader::new(&bytes);
-            assert_eq!(reader.read_unary_to_end(), Err(len as u64 * 8));
+            assert_eq!(reader.read_unary_up_to(u64::MAX), Err(len as u64 * 8));
             assert_eq!(reader.remaining(), 0);
             assert_eq!(reader.read_unary(), None);
+        }
+    }
+
+    #[test]
+    fn a_run_is_read_no_further_than_its_limit_asks_for() {
+        let bytes = vec![0xff; 1000];
+        for most in 0..300 {
+            let mut reader = BitReader::new(&bytes);
+            let seen = reader.read_unary_up_to(most).unwrap_err();
+            assert!(seen > most && seen <= most + 64, "{seen} for {most}");
+            assert!(reader.position() <= seen + 64);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::arch::lanes::{Advanced, GROUP, Lanes, WINDOW, groups_within};
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx2, Avx512, avx2, avx512};
 use crate::bits::BitReader;
+use crate::cost;
 use crate::rice;
 
 /// A lane kernel: `Lanes` by the group.
@@ -260,8 +261,9 @@ pub(super) struct Decoder<'a, K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Odd;
 
-/// The longest run that is read in a lane. Beyond it the serial decoder is as good.
-const LONGEST_RUN: u64 = 4096;
+/// The longest run that is read in a lane. Codes that lanes are for have runs of six ones on average, so none of
+/// a usual filter is as long. A lane that begins within a longer run would read what its neighbours read.
+const LONGEST_RUN: u64 = 256;
 
 impl<K> Decoder<'_, K> {
     /// One code at `position`: the number and where the next one begins.
@@ -274,12 +276,14 @@ impl<K> Decoder<'_, K> {
             let window = !u64::from_be_bytes(*word) << (position % 8);
             let (number, bits) = rice::read_one(window, p);
             if bits <= WINDOW {
+                cost::count(|| u64::from(bits));
                 return Ok((number, position + u64::from(bits)));
             }
         }
         let mut reader = BitReader::at(self.bytes, position);
-        let number = rice::read(&mut reader, p, LONGEST_RUN).map_err(|_| Odd)?;
-        Ok((number, reader.position()))
+        let number = rice::read(&mut reader, p, LONGEST_RUN);
+        cost::count(|| reader.position() - position);
+        Ok((number.map_err(|_| Odd)?, reader.position()))
     }
 
     /// Moves every lane to its first code at or behind its stop, and gives how many items each had.
@@ -384,7 +388,12 @@ impl<K> Decoder<'_, K> {
             if wanted == 0 {
                 break;
             }
+            let before = lanes.positions;
             let advanced = take.advance(self.kernel, self.bytes, self.code, lanes, *done, wanted);
+            cost::count(|| {
+                let moved = lanes.positions.iter().zip(&before);
+                moved.map(|(now, before)| now - before).sum()
+            });
             if advanced.groups == 0 {
                 break;
             }
@@ -397,9 +406,16 @@ impl<K> Decoder<'_, K> {
                 for lane in (0..N).filter(|lane| advanced.behind >> lane & 1 == 1) {
                     each[lane] -= GROUP;
                     *budget = budget.checked_sub(GROUP).ok_or(Odd)?;
-                    while each[lane] < *done && (guessing || lanes.positions[lane] < stops[lane]) {
+                    while each[lane] < *done
+                        && (lanes.positions[lane] < stops[lane]
+                            || guessing && lanes.positions[lane] == stops[lane])
+                    {
                         self.step(lanes, lane, each[lane], take)?;
                         each[lane] += 1;
+                    }
+                    if guessing && each[lane] < *done {
+                        // It is beyond its stop, and the round will be done again.
+                        return Ok((moved, None));
                     }
                 }
                 if each.iter().any(|each| each < done) {

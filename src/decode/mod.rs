@@ -16,6 +16,7 @@
 mod lanes;
 mod scan;
 mod sinks;
+mod spans;
 mod sync;
 #[cfg(feature = "parallel")]
 mod threads;
@@ -30,6 +31,7 @@ use crate::params::Params;
 
 pub(crate) use scan::{Scanner, in_pairs};
 use sinks::{Check, Sample, Visit};
+pub(crate) use spans::{Gap, longest_span, most_items};
 use sync::{Place, Stream};
 
 /// How many values a consumer takes at a time: 1 KiB, which stays in the nearest cache beside whatever
@@ -176,10 +178,13 @@ pub(crate) struct SeekTable {
     pub(crate) bases: Vec<u64>,
     /// The bit position where the items end.
     pub(crate) end: u64,
+    /// The codes that are longer than what may lie between two places, in order. Usual filters have none.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 /// Validates a filter and gives places in it, the first item's first, between which lie at most `step`
-/// items (at least 1): `step` as a rule, fewer now and then. An empty filter has none.
+/// items (at least 1): `step` as a rule, fewer now and then. An empty filter has none. Nor do more than `longest`
+/// bits lie between them, but where a single code has more: that one is a [`Gap`].
 ///
 /// # Errors
 ///
@@ -187,13 +192,14 @@ pub(crate) struct SeekTable {
 ///
 /// # Cost
 ///
-/// One pass, and 16 bytes a place.
+/// One pass, and another over what was too long for the first; 16 bytes a place, 24 a gap.
 pub(crate) fn seek_table(
     level: Level,
     bytes: &[u8],
     n: u32,
     params: Params,
     step: u32,
+    longest: u64,
 ) -> Result<SeekTable, DecodeError> {
     let stream = Stream {
         level,
@@ -211,7 +217,7 @@ pub(crate) fn seek_table(
         })
     };
     match driven? {
-        ControlFlow::Continue(end) => Ok(sample.into_table(end)),
+        ControlFlow::Continue(end) => spans::divide(sample.into_table(end), &stream, longest),
         // Nothing stops this one.
         ControlFlow::Break(()) => Ok(SeekTable::default()),
     }

@@ -2,6 +2,7 @@
 
 use crate::arch::{Kind, Level};
 use crate::bits::{BitReader, MAX_BITS};
+use crate::cost;
 use crate::error::{DecodeError, DecodeFault};
 use crate::params::Params;
 use crate::rice::{self, Unreadable};
@@ -95,7 +96,9 @@ impl<'a> Scanner<'a> {
         }
         let room = self.largest - self.value;
         let mut reader = self.reader.clone();
-        let delta = match rice::read(&mut reader, self.p, self.largest >> self.p) {
+        let read = rice::read(&mut reader, self.p, self.largest >> self.p);
+        cost::count(|| reader.position() - self.reader.position());
+        let delta = match read {
             Ok(delta) if delta <= room => delta,
             Ok(_) => return Err(self.fault(Unreadable::QuotientTooLarge)),
             Err(reason) => return Err(self.fault(reason)),
@@ -117,6 +120,7 @@ impl<'a> Scanner<'a> {
         let count = out.len().min(self.remaining() as usize);
         let mut filled = 0;
         while filled < count {
+            let before = self.reader.position();
             filled += match self.level.kind() {
                 Kind::Portable => self.fill_apart(&mut out[filled..count]),
                 // Counting zeros and shifting by a variable are one instruction each there; vectors
@@ -132,6 +136,7 @@ impl<'a> Scanner<'a> {
                     || self.fill_short(&mut out[filled..count]),
                 ),
             };
+            cost::count(|| self.reader.position() - before);
             if filled < count {
                 // One code that is long, near the end of the bytes, or bad: take it with care.
                 let Some(value) = self.next_value()? else {

@@ -44,6 +44,7 @@ impl Sample {
                 positions: Vec::with_capacity(places),
                 bases: Vec::with_capacity(places),
                 end: 0,
+                gaps: Vec::new(),
             },
             left: 0,
         }

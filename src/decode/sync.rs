@@ -402,7 +402,7 @@ impl<'a> Driver<'a> {
         stop: u64,
         sink: &mut impl Sink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
-        let longest = if stop == u64::MAX { 1 } else { 57 };
+        let mut longest = if stop == u64::MAX { 1 } else { 57 };
         let mut scanner = self.stream.scanner(self.place);
         let mut block = [0; BLOCK];
         let mut flow = ControlFlow::Continue(());
@@ -413,8 +413,10 @@ impl<'a> Driver<'a> {
             let before = scanner.clone();
             let mut filled = scanner.fill(&mut block[..wanted])?;
             if filled > 1 && scanner.position() > stop {
-                // A code was longer than `longest`: the first item behind the stop has to be found.
+                // A code was longer than `longest`: the first item behind the stop has to be found. It is one of
+                // these. Read singly up to there, so that a long code is read twice and not once for each of them.
                 scanner = before;
+                longest = u64::MAX;
                 filled = scanner.fill(&mut block[..1])?;
             }
             flow = sink.values(&block[..filled]);

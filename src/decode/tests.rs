@@ -58,7 +58,7 @@ fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
         };
         check_lanes(&what, stream, &values, expected);
         for step in [1, 16, 100] {
-            let table = seek_table(level, bytes, n, params, step);
+            let table = seek_table(level, bytes, n, params, step, u64::MAX);
             check_table(&what, &table, step, params, &values, expected);
         }
     }

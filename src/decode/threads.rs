@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use super::lanes::{Decoder, Kernel, Odd};
 use super::sync::{Driver, Place, Sink, Stream};
+use crate::cost;
 use crate::error::DecodeError;
 
 /// From so many items on threads are worth it: a range then takes a hundred microseconds and more.
@@ -71,10 +72,14 @@ pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
             sink,
         })
     };
-    let ranges: Vec<Option<Range<S>>> = (0..threads).into_par_iter().map(decode).collect();
+    let ranges: Vec<(Option<Range<S>>, u64)> = (0..threads)
+        .into_par_iter()
+        .map(|range| cost::counted(|| decode(range)))
+        .collect();
 
     let mut driver = Driver::new(stream, Place::START);
-    for (number, range) in (0..).zip(ranges) {
+    for (number, (range, bits)) in (0..).zip(ranges) {
+        cost::count(|| bits);
         if let Some(range) = range {
             let base = driver.place.value;
             if driver.accept(range.start, range.end) {

@@ -6,6 +6,7 @@
 //! where it is by arithmetic, took 177.
 
 use crate::arch::lanes::WINDOW;
+use crate::cost;
 use crate::matching::table::Point;
 use crate::rice;
 
@@ -52,6 +53,7 @@ impl Lane {
     pub(super) fn step(&mut self, bytes: &[u8], last: usize, p: u32) -> bool {
         match self.peek(bytes, last, p) {
             Some((first, second, bits)) if first + second < self.room => {
+                cost::count(|| u64::from(bits));
                 self.position += u64::from(bits);
                 self.room -= first + second;
                 true

@@ -7,14 +7,16 @@
 //! Nothing here trusts a point: whatever it says, reads stay within the bytes, and every step takes bits.
 //! Where a forged one leads to bits that are no code, the look-up says so ([`Astray`]).
 
+use crate::arch::lanes::WINDOW;
 use crate::arch::{Kind, Level};
 use crate::bits::BitReader;
+use crate::cost;
 use crate::decode::in_pairs;
 use crate::matching::lane::{Answer, LANES, Lane};
 use crate::matching::table::{Point, Table};
 use crate::matching::{Coded, Strategy, merge};
 use crate::params::Params;
-use crate::rice;
+use crate::rice::{self, Unreadable};
 
 /// The bits of a validated filter.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +58,19 @@ impl Stream<'_> {
 
     #[inline(always)]
     fn find_here(&self, point: Point, target: u64) -> Result<bool, Astray> {
+        if let Some(answer) = point.answer() {
+            return Ok(answer);
+        }
         let mut cursor = Cursor::new(self.bytes, point);
+        let start = cursor.reader.position();
+        let found = self.find_from(&mut cursor, target);
+        // What the last step looked at was not consumed.
+        cost::count(|| cursor.reader.position() - start + u64::from(WINDOW));
+        found
+    }
+
+    #[inline(always)]
+    fn find_from(&self, cursor: &mut Cursor<'_>, target: u64) -> Result<bool, Astray> {
         let (p, in_pairs) = (self.params.p(), in_pairs(self.params));
         loop {
             let step = if in_pairs {
@@ -69,13 +83,14 @@ impl Stream<'_> {
                 Outcome::Absent => return Ok(false),
                 Outcome::Careful => {}
             }
-            if let Some(found) = self.find_with_care(&mut cursor, target)? {
+            if let Some(found) = self.find_with_care(cursor, target)? {
                 return Ok(found);
             }
         }
     }
 
-    /// Takes one code that is long, or near the end of the bytes; gives the answer where that is known then.
+    /// Takes one code that is long, or near the end of the bytes; gives the answer where that is known then. Of
+    /// a code that leads beyond the target no more is read than shows that it does.
     #[cold]
     #[inline(never)]
     fn find_with_care(&self, cursor: &mut Cursor<'_>, target: u64) -> Result<Option<bool>, Astray> {
@@ -83,9 +98,12 @@ impl Stream<'_> {
             return Ok(Some(false));
         }
         let p = self.params.p();
-        let largest = self.range.saturating_sub(1) >> p;
-        let delta = rice::read(&mut cursor.reader, p, largest).map_err(|_| Astray)?;
         let room = target - cursor.value;
+        let delta = match rice::read(&mut cursor.reader, p, room >> p) {
+            Ok(delta) => delta,
+            Err(Unreadable::QuotientTooLarge) => return Ok(Some(false)),
+            Err(Unreadable::RunCut | Unreadable::RemainderCut) => return Err(Astray),
+        };
         if delta >= room {
             return Ok(Some(delta == room));
         }
@@ -123,16 +141,12 @@ impl Stream<'_> {
             let found = &mut found[..targets.len()];
             locate(targets, points);
             // What lies beyond the range is in no part of it, and no item would stop the search.
-            let end = Point {
-                position: self.bytes.len() as u64 * 8,
-                base: 0,
-            };
             for (point, _) in points
                 .iter_mut()
                 .zip(targets)
                 .filter(|&(_, &target)| target >= self.range)
             {
-                *point = end;
+                *point = Point::ABSENT;
             }
             self.find_batch(points, targets, found)?;
             for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
@@ -157,7 +171,7 @@ impl Stream<'_> {
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
-        let planned = || table.planned(self.level, n, targets.len());
+        let planned = || table.planned(self.level, (n, self.bytes.len()), targets.len());
         if strategy.unless_open(planned) == Strategy::Merge {
             let coded = Coded {
                 level: self.level,

@@ -1,6 +1,7 @@
 //! Many targets against one filter: by point look-ups ([`lookup`]) or by one pass over both sides, sorted
 //! ([`merge`]); which of the two is a question of cost ([`plan`]), never of the answer.
 
+mod gaps;
 mod lane;
 mod lookup;
 mod merge;
@@ -12,15 +13,13 @@ use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
 use crate::arch::Level;
-use crate::decode::{self, SeekTable};
+use crate::decode::{self, SeekTable, longest_span};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_to_range};
 use crate::params::Params;
 
 pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
-#[cfg(test)]
-pub(crate) use table::most_items;
 pub(crate) use table::{Entry, Point, Shape, Table};
 
 /// How many items are hashed, and then mapped.
@@ -58,8 +57,8 @@ impl Coded<'_> {
 
     /// The way that the cost model takes for so many targets, where the `whole` filter has to be read or not.
     pub(crate) fn planned(&self, targets: usize, whole: bool) -> Strategy {
-        let step = plan::seek_step(self.n, self.bytes.len());
-        plan::unindexed(self.level, self.n, targets, step, whole)
+        let size = (self.n, self.bytes.len());
+        plan::unindexed(self.level, size, targets, plan::seek_step(size), whole)
     }
 
     /// For each target whether it is in the set.
@@ -96,8 +95,10 @@ impl Coded<'_> {
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), DecodeError> {
         if strategy.unless_open(|| self.planned(targets.len(), whole)) == Strategy::Points {
-            let step = plan::seek_step(self.n, self.bytes.len());
-            let table = decode::seek_table(self.level, self.bytes, self.n, self.params, step)?;
+            let step = plan::seek_step((self.n, self.bytes.len()));
+            let longest = longest_span(self.n, self.bytes.len() as u64, step);
+            let (level, n, params) = (self.level, self.n, self.params);
+            let table = decode::seek_table(level, self.bytes, n, params, step, longest)?;
             let stream = Stream {
                 level: self.level,
                 bytes: self.bytes,
@@ -125,7 +126,8 @@ impl Coded<'_> {
 /// How many targets are searched for side by side.
 const SEARCHES: usize = 256;
 
-/// The point to begin at for each of `targets`: the last one of `table` whose items before are all smaller.
+/// The point to begin at for each of `targets`: the last one of `table` whose items before are all smaller, or
+/// the answer where a gap gives it.
 fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Point]) {
     let mut places = [0_u32; SEARCHES];
     let batches = targets.chunks(SEARCHES);
@@ -142,6 +144,11 @@ fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Po
                 (Some(&position), Some(&base)) => Point { position, base },
                 _ => Point::default(),
             };
+        }
+    }
+    if !table.gaps.is_empty() {
+        for (point, &target) in points.iter_mut().zip(targets) {
+            *point = gaps::beyond(&table.gaps, target, *point);
         }
     }
 }
@@ -183,6 +190,7 @@ mod tests {
                     positions: (0..len).collect(),
                     bases: bases.clone(),
                     end: len,
+                    gaps: Vec::new(),
                 };
                 for level in Level::available() {
                     let mut points = vec![Point::default(); targets.len()];

@@ -4,6 +4,7 @@
 //! Costs are picoseconds of the machine that they were measured on (`benches/cost_model.rs` holds them against
 //! the clock). Only their ratios matter, and those of one level differ little from machine to machine.
 
+use crate::arch::lanes::WINDOW;
 use crate::arch::{Kind, Level};
 
 /// How targets are looked for. The answers are the same.
@@ -43,9 +44,10 @@ struct Pass {
 }
 
 impl Pass {
-    fn over(&self, n: u32) -> u64 {
-        let n = u64::from(n);
-        (self.serial * n).min(self.lanes * n + self.start)
+    fn over(&self, size: Size) -> u64 {
+        let n = u64::from(size.0);
+        let short = (self.serial * n).min(self.lanes * n + self.start);
+        long_codes(size).saturating_mul(n).saturating_add(short)
     }
 }
 
@@ -117,6 +119,17 @@ const SEARCH: u64 = 700;
 /// How many items a look-up decodes beside half a step: those before its part, those before a lane is looked
 /// at again.
 const BESIDE: u64 = 8;
+/// Reading one more window of a code that does not fit one.
+const LONG: u64 = 2_000;
+
+/// The number of items of a filter and its bytes. An item of many bits costs more than one of few.
+pub(super) type Size = (u32, usize);
+
+/// What the bits of an average item cost beyond those that a window has.
+fn long_codes((n, len): Size) -> u64 {
+    let bits = len as u64 * 8 / u64::from(n.max(1));
+    bits / u64::from(WINDOW) * LONG
+}
 
 impl Strategy {
     /// This way, or the planned one where none was chosen.
@@ -129,23 +142,29 @@ impl Strategy {
 }
 
 /// The cheaper way for a filter that has an index of `step` items an entry.
-pub(super) fn indexed(level: Level, n: u32, targets: usize, step: u32) -> Strategy {
-    let points = (targets as u64).saturating_mul(look_up(level, n, step));
-    cheaper(points, merge(level, n, targets, false))
+pub(super) fn indexed(level: Level, size: Size, targets: usize, step: u32) -> Strategy {
+    let points = (targets as u64).saturating_mul(look_up(level, size, step));
+    cheaper(points, merge(level, size, targets, false))
 }
 
 /// The same without an index: places every `step` items have to be found first. Where the `whole` filter has
 /// to be read, a pass does not end at the largest target.
-pub(super) fn unindexed(level: Level, n: u32, targets: usize, step: u32, whole: bool) -> Strategy {
+pub(super) fn unindexed(
+    level: Level,
+    size: Size,
+    targets: usize,
+    step: u32,
+    whole: bool,
+) -> Strategy {
     if targets < 2 && !whole {
         // It is found half-way on average, and then a pass costs no more, and no memory.
         return Strategy::Merge;
     }
-    let places = u64::from(n / step.max(1)) + 1;
-    let each = look_up(level, n, step) + SEARCH * u64::from(places.ilog2());
-    let seek = Costs::of(level).seek.over(n);
+    let places = u64::from(size.0 / step.max(1)) + 1;
+    let each = look_up(level, size, step).saturating_add(SEARCH * u64::from(places.ilog2()));
+    let seek = Costs::of(level).seek.over(size);
     let points = (targets as u64).saturating_mul(each).saturating_add(seek);
-    cheaper(points, merge(level, n, targets, whole))
+    cheaper(points, merge(level, size, targets, whole))
 }
 
 fn cheaper(points: u64, merge: u64) -> Strategy {
@@ -156,19 +175,24 @@ fn cheaper(points: u64, merge: u64) -> Strategy {
     }
 }
 
-fn look_up(level: Level, n: u32, step: u32) -> u64 {
+fn look_up(level: Level, size: Size, step: u32) -> u64 {
     let costs = Costs::of(level);
-    // The usual parameters take two bytes and a half an item.
-    let far = u64::from(n) * 5 / 2 > NEAR_BYTES;
+    let far = if size.1 as u64 > NEAR_BYTES {
+        costs.far
+    } else {
+        0
+    };
     let items = u64::from(step) / 2 + BESIDE;
-    costs.look_up + costs.scan * items + if far { costs.far } else { 0 }
+    let each = costs.scan.saturating_add(long_codes(size));
+    each.saturating_mul(items)
+        .saturating_add(costs.look_up + far)
 }
 
-fn merge(level: Level, n: u32, targets: usize, whole: bool) -> u64 {
+fn merge(level: Level, size: Size, targets: usize, whole: bool) -> u64 {
     let targets = targets as u64;
-    let between = u64::from(n) / (targets + 1) + 1;
+    let between = u64::from(size.0) / (targets + 1) + 1;
     let each = SORT * u64::from((targets + 1).ilog2()) + MERGE + SKIP * u64::from(between.ilog2());
-    let visit = Costs::of(level).visit.over(n);
+    let visit = Costs::of(level).visit.over(size);
     // A pass ends at the largest target.
     let visit = if whole {
         visit
@@ -182,7 +206,7 @@ fn merge(level: Level, n: u32, targets: usize, whole: bool) -> u64 {
 ///
 /// At 64 items, a thousand targets cost less than a tenth of finding the places. Where a byte holds many items,
 /// the places must not take more memory than a quarter of the filter.
-pub(super) fn seek_step(n: u32, len: usize) -> u32 {
+pub(super) fn seek_step((n, len): Size) -> u32 {
     let most = u64::from(n) * 64 / (len as u64).max(1);
     u32::try_from(most).unwrap_or(u32::MAX).max(64)
 }
@@ -193,31 +217,40 @@ mod tests {
 
     const INDEXED: u32 = 64;
 
+    /// As many bytes as `n` items of the usual parameters take.
+    fn usual(n: u32) -> Size {
+        (n, (u64::from(n) * 21 / 8) as usize)
+    }
+
     #[test]
     fn few_targets_are_looked_up_and_many_are_merged() {
         for level in Level::available() {
             for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
                 assert_eq!(
-                    indexed(level, n, 10, INDEXED),
+                    indexed(level, usual(n), 10, INDEXED),
                     Strategy::Points,
                     "{level}, {n}"
                 );
                 // An index of few entries gives little, and one entry nothing.
-                assert_eq!(indexed(level, n, 1000, n), Strategy::Merge, "{level}, {n}");
+                assert_eq!(
+                    indexed(level, usual(n), 1000, n),
+                    Strategy::Merge,
+                    "{level}, {n}"
+                );
                 let many = n as usize * 64;
                 for whole in [false, true] {
-                    let planned = unindexed(level, n, many, 64, whole);
+                    let planned = unindexed(level, usual(n), many, 64, whole);
                     assert_eq!(planned, Strategy::Merge, "{level}, {n}");
-                    assert_eq!(unindexed(level, n, 0, 64, false), Strategy::Merge);
+                    assert_eq!(unindexed(level, usual(n), 0, 64, false), Strategy::Merge);
                 }
             }
             assert_eq!(
-                indexed(level, 100, 1000, INDEXED),
+                indexed(level, usual(100), 1000, INDEXED),
                 Strategy::Merge,
                 "{level}"
             );
             assert_eq!(
-                unindexed(level, 1000, 1, 64, false),
+                unindexed(level, usual(1000), 1, 64, false),
                 Strategy::Merge,
                 "{level}"
             );
@@ -229,7 +262,7 @@ mod tests {
         for level in Level::available() {
             for n in [1_000_000, 10_000_000] {
                 for whole in [false, true] {
-                    let planned = unindexed(level, n, 1000, 64, whole);
+                    let planned = unindexed(level, usual(n), 1000, 64, whole);
                     assert_eq!(planned, Strategy::Points, "{level}, {n}");
                 }
             }
@@ -243,9 +276,9 @@ mod tests {
         for level in Level::available() {
             for n in [1, 10, 1000, 30_000, 1_000_000, 50_000_000, u32::MAX] {
                 let ways: [&dyn Fn(usize) -> Strategy; 3] = [
-                    &|targets| indexed(level, n, targets, INDEXED),
-                    &|targets| unindexed(level, n, targets, 64, false),
-                    &|targets| unindexed(level, n, targets, 64, true),
+                    &|targets| indexed(level, usual(n), targets, INDEXED),
+                    &|targets| unindexed(level, usual(n), targets, 64, false),
+                    &|targets| unindexed(level, usual(n), targets, 64, true),
                 ];
                 for (what, way) in ways.iter().enumerate() {
                     let merged = counts.map(|targets| way(targets) == Strategy::Merge);
@@ -270,8 +303,8 @@ mod tests {
             for n in [0, 1, u32::MAX] {
                 for targets in [0, 1, usize::MAX / 2, usize::MAX - 1] {
                     for step in [1, u32::MAX] {
-                        let _ = indexed(level, n, targets, step);
-                        let _ = unindexed(level, n, targets, step, true);
+                        let _ = indexed(level, usual(n), targets, step);
+                        let _ = unindexed(level, usual(n), targets, step, true);
                     }
                 }
             }
@@ -286,7 +319,7 @@ mod tests {
             (u32::MAX, 1),
             (0, 0),
         ] {
-            let step = seek_step(n, len);
+            let step = seek_step((n, len));
             let places = u64::from(n) / u64::from(step);
             assert!(
                 step >= 64 && (places * 16 <= len as u64 / 4 || step == u32::MAX),

@@ -7,8 +7,10 @@
 //!
 //! An entry is relative to its superblock's first point, an *anchor*, and therefore fits 8 bytes. What does
 //! not fit, and every part that holds many more items than the average one, has a list of points of its own,
-//! ordered by value: hashes that somebody ground to be equal or close make lists, not long scans. From the
-//! point that [`Table::locate`] gives, an item is at most [`most_items`] away, whatever the set is.
+//! ordered by value: hashes that somebody ground to be equal or close make lists, not long scans. So have parts
+//! of many more bits than the average one. From the point that [`Table::locate`] gives, an item is at most
+//! [`Shape::most_items`] away, and the bits of at most twice as many average items, whatever the set is. Codes longer
+//! than that are *gaps* and known by their values: a target within one is answered without reading it.
 //!
 //! A table may come from bytes that somebody forged. Then points are wrong, but [`Table::locate`] gives one
 //! for every value, and who reads the bits there has to check what every reader checks.
@@ -16,9 +18,9 @@
 use alloc::vec::Vec;
 
 use crate::arch::Level;
-use crate::decode;
+use crate::decode::{self, Gap, longest_span, most_items};
 use crate::hash::map_to_range;
-use crate::matching::{Coded, Strategy, plan};
+use crate::matching::{Coded, Strategy, gaps, plan};
 use crate::params::Params;
 
 /// A place in the bits from which items can be decoded.
@@ -40,6 +42,25 @@ pub(crate) struct Shape {
     pub(crate) entries: u32,
 }
 
+impl Shape {
+    /// How many items an average part has, rounded up.
+    pub(crate) fn step(self) -> u32 {
+        self.n.div_ceil(self.entries.max(1))
+    }
+
+    /// From the point that a table gives for a value, how many items are decoded at most before the value is
+    /// found or passed: a little above twice the average number of items of a part, which a part of uniform
+    /// hashes reaches in no set that fits a machine where the average is 32 or more.
+    pub(crate) fn most_items(self) -> u64 {
+        most_items(self.step())
+    }
+
+    /// A code of more bits is a gap, in a filter of `len` bytes.
+    pub(crate) fn longest(self, len: u64) -> u64 {
+        longest_span(self.n, len, self.step())
+    }
+}
+
 /// Points of a filter by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -51,6 +72,8 @@ pub(crate) struct Table {
     pub(crate) entries: Vec<u64>,
     /// The lists of the entries that have one, one after another.
     pub(crate) points: Vec<Point>,
+    /// The codes of more than [`Shape::longest`] bits, in order.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 /// What an entry says.
@@ -162,13 +185,6 @@ fn bits_for(largest: u128) -> u32 {
     u128::BITS - largest.leading_zeros()
 }
 
-/// From the point that a table gives for a value, how many items are decoded at most before the value is
-/// found or passed: a little above twice the average number of items of a part, which a part of uniform
-/// hashes reaches in no set that fits a machine where the average is 32 or more.
-pub(crate) fn most_items(shape: Shape) -> u64 {
-    2 * u64::from(shape.n.div_ceil(shape.entries.max(1))) + 64
-}
-
 impl Table {
     /// A table of this shape that has no entries yet.
     pub(crate) fn empty(shape: Shape) -> Self {
@@ -178,15 +194,26 @@ impl Table {
             anchors: Vec::new(),
             entries: Vec::new(),
             points: Vec::new(),
+            gaps: Vec::new(),
         }
     }
 
     /// The point to read from to find `value`, if it is below F: each item before the point is smaller than
-    /// `value`.
+    /// `value`. Where nothing has to be read, the answer as a point ([`Point::answer`]).
     ///
     /// A table without entries, and one that was forged, give the first item's.
     #[inline(always)]
     pub(crate) fn locate(&self, value: u64) -> Point {
+        let point = self.locate_part(value);
+        if self.gaps.is_empty() {
+            point
+        } else {
+            gaps::beyond(&self.gaps, value, point)
+        }
+    }
+
+    #[inline(always)]
+    fn locate_part(&self, value: u64) -> Point {
         let part = self.parts.part_of(value);
         let Some(&entry) = self.entries.get(part) else {
             return Point::default();
@@ -240,14 +267,16 @@ impl Table {
     }
 
     /// The way that the cost model takes for so many targets in a filter of `n` items.
-    pub(crate) fn planned(&self, level: Level, n: u32, targets: usize) -> Strategy {
+    pub(crate) fn planned(&self, level: Level, size: plan::Size, targets: usize) -> Strategy {
         let entries = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        plan::indexed(level, n, targets, n.div_ceil(entries.max(1)))
+        plan::indexed(level, size, targets, size.0.div_ceil(entries.max(1)))
     }
 
     /// The size in bytes of what the entries take.
     pub(crate) fn size(&self) -> usize {
-        (self.anchors.len() + self.points.len()) * size_of::<Point>() + self.entries.len() * 8
+        (self.anchors.len() + self.points.len()) * size_of::<Point>()
+            + self.entries.len() * 8
+            + size_of_val(&*self.gaps)
     }
 }
 
@@ -257,13 +286,13 @@ impl Table {
 /// what lanes sample at least; where the step is so small that it would show, items are read one by one. Where a
 /// byte holds many items, the points must not take much more memory than the filter.
 fn spacing(shape: Shape, len: usize) -> u32 {
-    let step = shape.n.div_ceil(shape.entries.max(1));
+    let step = shape.step();
     let by_step = match step {
         0..16 => step / 8,
         _ => (step / 8).clamp(8, 16),
     };
     let by_memory = u64::from(shape.n) * 8 / (len as u64).max(1);
-    let most = most_items(shape).min(u64::from(u32::MAX));
+    let most = shape.most_items().min(u64::from(u32::MAX));
     u64::from(by_step).max(by_memory).clamp(1, most) as u32
 }
 
@@ -273,9 +302,11 @@ impl Table {
         let (n, params) = (coded.n, coded.params);
         let shape = Shape { n, params, entries };
         let spacing = spacing(shape, coded.bytes.len());
-        let places = decode::seek_table(coded.level, coded.bytes, n, params, spacing);
+        let longest = shape.longest(coded.bytes.len() as u64);
+        let places = decode::seek_table(coded.level, coded.bytes, n, params, spacing, longest);
         let places = places.unwrap_or_default();
-        let mut builder = TableBuilder::new(shape, u64::from(spacing));
+        let mut builder = TableBuilder::new(shape, u64::from(spacing), longest);
+        builder.table.gaps = places.gaps;
         // The first place is where every builder begins.
         for (&position, &base) in places.positions.iter().zip(&places.bases).skip(1) {
             builder.add(Point { position, base });
@@ -289,8 +320,10 @@ impl Table {
 pub(crate) struct TableBuilder {
     table: Table,
     shape: Shape,
-    /// How many items lie between two points that are added.
+    /// At most so many items lie between two points that are added.
     spacing: u64,
+    /// At most so many bits lie between two points that are added, but where there is a gap.
+    longest: u64,
     /// Of so many points, a list keeps one.
     stride: u64,
     /// The points that the open part keeps for its list; the first one comes before all its items.
@@ -304,13 +337,13 @@ pub(crate) struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// A builder for points every `spacing` items, beginning with the first item's.
-    pub(crate) fn new(shape: Shape, spacing: u64) -> Self {
+    /// A builder for points every `spacing` items and `longest` bits, beginning with the first item's.
+    pub(crate) fn new(shape: Shape, spacing: u64, longest: u64) -> Self {
         let entries = shape.entries as usize;
         let mut table = Table::empty(shape);
         table.anchors = Vec::with_capacity((entries >> table.layout.shift) + 1);
         table.entries = Vec::with_capacity(entries);
-        let stride = (most_items(shape) / spacing.max(1)).max(1);
+        let stride = (shape.most_items() / spacing.max(1)).max(1);
         let mut kept = Vec::new();
         if entries > 0 {
             kept.push(Point::default());
@@ -319,6 +352,7 @@ impl TableBuilder {
             table,
             shape,
             spacing,
+            longest,
             stride,
             kept,
             added: 0,
@@ -336,7 +370,8 @@ impl TableBuilder {
         }
         self.added += 1;
         self.wait -= 1;
-        if self.wait == 0 {
+        let kept = self.kept.last().copied().unwrap_or_default();
+        if self.wait == 0 || point.position - kept.position > self.longest {
             self.kept.push(point);
             self.wait = self.stride;
         }
@@ -368,8 +403,10 @@ impl TableBuilder {
         if entries.len().is_multiple_of(1 << layout.shift) {
             anchors.push(first);
         }
-        // Every point added closes `spacing` items, and as many may follow the last one.
-        let short = (self.added + 1).saturating_mul(self.spacing) <= most_items(self.shape);
+        // Every point added closes at most `spacing` items, and as many may follow the last one.
+        let items = (self.added + 1).saturating_mul(self.spacing);
+        let bits = self.last.position - first.position;
+        let short = items <= self.shape.most_items() && bits <= self.longest;
         let near = anchors
             .last()
             .and_then(|&anchor| layout.near(anchor, first));

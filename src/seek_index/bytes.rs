@@ -6,17 +6,19 @@
 use alloc::vec::Vec;
 
 use super::{Identity, SeekIndex, most_entries};
+use crate::decode::Gap;
 use crate::error::{SeekIndexError, SeekIndexFault};
 use crate::hash::fingerprint;
 use crate::matching::{Entry, Point, Shape, Table};
 use crate::params::Params;
 
 const MAGIC: &[u8; 8] = b"nutfseek";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The lengths of the serialised pieces in bytes.
-const HEADER: usize = 56;
+const HEADER: usize = 64;
 const ENTRY: usize = 8;
 const POINT: usize = 16;
+const GAP: usize = 24;
 const CHECKSUM: usize = 8;
 
 impl SeekIndex {
@@ -24,12 +26,14 @@ impl SeekIndex {
     /// right index ([`SeekIndex::build`]), so do not compare these to tell filters apart.
     ///
     /// ```text
-    ///   0  "nutfseek"        8  version 2 (u32)   12  N (u32)     16  P (u32)   20  M (u32)
+    ///   0  "nutfseek"        8  version 3 (u32)   12  N (u32)     16  P (u32)   20  M (u32)
     ///  24  filter length in bytes (u64)           32  filter fingerprint (u64)
     ///  40  number of entries E (u64)              48  number of points L in lists (u64)
-    ///  56  anchors: ceil(E / S) points
+    ///  56  number of gaps G (u64)
+    ///  64  anchors: ceil(E / S) points
     ///      entries: E times u64
     ///      lists: L points
+    ///      gaps: G times the value before (u64), the value of the item (u64), the bit position behind (u64)
     ///      last 8 bytes: checksum (u64) of all before; all numbers little-endian
     ///
     /// A point is a bit position (u64) and the value of the item before it (u64).
@@ -42,6 +46,9 @@ impl SeekIndex {
     /// position needs as many bits as `items * (P + 2 + (M >> P))` and the base as `items * M`; S is the first of
     /// 64, 16 and 4 for which that is 63 at most together, and what is left goes to the base (B). If there is
     /// none, S = 1 and B = 31.
+    ///
+    /// A gap is a code of more bits than `2 * ceil(N / E) + 64` items have if each has the average,
+    /// ceil(filter length in bits / N). Gaps are in order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Identity {
@@ -54,6 +61,7 @@ impl SeekIndex {
             anchors,
             entries,
             points,
+            gaps,
             ..
         } = &self.table;
         let mut bytes = Vec::with_capacity(self.serialised_len());
@@ -61,15 +69,17 @@ impl SeekIndex {
         for number in [VERSION, n, params.p(), params.m() as u32] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        let counts = [entries.len() as u64, points.len() as u64];
+        let counts = [entries.len(), points.len(), gaps.len()].map(|count| count as u64);
         let anchors = anchors.iter().flat_map(|p| [p.position, p.base]);
         let points = points.iter().flat_map(|p| [p.position, p.base]);
+        let gaps = gaps.iter().flat_map(|g| [g.from, g.value, g.position]);
         for number in [len, of_filter]
             .into_iter()
             .chain(counts)
             .chain(anchors)
             .chain(entries.iter().copied())
             .chain(points)
+            .chain(gaps)
         {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
@@ -120,7 +130,7 @@ impl SeekIndex {
             len: u64_at(24),
             fingerprint: u64_at(32),
         };
-        let (entries, points) = (u64_at(40), u64_at(48));
+        let (entries, points, gaps) = (u64_at(40), u64_at(48), u64_at(56));
         let most = filter.n.min(most_entries(filter.len));
         let Some(shape) = u32::try_from(entries)
             .ok()
@@ -137,7 +147,8 @@ impl SeekIndex {
         let anchors = entries.div_ceil(table.entries_per_anchor());
         let needed = u128::from(anchors) * POINT as u128
             + u128::from(entries) * ENTRY as u128
-            + u128::from(points) * POINT as u128;
+            + u128::from(points) * POINT as u128
+            + u128::from(gaps) * GAP as u128;
         let end = bytes.len() - CHECKSUM;
         if (end - HEADER) as u128 != needed {
             return fault(SeekIndexFault::Length { len, entries });
@@ -149,18 +160,49 @@ impl SeekIndex {
         // All of these are below the length of the bytes.
         let entries_at = HEADER + anchors as usize * POINT;
         let points_at = entries_at + entries as usize * ENTRY;
+        let gaps_at = points_at + points as usize * POINT;
         let point_at = |at| Point {
             position: u64_at(at),
             base: u64_at(at + 8),
         };
         let anchors = (HEADER..entries_at).step_by(POINT).map(point_at);
-        let points = (points_at..end).step_by(POINT).map(point_at);
+        let points = (points_at..gaps_at).step_by(POINT).map(point_at);
+        let gaps = (gaps_at..end).step_by(GAP).map(|at| Gap {
+            from: u64_at(at),
+            value: u64_at(at + 8),
+            position: u64_at(at + 16),
+        });
         table.anchors = anchors.collect();
         table.entries = (entries_at..points_at).step_by(ENTRY).map(u64_at).collect();
         table.points = points.collect();
+        table.gaps = gaps.collect();
         let index = Self { filter, table };
         index.check_entries()?;
+        index.check_gaps(shape)?;
         Ok(index)
+    }
+
+    /// The same of gaps, and of codes that are none.
+    fn check_gaps(&self, shape: Shape) -> Result<(), SeekIndexError> {
+        let Identity { n, params, len, .. } = self.filter;
+        let longest = shape.longest(len);
+        let mut before = Gap::default();
+        for (number, &gap) in self.table.gaps.iter().enumerate() {
+            let bits = gap.value.checked_sub(gap.from).map(|difference| {
+                let quotient = difference >> params.p();
+                quotient + u64::from(params.p()) + 1
+            });
+            let inside = gap.position <= len.saturating_mul(8) && gap.value < params.range(n);
+            let behind = gap.from >= before.value && gap.position >= before.position;
+            let right = bits.is_some_and(|bits| {
+                inside && behind && bits > longest && gap.position - before.position >= bits
+            });
+            if !right {
+                return Err(SeekIndexError(SeekIndexFault::Gap { gap: number as u64 }));
+            }
+            before = gap;
+        }
+        Ok(())
     }
 
     /// Entries that go backwards or out of the filter, or are not written as this code writes them, were not

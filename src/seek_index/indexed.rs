@@ -61,8 +61,9 @@ impl<'f, H> IndexedFilter<'f, H> {
     ///
     /// # Cost
     ///
-    /// Decodes half of a step's items on average where hashes are uniform, and never more than twice a step's
-    /// and 64. Many at once cost a fraction of that each: [`IndexedFilter::matches_values`].
+    /// Decodes half of a step's items on average where hashes are uniform. In any filter it decodes at most
+    /// twice a step's items and 64, and at most five times as many bits as so many average items have. Many at once
+    /// cost a fraction of that each: [`IndexedFilter::matches_values`].
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
         if value >= self.filter.range() {
@@ -99,6 +100,9 @@ impl<'f, H> IndexedFilter<'f, H> {
     ///
     /// Few values are looked up each on its own, several side by side, and need no order. Where there are so
     /// many that reading the whole filter is quicker, it is read ([`Filter::matches_values`]).
+    ///
+    /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits, where x is what twice a step's
+    /// items and 64 have on average: `(2 * step + 64) * ceil(B / N)`.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
         self.matches_values_by(Strategy::Cheapest, values)
@@ -124,7 +128,8 @@ impl<'f, H> IndexedFilter<'f, H> {
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {
         let filter = self.filter();
-        self.table.planned(filter.level(), filter.n(), values)
+        let size = (filter.n(), filter.bytes().len());
+        self.table.planned(filter.level(), size, values)
     }
 
     fn visit_matches(

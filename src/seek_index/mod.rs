@@ -7,8 +7,10 @@
 //! possible here.
 //!
 //! Parts are equal in range, and uniform hashes make them nearly equal in items. Hashes that somebody ground
-//! to be equal, or close together, all fall in one part: that part then has a list of places of its own. So
-//! a look-up never decodes more than about twice the items of an average part, and 64.
+//! to be equal, or close together, all fall in one part: that part then has a list of places of its own, and so
+//! has a part of many bits. Codes that are very long are listed by their values, and not read again. So a
+//! look-up never decodes more than about twice the items of an average part, and 64, nor more than a few times
+//! the bits of so many average items.
 //!
 //! [`Table`] is the index itself; here is what it is to a user: how large, of which filter, as bytes
 //! ([`bytes`]), and asked ([`IndexedFilter`]).
@@ -114,10 +116,10 @@ impl SeekIndex {
     /// One decoding pass, and one over the bytes that tells this filter from others
     /// ([`Filter::into_indexed`] does without).
     ///
-    /// Memory: a little above 8 bytes an entry where hashes are uniform, at most 56 where somebody ground them
-    /// against it. So never more than 28 times the filter's bytes, if it is asked for that many entries and the
+    /// Memory: a little above 8 bytes an entry where hashes are uniform, at most 64 where somebody ground them
+    /// against it. So never more than 32 times the filter's bytes, if it is asked for that many entries and the
     /// set is hostile; at `Step::Items(64)`, a twentieth of the filter of an honest one. While it is built, about
-    /// as much as the filter, and at most four times, comes on top.
+    /// as much as the filter, and at most eight times, comes on top.
     #[must_use]
     pub fn build<H>(filter: &Filter<'_, H>, step: Step) -> Self {
         Self {

@@ -6,6 +6,7 @@ use arbitrary::Arbitrary;
 use nutfilter::{AdmittedFilter, DecodeError, Filter, Level, Params, Strategy, Unhashed};
 use nutfilter_reference::Error;
 
+use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
 use crate::{class_of, levels};
 
@@ -115,7 +116,10 @@ impl Case<'_> {
         if way < 2 {
             let strategy = [Strategy::Points, Strategy::Merge][usize::from(way)];
             let targets = self.targets(admitted.params().range(admitted.n()));
-            let answers = admitted.matches_values_by(strategy, &targets);
+            let budget = Budget::new(admitted.n(), admitted.bytes().len(), 0);
+            let answers = within(budget.allowed(targets.len()), self, || {
+                admitted.matches_values_by(strategy, &targets)
+            });
             match (&answers, expected) {
                 (Ok(answers), Ok(values)) => {
                     for (target, answer) in targets.iter().zip(answers) {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bip158;
+pub mod cost;
 pub mod decode;
 pub mod encode;
 pub mod hashing;

@@ -10,6 +10,7 @@ use nutfilter::{
 };
 use nutfilter_reference::Profile;
 
+use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
 use crate::{STRATEGIES, levels, params_from};
 
@@ -259,7 +260,7 @@ impl Case<'_> {
             _ => Step::Entries(u32::from(self.step)),
         };
         match self.how >> 6 {
-            0 => questions.ask(context, ways, &filter),
+            0 => questions.ask(context, ways, &filter, Budget::of(&filter)),
             1 => {
                 let hasher = filter.hasher().clone();
                 let n = u64::from(filter.n());
@@ -276,9 +277,16 @@ impl Case<'_> {
             2 => {
                 let index = SeekIndex::build(&filter, step);
                 let indexed = filter.with_index(&index).expect("built for this filter");
-                questions.ask(context, ways, &indexed);
+                let budget = Budget::of_indexed(&indexed, &index);
+                questions.ask(context, ways, &indexed, budget);
             }
-            _ => questions.ask(context, ways, &filter.into_indexed(step)),
+            _ => {
+                let budget = Budget::of(&filter);
+                let indexed = within(budget.allowed(0), context, || filter.into_indexed(step));
+                let entries = SeekIndex::build(indexed.filter(), step);
+                let budget = Budget::of_indexed(&indexed, &entries);
+                questions.ask(context, ways, &indexed, budget);
+            }
         }
     }
 }
@@ -287,7 +295,8 @@ impl Case<'_> {
 type Context<'c> = (Level, &'c Case<'c>);
 
 impl Questions<'_> {
-    fn ask(&self, context: &Context<'_>, ways: &[Way], filter: &dyn Asked) {
+    /// Each batch may cost what a batch of its size may.
+    fn ask(&self, context: &Context<'_>, ways: &[Way], filter: &dyn Asked, budget: Budget) {
         for way in ways {
             match *way {
                 Way::Items => {
@@ -307,7 +316,10 @@ impl Questions<'_> {
                     }
                 }
                 Way::Values(strategy) => {
-                    let found = filter.by(strategy, &self.values);
+                    let allowed = budget.allowed(self.values.len());
+                    let found = within(allowed, &(strategy, context), || {
+                        filter.by(strategy, &self.values)
+                    });
                     assert_eq!(found, self.found, "{strategy:?}, {context:?}");
                 }
                 Way::OneValue => {

@@ -43,21 +43,28 @@ pub struct Made {
 
 /// A filter that is coded here, bit by bit of a recipe.
 ///
-/// `size` says how many items, of which shape, and from which seed; `slack` how much larger M is than P asks for.
+/// `size` says how many items, of which shape, and from which seed; `slack` how much larger M is than P asks for, or
+/// that the values end at the range ([`AT_LARGEST`], [`AT_RANGE`]) and at which item (bits 16 to 31: a fraction).
 #[must_use]
 pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
     let p = u32::from(p % 33);
     let count = items(size).min(MOST_BITS / (u64::from(p) + 3));
     let mut noise = Noise(size >> 32);
-    let mut writer = BitWriter::new();
-    let (mut n, mut sum) = (0, 0_u64);
-    while n < count && writer.position() < MOST_BITS {
+    let (mut differences, mut bits) = (Vec::new(), 0);
+    while (differences.len() as u64) < count && bits < MOST_BITS {
+        let n = differences.len() as u64;
         let difference = difference((size >> 24) as u8, n, p, &mut noise);
-        writer.write_unary(difference >> p);
-        writer.write_bits(difference & ((1 << p) - 1), p);
-        sum = sum.saturating_add(difference);
-        n += 1;
+        bits += (difference >> p) + 1 + u64::from(p);
+        differences.push(difference);
     }
+    let ends = slack & (AT_LARGEST | AT_RANGE);
+    if ends != 0 && !differences.is_empty() {
+        return end_at(&mut differences, p, slack >> 16 & 0xffff, ends == AT_RANGE);
+    }
+    let (n, sum) = (
+        differences.len() as u64,
+        differences.iter().fold(0_u64, |a, &b| a.saturating_add(b)),
+    );
     // From just enough for a usual set to 17 times that; what a set of large differences needs all the same,
     // unless the slack says that it may be too little.
     let usual = (u128::from(16 + (slack & 0xff)) << p) / 16;
@@ -66,15 +73,34 @@ pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
         _ => u128::from(sum / n.max(1) + 1),
     };
     let m = usual.max(needed).clamp(1, u128::from(u32::MAX)) as u64;
-    let mut made = Made {
-        n,
-        params: Params::new(p, m).expect("the numbers were brought into range"),
-        bytes: writer.into_bytes(),
-    };
+    let mut made = Made::new(&differences, p, m);
     for edit in edits.chunks_exact(EDIT) {
         made.edit(edit);
     }
     made
+}
+
+/// In the slack of a recipe: the largest value is F - 1, the largest that is allowed.
+pub const AT_LARGEST: u64 = 1 << 10;
+/// In the slack of a recipe: the largest value is F, the smallest that is not allowed.
+pub const AT_RANGE: u64 = 1 << 11;
+
+/// A filter whose values reach the end of the range at one item, this fraction of 2^16 of all, and stay there.
+/// The codes before it are usual ones, so that decoders that begin in the middle find it.
+fn end_at(differences: &mut [u64], p: u32, fraction: u64, beyond: bool) -> Made {
+    let n = differences.len() as u64;
+    let last = (n * fraction) >> 16;
+    let (before, behind) = differences.split_at_mut(last as usize + 1);
+    behind.fill(0);
+    let sum = before.iter().fold(0_u64, |a, &b| a.saturating_add(b));
+    let m = (sum / n + 1).min(u64::from(u32::MAX));
+    // What is missing is less than an M for each of them.
+    let missing = (n * m - u64::from(!beyond)).saturating_sub(sum);
+    let (each, more) = (missing / (last + 1), missing % (last + 1));
+    for (at, difference) in (0..).zip(before) {
+        *difference += each + u64::from(at < more);
+    }
+    Made::new(differences, p, m)
 }
 
 /// How many items a set has: around the sizes at which something else begins.
@@ -112,6 +138,19 @@ fn difference(shape: u8, n: u64, p: u32, noise: &mut Noise) -> u64 {
 pub const EDIT: usize = 4;
 
 impl Made {
+    fn new(differences: &[u64], p: u32, m: u64) -> Self {
+        let mut writer = BitWriter::new();
+        for difference in differences {
+            writer.write_unary(difference >> p);
+            writer.write_bits(difference & ((1 << p) - 1), p);
+        }
+        Self {
+            n: differences.len() as u64,
+            params: Params::new(p, m).expect("the numbers were brought into range"),
+            bytes: writer.into_bytes(),
+        }
+    }
+
     fn edit(&mut self, edit: &[u8]) {
         let &[what, high, low, value] = edit else {
             return;

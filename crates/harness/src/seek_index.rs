@@ -5,6 +5,7 @@ use nutfilter::{
     IndexedFilter, ItemHash, Nut23, Nut25, Params, SeekIndex, SortedHashes, Step, Unhashed,
 };
 
+use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
 use crate::{STRATEGIES, levels, params_from};
 
@@ -43,7 +44,7 @@ const MOST_ITEMS: usize = 6_000;
 const WAYS: u8 = 5;
 
 /// The header of an index, which says whose it is, and its checksum.
-const IDENTITY: usize = 56;
+const IDENTITY: usize = 64;
 const CHECKSUM: usize = 8;
 
 impl Case<'_> {
@@ -121,8 +122,13 @@ impl Case<'_> {
                 // Where somebody made the checksum right, answers may be wrong, but there has to be one for
                 // each target, and nothing beyond the filter is read.
                 let right = !forged || damaged == bytes;
+                let budget = right.then(|| Budget::of_indexed(&indexed, &index));
                 for way in ways.clone() {
-                    self.ask(way, &indexed, &targets, right.then_some(&expected));
+                    // A way may be two batches.
+                    let allowed = budget.map_or(u64::MAX, |b| 2 * b.allowed(targets.len()));
+                    within(allowed, self, || {
+                        self.ask(way, &indexed, &targets, right.then_some(&expected));
+                    });
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use nutfilter::{Filter, Params};
-use nutfilter_harness::recipe::Noise;
+use nutfilter_harness::recipe::{self, Noise};
 
 /// The levels that a case names by number, and 3 for all.
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
@@ -172,6 +172,17 @@ fn decode_recipes(
                 0x120,
                 &fill,
             )?;
+        }
+    }
+    // The largest value is the largest that is allowed, or one more, from an item of some lane on.
+    for (name, end) in [("largest", recipe::AT_LARGEST), ("range", recipe::AT_RANGE)] {
+        for place in [0x0800, 0x5500, 0xf000, 0xffff_u64] {
+            for (p, way) in [(19, 2), (6, 3)] {
+                let how = 3 << 1 | way << 3;
+                let slack = end | place << 16;
+                let name = format!("end-at-{name}-from{place}-p{p}");
+                case(&name, how, recipe(6, 0, 7), p, slack, &fill)?;
+            }
         }
     }
     // Each edit, a third of the way and near the end.

@@ -148,11 +148,20 @@ fn look_up<const PAIRS: bool>(
         if busy == 0 {
             return;
         }
+        let before = vectors;
         for _ in 0..STEPS {
             for lanes in &mut vectors {
                 step::<PAIRS>(lanes, &code, bytes, limit);
             }
         }
+        crate::cost::count(|| {
+            let laps = vectors.iter().zip(&before);
+            laps.map(|(now, before)| {
+                let bits = _mm512_maskz_sub_epi64(now.active, now.position, before.position);
+                _mm512_reduce_add_epi64(bits) as u64
+            })
+            .sum()
+        });
     }
 }
 

@@ -1,0 +1,161 @@
+//! Matching decodes a bounded number of bits, whatever set somebody made the filter of: `c * (B + k * x)` for k
+//! look-ups in a filter of B bits, as `nutfilter_harness::cost` says.
+
+use nutfilter::{Filter, Level, Params, SeekIndex, Step, Strategy, Unhashed, decoded_bits};
+use nutfilter_harness::cost::{Budget, within};
+use nutfilter_harness::recipe::Noise;
+
+type Hostile = (&'static str, Vec<u64>);
+
+/// Sets of `n` items in which some places cost more to read than others.
+fn hostile_sets(n: u64, params: Params) -> Vec<Hostile> {
+    let (p, range) = (params.p(), params.range(n as u32));
+    let random = |range: u64| {
+        let mut values: Vec<u64> = Noise(n)
+            .take(n as usize)
+            .map(|x| x % range.max(1))
+            .collect();
+        values.sort_unstable();
+        values
+    };
+    let after = |values: Vec<u64>, from: u64, gap: u64| {
+        let shift = values.partition_point(|&value| value < from);
+        let moved = (0..).zip(values);
+        moved
+            .map(|(at, value)| if at < shift { value } else { value + gap })
+            .collect()
+    };
+    // Codes of so many ones as long as the range allows, in heaps of 60; all others are short.
+    let long_codes = |ones: u64| -> Vec<u64> {
+        let count = ((range - n) >> p) / ones;
+        let mut value = 0;
+        (0..n)
+            .map(|at| {
+                let long = at % 240 < 60 && at / 240 * 60 + at % 240 < count;
+                value += if long { ones << p } else { at % 2 };
+                value
+            })
+            .collect()
+    };
+    vec![
+        ("uniform", random(range)),
+        (
+            "one gap",
+            after(random(range / 50), range / 100, range / 50 * 48),
+        ),
+        (
+            "a gap at the start",
+            after(random(range / 50), 0, range / 50 * 48),
+        ),
+        (
+            "a gap before the last",
+            [vec![1; n as usize - 1], vec![range - 1]].concat(),
+        ),
+        ("equal", vec![range / 2; n as usize]),
+        (
+            "heaps",
+            (0..n).map(|at| at / 500 * 500 * params.m()).collect(),
+        ),
+        ("codes of 100 ones", long_codes(100)),
+        ("codes of 1,000 ones", long_codes(1_000)),
+        ("codes of 4,000 ones", long_codes(4_000)),
+        ("codes of 40,000 ones", long_codes(40_000)),
+    ]
+}
+
+/// Values in and around the widest gaps, and others.
+fn targets(values: &[u64], range: u64) -> Vec<u64> {
+    let mut gaps: Vec<(u64, u64)> = [0]
+        .iter()
+        .chain(values)
+        .zip(values)
+        .map(|(&from, &to)| (to - from, from))
+        .collect();
+    gaps.sort_unstable_by(|a, b| b.cmp(a));
+    let around = gaps.iter().take(150).flat_map(|&(width, from)| {
+        let to = from + width;
+        [
+            from,
+            from + 1,
+            from + width / 2,
+            to.saturating_sub(1),
+            to,
+            to + 1,
+        ]
+    });
+    let others = Noise(7).take(300).map(|x| x % range);
+    let some = values.iter().step_by(values.len() / 300 + 1).copied();
+    around
+        .chain(others)
+        .chain(some)
+        .chain([0, range - 1, range])
+        .collect()
+}
+
+const SHAPES: [(u32, u64); 5] = [
+    (19, 784_931),
+    (11, 784_931),
+    (3, 12),
+    (0, 40),
+    (25, 50_000_000),
+];
+
+#[test]
+fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
+    assert!(decoded_bits().is_some(), "nothing is counted in this build");
+    for (p, m) in SHAPES {
+        let params = Params::new(p, m).unwrap();
+        for (name, values) in hostile_sets(20_000, params) {
+            let made = Filter::from_values(&values, params).unwrap();
+            let n = u64::from(made.n());
+            let targets = targets(&values, made.range());
+            let expected: Vec<bool> = targets
+                .iter()
+                .map(|target| values.binary_search(target).is_ok())
+                .collect();
+            for level in Level::available() {
+                let context = (name, params, level);
+                let budget = Budget::of(&made);
+                let admit = || {
+                    let admitted = Filter::<Unhashed>::admit(made.bytes(), n, params);
+                    admitted.unwrap().with_level(level)
+                };
+                let filter = within(budget.allowed(0), &context, || admit().validate().unwrap());
+                for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                    let context = (context, strategy);
+                    for targets in [&targets[..], &targets[..1], &targets[2..5]] {
+                        let allowed = budget.allowed(targets.len());
+                        let found = within(allowed, &context, || {
+                            filter.matches_values_by(strategy, targets)
+                        });
+                        let again = within(allowed, &context, || {
+                            admit().matches_values_by(strategy, targets)
+                        });
+                        assert_eq!(again, Ok(found), "{context:?}");
+                    }
+                    let found = filter.matches_values_by(strategy, &targets);
+                    assert_eq!(found, expected, "{context:?}");
+                }
+                for step in [1, 16, 64, 1_000].map(Step::Items) {
+                    let context = (context, step);
+                    let indexed = within(budget.allowed(0), &context, || {
+                        filter.clone().into_indexed(step)
+                    });
+                    let budget = Budget::of_indexed(&indexed, &SeekIndex::build(&filter, step));
+                    for strategy in [Strategy::Cheapest, Strategy::Points] {
+                        let allowed = budget.allowed(targets.len());
+                        let found = within(allowed, &(context, strategy), || {
+                            indexed.matches_values_by(strategy, &targets)
+                        });
+                        assert_eq!(found, expected, "{context:?}");
+                    }
+                    for (&target, &found) in targets.iter().zip(&expected) {
+                        let once = || indexed.contains_value(target);
+                        let answer = within(budget.allowed_once(), &(context, target), once);
+                        assert_eq!(answer, found, "{target}, {context:?}");
+                    }
+                }
+            }
+        }
+    }
+}
