@@ -211,6 +211,8 @@ fn an_administrator_refreshes_with_the_token_and_nobody_without() {
                 "127.0.0.1:0",
                 "--refresh",
                 "3600",
+                "--log-level",
+                "debug",
                 "--admin-token-file",
             ])
             .arg(&token)

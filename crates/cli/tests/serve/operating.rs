@@ -63,6 +63,31 @@ fn a_hangup_refreshes_at_once() {
     assert_eq!(spent(&server), Some(301));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_refresh_without_news_is_logged_at_debug() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let mut server = Server::start(
+        serve()
+            .args(["--refresh", "3600", "--log-level", "debug"])
+            .arg("--mint-database")
+            .arg(directory.path()),
+    );
+    if !server.all.contains("refreshed") {
+        server.wait_for("refreshed");
+    }
+    let level = |log: &str| {
+        let line = log.lines().find(|line| line.contains("refreshed"));
+        let words = line.unwrap().split_whitespace();
+        words.map(str::to_owned).nth(1)
+    };
+    assert_eq!(level(&server.all).as_deref(), Some("INFO"));
+    kill(&server.child, "-HUP");
+    let said = server.wait_for("refreshed");
+    assert_eq!(level(&said).as_deref(), Some("DEBUG"), "{said}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn bodies_that_were_replaced_are_let_go() {

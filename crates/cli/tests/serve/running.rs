@@ -299,6 +299,7 @@ fn ids_that_are_none_are_told_of_once_and_not_at_every_refresh() {
     let mut server = Server::start_unready(
         nutfilter()
             .args(["serve", "--listen", "127.0.0.1:0", "--refresh", "1"])
+            .args(["--log-level", "debug"])
             .args(["--mint-database".as_ref(), directory.path()]),
     );
     let said = server.wait_for("refreshed");

@@ -315,20 +315,28 @@ impl Publisher {
                 "read"
             );
         }
-        tracing::info!(
-            as_of,
-            spent = items(Kind::Spent),
-            issued = items(Kind::Issued),
-            read = report
-                .readings
-                .iter()
-                .map(|reading| reading.items)
-                .sum::<u64>(),
-            filters = report.filters.len(),
-            failures = report.failures.len(),
-            total_ms = millis(report.total),
-            "refreshed"
-        );
+        let read: u64 = report.readings.iter().map(|reading| reading.items).sum();
+        macro_rules! refreshed {
+            ($level:expr) => {
+                tracing::event!(
+                    $level,
+                    as_of,
+                    spent = items(Kind::Spent),
+                    issued = items(Kind::Issued),
+                    read,
+                    filters = report.filters.len(),
+                    failures = report.failures.len(),
+                    total_ms = millis(report.total),
+                    "refreshed"
+                )
+            };
+        }
+        // A refresh that finds nothing new comes every few seconds.
+        if read > 0 || !report.failures.is_empty() {
+            refreshed!(tracing::Level::INFO);
+        } else {
+            refreshed!(tracing::Level::DEBUG);
+        }
     }
 
     /// Puts into the gauges what is served.
