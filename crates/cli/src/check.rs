@@ -123,7 +123,7 @@ Examples:
 /// The answers, and what is worth saying about the filter that gave them.
 struct Checked {
     /// One for each item, in order.
-    words: Vec<Word>,
+    verdicts: Vec<Verdict>,
     n: u32,
     /// Unix seconds, where the filter has a time.
     as_of: Option<u64>,
@@ -131,7 +131,7 @@ struct Checked {
 
 /// What is printed in front of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum Verdict {
     Maybe,
     Spent,
     Pending,
@@ -139,37 +139,46 @@ enum Word {
     Absent,
 }
 
-/// The words that can come up, in the order in which their counts are printed.
-const WORDS: [Word; 2] = [Word::Maybe, Word::Absent];
-const CONFIRMED_WORDS: [Word; 4] = [Word::Spent, Word::Pending, Word::Unspent, Word::Absent];
+/// The verdicts that can come up, in the order in which their counts are printed.
+const VERDICTS: [Verdict; 2] = [Verdict::Maybe, Verdict::Absent];
+const CONFIRMED_VERDICTS: [Verdict; 4] = [
+    Verdict::Spent,
+    Verdict::Pending,
+    Verdict::Unspent,
+    Verdict::Absent,
+];
 
-impl Word {
+impl Verdict {
     fn of_match(matched: bool) -> Self {
-        if matched { Word::Maybe } else { Word::Absent }
+        if matched {
+            Verdict::Maybe
+        } else {
+            Verdict::Absent
+        }
     }
 
     fn of(confirmed: Confirmed) -> Self {
         match confirmed {
-            Confirmed::Absent { .. } => Word::Absent,
-            Confirmed::Unspent => Word::Unspent,
-            Confirmed::Pending => Word::Pending,
-            Confirmed::Spent => Word::Spent,
+            Confirmed::Absent { .. } => Verdict::Absent,
+            Confirmed::Unspent => Verdict::Unspent,
+            Confirmed::Pending => Verdict::Pending,
+            Confirmed::Spent => Verdict::Spent,
         }
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            Word::Maybe => "maybe",
-            Word::Spent => "spent",
-            Word::Pending => "pending",
-            Word::Unspent => "unspent",
-            Word::Absent => "absent",
+            Verdict::Maybe => "maybe",
+            Verdict::Spent => "spent",
+            Verdict::Pending => "pending",
+            Verdict::Unspent => "unspent",
+            Verdict::Absent => "absent",
         }
     }
 
     /// Whether an item of this kind makes the exit code 0.
     fn is_match(self) -> bool {
-        matches!(self, Word::Maybe | Word::Spent | Word::Pending)
+        matches!(self, Verdict::Maybe | Verdict::Spent | Verdict::Pending)
     }
 }
 
@@ -200,7 +209,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
     if !args.json && !args.jsonl {
         say_as_of(checked.n, checked.as_of, globals);
     }
-    let matched = checked.words.iter().any(|word| word.is_match());
+    let matched = checked.verdicts.iter().any(|verdict| verdict.is_match());
     match print(args, &checked, &items) {
         // The answer is known, whether or not somebody reads all of it.
         Ok(()) | Err(CliError::OutputClosed) => {}
@@ -250,7 +259,7 @@ fn check_file(
         globals.warn(other);
     }
     Ok(Checked {
-        words: matched.into_iter().map(Word::of_match).collect(),
+        verdicts: matched.into_iter().map(Verdict::of_match).collect(),
         n: file.filter.n(),
         as_of: file.timestamp,
     })
@@ -297,20 +306,20 @@ fn ask_mint<H: ItemHash + Default>(
         .matches(&items, args.fetch.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;
     fetch::warn(&matches, globals);
-    let words = if args.mint.confirm {
+    let verdicts = if args.mint.confirm {
         let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
         let confirmed = client
             .confirm(&matches)
             .map_err(|error| CliError::at(fetch::place(&client), error))?;
-        confirmed.into_iter().map(Word::of).collect()
+        confirmed.into_iter().map(Verdict::of).collect()
     } else {
         let answers = matches.answers();
         answers
-            .map(|answer| Word::of_match(answer == Answer::Maybe))
+            .map(|answer| Verdict::of_match(answer == Answer::Maybe))
             .collect()
     };
     Ok(Checked {
-        words,
+        verdicts,
         n: filter.n(),
         as_of: Some(filter.as_of()),
     })
@@ -330,16 +339,22 @@ pub(crate) fn say_as_of(n: u32, as_of: Option<u64>, globals: &Globals) {
 }
 
 fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), CliError> {
-    let words: &[Word] = if args.mint.confirm {
-        &CONFIRMED_WORDS
+    let verdicts: &[Verdict] = if args.mint.confirm {
+        &CONFIRMED_VERDICTS
     } else {
-        &WORDS
+        &VERDICTS
     };
-    let count = |word: &Word| checked.words.iter().filter(|&other| other == word).count();
+    let count = |verdict: &Verdict| {
+        checked
+            .verdicts
+            .iter()
+            .filter(|&other| other == verdict)
+            .count()
+    };
     if args.json {
         let mut object = json!({ "n": checked.n, "as_of": checked.as_of });
-        for word in words {
-            object[word.as_str()] = count(word).into();
+        for verdict in verdicts {
+            object[verdict.as_str()] = count(verdict).into();
         }
         if !args.count {
             object["answers"] = answers(checked, items).collect();
@@ -348,8 +363,8 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
     }
     let mut out = output::stdout();
     if args.count {
-        for word in words {
-            writeln!(out, "{}\t{}", word.as_str(), count(word))?;
+        for verdict in verdicts {
+            writeln!(out, "{}\t{}", verdict.as_str(), count(verdict))?;
         }
     } else if args.jsonl {
         for answer in answers(checked, items) {
@@ -357,8 +372,8 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
         }
     } else {
         let end: &[u8] = if args.input.null { b"\0" } else { b"\n" };
-        for (word, item) in checked.words.iter().zip(items.given()) {
-            write!(out, "{}\t", word.as_str())?;
+        for (verdict, item) in checked.verdicts.iter().zip(items.given()) {
+            write!(out, "{}\t", verdict.as_str())?;
             let breaks = item.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
             if breaks && !args.input.null {
                 serde_json::to_writer(&mut out, &String::from_utf8_lossy(item))
@@ -374,8 +389,8 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
 
 /// Each item with its answer, as JSON.
 fn answers(checked: &Checked, items: &ItemList) -> impl Iterator<Item = Value> {
-    let answers = checked.words.iter().zip(items.given());
+    let answers = checked.verdicts.iter().zip(items.given());
     answers.map(
-        |(word, item)| json!({ "item": String::from_utf8_lossy(item), "answer": word.as_str() }),
+        |(verdict, item)| json!({ "item": String::from_utf8_lossy(item), "answer": verdict.as_str() }),
     )
 }

@@ -98,7 +98,7 @@ fn what_cannot_be_served_is_said_at_once() {
     let cases: [(&[&str], &str); 14] = [
         (
             &[],
-            "no mint database is given: say --mint-database, MINT_DATABASE",
+            "mint_database is missing: set --mint-database, MINT_DATABASE",
         ),
         (
             &["--mint-database", missing, "--wait-for-database=off"],
@@ -196,7 +196,7 @@ fn an_empty_variable_is_as_good_as_none() {
     let mut command = nutfilter();
     command.envs(variables().into_iter().map(|name| (name, "")));
     let message = failure(command.arg("serve"));
-    assert!(message.contains("no mint database is given"), "{message}");
+    assert!(message.contains("mint_database is missing"), "{message}");
     // All the others have a default; only the port may be taken, and is not left to it.
     command
         .env("MINT_DATABASE", directory.path())
