@@ -93,6 +93,10 @@ pub(crate) struct RefreshOptions {
     /// At multiples of this many seconds an unchanged filter gets a new timestamp; until then wallets that have it get 304
     #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY))]
     pub(crate) max_timestamp_age: Duration,
+
+    /// Count all rows at every Nth refresh, to notice deleted ones; 1 counts at each, which scans the tables
+    #[arg(long, env = "NUTFILTER_VERIFY_EVERY", value_name = "N", default_value = "60", value_parser = number::<u32>(1..=86_400))]
+    pub(crate) verify_every: u32,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -88,8 +88,9 @@ fn refresher(
     source: WaitingSource,
     service: FilterService,
 ) -> Result<Refresher, CliError> {
-    let mut publisher =
-        Publisher::new(source, service).restamp_after(options.refreshing.max_timestamp_age);
+    let mut publisher = Publisher::new(source, service)
+        .restamp_after(options.refreshing.max_timestamp_age)
+        .verify_every(options.refreshing.verify_every);
     if let Some(directory) = &options.disk.data_dir {
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
         publisher = publisher.with_data_directory(directory);

@@ -60,4 +60,11 @@ impl MintSource for WaitingSource {
     ) -> Result<Reading, SourceError> {
         self.opened()?.read(kind, since, sink)
     }
+
+    fn verify_next(&mut self) {
+        // Where it cannot be opened, the reading says so.
+        if let Ok(source) = self.opened() {
+            source.verify_next();
+        }
+    }
 }

@@ -174,6 +174,23 @@ impl DataDirectory {
         Ok(directory)
     }
 
+    /// Whether somebody removed it, or a part of it that does not come back by itself.
+    pub(crate) fn is_gone(&self) -> bool {
+        let parts = [LOCK, SETS].map(|name| self.path.join(name));
+        parts
+            .iter()
+            .any(|part| matches!(part.try_exists(), Ok(false)))
+    }
+
+    /// Makes again what somebody removed.
+    pub(crate) fn remake(&mut self) -> Result<(), KeptError> {
+        if matches!(self.path.join(LOCK).try_exists(), Ok(false)) {
+            *self = Self::open(self.path.clone())?;
+        }
+        let sets = self.path.join(SETS);
+        make_private(&sets).map_err(at(&sets))
+    }
+
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {

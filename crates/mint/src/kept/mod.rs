@@ -25,6 +25,8 @@ pub(crate) struct KindSets {
     pub(crate) as_of: u64,
     /// The one that was recorded last. No filter is dated later: a restart would have only an older date for it.
     pub(crate) recorded: u64,
+    /// How many readings there were since the source was last asked to count; `None` before it was.
+    pub(crate) uncounted: Option<u32>,
     pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
     /// Keysets that had sets which cannot be used: there is nothing to say of them before a whole reading, and
     /// least of all that they have no notes.

@@ -26,6 +26,11 @@ use crate::{KeysetId, Kind};
 /// then its body and tag stay the same, and a client that has it need not fetch it again.
 const RESTAMP_AFTER: Duration = Duration::from_secs(600);
 
+/// At which refresh the source counts all items again, unless told otherwise: once an hour, at a refresh a minute. The
+/// count shows nothing that a wallet could be harmed by, and is the only part of a refresh that grows with the
+/// database.
+const VERIFY_EVERY: u32 = 60;
+
 /// Builds every filter of a mint and publishes them to a [`FilterService`].
 ///
 /// It is not shared and takes `&mut self` to refresh, so that there is never more than one refresh of a
@@ -43,6 +48,7 @@ pub struct Publisher {
     grid: u64,
     /// The latest date that a filter ever had, also before a restart.
     latest_date: u64,
+    verify_every: u32,
     keep: Keep,
     /// One for each of [`Kind::ALL`].
     kept: [KindSets; 2],
@@ -74,6 +80,7 @@ impl Publisher {
             restamp_after: RESTAMP_AFTER.as_secs(),
             grid: 1,
             latest_date: 0,
+            verify_every: VERIFY_EVERY,
             keep: Keep::Memory,
             kept: Default::default(),
             listed: vec![],
@@ -113,6 +120,15 @@ impl Publisher {
     #[must_use]
     pub fn restamp_after(mut self, age: Duration) -> Self {
         self.restamp_after = age.as_secs();
+        self
+    }
+
+    /// Lets the source count all items at the first refresh and at every so many; 60 unless told otherwise, and 0 is
+    /// taken for 1. Between these, deleted rows may go unnoticed. The filters then answer "maybe" for notes that
+    /// are gone, and never "absent" for one that is there.
+    #[must_use]
+    pub fn verify_every(mut self, refreshes: u32) -> Self {
+        self.verify_every = refreshes.max(1);
         self
     }
 
@@ -218,26 +234,27 @@ impl Publisher {
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<RefreshReport, PublishError> {
         let began = self.clock.moment();
+        self.remake_data_directory()?;
         self.withdraw_dated_ahead();
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
-        let mut failed = [false; 2];
+        let (mut failed, mut errors) = ([false; 2], vec![]);
         for kind in Kind::ALL {
             match self.read(kind, &mut report.failures, progress) {
                 Ok(reading) => report.readings.push(reading),
                 Err(PublishError::Source(SourceError::Stopped)) => {
                     return Err(SourceError::Stopped.into());
                 }
-                Err(error) => {
-                    failed[index(kind)] = true;
-                    report.fail(None, kind, error);
-                }
+                Err(error) => errors.push((kind, error)),
             }
         }
-        if report.readings.is_empty()
-            && let Some(failure) = report.failures.pop()
-        {
-            return Err(failure.error);
+        for (kind, error) in errors {
+            // Nothing could be read: one error says it.
+            if report.readings.is_empty() {
+                return Err(error);
+            }
+            failed[index(kind)] = true;
+            report.fail(None, kind, error);
         }
         let listing = Instant::now();
         let listed = twice_if_passing(|| self.source.keysets())?;
@@ -257,6 +274,23 @@ impl Publisher {
         report.total = start.elapsed();
         self.tell(as_of, &report);
         Ok(report)
+    }
+
+    /// Makes the data directory again if it was removed. Its sets went with it, and everything is read again.
+    fn remake_data_directory(&mut self) -> Result<(), KeptError> {
+        let Keep::Directory(directory) = &mut self.keep else {
+            return Ok(());
+        };
+        if !directory.is_gone() {
+            return Ok(());
+        }
+        tracing::error!(
+            path = %directory.path().display(),
+            "the data directory was removed; making it again and rereading the full database"
+        );
+        directory.remake()?;
+        self.start_over();
+        Ok(())
     }
 
     /// Withdraws filters whose timestamp the clock does not show yet. The clock was set back: nobody knows what time

@@ -21,7 +21,7 @@ impl Publisher {
     ) -> Result<ReadingReport, PublishError> {
         let mut reread = false;
         if let Some(since) = self.kept_mut(kind).watermark.clone() {
-            match twice_if_passing(|| self.read_new(kind, &since, progress)) {
+            match self.read_new_and_count(kind, &since, progress) {
                 Err(PublishError::Source(SourceError::StartOver { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
@@ -42,14 +42,41 @@ impl Publisher {
         Ok(report)
     }
 
-    fn read_new(
+    /// Reads what is new, with a count if one is due, or if it cannot be told otherwise what came again.
+    fn read_new_and_count(
         &mut self,
         kind: Kind,
         since: &Watermark,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
+        let uncounted = self.kept_mut(kind).uncounted;
+        let mut count = uncounted.is_none_or(|readings| readings + 1 >= self.verify_every);
+        loop {
+            let read = twice_if_passing(|| self.read_new(kind, since, count, progress))?;
+            if let Some(report) = read {
+                self.kept_mut(kind).uncounted = match count {
+                    true => Some(0),
+                    false => uncounted.map(|readings| readings + 1),
+                };
+                return Ok(report);
+            }
+            count = true;
+        }
+    }
+
+    /// Reads what is new. `None`, and nothing is kept, if it takes a count to tell what is.
+    fn read_new(
+        &mut self,
+        kind: Kind,
+        since: &Watermark,
+        count: bool,
+        progress: &mut dyn FnMut(RefreshProgress<'_>),
+    ) -> Result<Option<ReadingReport>, PublishError> {
         let start = Instant::now();
         let began = self.clock.moment();
+        if count {
+            self.source.verify_next();
+        }
         let beyond = match self.keep.gather_limit() {
             Some(limit) => Beyond::TooMany { limit },
             None => Beyond::Never,
@@ -71,7 +98,13 @@ impl Publisher {
         let new = match reading.total {
             // Only if every item is new: whatever hashes they have, none of them came again.
             Some(total) if total == kept.items() + came => gather.hashes,
-            total => without_repeats(kept, gather.hashes, total)?,
+            total => {
+                let (new, known) = without_repeats(kept, gather.hashes, total)?;
+                if known > 0 && total.is_none() && !count {
+                    return Ok(None);
+                }
+                new
+            }
         };
         let kept = &mut self.kept[super::index(kind)];
         for (keyset, hashes) in new {
@@ -85,7 +118,7 @@ impl Publisher {
         kept.watermark = reading.watermark;
         kept.as_of = as_of;
         kept.sets.values_mut().for_each(|set| set.as_of = as_of);
-        Ok(ReadingReport {
+        Ok(Some(ReadingReport {
             kind,
             whole: false,
             items: came,
@@ -93,7 +126,7 @@ impl Publisher {
             read,
             hash,
             sort: start.elapsed().saturating_sub(read + hash),
-        })
+        }))
     }
 
     fn read_whole(
@@ -131,6 +164,7 @@ impl Publisher {
         let mut sets = gather.into_sets()?;
         let kept = &mut self.kept[super::index(kind)];
         kept.watermark = reading.watermark.filter(|_| bad.is_empty());
+        kept.uncounted = Some(0);
         for (keyset, error) in bad {
             // As it was, with its own time, rather than with a note missing.
             sets.remove(&keyset);
@@ -177,7 +211,9 @@ impl Publisher {
     }
 }
 
-/// Drops items that came again. An item is certainly new if its hash is; if it is not, only the total can tell.
+/// Drops items that came again, if only the total can tell, and says how many have known hashes.
+///
+/// An item is certainly new if its hash is.
 ///
 /// Nothing can be missing after this: the hash of an item that is dropped is in the set. What has to be right as well
 /// is how often it is in it.
@@ -185,7 +221,7 @@ fn without_repeats(
     kept: &KindSets,
     hashes: BTreeMap<KeysetId, Vec<u64>>,
     total: Option<u64>,
-) -> Result<BTreeMap<KeysetId, Vec<u64>>, PublishError> {
+) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), PublishError> {
     let (mut items, mut known) = (kept.items(), 0);
     let mut new = BTreeMap::new();
     for (keyset, hashes) in hashes {
@@ -208,7 +244,7 @@ fn without_repeats(
         Some(total) if total != items => {
             format!("the database has {total} items where {items} were expected")
         }
-        _ => return Ok(new),
+        _ => return Ok((new, known)),
     };
     Err(SourceError::StartOver { reason }.into())
 }

@@ -36,6 +36,11 @@ pub enum SourceError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The path is a FIFO, a socket or a device.
+    NotRegular {
+        /// The path.
+        path: PathBuf,
+    },
     /// A file was asked for, and the database is none.
     NotAFile {
         /// The database, without a password.
@@ -257,6 +262,11 @@ impl fmt::Display for SourceError {
             ),
             SourceError::Io { path, source } => write!(f, "{}: {source}", path.display()),
             SourceError::PostgresUrl { reason } => write!(f, "the Postgres URL: {reason}"),
+            SourceError::NotRegular { path } => write!(
+                f,
+                "{}: not a regular file but a directory, FIFO, socket or device; name the mint's SQLite file",
+                path.display()
+            ),
             SourceError::NotAFile { database } => write!(f, "{database}: is no file"),
             SourceError::Postgres {
                 database,

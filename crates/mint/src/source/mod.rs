@@ -111,9 +111,16 @@ pub trait MintSource: Send {
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError>;
+
+    /// Asks the next reading to count the store, if it can, and to compare the count with what was read before.
+    ///
+    /// To count is to scan a table, which costs far more than to find what is new. A source that spares it between
+    /// these calls notices deleted rows late, and must miss no row that was added. One that always counts, or never
+    /// can, has nothing to do here.
+    fn verify_next(&mut self) {}
 }
 
-/// A source behind a pointer, for whoever chooses it at run time.
+/// A source behind a pointer, if it is chosen at run time.
 impl<S: MintSource + ?Sized> MintSource for Box<S> {
     fn mint(&self) -> &str {
         (**self).mint()
@@ -130,6 +137,10 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
         (**self).read(kind, since, sink)
+    }
+
+    fn verify_next(&mut self) {
+        (**self).verify_next();
     }
 }
 
@@ -149,8 +160,8 @@ pub trait ItemSink {
 pub struct Reading {
     /// From where the next reading may go on; `None` if it has to be whole.
     pub watermark: Option<Watermark>,
-    /// How many items of this kind the store has in all, in keysets that can be served, counted by itself
-    /// in the state that was read and not by adding up; `None` if it cannot count.
+    /// How many items of this kind the store has in all, in keysets that can be served: counted in the state that
+    /// was read, or certain because no item came again. `None` if it is neither.
     pub total: Option<u64>,
     /// Ids of keysets that notes name and no request could.
     pub unservable: Vec<String>,

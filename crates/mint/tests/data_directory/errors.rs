@@ -47,6 +47,38 @@ fn an_empty_set_that_was_held_back_is_not_dated_later_by_a_restart() {
 }
 
 #[test]
+fn a_removed_data_directory_is_made_again_at_the_next_refresh() {
+    for part in ["", "sets", "nutfilter-data.lock"] {
+        let (place, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+        let data = place.path().join("data");
+        mint.script().now = 10;
+        mint.script().listed = vec![A, B];
+        mint.script().notes = vec![(A, 1), (A, 2)];
+        let mut first = mint.publisher(&data);
+        first.refresh().unwrap();
+        match part {
+            "nutfilter-data.lock" => fs::remove_file(data.join(part)).unwrap(),
+            _ => fs::remove_dir_all(data.join(part)).unwrap(),
+        }
+        mint.script().now = 20;
+        mint.script().notes.push((A, 3));
+        let report = first.refresh().unwrap();
+        assert!(report.failures.is_empty(), "{part}: {:?}", report.failures);
+        assert!(is_of(&spent(first.service(), A).unwrap(), [1, 2, 3]));
+        assert_eq!(first.service().status(), Status::Ok);
+        mint.script().notes.push((B, 4));
+        let report = first.refresh().unwrap();
+        assert!(report.readings.iter().all(|reading| !reading.whole));
+        drop(first);
+
+        let mut second = mint.publisher(&data);
+        assert!(second.restore(), "{part}");
+        assert!(is_of(&spent(second.service(), A).unwrap(), [1, 2, 3]));
+        assert!(is_of(&spent(second.service(), B).unwrap(), [4]));
+    }
+}
+
+#[test]
 fn a_set_whose_id_is_spelled_in_two_ways_survives_a_restart() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;

@@ -25,3 +25,4 @@ mod schema;
 mod sockets;
 mod support;
 mod transport;
+mod verify;

@@ -175,3 +175,15 @@ fn an_empty_token_lets_nobody_in() {
     let reply = server.ask("POST", "/admin/refresh", &[("authorization", "Bearer ")]);
     assert_refused(&reply, 401, 0);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_fifo_is_refused_without_waiting_for_a_writer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mint.sqlite3");
+    let status = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(status.unwrap().success());
+    let location = nutfilter_mint::source::DatabaseLocation::from(path.as_path());
+    let error = nutfilter_mint::source::open(&location, None).err().unwrap();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}

@@ -44,15 +44,17 @@ const ATTEMPTS: u32 = 3;
 ///
 /// # Cost
 ///
-/// A whole reading is a scan of the table at the server for the count, and another for the rows. An increment is
-/// the same two scans, of which only what is new crosses the wire; and none at all if no transaction has ended
-/// since. After a restart of the server the next reading is a whole one.
+/// A whole reading is a scan of the table at the server, and an increment too, of which only what is new crosses the
+/// wire. It is another scan where a count is [asked for](MintSource::verify_next), and none at all if no transaction has
+/// ended since. After a restart of the server the next reading is a whole one.
 #[derive(Clone, Debug)]
 pub struct PostgresSource {
     url: PostgresUrl,
     mint: MintType,
     /// Whether it was said that `xmin` cannot be read.
     warned: bool,
+    /// Whether the next reading counts the rows.
+    verify: bool,
 }
 
 impl PostgresSource {
@@ -78,6 +80,7 @@ impl PostgresSource {
             url: url.clone(),
             mint,
             warned: false,
+            verify: false,
         })
     }
 
@@ -130,13 +133,14 @@ impl MintSource for PostgresSource {
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
+        let verify = core::mem::take(&mut self.verify);
         let since = match since.map(Mark::decode) {
             None => None,
             Some(Ok(mark)) => Some(mark),
             Some(Err(reason)) => return Err(SourceError::StartOver { reason }),
         };
         // Nothing has come to the sink before the table is locked.
-        let begun = retried(|| Begun::new(self, kind, since.as_ref()))?;
+        let begun = retried(|| Begun::new(self, kind, since.as_ref(), verify))?;
         let warn = !begun.tells_new && !self.warned;
         if warn {
             tracing::warn!(
@@ -148,6 +152,10 @@ impl MintSource for PostgresSource {
         let reading = begun.read(kind, since, sink)?;
         self.warned |= warn;
         Ok(reading)
+    }
+
+    fn verify_next(&mut self) {
+        self.verify = true;
     }
 }
 

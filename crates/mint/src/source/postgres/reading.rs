@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::PostgresSource;
 use super::session::Session;
 use super::watermark::{self, Mark, Newest, Recent, Snapshot, State};
-use crate::source::by_keyset::{ByKeyset, MAX_ID_CHARS, MAX_UNSERVABLE};
+use crate::source::by_keyset::{ByKeyset, Gathered, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
 use crate::{KeysetId, Kind};
@@ -17,8 +17,10 @@ pub(super) struct Begun<'u> {
     state: State,
     /// Whether the role may read what tells new rows from old ones.
     pub(super) tells_new: bool,
-    /// How many notes there are, in a table that is locked since, so that what its transaction sees stays there;
-    /// `None` if nothing has happened since the last reading.
+    /// Whether nothing has happened since the last reading. Otherwise the table is locked, so that what the transaction
+    /// sees stays there.
+    is_now: bool,
+    /// How many notes there are, if somebody asked.
     counted: Option<Counted>,
 }
 
@@ -35,6 +37,7 @@ impl<'u> Begun<'u> {
         source: &'u PostgresSource,
         kind: Kind,
         since: Option<&Mark>,
+        verify: bool,
     ) -> Result<Self, SourceError> {
         let (mut session, found, schema) = source.begin()?;
         let notes = schema.notes(kind);
@@ -44,6 +47,7 @@ impl<'u> Begun<'u> {
             notes,
             state,
             tells_new: found.may_read_xmin(notes),
+            is_now: false,
             counted: None,
         };
         if let Some(mark) = since {
@@ -52,11 +56,20 @@ impl<'u> Begun<'u> {
             if let Some(reason) = obstacle.or_else(|| (!begun.tells_new).then(unreadable)) {
                 return Err(SourceError::StartOver { reason });
             }
-            if mark.is_now(&begun.state) {
+            // A state that was counted then need not be counted again.
+            if mark.is_now(&begun.state) && (mark.members.is_some() || !verify) {
+                begun.is_now = true;
                 return Ok(begun);
             }
         }
-        begun.counted = Some(count(&mut begun.session, notes)?);
+        // What is read whole is counted as it comes.
+        begun.counted = match verify && since.is_some() {
+            true => Some(count(&mut begun.session, notes)?),
+            false => {
+                lock(&mut begun.session, notes)?;
+                None
+            }
+        };
         let relation = relation_if_unchanged(&mut begun.session, notes.table.name)?;
         if relation != begun.state.relation {
             let table = notes.table.name;
@@ -71,32 +84,46 @@ impl<'u> Begun<'u> {
         since: Option<Mark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
-        let counted = match (self.counted.take(), &since) {
-            (Some(counted), _) => counted,
-            (None, Some(mark)) => {
+        if let Some(mark) = &since {
+            if self.is_now {
                 self.session.finish();
                 return Ok(reading(mark));
             }
-            (None, None) => return Err(SourceError::Other("the table was not counted".into())),
-        };
-        if let Some(mark) = &since {
             self.check_anchors(mark)?;
         }
+        let counted = self.counted.take();
         let sql = self.select(since.as_ref());
-        let (anchors, recent) =
-            since.map_or_else(Default::default, |mark| (mark.anchors, mark.recent));
+        let is_whole = since.is_none();
+        let (anchors, recent, known_unservable) = since.map_or_else(Default::default, |mark| {
+            (mark.anchors, mark.recent, mark.unservable)
+        });
         let mut copied = Copied {
             newest: Newest::among(anchors),
             recent: Recent::new(recent, &self.state.snapshot),
             bad: 0,
         };
-        self.copy(kind, &sql, &mut copied, sink)?;
+        let gathered = self.copy(kind, &sql, &mut copied, sink)?;
         self.session.finish();
         let bad = copied.bad;
+        let (members, unservable) = match counted {
+            Some(counted) => (
+                Some(counted.members.saturating_sub(bad)),
+                counted.unservable,
+            ),
+            None => {
+                let mut unservable = known_unservable;
+                unservable.extend(gathered.unservable);
+                unservable.sort();
+                unservable.dedup();
+                unservable.truncate(MAX_UNSERVABLE);
+                // Rows that were rewritten are among those that came, so that to add up would not be to count.
+                (is_whole.then_some(gathered.items), unservable)
+            }
+        };
         let mark = Mark::new(
             self.state,
-            counted.members.saturating_sub(bad),
-            counted.unservable,
+            members,
+            unservable,
             copied.newest.finish(),
             copied.recent.finish(),
         );
@@ -154,7 +181,7 @@ impl<'u> Begun<'u> {
         select: &str,
         copied: &mut Copied,
         sink: &mut dyn ItemSink,
-    ) -> Result<(), SourceError> {
+    ) -> Result<Gathered, SourceError> {
         let (notes, snapshot) = (self.notes, &self.state.snapshot);
         let table = notes.table.name;
         let sql = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
@@ -192,9 +219,8 @@ impl<'u> Begun<'u> {
             }
             Ok(())
         })?;
-        by_keyset.finish()?;
         copied.bad = bad.get();
-        Ok(())
+        by_keyset.finish()
     }
 }
 
@@ -209,7 +235,7 @@ struct Copied {
 fn reading(mark: &Mark) -> Reading {
     Reading {
         watermark: mark.encode(),
-        total: Some(mark.members),
+        total: mark.members,
         unservable: mark.unservable.clone(),
     }
 }
@@ -250,6 +276,16 @@ fn state(session: &mut Session<'_>, schema: &Schema, notes: &Notes) -> Result<St
         relation,
         snapshot,
     })
+}
+
+/// Keeps the table from being truncated or rewritten until the transaction ends.
+fn lock(session: &mut Session<'_>, notes: &Notes) -> Result<(), SourceError> {
+    let (table, item) = (notes.table.name, notes.item);
+    session.rows(
+        "locking the table",
+        &format!("SELECT {item} FROM {table} LIMIT 0"),
+    )?;
+    Ok(())
 }
 
 fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceError> {

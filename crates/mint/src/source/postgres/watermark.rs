@@ -26,8 +26,8 @@ const FORMAT: u32 = 2;
 pub(super) struct Mark {
     format: u32,
     pub(super) state: State,
-    /// How many items there were, in keysets that can be served.
-    pub(super) members: u64,
+    /// How many items there were, in keysets that can be served, if they were counted.
+    pub(super) members: Option<u64>,
     /// Ids of keysets that notes name and no request could.
     pub(super) unservable: Vec<String>,
     /// The newest items.
@@ -92,7 +92,7 @@ pub(super) struct Anchor {
 impl Mark {
     pub(super) fn new(
         state: State,
-        members: u64,
+        members: Option<u64>,
         unservable: Vec<String>,
         anchors: Vec<Anchor>,
         recent: Vec<String>,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn mark(snapshot: &str) -> Mark {
-        Mark::new(state(snapshot), 7, vec![], vec![], vec![])
+        Mark::new(state(snapshot), Some(7), vec![], vec![], vec![])
     }
 
     #[test]

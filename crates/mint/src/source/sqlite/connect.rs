@@ -39,6 +39,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct ReadOnly {
     pub(super) connection: Connection,
     pub(super) mode: JournalMode,
+    /// The same as at another opening only if the database went on from there: it is the same file, no mint was
+    /// stopped or started, and no schema was changed, as `.restore` does too. `None` if that cannot be told.
+    pub(super) identity: Option<String>,
     path: PathBuf,
     /// How the file looked before, if it was taken for immutable.
     before: Option<Stamp>,
@@ -63,6 +66,11 @@ impl ReadOnly {
             },
         })?;
         let before = Stamp::of(&real)?;
+        // Of a closed database all of the file, and of an open one also the log, which every start of a mint makes anew.
+        let files = match before.wal {
+            true => file_identity(&real).zip(file_identity(&beside(&real, "-wal"))),
+            false => file_identity(&real).map(|file| (file, format!("{before:?}"))),
+        };
         let (mode, before) = if before.wal {
             (JournalMode::Wal, None)
         } else {
@@ -78,12 +86,15 @@ impl ReadOnly {
         };
         let connection = connect(&real, how)?;
         // Errors about the file itself come with the first look into it.
-        connection
-            .query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0))
+        let schema: i64 = connection
+            .query_row("PRAGMA schema_version", [], |row| row.get(0))
             .map_err(|source| cannot_open(&real, source))?;
+        // Without a log a mint that is stopped and started leaves no trace.
+        let files = files.filter(|_| mode == JournalMode::Wal);
         Ok(Self {
             connection,
             mode,
+            identity: files.map(|(file, log)| format!("{file} {log} {schema}")),
             path: real,
             before,
         })
@@ -122,12 +133,32 @@ impl Stamp {
             source,
         };
         let metadata = fs::metadata(path).map_err(io_error)?;
+        // To open a FIFO is to wait for somebody who writes to it.
+        if !metadata.is_file() {
+            return Err(SourceError::NotRegular { path: path.into() });
+        }
         Ok(Self {
             length: metadata.len(),
             modified: metadata.modified().ok(),
             wal: beside(path, "-wal").try_exists().map_err(io_error)?,
         })
     }
+}
+
+/// Tells a file from one that takes its place, also where its number is given again; `None` if the system cannot.
+#[cfg(unix)]
+fn file_identity(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path).ok()?;
+    let created = metadata.created().ok()?;
+    let created = created.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let (device, number) = (metadata.dev(), metadata.ino());
+    Some(format!("{device}:{number}:{}", created.as_nanos()))
+}
+
+#[cfg(not(unix))]
+fn file_identity(_: &Path) -> Option<String> {
+    None
 }
 
 /// One of the files that SQLite keeps beside a database.

@@ -35,12 +35,16 @@ use crate::Kind;
 /// # Cost
 ///
 /// A whole reading is one pass over the table. A reading of what is new looks up some 128 rows, those that do not
-/// count yet, and reads the new ones; and it counts the rows, which is a pass over the smallest index of the table.
+/// count yet, and reads the new ones. Where it is [asked to](MintSource::verify_next), and where another file, a mint that was
+/// restarted or another schema makes it doubt that the database is the same, it counts the rows too, which is a
+/// pass over the smallest index of the table.
 #[derive(Clone, Debug)]
 pub struct SqliteSource {
     path: PathBuf,
     mint: MintType,
     alarms: Alarms,
+    /// Whether the next reading counts the rows.
+    verify: bool,
 }
 
 impl SqliteSource {
@@ -69,6 +73,7 @@ impl SqliteSource {
             path: path.into(),
             mint,
             alarms: Alarms::default(),
+            verify: false,
         })
     }
 
@@ -131,6 +136,7 @@ impl MintSource for SqliteSource {
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
+        let verify = core::mem::take(&mut self.verify);
         let (database, schema) = self.connect()?;
         let notes = schema.notes(kind);
         let mint = self.mint.as_str();
@@ -144,6 +150,8 @@ impl MintSource for SqliteSource {
             notes,
             kind,
             compare_totals: self.alarms.of(kind) < MAX_ALARMS,
+            verify,
+            identity: database.identity.as_deref(),
         };
         let reading = table.read(before, sink).map_err(|failure| match failure {
             Failure::Totals(error) => {
@@ -154,6 +162,10 @@ impl MintSource for SqliteSource {
         })?;
         database.finish()?;
         Ok(reading)
+    }
+
+    fn verify_next(&mut self) {
+        self.verify = true;
     }
 }
 

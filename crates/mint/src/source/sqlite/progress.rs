@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::source::{SourceError, Watermark};
 
 /// Watermarks of another form are refused, and the table is read whole.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How many of the newest rows are looked up again, of each sort.
 pub(super) const NEWEST: usize = 64;
@@ -42,6 +42,8 @@ pub(super) struct Progress {
     pub(super) pending: Vec<Item>,
     /// What the mint says that the amounts of each keyset add up to; `None` if it says nothing.
     pub(super) totals: Option<BTreeMap<String, i64>>,
+    /// Which database was read, see [`ReadOnly::identity`](super::connect::ReadOnly::identity).
+    pub(super) identity: Option<String>,
 }
 
 /// The value of an item's column, just as it is there, so that it can be looked up.

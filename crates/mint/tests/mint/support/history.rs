@@ -205,6 +205,7 @@ impl Held {
         since: Option<&Watermark>,
     ) -> Result<Self, SourceError> {
         let mut new = NewItems::default();
+        source.verify_next();
         let reading = source.read(kind, since, &mut new)?;
         for (keyset, items) in new.items {
             let held = self.items.entry(keyset).or_default();

@@ -151,6 +151,7 @@ impl Noted {
         since: Option<&Watermark>,
     ) -> Result<(Self, Reading), SourceError> {
         let mut noted = Self::default();
+        source.verify_next();
         let reading = source.read(kind, since, &mut noted)?;
         Ok((noted, reading))
     }

@@ -1,0 +1,118 @@
+//! Counting all rows only now and then: what is noticed at once, what later, and what it spares.
+
+use nutfilter_mint::{Kind, MintType, Publisher, ReadingReport};
+use rusqlite::Connection;
+
+use crate::support::{MintDatabase, V1, assert_filter_of, items, keyset};
+
+/// A mint that runs, which keeps its database open.
+fn running(mint: MintType, notes: usize) -> (MintDatabase, Connection) {
+    let database = MintDatabase::new(mint);
+    database.add_keyset(V1, "sat", true, 0);
+    let connection = open(&database);
+    database.insert(Kind::Spent, V1, &items(1, notes, 33));
+    (database, connection)
+}
+
+fn open(database: &MintDatabase) -> Connection {
+    let connection = database.connect();
+    let version = "PRAGMA schema_version";
+    connection
+        .query_row(version, [], |row| row.get::<_, i64>(0))
+        .unwrap();
+    connection
+}
+
+#[track_caller]
+fn read(publisher: &mut Publisher) -> ReadingReport {
+    let report = publisher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    report.readings[0]
+}
+
+fn delete_an_old_note(database: &MintDatabase) {
+    let table = match database.mint {
+        MintType::Nutshell => "proofs_used",
+        _ => "proof",
+    };
+    database.execute(&format!("DELETE FROM {table} WHERE rowid = 3"));
+}
+
+#[test]
+fn deleted_rows_are_noticed_at_the_next_count() {
+    for mint in MintType::ALL {
+        let (database, _mint) = running(mint, 100);
+        let mut publisher = database.publisher().verify_every(3);
+        read(&mut publisher);
+        delete_an_old_note(&database);
+        for number in 2..4 {
+            database.insert(Kind::Spent, V1, &items(number, 5, 33));
+            let reading = read(&mut publisher);
+            assert_eq!((reading.whole, reading.items), (false, 5));
+        }
+        let reading = read(&mut publisher);
+        assert_eq!((reading.whole, reading.lost), (true, Some(1)));
+        let mut left = [items(1, 100, 33), items(2, 5, 33), items(3, 5, 33)].concat();
+        left.remove(2);
+        let snapshot = publisher.service().snapshot().unwrap();
+        let entry = snapshot.keyset(&keyset(V1)).unwrap();
+        assert_filter_of(entry.filter(Kind::Spent).unwrap().json().bytes(), &left);
+    }
+}
+
+#[test]
+fn a_restarted_mint_or_a_new_schema_is_counted_at_once() {
+    for mint in MintType::ALL {
+        for restart in [true, false] {
+            let (database, running) = running(mint, 100);
+            let mut publisher = database.publisher().verify_every(1000);
+            read(&mut publisher);
+            delete_an_old_note(&database);
+            assert!(!read(&mut publisher).whole);
+            let _running = match restart {
+                true => {
+                    drop(running);
+                    open(&database)
+                }
+                false => {
+                    database.execute("CREATE TABLE new (x INTEGER)");
+                    running
+                }
+            };
+            assert!(read(&mut publisher).whole);
+            assert!(!read(&mut publisher).whole);
+        }
+    }
+}
+
+/// How many bytes this thread has read from files.
+#[cfg(target_os = "linux")]
+fn bytes_read() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.unwrap().parse().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn finding_nothing_new_reads_little_of_the_database() {
+    let rows = std::env::var("NUTFILTER_ROWS").map_or(20_000, |rows| rows.parse().unwrap());
+    for mint in MintType::ALL {
+        let (database, _mint) = running(mint, 0);
+        database.add_spent(V1, &items(1, rows, 33));
+        database.add_signed(V1, &items(2, rows, 33));
+        let mut measured = vec![];
+        for every in [1, 1000] {
+            let mut publisher = database.publisher().verify_every(every);
+            read(&mut publisher);
+            let before = bytes_read();
+            assert!(!read(&mut publisher).whole);
+            measured.push(bytes_read() - before);
+        }
+        eprintln!(
+            "{mint}: {} bytes with a count, {} without",
+            measured[0], measured[1]
+        );
+        assert!(measured[1] * 4 < measured[0], "{measured:?}");
+    }
+}
