@@ -12,7 +12,6 @@ SIZES = {"100k": "100,000", "1m": "1 million", "10m": "10 million"}
 PEERS = {
     "best-of-crates": "fastest crates combined",
     "rust-bitcoin": "rust-bitcoin (BIP158)",
-    "golomb-coded-set": "golomb-coded-set",
     "murmur3": "murmur3 crate",
     "mur3": "mur3 crate",
     "fastmurmur3": "fastmurmur3 crate",
@@ -25,7 +24,6 @@ PEERS = {
     "fastbloom-same-rate": "Bloom filter (fastbloom)",
     "fastbloom-same-bits": "Bloom filter of our size (fastbloom)",
     "reference": "our bit-by-bit reference",
-    "memory": "reading and writing the bytes",
 }
 
 
@@ -112,6 +110,10 @@ class Cpu:
         for group in other.groups.keys() - self.groups.keys():
             self.groups[group] = other.groups[group]
             self.source[group] = other.source[group]
+
+    def sources(self) -> list[dict]:
+        """The records that any group comes from."""
+        return list({record["file"]: record for record in self.source.values()}.values())
 
     def elsewhere(self, group: str) -> str:
         """The CPU on which a borrowed group was measured; empty for its own groups."""

@@ -26,10 +26,9 @@ fn a_quick_run_writes_a_record_with_all_parts() {
         "decode/plain/10k/portable",
         "decode/fold/10k/rust-bitcoin",
         "hash/nut25/10k/mur3",
-        "build/bip158/10k/golomb-coded-set",
+        "build/bip158/10k/rust-bitcoin",
         "build/nut23/10k/best-of-crates",
         "lookup/latency/10k/xorf-binary-fuse-16",
-        "build/nut25/10k/memory",
     ] {
         assert!(names.contains(name), "{name} is missing");
     }

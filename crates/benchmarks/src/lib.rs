@@ -1,9 +1,8 @@
 //! The rows that the benchmarks measure, how they are measured, and the records they write.
 //!
 //! A [`Row`] is one measurement: a call whose answer is asserted before anything is timed. Rows that
-//! answer the same question form a [`Group`]. Three programs run the same rows: criterion
-//! (`benches/codec.rs`), the instruction gate (`benches/gate.rs`), and the program that adds rows of other
-//! libraries and writes records (`benches/peers`). docs/benchmarking.md describes the method.
+//! answer the same question form a [`Group`]. Two programs run the same rows: the instruction
+//! gate (`benches/gate.rs`), and the program that adds rows of other libraries and writes records (`benches/peers`). docs/benchmarking.md describes the method.
 //!
 //! A name is a path of four parts: stage, task, size, who; as in `decode/plain/1m/avx512`.
 
@@ -55,8 +54,6 @@ pub enum Who {
         /// Whether it reads or writes the same bits. Rows of other formats compare designs.
         same_format: bool,
     },
-    /// Only moves the bytes that every other row moves too: a lower bound.
-    Limit,
 }
 
 impl Who {
@@ -81,7 +78,6 @@ impl Who {
             Self::Reference => "reference",
             Self::Ours(level) => level.name(),
             Self::Peer { name, .. } => name,
-            Self::Limit => "memory",
         }
     }
 
@@ -91,7 +87,6 @@ impl Who {
         match self {
             Self::Reference | Self::Ours(_) => true,
             Self::Peer { same_format, .. } => *same_format,
-            Self::Limit => false,
         }
     }
 }

@@ -60,7 +60,7 @@ pub struct Settings {
 pub struct RowRecord {
     /// `stage/task/size/who`.
     pub name: String,
-    /// `ours`, `reference`, `peer` or `limit`.
+    /// `ours`, `reference` or `peer`.
     pub kind: String,
     /// Number of threads.
     pub threads: usize,
@@ -155,7 +155,6 @@ impl RowRecord {
             Who::Reference => "reference",
             Who::Ours(_) => "ours",
             Who::Peer { .. } => "peer",
-            Who::Limit => "limit",
         };
         let (lower, upper) = quartiles(&series.nanoseconds);
         let n = group.n as f64;

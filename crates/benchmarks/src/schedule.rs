@@ -1,8 +1,7 @@
 //! Measures the rows of a group in turns.
 //!
 //! A shared machine is faster in one minute than in the next. Rows that are compared are therefore measured in
-//! rounds: each row once per round, each round starting with a different row. (Criterion measures one row after
-//! another.)
+//! rounds: each row once per round, each round starting with a different row.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,7 @@
-//! The existing Rust libraries for Golomb-coded sets: rust-bitcoin's `bip158`, and golomb-coded-set, a fork of it. Both
-//! read and write bit by bit through `Read` and `Write`.
+//! rust-bitcoin's `bip158`, which reads and writes bit by bit through `Read` and `Write`. (golomb-coded-set is a fork of it
+//! and as fast.)
 
 use bitcoin::bip158::{BitStreamReader, GcsFilterReader, GcsFilterWriter};
-use golomb_coded_set::{GCSFilterReader, GCSFilterWriter, SipHasher24Builder};
 use nutfilter::Params;
 use nutfilter_benchmarks::rows::{BIP158_KEY, targets};
 use nutfilter_benchmarks::{Fixture, Group, Who};
@@ -11,7 +10,6 @@ use nutfilter_reference as reference;
 use super::is_small;
 
 const RUST_BITCOIN: Who = Who::peer("rust-bitcoin");
-const GOLOMB_CODED_SET: Who = Who::peer("golomb-coded-set");
 const P: u8 = 19;
 
 fn key() -> (u64, u64, reference::Profile) {
@@ -19,7 +17,7 @@ fn key() -> (u64, u64, reference::Profile) {
     (k0, k1, reference::Profile::Bip158 { k0, k1 })
 }
 
-/// Reads a code as both libraries do. Their functions are private, their bit readers are not.
+/// Reads a code as the library does. Its function is private, its bit reader is not.
 #[inline(always)]
 fn rice<E>(mut bits: impl FnMut(u8) -> Result<u64, E>) -> Result<u64, E> {
     let mut quotient = 0;
@@ -43,14 +41,6 @@ pub(super) fn decode<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         })
     };
     group.add(RUST_BITCOIN, sum, |&sum| sum == expected);
-    let sum = || {
-        let mut bytes = fixture.bytes.as_slice();
-        let mut reader = golomb_coded_set::BitStreamReader::new(&mut bytes);
-        self::sum(fixture.n(), || {
-            rice(|count| reader.read(count)).expect("in memory")
-        })
-    };
-    group.add(GOLOMB_CODED_SET, sum, |&sum| sum == expected);
 }
 
 fn sum(n: u64, mut next: impl FnMut() -> u64) -> u64 {
@@ -62,7 +52,7 @@ fn sum(n: u64, mut next: impl FnMut() -> u64) -> u64 {
     sum
 }
 
-/// Both first copy the items into a set, which takes most of their time.
+/// It first copies the items into a set, which takes most of the time.
 pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if !is_small(fixture) {
         return;
@@ -82,21 +72,9 @@ pub(super) fn build<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     // With the count in front.
     let counted = reference::serialize_bip158(fixture.n(), &expected);
     group.add(RUST_BITCOIN, build, |bytes| *bytes == counted);
-    let build = move || {
-        let mut bytes = Vec::new();
-        let hasher = SipHasher24Builder::new(k0, k1);
-        let mut writer = GCSFilterWriter::new(&mut bytes, hasher, Params::default().m(), P);
-        fixture
-            .items
-            .iter()
-            .for_each(|item| writer.add_element(item));
-        writer.finish().expect("a vector grows");
-        bytes
-    };
-    group.add(GOLOMB_CODED_SET, build, |bytes| bytes[8..] == expected);
 }
 
-/// Whether any target matches. Neither library tells which.
+/// Whether any target matches. The library does not tell which.
 pub(super) fn match_any<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     if !is_small(fixture) {
         return;
@@ -123,21 +101,6 @@ pub(super) fn match_any<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let finds = ask(member);
     group.add(
         RUST_BITCOIN,
-        move || ask(items),
-        |&found| found == expected && finds,
-    );
-
-    let counted = [n.to_le_bytes().as_slice(), &bytes].concat();
-    let ask = move |items: &[[u8; 33]]| {
-        let reader = GCSFilterReader::new(SipHasher24Builder::new(k0, k1), m, P);
-        let mut items = items.iter().map(<[u8; 33]>::as_slice);
-        reader
-            .match_any(&mut counted.as_slice(), &mut items)
-            .expect("a valid filter")
-    };
-    let finds = ask(member);
-    group.add(
-        GOLOMB_CODED_SET,
         move || ask(items),
         |&found| found == expected && finds,
     );

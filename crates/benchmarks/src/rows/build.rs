@@ -6,7 +6,7 @@ use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHa
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference as reference;
 
-use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT, limit};
+use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT};
 use crate::fixture::{Fixture, SEED};
 use crate::{Group, Who};
 
@@ -94,7 +94,6 @@ fn whole<'a, H: ItemHash + 'a>(
     for row in &mut group.rows {
         row.structure(bits, params.false_positive_rate());
     }
-    limit::read_and_write(group, fixture, expected.len());
 }
 
 /// Sorts 10,000 new hashes, merges them into an existing set with spare capacity, and encodes the result.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nutfilter::{Filter, Level, Nut25, Params, SeekIndex, Step};
 use nutfilter_reference as reference;
 
-use super::{LARGEST_FOR_SLOW, limit};
+use super::LARGEST_FOR_SLOW;
 use crate::fixture::Fixture;
 use crate::{Group, Who};
 
@@ -75,7 +75,6 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for row in &mut group.rows {
         row.structure(bits, params.false_positive_rate());
     }
-    limit::read(group, bytes);
 }
 
 fn reference_row<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use nutfilter::{Filter, IndexedFilter, Level, Nut25, Params};
 use nutfilter_reference as reference;
 
-use super::{LARGEST_FOR_SLOW, limit};
+use super::LARGEST_FOR_SLOW;
 use crate::fixture::{Fixture, NON_MEMBERS};
 use crate::{Group, Who};
 
@@ -70,7 +70,6 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             found.as_ref() == Ok(&expected)
         });
     }
-    limit::read(group, &fixture.bytes);
 }
 
 /// A filter with its index.
@@ -110,7 +109,6 @@ pub(super) fn one_after_another<'a>(group: &mut Group<'a>, fixture: &'a Fixture)
         });
         found.count()
     });
-    limit::chase(group, fixture);
 }
 
 /// The same number of look-ups in one call.

@@ -4,7 +4,6 @@ mod build;
 mod decode;
 mod encode;
 mod hash;
-mod limit;
 mod matching;
 
 use crate::fixture::{Fixture, LARGEST_FOR_ALL};
@@ -109,13 +108,5 @@ mod tests {
         });
         assert!(names.contains("decode/plain/3k/portable"));
         assert!(names.contains("build/nut25/3k/reference"));
-        for limit in [
-            "decode/plain",
-            "build/nut25",
-            "match/1k-absent",
-            "lookup/latency",
-        ] {
-            assert!(names.contains(&format!("{limit}/3k/memory")), "{limit}");
-        }
     }
 }
