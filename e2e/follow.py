@@ -6,6 +6,7 @@ needs a Python with e2e/requirements.txt. Everything is on loopback. Prints a su
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from e2e import events, real_mints
+from e2e import databases, events, real_mints
 from e2e.scenario import Scenario
 from e2e.service_under_test import faketime_library
 
@@ -45,14 +46,22 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="decides which events happen, and when")
     parser.add_argument("--work", type=pathlib.Path, help="where logs and databases are left")
     parser.add_argument("--record", type=pathlib.Path, help="write the summary here, as JSON")
+    parser.add_argument("--postgres", action="store_true", help="nutshell keeps its notes in a Postgres server of ours")
     parser.add_argument("--cdk-mintd", help="follow this cdk-mintd instead of nutshell")
     options = parser.parse_args()
     work = (options.work or pathlib.Path(tempfile.mkdtemp(prefix="nutfilter-follow-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     os.chmod(work, 0o755)
-    mint = (real_mints.CdkMintd(options.cdk_mintd, work, seed=options.seed) if options.cdk_mintd else
-            real_mints.Nutshell(work, seed=options.seed))
-    scenario = follow(options.binary.resolve(), mint, work, options.minutes * 60, options.seed)
+    with contextlib.ExitStack() as stack:
+        if options.cdk_mintd:
+            mint = real_mints.CdkMintd(options.cdk_mintd, work, seed=options.seed)
+        elif options.postgres:
+            cluster = databases.Cluster()
+            stack.callback(cluster.remove)
+            mint = real_mints.NutshellOnPostgres(work, cluster, seed=options.seed)
+        else:
+            mint = real_mints.Nutshell(work, seed=options.seed)
+        scenario = follow(options.binary.resolve(), mint, work, options.minutes * 60, options.seed)
     summary = {"minutes": options.minutes, "seed": options.seed, **scenario.summary()}
     print(json.dumps(summary, indent=1))
     if options.record:

@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 
-from e2e import databases, reference_filter
+from e2e import databases, reference_filter, synthetic_mint
 from e2e.journal import RECORD, Journal
 from e2e.service_under_test import Failure, clean_environment, expect, free_port, tail, wait_until
 
@@ -112,6 +112,7 @@ LOGGING = {
     "cdk": LOG_TABLE + log_triggers("spent", "proof", "lower(hex({}.y))", "keyset_id", "({}.state = 'SPENT')", "state") +
     log_triggers("issued", "blind_signature", "lower(hex({}.blinded_message))", "keyset_id", "({}.c IS NOT NULL)", "c"),
 }
+LOG = "SELECT seq, at, op, kind, keyset, point FROM e2e_log WHERE seq > {} ORDER BY seq"
 KEYSETS = {"nutshell": "SELECT id FROM keysets", "cdk": "SELECT id FROM keyset"}
 HELD = {  # (kind, keyset, point in hex)
     "nutshell": "SELECT 'spent', id, y FROM proofs_used UNION ALL "
@@ -146,11 +147,14 @@ class RealMint:
         """The first start, in which the mint makes its tables."""
         expect(not self.path.exists(), f"{self.work} holds a mint already")
         self.start_mint()
-        with self.connect() as connection:
-            connection.executescript(LOGGING[self.mint_type])
+        self.install_log()
         self.look()
         self.poller.start()
         self.wallet = WalletProcess(self.python, self.work, self.url)
+
+    def install_log(self):
+        with self.connect() as connection:
+            connection.executescript(LOGGING[self.mint_type])
 
     def start_mint(self, payments=None):
         self.payments = payments or self.payments
@@ -213,16 +217,15 @@ class RealMint:
                 if "locked" not in str(error):
                     self.error = error
                     return
+            except Exception as error:  # raised by stop_writing()
+                self.error = error
+                return
 
     def look(self):
         """Reads the log into the journal."""
         with self.looking:
             now = time.time()
-            with self.connect() as connection:
-                connection.execute("BEGIN")
-                keysets = [keyset for keyset, in connection.execute(KEYSETS[self.mint_type])]
-                rows = connection.execute("SELECT seq, at, op, kind, keyset, point FROM e2e_log WHERE seq > ? "
-                                          "ORDER BY seq", (self.sequence,)).fetchall()
+            keysets, rows = self.read_log()
             seen = time.time()
             with self.journal.lock:
                 for keyset in keysets:
@@ -236,6 +239,13 @@ class RealMint:
                 for history in self.journal.sets.values():
                     history.settle(seen)
                 self.journal.known_until = now
+
+    def read_log(self):
+        """(all keysets, what the log has beyond `sequence`), of one moment."""
+        with self.connect() as connection:
+            connection.execute("BEGIN")
+            keysets = [keyset for keyset, in connection.execute(KEYSETS[self.mint_type])]
+            return keysets, connection.execute(LOG.format(self.sequence)).fetchall()
 
     def held(self, path=None):
         """What the tables hold: {(kind, keyset): points in hex}."""
@@ -267,42 +277,28 @@ class RealMint:
                     known = list(self.journal.sets)
                 contents = {key: b"".join(map(bytes.fromhex, held.get(key, []))) for key in known}
                 self.journal.begin_replace(contents, time.time())
-                if way == "written over":
-                    with contextlib.closing(sqlite3.connect(path)) as source, self.connect() as target:
-                        source.backup(target)
-                else:
-                    databases.replace_file(self.path, path)
-                with self.connect() as connection:
-                    self.sequence = connection.execute("SELECT max(seq) FROM e2e_log").fetchone()[0] or 0
+                self.put_back(path, way)
+                self.sequence = 0
+                self.sequence = max((row[0] for row in self.read_log()[1]), default=0)
                 self.journal.settle(time.time())
             self.start_mint()
             self.wallet.tell("again", since=made)
 
+    def put_back(self, path, way):
+        if way == "written over":
+            with contextlib.closing(sqlite3.connect(path)) as source, self.connect() as target:
+                source.backup(target)
+        else:
+            databases.replace_file(self.path, path)
+
     def vacuum(self):
-        with self.lock, self.connect() as connection:
-            connection.execute("VACUUM")
+        with self.lock:
+            self.execute("VACUUM")
 
-    def delete_oldest(self, count, add=0):
-        """Spent notes are removed from the table, as of an expired keyset."""
-        with self.lock, self.connect() as connection:
-            table = "proofs_used" if self.mint_type == "nutshell" else "proof"
-            connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid "
-                               f"LIMIT {count})")
-        if add:
-            self.spend(add)
-
-    @contextlib.contextmanager
-    def locked_database(self):
-        """Nobody can read while the block lasts."""
-        with self.lock, self.looking, self.connect() as connection:
-            self.stop_mint()
-            connection.execute("PRAGMA locking_mode = exclusive")
-            connection.execute("BEGIN EXCLUSIVE")
-            try:
-                yield
-            finally:
-                connection.execute("COMMIT")
-        self.start_mint()
+    def execute(self, statement):
+        """A statement of ours in the mint's database."""
+        with self.connect() as connection:
+            connection.execute(statement)
 
     # --- the wallet
 
@@ -321,16 +317,9 @@ class RealMint:
                     time.sleep(self.dice.choice([0, 1.5]))
 
     def insert_spent(self, point):
-        table, keyset, y, c = (("proofs_used", "id", point.hex(), point.hex()) if self.mint_type == "nutshell" else
-                               ("proof", "keyset_id", point, point))
-        with self.connect() as connection:
-            if self.mint_type == "nutshell":
-                connection.execute(f"INSERT INTO {table} (amount, {keyset}, c, secret, y, created) VALUES (1, ?, ?, ?, ?, ?)",
-                                   (self.keyset, c, point[1:].hex(), y, int(time.time())))
-            else:
-                connection.execute(f"INSERT INTO {table} (amount, {keyset}, c, secret, y, state, created_time) "
-                                   "VALUES (1, ?, ?, ?, ?, 'SPENT', ?)",
-                                   (self.keyset, c, point[1:].hex(), y, int(time.time())))
+        statements = {"cdk": synthetic_mint.Cdk, "nutshell": synthetic_mint.Nutshell}[self.mint_type]
+        for statement in statements("postgres" in self.features).spend(self.keyset, [point]):
+            self.execute(statement)
 
     def states(self):
         """What is known of every note, by the mint's own answers (NUT-07) and by the wallet."""
@@ -397,11 +386,14 @@ class Nutshell(RealMint):
         # `payments`: what becomes of melts, SETTLED or PENDING; FAILED is for those that are pending at the start.
         return clean_environment(
             HOME=self.work, CASHU_DIR=self.work / "cashu", TOR="FALSE", MINT_PRIVATE_KEY=self.private_key,
-            MINT_DERIVATION_PATH=f"m/0'/0'/{self.keyset_number}'", MINT_DATABASE=self.path.parent,
+            MINT_DERIVATION_PATH=f"m/0'/0'/{self.keyset_number}'", MINT_DATABASE=self.database_for_mint(),
             MINT_AUTH_DATABASE=self.work / "auth", MINT_BACKEND_BOLT11_SAT="FakeWallet", MINT_RATE_LIMIT="FALSE",
             FAKEWALLET_DELAY_OUTGOING_PAYMENT="0", FAKEWALLET_DELAY_INCOMING_PAYMENT="0",
             FAKEWALLET_PAY_INVOICE_STATE="SETTLED" if self.payments == "FAILED" else self.payments,
             FAKEWALLET_PAYMENT_STATE=self.payments)
+
+    def database_for_mint(self):
+        return self.path.parent
 
     def pending_melts(self, count=2):
         """Melts that stay pending until the mint is started again with another outcome."""
@@ -414,6 +406,90 @@ class Nutshell(RealMint):
             self.restart_mint(outcome)
             self.wallet.tell("settle")
             self.restart_mint("SETTLED")
+
+
+POSTGRES_TRIGGER = """
+    CREATE FUNCTION e2e_{kind}() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE counts boolean := TG_OP <> 'DELETE' AND {new}; counted boolean := TG_OP <> 'INSERT' AND {old};
+    BEGIN
+        IF counts IS DISTINCT FROM counted THEN
+            -- Transactions that change the log wait for each other: its order is that of their commits.
+            PERFORM pg_advisory_xact_lock(25);
+            INSERT INTO e2e_log (at, op, kind, keyset, point) VALUES (extract(epoch FROM clock_timestamp()),
+                CASE WHEN counts THEN '+' ELSE '-' END, '{kind}', (COALESCE(NEW, OLD)).id, (COALESCE(NEW, OLD)).{point});
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER e2e AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION e2e_{kind}();"""
+
+
+class NutshellOnPostgres(Nutshell):
+    """The same with a database on a server of ours."""
+
+    RESTORES = databases.Postgres.RESTORES
+
+    def __init__(self, work, cluster, **options):
+        super().__init__(work, **options)
+        self.features = {"real", "nutshell", "postgres"}
+        self.name += " on Postgres"
+        self.database = databases.Postgres(cluster)
+        self.session = None
+
+    @property
+    def location(self):
+        return self.database.location
+
+    def database_for_mint(self):
+        return f"postgres://owner@127.0.0.1:{self.database.cluster.port}/{self.database.name}"
+
+    def install_log(self):
+        self.execute(LOG_TABLE.replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGSERIAL PRIMARY KEY").replace(
+            "at REAL", "at DOUBLE PRECISION"))
+        for kind, table, point, counts in (("spent", "proofs_used", "y", "TRUE"),
+                                           ("issued", "promises", "b_", "{}.c_ IS NOT NULL")):
+            self.execute(POSTGRES_TRIGGER.format(kind=kind, table=table, point=point, new=counts.format("NEW"),
+                                                 old=counts.format("OLD")))
+
+    def execute(self, statement):
+        self.database.sql(statement)
+
+    def read_log(self):
+        self.session = self.session or databases.Session(self.database.cluster, self.database.name)
+        lines = self.session.do("BEGIN ISOLATION LEVEL REPEATABLE READ;" + KEYSETS["nutshell"] + ";\\echo rows\n" +
+                                LOG.format(self.sequence) + ";COMMIT;")
+        split = lines.index("rows")
+        rows = [line.split("|") for line in lines[split + 1:]]
+        return lines[:split], [(int(seq), float(at), *rest) for seq, at, *rest in rows]
+
+    def held(self, copy=None):
+        found = {}
+        for line in self.database.cluster.sql(HELD["nutshell"], copy or self.database.name).splitlines():
+            kind, keyset, point = line.split("|")
+            found.setdefault((kind, keyset), []).append(point)
+        return found
+
+    def forget_session(self):
+        if self.session:
+            self.session.close()
+        self.session = None
+
+    def backup(self, directory):
+        with self.lock:
+            # A template may have no sessions.
+            self.stop_mint()
+            with self.looking:
+                self.forget_session()
+                copy = self.database.backup(directory)
+            self.start_mint()
+            return copy, time.time()
+
+    def put_back(self, copy, way):
+        self.forget_session()
+        self.database.restore(copy, way)
+
+    def close(self):
+        super().close()
+        self.forget_session()
 
 
 class CdkMintd(RealMint):
