@@ -72,9 +72,9 @@ def cases():
 def record(request, event, mint, scenario):
     path = request.config.getoption("--record")
     if path:
-        fault, promise = (part.strip() for part in event.__doc__.split("|"))
-        row = {"what": "fault", "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "mint": mint.name,
-               "fault": fault, "promise": promise, "happened": scenario.happened, "findings": scenario.findings}
+        row = {"event": event.__name__, "mint": mint.name, "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+               "fault": event.__doc__.split("|")[0].strip(), "times": len(scenario.happened),
+               "observed": [row.get("observed", row) for row in scenario.happened], "findings": scenario.findings}
         with pathlib.Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
