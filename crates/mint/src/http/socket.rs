@@ -28,11 +28,17 @@ pub(super) enum Socket {
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 256 << 10;
 
+/// How many bytes a connection may write before the others have their turn. On a fast line a task would never have to
+/// wait for its peer, and would send one body after the other while the other connections wait.
+const TURN: usize = 512 << 10;
+
 /// A socket that tells what it takes and gives.
 #[derive(Debug)]
 pub(super) struct Watched {
     socket: Socket,
     activity: Arc<Activity>,
+    /// Bytes written in this turn.
+    turn: usize,
     linger: Option<Linger>,
 }
 
@@ -48,15 +54,27 @@ impl Watched {
         Self {
             socket,
             activity,
+            turn: 0,
             linger: None,
         }
     }
 
-    fn took(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
+    fn took(&mut self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
         if let Ok(bytes) = written {
             self.activity.wrote(bytes);
+            self.turn += bytes;
         }
         Poll::Ready(written)
+    }
+
+    /// Ready unless it is the turn of the others; the task is then woken behind them.
+    fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.turn < TURN {
+            return Poll::Ready(());
+        }
+        self.turn = 0;
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -98,6 +116,7 @@ impl AsyncWrite for Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        ready!(this.poll_turn(context));
         let written = ready!(match &mut this.socket {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             #[cfg(unix)]
@@ -112,6 +131,7 @@ impl AsyncWrite for Watched {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        ready!(this.poll_turn(context));
         let written = ready!(match &mut this.socket {
             Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
             #[cfg(unix)]
@@ -165,5 +185,44 @@ impl AsyncWrite for Watched {
             linger.bytes = linger.bytes.saturating_sub(length);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::io::Read as _;
+    use std::task::Waker;
+
+    use super::*;
+    use crate::http::ServerOptions;
+
+    #[tokio::test]
+    async fn a_connection_lets_others_write_after_its_turn() {
+        let (ours, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let socket = UnixStream::from_std(ours).unwrap();
+        socket.writable().await.unwrap();
+        let activity = Activity::new(&ServerOptions::default());
+        let mut watched = Watched::new(Socket::Unix(socket), activity);
+        // Without the runtime's own turns, which count calls and not bytes.
+        let turns = tokio::task::unconstrained(async move {
+            let mut context = Context::from_waker(Waker::noop());
+            let (mut turns, mut written) = (vec![], 0);
+            let piece = vec![b'x'; 16 << 10];
+            while turns.len() < 3 {
+                match Pin::new(&mut watched).poll_write(&mut context, &piece) {
+                    Poll::Ready(result) => {
+                        // The peer takes everything at once, so that the socket is never full.
+                        let mut taken = vec![0; result.unwrap()];
+                        peer.read_exact(&mut taken).unwrap();
+                        written += taken.len();
+                        assert!(written <= TURN, "{written} bytes in one turn");
+                    }
+                    Poll::Pending => turns.push(core::mem::take(&mut written)),
+                }
+            }
+            turns
+        });
+        assert_eq!(turns.await, [TURN; 3]);
     }
 }
