@@ -4,15 +4,16 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use nutfilter_mint::MintType;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
 use crate::support::{Cluster, Writer, open, tables};
 
-/// `mint` gets in by TLS alone, `plain` with and without.
+/// `mint` gets in by TLS alone, `plain` with and without, `certified` with a certificate of its own.
 const HBA: &str = "
     local all all trust
     hostssl all mint 127.0.0.1/32 scram-sha-256
+    hostssl all certified 127.0.0.1/32 cert
     host all plain 127.0.0.1/32 scram-sha-256
 ";
 
@@ -39,6 +40,24 @@ impl Authority {
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
         (key.serialize_pem(), certificate.pem())
     }
+
+    /// A key and a certificate for a user of the database.
+    fn certify(&self, user: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::new(vec![]).unwrap();
+        parameters.distinguished_name.push(DnType::CommonName, user);
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+        (key.serialize_pem(), certificate.pem())
+    }
+}
+
+/// A key and a certificate that is its own authority, as `openssl req -x509` makes them.
+fn own_authority(name: &str) -> (String, String) {
+    let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
+    (key.serialize_pem(), certificate.pem())
 }
 
 /// A server with TLS for `localhost`, and files with the authority that vouches for it and another.
@@ -50,28 +69,44 @@ struct Server {
 
 impl Server {
     fn start() -> Option<Self> {
-        let (authority, other) = (Authority::new(), Authority::new());
+        let authority = Authority::new();
         let (key, certificate) = authority.vouch("localhost");
+        Self::with(&key, &certificate, &authority.pem)
+    }
+
+    /// With a key and a certificate, which those who have `right` trust.
+    fn with(key: &str, certificate: &str, right: &str) -> Option<Self> {
+        let (clients, other) = (Authority::new(), Authority::new());
         let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
         let port = vacant.unwrap().port();
         let files = [
-            ("server.key", key.as_str()),
-            ("server.crt", &certificate),
+            ("server.key", key),
+            ("server.crt", certificate),
+            ("clients.crt", &clients.pem),
+            ("postgresql.auto.conf", "ssl_ca_file = 'clients.crt'\n"),
             ("pg_hba.conf", HBA),
         ];
         let cluster = Cluster::start(Some(port), &files)?;
         let owner = Writer::connect(&cluster.url("postgres"));
         owner.run(
             "CREATE ROLE mint LOGIN SUPERUSER PASSWORD 'hunter2';
+             CREATE ROLE certified LOGIN SUPERUSER;
              CREATE ROLE plain LOGIN SUPERUSER PASSWORD 'hunter2'",
         );
         owner.run("CREATE DATABASE mint");
         Writer::connect(&cluster.url("mint")).run(tables(MintType::Cdk));
         let files = tempfile::tempdir().unwrap();
-        for (name, pem) in [("right.pem", &authority.pem), ("wrong.pem", &other.pem)] {
+        let (client_key, client) = clients.certify("certified");
+        for (name, pem) in [
+            ("right.pem", right),
+            ("wrong.pem", &other.pem),
+            ("empty.pem", ""),
+            ("client.pem", &client),
+            ("client.key", &client_key),
+            ("other.key", &other.vouch("other").0),
+        ] {
             std::fs::write(files.path().join(name), pem).unwrap();
         }
-        std::fs::write(files.path().join("empty.pem"), "").unwrap();
         Some(Self {
             cluster,
             port,
@@ -114,27 +149,33 @@ fn a_server_is_believed_as_far_as_sslmode_says() {
     let mint = "mint:hunter2";
     for mode in ["require", "verify-full", "verify-ca"] {
         let mode = format!("sslmode={mode}");
-        server
-            .open(mint, "localhost", &(mode.clone() + &right))
-            .unwrap();
-        server.refuses(mint, "localhost", &(mode.clone() + &wrong), "certificate");
-        // Mozilla's do not vouch for it either.
-        server.refuses(mint, "localhost", &mode, "certificate");
+        let with = |more: &str| mode.clone() + more;
+        server.open(mint, "localhost", &with(&right)).unwrap();
+        server.refuses(mint, "localhost", &with(&wrong), "certificate");
+        // Mozilla's roots do not vouch for it either.
         server.refuses(
             mint,
             "localhost",
-            &(mode.clone() + &roots("empty.pem")),
-            "no certificate",
+            &with("&sslrootcert=system"),
+            "certificate",
         );
-        server.refuses(mint, "localhost", &(mode + &roots("none.pem")), "none.pem");
+        let (empty, none) = (with(&roots("empty.pem")), with(&roots("none.pem")));
+        server.refuses(mint, "localhost", &empty, "no certificate");
+        server.refuses(mint, "localhost", &none, "none.pem");
     }
-    for mode in ["require", "verify-full"] {
-        let options = format!("sslmode={mode}{right}");
-        server.refuses(mint, "db.example", &options, "not valid for name");
+    for mode in ["verify-ca", "verify-full"] {
+        server.refuses(mint, "localhost", &format!("sslmode={mode}"), "certificate");
     }
-    server
-        .open(mint, "db.example", &format!("sslmode=verify-ca{right}"))
-        .unwrap();
+    // As with libpq, only `verify-full` wants the name, and `require` verifies nothing without roots.
+    let full = format!("sslmode=verify-full{right}");
+    server.refuses(mint, "db.example", &full, "not valid for name");
+    for options in [
+        "sslmode=require",
+        &format!("sslmode=require{right}"),
+        &format!("sslmode=verify-ca{right}"),
+    ] {
+        server.open(mint, "db.example", options).unwrap();
+    }
     // What asks for no verification gets in by TLS all the same.
     server.open(mint, "localhost", "").unwrap();
     server.open(mint, "localhost", "sslmode=prefer").unwrap();
@@ -156,6 +197,50 @@ fn a_server_is_believed_as_far_as_sslmode_says() {
         "does not support TLS",
     );
     server.open("plain:hunter2", "localhost", "").unwrap();
+}
+
+#[test]
+fn a_certificate_that_is_its_own_authority_is_trusted_when_it_is_given() {
+    let (key, certificate) = own_authority("localhost");
+    let Some(server) = Server::with(&key, &certificate, &certificate) else {
+        return;
+    };
+    let options = |mode: &str, roots: &str| {
+        let roots = server.file(roots);
+        format!("sslmode={mode}&sslrootcert={}", roots.display())
+    };
+    let mint = "mint:hunter2";
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let (right, wrong) = (options(mode, "right.pem"), options(mode, "wrong.pem"));
+        server.open(mint, "localhost", &right).unwrap();
+        server.refuses(mint, "localhost", &wrong, "certificate");
+    }
+    let full = options("verify-full", "right.pem");
+    server.refuses(mint, "db.example", &full, "not valid for name");
+}
+
+#[test]
+fn a_client_certificate_opens_the_database() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let files = |certificate: &str, key: &str| {
+        let (certificate, key) = (server.file(certificate), server.file(key));
+        let (certificate, key) = (certificate.display(), key.display());
+        format!("sslmode=require&sslcert={certificate}&sslkey={key}")
+    };
+    let open = |options: &str| server.open("certified", "localhost", options);
+    open(&files("client.pem", "client.key")).unwrap();
+    server.refuses("certified", "localhost", "sslmode=require", "certificate");
+    for (certificate, key, said) in [
+        ("client.pem", "other.key", "client.pem"),
+        ("empty.pem", "client.key", "no certificate"),
+        ("none.pem", "client.key", "none.pem"),
+        ("client.pem", "none.key", "none.key"),
+        ("client.pem", "client.pem", "client.pem"),
+    ] {
+        server.refuses("certified", "localhost", &files(certificate, key), said);
+    }
 }
 
 #[test]

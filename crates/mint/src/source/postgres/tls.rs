@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -18,7 +18,7 @@ use crate::source::SourceError;
 /// What of a server's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Nothing: TLS was not asked for.
+    /// Nothing, as with libpq's `require` without roots.
     None,
     /// That a root signed it.
     Chain,
@@ -26,52 +26,43 @@ pub(super) enum Verification {
     ChainAndName,
 }
 
-/// What makes the TLS connections to the database of a URL. The file with the roots is read anew each time: it may
-/// be replaced while the service runs.
+/// What makes the TLS connections to the database of a URL. The files are read each time: they may be replaced while
+/// the service runs.
 pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceError> {
     let provider = Arc::new(ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|source| failed("TLS", source))?;
-    let config = match url.verification {
-        Verification::None => versions
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Unverified(provider))),
-        Verification::Chain => {
-            let roots = roots(url.roots.as_deref())?;
-            versions
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(ChainOnly { roots, provider }))
-        }
-        Verification::ChainAndName => {
-            let roots = Arc::new(roots(url.roots.as_deref())?);
-            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
-                .build()
-                .map_err(|source| failed("TLS", source))?;
-            versions.with_webpki_verifier(verifier)
-        }
+    let trusted = match url.verification {
+        Verification::None => None,
+        verification => Some(Trusted {
+            verification,
+            ..Trusted::read(url.roots.as_deref())?
+        }),
     };
-    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|source| failed("TLS", source))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Verifier { trusted, provider }));
+    let Some((certificate, key)) = &url.identity else {
+        return Ok(MakeRustlsConnect::new(config.with_no_client_auth()));
+    };
+    let chain = certificates("sslcert", certificate)?;
+    let what = format!("sslkey {}", key.display());
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|source| failed(&what, source))?;
+    let config = config
+        .with_client_auth_cert(chain, key)
+        .map_err(|source| failed(&format!("sslcert {}", certificate.display()), source))?;
+    Ok(MakeRustlsConnect::new(config))
 }
 
-fn roots(file: Option<&Path>) -> Result<RootCertStore, SourceError> {
-    let mut store = RootCertStore::empty();
-    let Some(file) = file else {
-        store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        return Ok(store);
-    };
-    let what = format!("sslrootcert {}", file.display());
-    let certificates =
-        CertificateDer::pem_file_iter(file).map_err(|source| failed(&what, source))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|source| failed(&what, source))?;
-        store
-            .add(certificate)
-            .map_err(|source| failed(&what, source))?;
-    }
-    match store.is_empty() {
+/// The certificates of a PEM file, of which there is at least one.
+fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, SourceError> {
+    let what = format!("{option} {}", file.display());
+    let certificates = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|source| failed(&what, source))?;
+    match certificates.is_empty() {
         true => Err(failed(&what, "no certificate is in it")),
-        false => Ok(store),
+        false => Ok(certificates),
     }
 }
 
@@ -82,27 +73,73 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
     }
 }
 
-/// Takes any certificate, for `sslmode=prefer`, which would also take a connection without TLS. That the server has
-/// the certificate's key is verified all the same.
+/// Certificates that are trusted, and how far.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-/// Wants a certificate that a root signed, for whomever.
-#[derive(Debug)]
-struct ChainOnly {
+struct Trusted {
+    verification: Verification,
     roots: RootCertStore,
+    /// The roots themselves, unless they are Mozilla's.
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl Trusted {
+    fn read(file: Option<&Path>) -> Result<Self, SourceError> {
+        let mut roots = RootCertStore::empty();
+        let given = match file {
+            Some(file) => certificates("sslrootcert", file)?,
+            None => vec![],
+        };
+        if file.is_none() {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+        for certificate in &given {
+            roots
+                .add(certificate.clone())
+                .map_err(|source| failed("sslrootcert", source))?;
+        }
+        Ok(Self {
+            verification: Verification::ChainAndName,
+            roots,
+            given,
+        })
+    }
+}
+
+/// Verifies a server as libpq does. That it has the certificate's key is verified in any case.
+#[derive(Debug)]
+struct Verifier {
+    /// `None` accepts any certificate.
+    trusted: Option<Trusted>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Unverified {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
-        _now: UnixTime,
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let Some(trusted) = &self.trusted else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        // A server may have the very certificate that is trusted, and `openssl req -x509` makes that one an
+        // authority's, which is refused as a link at the end of a chain.
+        if !trusted.given.contains(end_entity) {
+            verify_server_cert_signed_by_trust_anchor(
+                &certificate,
+                &trusted.roots,
+                intermediates,
+                now,
+                self.provider.signature_verification_algorithms.all,
+            )?;
+        }
+        if trusted.verification == Verification::ChainAndName {
+            verify_server_name(&certificate, server_name)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -112,7 +149,7 @@ impl ServerCertVerifier for Unverified {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
     }
 
@@ -122,53 +159,12 @@ impl ServerCertVerifier for Unverified {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-impl ServerCertVerifier for ChainOnly {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        verify_server_cert_signed_by_trust_anchor(
-            &ParsedCertificate::try_from(end_entity)?,
-            &self.roots,
-            intermediates,
-            now,
-            self.provider.signature_verification_algorithms.all,
-        )?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Unverified(self.provider.clone()).verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Unverified(self.provider.clone()).verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        Unverified(self.provider.clone()).supported_verify_schemes()
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
     }
 }

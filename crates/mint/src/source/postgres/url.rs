@@ -29,7 +29,7 @@ const SOCKET_DIRECTORIES: [&str; 3] = ["/run/postgresql", "/var/run/postgresql",
 /// What libpq takes for the port if none is named.
 const DEFAULT_PORT: u16 = 5432;
 
-/// The options that may stand in the URL, besides `sslmode` and `sslrootcert`.
+/// The options that the URL may contain, besides `sslmode` and the files of TLS.
 const OPTIONS: [&str; 18] = [
     "application_name",
     "channel_binding",
@@ -59,6 +59,8 @@ pub(in crate::source) struct PostgresUrl {
     pub(super) verification: Verification,
     /// The file with the roots, if not Mozilla's.
     pub(super) roots: Option<PathBuf>,
+    /// The files with our own certificate and its key, if the server wants one.
+    pub(super) identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl PostgresUrl {
@@ -79,11 +81,14 @@ impl PostgresUrl {
             match key {
                 "sslmode" => ssl.set_mode(value)?,
                 "sslrootcert" => ssl.roots = Some(percent_decoded(value)?),
+                "sslcert" => ssl.certificate = Some(percent_decoded(value)?),
+                "sslkey" => ssl.key = Some(percent_decoded(value)?),
                 _ if OPTIONS.contains(&key) => kept.push(option),
                 _ => {
                     return Err(refused(
-                        "an option in it is not known; the user and the password end with the first `@`, and `@` in \
-                     them is written %40",
+                        "unknown option behind the `?`; accepted are sslmode, sslrootcert, sslcert, sslkey and those \
+                         options of libpq that concern neither files nor GSSAPI. If the `?` or an `@` is part of the \
+                         user or password, write %3F or %40",
                     ));
                 }
             }
@@ -95,10 +100,17 @@ impl PostgresUrl {
                 "it does not parse as postgres://user:password@host:port/name?options; characters like / and @ in \
                  a name or password are written in percent",
             ))?;
-        Ok(Self::new(config, ssl))
+        Self::new(config, ssl)
     }
 
-    fn new(mut config: Config, ssl: Ssl) -> Self {
+    fn new(mut config: Config, ssl: Ssl) -> Result<Self, SourceError> {
+        let (mode, verification) = (ssl.mode(), ssl.verification());
+        let identity = match (ssl.certificate, ssl.key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(refused("sslcert needs sslkey")),
+            (None, Some(_)) => return Err(refused("sslkey needs sslcert")),
+        };
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             add_default_host(&mut config);
         }
@@ -107,7 +119,7 @@ impl PostgresUrl {
                 .get_hosts()
                 .iter()
                 .all(|host| !matches!(host, Host::Tcp(_)));
-        config.ssl_mode(if local { SslMode::Disable } else { ssl.mode });
+        config.ssl_mode(if local { SslMode::Disable } else { mode });
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -120,45 +132,76 @@ impl PostgresUrl {
         if config.get_application_name().is_none() {
             config.application_name("nutfilter");
         }
-        Self {
+        Ok(Self {
             config,
-            verification: ssl.verification,
-            roots: ssl.roots.filter(|roots| roots != Path::new("system")),
-        }
+            verification,
+            roots: ssl.roots.filter(|roots| roots != Path::new(SYSTEM)),
+            identity,
+        })
     }
 }
+
+/// The name of the roots that come with the program: Mozilla's.
+const SYSTEM: &str = "system";
 
 /// What the URL says of TLS.
+#[derive(Default)]
 struct Ssl {
-    mode: SslMode,
-    verification: Verification,
+    mode: Mode,
     roots: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
 }
 
-impl Default for Ssl {
-    fn default() -> Self {
-        Self {
-            mode: SslMode::Prefer,
-            verification: Verification::None,
-            roots: None,
-        }
-    }
+/// `sslmode`.
+#[derive(Clone, Copy, Default)]
+enum Mode {
+    Disable,
+    #[default]
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
 }
 
 impl Ssl {
     fn set_mode(&mut self, mode: &str) -> Result<(), SourceError> {
-        (self.mode, self.verification) = match mode {
-            "disable" => (SslMode::Disable, Verification::None),
-            "prefer" => (SslMode::Prefer, Verification::None),
-            "verify-ca" => (SslMode::Require, Verification::Chain),
-            "require" | "verify-full" => (SslMode::Require, Verification::ChainAndName),
+        self.mode = match mode {
+            "disable" => Mode::Disable,
+            "prefer" => Mode::Prefer,
+            "require" => Mode::Require,
+            "verify-ca" => Mode::VerifyCa,
+            "verify-full" => Mode::VerifyFull,
             _ => {
                 return Err(refused(
-                    "sslmode is none of disable, prefer, require, verify-ca, verify-full",
+                    "invalid sslmode; accepted are disable, prefer, require, verify-ca, verify-full",
                 ));
             }
         };
         Ok(())
+    }
+
+    fn mode(&self) -> SslMode {
+        match self.mode {
+            Mode::Disable => SslMode::Disable,
+            Mode::Prefer => SslMode::Prefer,
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
+        }
+    }
+
+    /// As libpq has it: `require` verifies nothing, and with roots as much as `verify-ca`. Roots that would vouch for
+    /// anybody's host need the name in any case.
+    fn verification(&self) -> Verification {
+        let is_system = self
+            .roots
+            .as_deref()
+            .is_none_or(|roots| roots == Path::new(SYSTEM));
+        match self.mode {
+            Mode::Disable | Mode::Prefer => Verification::None,
+            Mode::Require if self.roots.is_none() => Verification::None,
+            Mode::Require | Mode::VerifyCa if !is_system => Verification::Chain,
+            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => Verification::ChainAndName,
+        }
     }
 }
 
@@ -200,10 +243,11 @@ fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
                 char::from(low).to_digit(16)?,
             ))
         });
-        let (high, low) = digits.ok_or(refused("sslrootcert has a % without two hex digits"))?;
+        let (high, low) =
+            digits.ok_or(refused("the name of a file has a % without two hex digits"))?;
         bytes.push((high << 4 | low) as u8);
     }
-    let text = String::from_utf8(bytes).map_err(|_| refused("sslrootcert is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("the name of a file is not UTF-8"))?;
     Ok(text.into())
 }
 
@@ -261,32 +305,57 @@ mod tests {
     }
 
     #[test]
-    fn each_sslmode_says_whether_there_is_tls_and_what_is_verified() {
-        for (option, mode, verification) in [
-            ("", SslMode::Prefer, Verification::None),
-            ("sslmode=disable", SslMode::Disable, Verification::None),
-            ("sslmode=prefer", SslMode::Prefer, Verification::None),
+    fn sslmode_and_roots_decide_what_is_verified() {
+        const FILE: &str = "&sslrootcert=/a.pem";
+        const SYSTEM: &str = "&sslrootcert=system";
+        use Verification::{Chain, ChainAndName, None};
+        for (option, mode, [without, file, system]) in [
+            ("", SslMode::Prefer, [None; 3]),
+            ("sslmode=disable", SslMode::Disable, [None; 3]),
+            ("sslmode=prefer", SslMode::Prefer, [None; 3]),
             (
                 "sslmode=require",
                 SslMode::Require,
-                Verification::ChainAndName,
+                [None, Chain, ChainAndName],
             ),
-            ("sslmode=verify-ca", SslMode::Require, Verification::Chain),
             (
-                "sslmode=verify-full",
+                "sslmode=verify-ca",
                 SslMode::Require,
-                Verification::ChainAndName,
+                [ChainAndName, Chain, ChainAndName],
             ),
+            ("sslmode=verify-full", SslMode::Require, [ChainAndName; 3]),
         ] {
-            let url = parse(&format!("db/mint?connect_timeout=3&{option}"));
-            assert_eq!(url.config.get_ssl_mode(), mode, "{option}");
-            assert_eq!(url.verification, verification, "{option}");
-            assert_eq!(
-                url.config.get_connect_timeout(),
-                Some(&Duration::from_secs(3))
-            );
+            for (roots, verification) in [("", without), (FILE, file), (SYSTEM, system)] {
+                let url = parse(&format!("db/mint?connect_timeout=3&{option}{roots}"));
+                assert_eq!(url.config.get_ssl_mode(), mode, "{option}{roots}");
+                assert_eq!(url.verification, verification, "{option}{roots}");
+                assert_eq!(
+                    url.config.get_connect_timeout(),
+                    Some(&Duration::from_secs(3))
+                );
+            }
         }
         assert!(PostgresUrl::parse("db/mint?sslmode=allow").is_err());
+    }
+
+    #[test]
+    fn a_client_certificate_needs_its_key() {
+        let url = parse("db/mint?sslcert=/a%20b&sslkey=/c");
+        assert_eq!(url.identity, Some(("/a b".into(), "/c".into())));
+        assert_eq!(parse("db/mint").identity, None);
+        for (options, missing) in [
+            ("sslcert=/a", "needs sslkey"),
+            ("sslkey=/a", "needs sslcert"),
+        ] {
+            let error = PostgresUrl::parse(&format!("db/mint?{options}")).unwrap_err();
+            assert!(error.to_string().contains(missing), "{error}");
+        }
+        let error = PostgresUrl::parse("db/mint?sslpassword=hunter2").unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("sslcert") && !said.contains("hunter2"),
+            "{said}"
+        );
     }
 
     #[test]
