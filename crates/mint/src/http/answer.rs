@@ -14,10 +14,12 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::{Request, Response};
+use hyper::header::HOST;
+use hyper::{Request, Response, Version};
 
 use super::activity::{Activity, Open};
 use super::error::CashuError;
+use super::guard;
 
 /// The most that is handed to a connection at once, in bytes. A body is one piece of memory, and an HTTP/2
 /// connection would take it whole into its queue and count it as sent.
@@ -43,27 +45,41 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let began = Instant::now();
-        let mut open = Open::new(&self.activity);
+        let open = Open::new(&self.activity);
         let mut router = self.router.clone();
         Box::pin(async move {
-            let answer = async { tower_service::Service::call(&mut router, request).await };
+            if !has_host(&request) {
+                let response = CashuError::InvalidHost.into_response();
+                guard::count("other", response.status());
+                return Ok(answer(response, open, began));
+            }
+            let answering = async { tower_service::Service::call(&mut router, request).await };
             // A handler that panics has answered nobody; the connection need not go with it.
-            let response = match AssertUnwindSafe(answer).catch_unwind().await {
+            let response = match AssertUnwindSafe(answering).catch_unwind().await {
                 Ok(Ok(response)) => response,
                 Err(_) => {
                     tracing::error!("a handler panicked");
                     CashuError::Internal.into_response()
                 }
             };
-            open.send();
-            Ok(response.map(|body| Answer {
-                body,
-                rest: Bytes::new(),
-                began,
-                _open: open,
-            }))
+            Ok(answer(response, open, began))
         })
     }
+}
+
+/// HTTP/1.1 demands exactly one, so that proxies and servers agree on whom a request is for.
+fn has_host(request: &Request<Incoming>) -> bool {
+    request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
+}
+
+fn answer(response: Response<Body>, mut open: Open, began: Instant) -> Response<Answer> {
+    open.send();
+    response.map(|body| Answer {
+        body,
+        rest: Bytes::new(),
+        began,
+        _open: open,
+    })
 }
 
 /// A body that is handed over in pieces. Its request is open until it is dropped.

@@ -15,7 +15,9 @@ use sha2::{Digest, Sha256};
 
 use super::error::{CashuError, refusal};
 use super::guard::Route;
+use super::negotiate::media;
 use super::options::RouterOptions;
+use super::representation::Form;
 use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
 use crate::{KeysetId, Kind};
@@ -48,6 +50,9 @@ impl Endpoints {
     }
 }
 
+/// What follows an id in the path of the raw filter. No id contains a dot.
+const RAW: &str = ".gcs";
+
 /// The id, decoded; an error if it is not UTF-8 then.
 type Id = Result<Path<String>, PathRejection>;
 
@@ -79,7 +84,11 @@ fn filter(
     id: Id,
 ) -> Result<Response, CashuError> {
     let Path(id) = id.map_err(|_| CashuError::InvalidKeysetId)?;
-    let id = KeysetId::parse(&id).map_err(|_| CashuError::InvalidKeysetId)?;
+    let (id, wanted) = match id.strip_suffix(RAW) {
+        Some(id) => (id, Form::Raw),
+        None => (id.as_str(), Form::Negotiated(media(headers))),
+    };
+    let id = KeysetId::parse(id).map_err(|_| CashuError::InvalidKeysetId)?;
     let Shared {
         service,
         cache_control,
@@ -92,6 +101,7 @@ fn filter(
         method,
         headers,
         filter,
+        wanted,
         cache_control,
     ))
 }

@@ -36,6 +36,8 @@ pub enum CashuError {
     NotAcceptable,
     /// The request has a body, which nothing here takes.
     BodyRefused,
+    /// An HTTP/1.1 request without `Host`, or with several.
+    InvalidHost,
     /// The path and query are longer than any that means something.
     UriTooLong,
     /// The part that is asked for lies beyond the end.
@@ -60,7 +62,9 @@ impl CashuError {
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
-            CashuError::InvalidKeysetId | CashuError::UnknownKeyset => StatusCode::BAD_REQUEST,
+            CashuError::InvalidKeysetId | CashuError::UnknownKeyset | CashuError::InvalidHost => {
+                StatusCode::BAD_REQUEST
+            }
             CashuError::NotBuilt | CashuError::NoInfo => StatusCode::SERVICE_UNAVAILABLE,
             CashuError::NotFound => StatusCode::NOT_FOUND,
             CashuError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -85,6 +89,7 @@ impl fmt::Display for CashuError {
             CashuError::MethodNotAllowed => "method is not allowed at this path",
             CashuError::NotAcceptable => "none of the forms there are is acceptable",
             CashuError::BodyRefused => "requests have no body here",
+            CashuError::InvalidHost => "request needs one Host header",
             CashuError::UriTooLong => "path is too long",
             CashuError::RangeNotSatisfiable => "range is beyond the end",
             CashuError::Unauthorized => "token is missing or wrong",

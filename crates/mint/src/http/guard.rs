@@ -1,5 +1,5 @@
 //! What stands before and behind every handler: requests that nothing here could answer are refused, and
-//! every answer, errors included, may be read by a page from anywhere.
+//! every answer to wallets, errors included, may be read by a page from anywhere.
 
 use axum::extract::Request;
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS};
@@ -33,20 +33,28 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     } else {
         next.run(request).await
     };
-    let headers = response.headers_mut();
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     let route = response
         .extensions()
         .get()
         .map_or("other", |Route(name)| name);
+    // What an operator measures is no business of a page in a browser.
+    if route != "metrics" {
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+    count(route, response.status());
+    response
+}
+
+/// Counts a request that is answered.
+pub(super) fn count(route: &'static str, status: StatusCode) {
     metrics::counter!(
         "nutfilter_http_requests_total",
         "route" => route,
-        "status" => status_label(response.status())
+        "status" => status_label(status)
     )
     .increment(1);
-    response
 }
 
 /// A path of any length that could be a filter's is left to the handler, which says that the id is none.

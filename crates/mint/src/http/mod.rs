@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `/v1/filter/spent/{keyset_id}` | the filter of all spent notes, by `Y` |
 //! | `/v1/filter/issued/{keyset_id}` | the filter of all signed notes, by `B_` |
+//! | the same, and `.gcs` | the filter itself, whatever `Accept` says |
 //! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this |
 //! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if asked for |
 //! | `/health` | how the service is |
@@ -11,7 +12,7 @@
 //! | `/metrics` | what was counted, if somebody counts |
 //! | `POST /admin/refresh` | 202, for who knows the token, if there is one |
 //!
-//! A filter is JSON, or the filter itself (`Accept: application/octet-stream`) with its numbers in headers
+//! A filter is JSON, or the filter itself (`.gcs`, or `Accept: application/octet-stream`) with its numbers in headers
 //! `Nutfilter-N`, `-P`, `-M` and `-Timestamp`; JSON also as gzip or zstd. Handlers look up a finished body
 //! and send it, a part of it, or word that it has not changed. Errors have the form of every Cashu mint:
 //! a status and `{"detail": text, "code": number}`, 400 where the keyset is not known, 503 before the first build.
@@ -73,7 +74,7 @@ pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
         router = router.route("/v1/info", readable(get(endpoints::info)));
     }
     if options.metrics.is_some() {
-        router = router.route("/metrics", readable(get(endpoints::metrics)));
+        router = router.route("/metrics", get(endpoints::metrics));
     }
     if options.admin.is_some() {
         router = router.route("/admin/refresh", post(endpoints::refresh));

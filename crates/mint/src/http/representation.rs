@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::conditional::{Part, http_date, is_unmodified, known_tag, part};
 use super::error::CashuError;
-use super::negotiate::{Coding, JSON, Media, OCTET_STREAM, coding, media};
+use super::negotiate::{Coding, JSON, Media, OCTET_STREAM, coding};
 use crate::body::Body;
 use crate::published::PublishedFilter;
 
@@ -24,6 +24,18 @@ pub(super) const FILTER_HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("nutfilter-m"),
     HeaderName::from_static("nutfilter-timestamp"),
 ];
+
+/// What a raw filter is to caches where the URL gives JSON as well: some ignore `Vary: Accept`.
+const PRIVATE: HeaderValue = HeaderValue::from_static("private");
+
+/// The form in which a filter is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    /// By the URL.
+    Raw,
+    /// By `Accept`; `None` if no form is acceptable.
+    Negotiated(Option<Media>),
+}
 
 /// The forms of one thing, of which a client gets one.
 struct Forms<'a> {
@@ -40,12 +52,26 @@ pub(super) fn filter(
     method: &Method,
     headers: &HeaderMap,
     filter: &PublishedFilter,
+    form: Form,
     cache_control: &HeaderValue,
 ) -> Response {
     let mut common = HeaderMap::with_capacity(12);
-    common.insert(CACHE_CONTROL, cache_control.clone());
-    common.insert(VARY, NEGOTIATED);
-    let forms = match media(headers) {
+    let is_negotiated = matches!(form, Form::Negotiated(_));
+    if is_negotiated {
+        common.insert(VARY, NEGOTIATED);
+    }
+    let media = match form {
+        Form::Raw => Some(Media::Raw),
+        Form::Negotiated(media) => media,
+    };
+    common.insert(
+        CACHE_CONTROL,
+        match (is_negotiated, media) {
+            (true, Some(Media::Raw)) => PRIVATE,
+            _ => cache_control.clone(),
+        },
+    );
+    let forms = match media {
         Some(Media::Json) => Forms {
             media: JSON,
             codings: [
@@ -80,7 +106,10 @@ pub(super) fn filter(
         }
         None => return not_acceptable(),
     };
-    forms.answer(method, headers)
+    match form {
+        Form::Raw => forms.send(method, headers, Coding::Identity, filter.raw()),
+        Form::Negotiated(_) => forms.answer(method, headers),
+    }
 }
 
 /// The answer to a request for a JSON that has one form only.

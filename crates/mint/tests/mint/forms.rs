@@ -47,6 +47,37 @@ fn who_asks_for_bytes_gets_the_filter_itself_and_its_numbers() {
 }
 
 #[test]
+fn the_raw_filter_has_a_url_of_its_own() {
+    let server = server();
+    let negotiated = server.spent(&[("accept", "application/octet-stream")]);
+    let path = format!("/v1/filter/spent/{V1}.gcs");
+    for accept in ["application/json", "*/*", "text/html"] {
+        let headers = [
+            ("accept", accept),
+            ("accept-encoding", "gzip, identity;q=0"),
+        ];
+        let raw = server.ask("GET", &path, &headers);
+        assert_eq!(raw.status, 200, "{accept}");
+        assert!(raw.body == negotiated.body, "{accept}");
+        for name in ["content-type", "etag", "nutfilter-n", "nutfilter-timestamp"] {
+            assert_eq!(with(&raw, name), with(&negotiated, name), "{name}");
+        }
+        // Shared caches may keep it, whatever they do about `Vary`.
+        assert_eq!(raw.header("vary"), None);
+        assert_eq!(with(&raw, "cache-control"), "public, max-age=60");
+    }
+    let tag = with(&negotiated, "etag");
+    let headers = [("if-none-match", tag.as_str())];
+    assert_eq!(server.ask("GET", &path, &headers).status, 304);
+    for odd in [".gcs", "00ad268c4d1f5826.gcs", "..gcs", ".gcs.gcs"] {
+        let reply = server.ask("GET", &format!("/v1/filter/spent/{odd}"), &[]);
+        assert_refused(&reply, 400, 12_001);
+    }
+    let twice = format!("/v1/filter/spent/{V1}.gcs.gcs");
+    assert_refused(&server.ask("GET", &twice, &[]), 400, 12_001);
+}
+
+#[test]
 fn every_coding_decodes_to_the_same_json() {
     let server = server();
     let plain = server.spent(&[]);
@@ -119,7 +150,13 @@ fn the_tag_is_the_digest_of_what_was_sent() {
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(with(&reply, "etag"), format!("\"{hex}\""), "{headers:?}");
         assert_eq!(with(&reply, "last-modified"), DATE);
-        assert_eq!(with(&reply, "cache-control"), "public, max-age=60");
+        let is_raw = headers.0 == "accept" && headers.1 != "*/*";
+        let cached = if is_raw {
+            "private"
+        } else {
+            "public, max-age=60"
+        };
+        assert_eq!(with(&reply, "cache-control"), cached);
         assert_eq!(with(&reply, "accept-ranges"), "bytes");
         tags.push(with(&reply, "etag"));
     }

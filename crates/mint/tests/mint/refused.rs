@@ -129,6 +129,8 @@ fn metrics_and_admin_are_there_only_if_they_are_asked_for() {
     let server = Server::serve(router_with(published_items(3), options));
     let metrics = server.get("/metrics");
     assert_eq!(metrics.body, b"nutfilter_x 1\n");
+    assert_eq!(metrics.header("access-control-allow-origin"), None);
+    assert_refused(&server.raw("OPTIONS", "/metrics"), 405, 0);
     assert!(with(&metrics, "content-type").starts_with("text/plain"));
     assert_eq!(
         with(&server.spent(&[]), "cache-control"),

@@ -180,6 +180,25 @@ fn a_reader_that_takes_enough_is_served_to_the_end() {
 }
 
 #[test]
+fn http_1_1_needs_one_host() {
+    let server = Server::limited(router(), ServerOptions::default());
+    for (version, hosts, status) in [
+        ("1.1", "host: mint\r\n", 200),
+        ("1.1", "", 400),
+        ("1.1", "host: mint\r\nhost: mint\r\n", 400),
+        ("1.0", "", 200),
+    ] {
+        let mut stream = server.connect();
+        write!(
+            stream,
+            "GET /health HTTP/{version}\r\nconnection: close\r\n{hosts}\r\n"
+        )
+        .unwrap();
+        assert_eq!(Reply::read(stream).status, status, "{version} {hosts}");
+    }
+}
+
+#[test]
 fn heads_that_are_too_large_are_431_and_the_limits_are_exact_enough() {
     let server = Server::limited(router(), ServerOptions::default());
     let ask = |headers: &str| {
