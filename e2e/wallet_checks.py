@@ -173,7 +173,7 @@ class WalletChecks:
         return lines
 
 
-REVEAL_OPTION = "--reveal-at-most"
+REVEAL_OPTION = "--max-revealed"
 
 
 def only_matches_leave(what, left, items, matched):

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{Answer, CheckError, Confirmed, Kind, Policy, RestoreFilter, other_dialect};
+use nutfilter_wallet::{Answer, CheckError, Confirmed, Kind, MintFilter, Policy, other_dialect};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -184,9 +184,9 @@ impl Verdict {
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let (filter, items) = paths(args)?;
-    if !args.mint.confirm && (args.ask.batch.is_some() || args.ask.reveal_at_most.is_some()) {
+    if !args.mint.confirm && (args.ask.batch.is_some() || args.ask.max_revealed.is_some()) {
         return Err(CliError::usage(
-            "--batch and --reveal-at-most belong to --confirm",
+            "--batch and --max-revealed belong to --confirm",
         ));
     }
     let swapped = |error| match filter {
@@ -300,7 +300,7 @@ fn ask_mint<H: ItemHash + Default>(
         ..fetch::policy(&args.fetch, &args.ask)
     };
     let client = fetch::client(url, policy, &args.fetch, globals)?;
-    let filter: RestoreFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
+    let filter: MintFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
     let items = items.items();
     let matches = filter
         .matches(&items, args.fetch.expected)
@@ -315,7 +315,7 @@ fn ask_mint<H: ItemHash + Default>(
     } else {
         let answers = matches.answers();
         answers
-            .map(|answer| Verdict::of_match(answer == Answer::Maybe))
+            .map(|answer| Verdict::of_match(answer == Answer::MaybePresent))
             .collect()
     };
     Ok(Checked {

@@ -454,7 +454,7 @@ fn shell_word(path: &Path) -> String {
 fn maybes(answers: &[Answer]) -> u64 {
     answers
         .iter()
-        .filter(|answer| matches!(answer, Answer::Maybe))
+        .filter(|answer| matches!(answer, Answer::MaybePresent))
         .count() as u64
 }
 

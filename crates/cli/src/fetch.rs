@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use nutfilter::ItemHash;
 use nutfilter_wallet::{
-    CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Kind, Matches, MintClient, Policy,
-    Proxy, RestoreFilter,
+    CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Kind, Matches, MintClient, MintFilter,
+    Policy, Proxy,
 };
 
 use crate::error::CliError;
@@ -64,7 +64,7 @@ pub(crate) struct FetchArgs {
     /// With --cache, fetch the whole filter even so: asking whether it has changed tells the mint which one
     /// was fetched before.
     #[arg(long, requires = "cache")]
-    whole: bool,
+    no_conditional: bool,
 }
 
 /// How matches are shown to the mint.
@@ -77,7 +77,7 @@ pub(crate) struct AskArgs {
 
     /// Most matches that may be shown to the mint; more are an error, and none is [default: 1000].
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
-    pub(crate) reveal_at_most: Option<u64>,
+    pub(crate) max_revealed: Option<u64>,
 }
 
 /// The limits in force: the wallet's own where nothing else was said.
@@ -95,7 +95,7 @@ pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
         max_bytes: fetch.max_bytes.unwrap_or(usual.max_bytes),
         deadline: fetch.timeout.unwrap_or(usual.deadline),
         batch: batch.unwrap_or(usual.batch),
-        max_revealed: ask.reveal_at_most.unwrap_or(usual.max_revealed),
+        max_revealed: ask.max_revealed.unwrap_or(usual.max_revealed),
         ..usual
     }
 }
@@ -145,7 +145,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
     keyset: &KeysetId,
     kind: Kind,
     globals: &Globals,
-) -> Result<RestoreFilter<H>, CliError> {
+) -> Result<MintFilter<H>, CliError> {
     let cache = match &args.cache {
         Some(directory) => Some(
             FilterCache::open(directory)
@@ -158,7 +158,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
     let Some(cache) = cache else {
         return client.fetch_as(keyset, kind, args.last_seen).map_err(at);
     };
-    let cache = if args.whole {
+    let cache = if args.no_conditional {
         cache.without_etag()
     } else {
         cache

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{BlindSignature, Kind, RestoreFilter, Restored};
+use nutfilter_wallet::{BlindSignature, Kind, MintFilter, Restored};
 use serde_json::{Value, json};
 
 use crate::check::say_as_of;
@@ -122,7 +122,7 @@ fn restore<H: ItemHash + Default>(
     let keyset = fetch::keyset(&args.keyset)?;
     let policy = fetch::policy(&args.fetch, &args.ask);
     let client = fetch::client(&args.url, policy, &args.fetch, globals)?;
-    let filter: RestoreFilter<H> =
+    let filter: MintFilter<H> =
         fetch::filter(&client, &args.fetch, &keyset, Kind::Issued, globals)?;
     let items = items.items();
     let matches = filter

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use nutfilter::Kind;
 use serde::de::DeserializeOwned;
 
-use crate::ask_error::{AnswerFault, AskError};
-use crate::error::{FetchError, Refusal};
+use crate::error::{FetchError, RejectReason};
 use crate::matches::Matches;
 use crate::points::{POINT_BYTES, is_point, random_y, shuffle};
 use crate::policy::{Policy, error_object};
+use crate::query_error::{AnswerFault, QueryError};
 
 /// The requests of one conversation, and how far it has come.
 ///
@@ -41,24 +41,24 @@ impl Batches {
         kind: Kind,
         padded: bool,
         policy: &Policy,
-    ) -> Result<Self, AskError> {
+    ) -> Result<Self, QueryError> {
         if let Some(source) = matches.source().filter(|source| source.kind != kind) {
-            return Err(AskError::OtherSource(Box::new(source.clone())));
+            return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
         let padded = padded && policy.decoys;
         let found = matches.items();
         if found.len() as u64 > policy.max_revealed {
-            return Err(AskError::TooMany {
+            return Err(QueryError::TooMany {
                 matches: found.len() as u64,
                 max: policy.max_revealed,
             });
         }
         for (place, item) in found.iter().enumerate() {
             if item.len() != POINT_BYTES && padded {
-                return Err(AskError::NoDecoys { bytes: item.len() });
+                return Err(QueryError::NoDecoys { bytes: item.len() });
             }
             if item.len() == POINT_BYTES && !is_point(item) {
-                return Err(AskError::NotAPoint { place });
+                return Err(QueryError::NotAPoint { place });
             }
         }
         let mut all: Vec<_> = found
@@ -108,9 +108,9 @@ impl Batches {
         status: u16,
         body: &[u8],
         read: impl FnOnce(&Question<'_>, &[u8]) -> Result<Vec<(usize, T, bool)>, AnswerFault>,
-    ) -> Result<Vec<(usize, T)>, AskError> {
+    ) -> Result<Vec<(usize, T)>, QueryError> {
         let Some(current) = self.current() else {
-            return Err(AskError::Unfinished {
+            return Err(QueryError::Unfinished {
                 requests: self.open(),
             });
         };
@@ -123,7 +123,7 @@ impl Batches {
         self.asked += found.len() as u64;
         self.not_in_set += found.iter().filter(|(_, _, in_set)| !in_set).count() as u64;
         if self.not_in_set > self.chance_limit {
-            return Err(AskError::Contradicted {
+            return Err(QueryError::Contradicted {
                 not_in_set: self.not_in_set,
                 asked: self.asked,
                 limit: self.chance_limit,
@@ -138,10 +138,10 @@ impl Batches {
     }
 
     /// Whether there is a good answer to every request.
-    pub(crate) fn finish(&self) -> Result<(), AskError> {
+    pub(crate) fn finish(&self) -> Result<(), QueryError> {
         match self.open() {
             0 => Ok(()),
-            requests => Err(AskError::Unfinished { requests }),
+            requests => Err(QueryError::Unfinished { requests }),
         }
     }
 
@@ -170,29 +170,29 @@ pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFau
 }
 
 /// Only 200 answers a question.
-fn admit(status: u16, body: &[u8], max: u64) -> Result<(), AskError> {
-    let refuse = |refusal| Err(AskError::Fetch(FetchError::Refused(refusal)));
+fn admit(status: u16, body: &[u8], max: u64) -> Result<(), QueryError> {
+    let refuse = |refusal| Err(QueryError::Fetch(FetchError::Refused(refusal)));
     if body.len() as u64 > max {
-        return refuse(Refusal::TooLarge {
+        return refuse(RejectReason::TooLarge {
             declared: None,
             max,
         });
     }
     if status != 200 {
         return refuse(
-            error_object(status, body).map_or(Refusal::Status { status }, Refusal::Mint),
+            error_object(status, body).map_or(RejectReason::Status { status }, RejectReason::Mint),
         );
     }
     Ok(())
 }
 
 /// An error object under the wrong status says more than that it has another form.
-fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> AskError {
+fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> QueryError {
     match (&fault, error_object(status, body)) {
         (AnswerFault::Form { .. }, Some(error)) => {
-            AskError::Fetch(FetchError::Refused(Refusal::Mint(error)))
+            QueryError::Fetch(FetchError::Refused(RejectReason::Mint(error)))
         }
-        _ => AskError::Answer(fault),
+        _ => QueryError::Answer(fault),
     }
 }
 
@@ -241,8 +241,10 @@ mod tests {
         let body = [b' '; 10];
         assert!(admit(200, &body, 10).is_ok());
         let refused = admit(200, &body, 9);
-        let Err(AskError::Fetch(FetchError::Refused(Refusal::TooLarge { max: 9, declared }))) =
-            refused
+        let Err(QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge {
+            max: 9,
+            declared,
+        }))) = refused
         else {
             panic!("{refused:?}");
         };

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::base_url::BaseUrl;
 use crate::cache_file::{self, Damage, Id};
 use crate::hex;
-use crate::restore_filter::RestoreFilter;
+use crate::mint_filter::MintFilter;
 
 pub(crate) use crate::cache_file::{Kept, Limits};
 
@@ -56,7 +56,7 @@ pub struct FilterCache {
 #[derive(Debug)]
 pub struct CachedFetch<H: ItemHash = Nut25> {
     /// The filter; its time is its own, wherever it came from.
-    pub filter: RestoreFilter<H>,
+    pub filter: MintFilter<H>,
     /// Whether the mint said that the cached one is still the one it serves.
     pub from_cache: bool,
     /// Why the cached file was not used. The time of the newest filter seen is not known then.

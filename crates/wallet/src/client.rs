@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use nutfilter::{ItemHash, KeysetId, Kind, Nut25, endpoint_path};
 
-use crate::ask_error::AskError;
 use crate::base_url::BaseUrl;
 use crate::cache::{CachedFetch, FilterCache, Kept, Limits};
 use crate::confirmation::{Confirmation, Confirmed};
-use crate::error::{FetchError, Refusal};
+use crate::error::{FetchError, RejectReason};
 use crate::matches::{FilterSource, Matches};
-use crate::policy::{Moment, Policy};
+use crate::mint_filter::MintFilter;
+use crate::policy::{FetchContext, Policy};
 use crate::proxy::Proxy;
+use crate::query_error::QueryError;
 use crate::restoration::{Restoration, Restored};
-use crate::restore_filter::RestoreFilter;
 use crate::transport::{Answer, NOT_MODIFIED, Transport};
 
 /// Fetches filters from one mint. Cheap to clone, and may be used from many threads.
@@ -77,12 +77,12 @@ impl MintClient {
     /// # Errors
     ///
     /// Any [`FetchError`] but [`FetchError::BadUrl`]. Never to be read as "absent".
-    pub fn fetch(&self, keyset: &KeysetId, kind: Kind) -> Result<RestoreFilter, FetchError> {
+    pub fn fetch(&self, keyset: &KeysetId, kind: Kind) -> Result<MintFilter, FetchError> {
         self.fetch_as::<Nut25>(keyset, kind, None)
     }
 
     /// As [`fetch`](Self::fetch), for a wallet that has seen a filter of this keyset and kind before, dated
-    /// `last_seen`. An older one then comes with [`RestoreFilter::rollback`] set and does not answer.
+    /// `last_seen`. An older one then comes with [`MintFilter::rollback`] set and does not answer.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl MintClient {
         keyset: &KeysetId,
         kind: Kind,
         last_seen: u64,
-    ) -> Result<RestoreFilter, FetchError> {
+    ) -> Result<MintFilter, FetchError> {
         self.fetch_as::<Nut25>(keyset, kind, Some(last_seen))
     }
 
@@ -107,7 +107,7 @@ impl MintClient {
         keyset: &KeysetId,
         kind: Kind,
         last_seen: Option<u64>,
-    ) -> Result<RestoreFilter<H>, FetchError> {
+    ) -> Result<MintFilter<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
         let answer = self.transport.get(url, None, &self.policy)?;
         self.accept(&answer, keyset, kind, last_seen)
@@ -132,7 +132,7 @@ impl MintClient {
         let deadline = Instant::now() + self.policy.deadline;
         let limits = Limits {
             max_bytes: self.policy.max_bytes,
-            latest: self.policy.latest(Moment::now(None).now),
+            latest: self.policy.latest(FetchContext::now(None).now),
         };
         let entry = cache.entry::<H>(self.base.as_str(), keyset, kind, limits);
         let (kept, discarded) = entry.load().map_err(FetchError::Cache)?;
@@ -147,7 +147,7 @@ impl MintClient {
         let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
         let answer = self.transport.get(url, tag, &self.policy)?;
         if answer.status == NOT_MODIFIED {
-            let (_, filter) = kept.ok_or(Refusal::Status {
+            let (_, filter) = kept.ok_or(RejectReason::Status {
                 status: NOT_MODIFIED,
             })?;
             return Ok(CachedFetch {
@@ -176,8 +176,8 @@ impl MintClient {
         keyset: &KeysetId,
         kind: Kind,
         last_seen: Option<u64>,
-    ) -> Result<RestoreFilter<H>, FetchError> {
-        let moment = Moment::now(last_seen);
+    ) -> Result<MintFilter<H>, FetchError> {
+        let moment = FetchContext::now(last_seen);
         let filter = self.policy.accept(answer.status, &answer.body, moment)?;
         Ok(filter.fetched_from(FilterSource {
             mint: self.base.as_str().to_owned(),
@@ -194,9 +194,9 @@ impl MintClient {
     ///
     /// # Errors
     ///
-    /// Any [`AskError`] but [`AskError::Unfinished`]. Nothing more is sent after one. Never to be read as
+    /// Any [`QueryError`] but [`QueryError::Unfinished`]. Nothing more is sent after one. Never to be read as
     /// "unspent".
-    pub fn confirm(&self, matches: &Matches<'_>) -> Result<Vec<Confirmed>, AskError> {
+    pub fn confirm(&self, matches: &Matches<'_>) -> Result<Vec<Confirmed>, QueryError> {
         self.is_of_this_mint(matches)?;
         let mut confirmation = Confirmation::new(matches, &self.policy)?;
         while let Some(body) = confirmation.request() {
@@ -216,7 +216,7 @@ impl MintClient {
         &self,
         keyset: &KeysetId,
         matches: &Matches<'_>,
-    ) -> Result<Vec<Restored>, AskError> {
+    ) -> Result<Vec<Restored>, QueryError> {
         self.is_of_this_mint(matches)?;
         let mut restoration = Restoration::new(matches, keyset, &self.policy)?;
         while let Some(body) = restoration.request() {
@@ -231,10 +231,10 @@ impl MintClient {
         self.transport.post(&url, body, &self.policy.for_answers())
     }
 
-    fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), AskError> {
+    fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), QueryError> {
         match matches.source() {
             Some(source) if source.mint != self.base.as_str() => {
-                Err(AskError::OtherSource(Box::new(source.clone())))
+                Err(QueryError::OtherSource(Box::new(source.clone())))
             }
             _ => Ok(()),
         }

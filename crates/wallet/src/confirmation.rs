@@ -3,11 +3,11 @@
 use nutfilter::Kind;
 use serde::{Deserialize, Serialize};
 
-use crate::ask_error::{AnswerFault, AskError};
 use crate::batches::{Batches, Question, from_json};
 use crate::hex;
 use crate::matches::Matches;
 use crate::policy::Policy;
+use crate::query_error::{AnswerFault, QueryError};
 
 /// What is known of a note when its match was confirmed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -32,9 +32,9 @@ pub enum Confirmed {
 /// does so itself:
 ///
 /// ```
-/// # use nutfilter_wallet::{AskError, Confirmation, Confirmed, Matches, Policy};
+/// # use nutfilter_wallet::{QueryError, Confirmation, Confirmed, Matches, Policy};
 /// # fn post(path: &str, body: String) -> (u16, Vec<u8>) { unimplemented!() }
-/// fn confirm(matches: &Matches<'_>, policy: &Policy) -> Result<Vec<Confirmed>, AskError> {
+/// fn confirm(matches: &Matches<'_>, policy: &Policy) -> Result<Vec<Confirmed>, QueryError> {
 ///     let mut confirmation = Confirmation::new(matches, policy)?;
 ///     while let Some(body) = confirmation.request() {
 ///         let (status, answer) = post(Confirmation::PATH, body);
@@ -60,9 +60,9 @@ impl Confirmation {
     ///
     /// # Errors
     ///
-    /// [`AskError::TooMany`], [`AskError::NotAPoint`], [`AskError::NoDecoys`], [`AskError::OtherSource`],
-    /// [`AskError::Randomness`].
-    pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, AskError> {
+    /// [`QueryError::TooMany`], [`QueryError::NotAPoint`], [`QueryError::NoDecoys`], [`QueryError::OtherSource`],
+    /// [`QueryError::Randomness`].
+    pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, QueryError> {
         Ok(Self {
             batches: Batches::new(matches, Kind::Spent, true, policy)?,
             places: matches.places().to_vec(),
@@ -94,9 +94,9 @@ impl Confirmation {
     ///
     /// # Errors
     ///
-    /// [`AskError::Fetch`], [`AskError::Answer`], [`AskError::Contradicted`]. There is no further request
+    /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There is no further request
     /// then.
-    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), AskError> {
+    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
         for (place, state) in self.batches.answer(status, body, read)? {
             if let Some(slot) = self.states.get_mut(place) {
                 *slot = Some(state);
@@ -109,8 +109,8 @@ impl Confirmation {
     ///
     /// # Errors
     ///
-    /// [`AskError::Unfinished`].
-    pub fn finish(self) -> Result<Vec<Confirmed>, AskError> {
+    /// [`QueryError::Unfinished`].
+    pub fn finish(self) -> Result<Vec<Confirmed>, QueryError> {
         self.batches.finish()?;
         let each = |place: &Option<usize>| match place {
             None => Ok(Confirmed::Absent { as_of: self.as_of }),
@@ -118,7 +118,7 @@ impl Confirmation {
                 Some(Some(State::Unspent)) => Ok(Confirmed::Unspent),
                 Some(Some(State::Pending)) => Ok(Confirmed::Pending),
                 Some(Some(State::Spent)) => Ok(Confirmed::Spent),
-                _ => Err(AskError::Unfinished { requests: 0 }),
+                _ => Err(QueryError::Unfinished { requests: 0 }),
             },
         };
         self.places.iter().map(each).collect()

@@ -67,13 +67,13 @@ pub enum FetchError {
     /// The filter cache cannot be read; nothing was sent.
     Cache(std::io::Error),
     /// Something came back whole, and is not a filter to be trusted.
-    Refused(Refusal),
+    Refused(RejectReason),
 }
 
 /// Why a response was not taken. The part of [`FetchError`] that needs no network.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RejectReason {
     /// The body is larger than the policy allows.
     TooLarge {
         /// What `Content-Length` declared, when that was enough to refuse.
@@ -169,7 +169,7 @@ impl FetchError {
     /// Whether the mint said that it does not know the keyset.
     #[must_use]
     pub fn is_unknown_keyset(&self) -> bool {
-        matches!(self, FetchError::Refused(Refusal::Mint(error)) if error.code == Some(UNKNOWN_KEYSET))
+        matches!(self, FetchError::Refused(RejectReason::Mint(error)) if error.code == Some(UNKNOWN_KEYSET))
     }
 
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
@@ -192,8 +192,8 @@ impl FetchError {
     }
 }
 
-impl From<Refusal> for FetchError {
-    fn from(refusal: Refusal) -> Self {
+impl From<RejectReason> for FetchError {
+    fn from(refusal: RejectReason) -> Self {
         FetchError::Refused(refusal)
     }
 }
@@ -227,10 +227,10 @@ impl fmt::Display for FetchError {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::TooLarge {
+            RejectReason::TooLarge {
                 declared: Some(bytes),
                 max,
             } => {
@@ -239,33 +239,33 @@ impl fmt::Display for Refusal {
                     "response declares {bytes} bytes, at most {max} are accepted"
                 )
             }
-            Refusal::TooLarge {
+            RejectReason::TooLarge {
                 declared: None,
                 max,
             } => {
                 write!(f, "response longer than the {max} bytes that are accepted")
             }
-            Refusal::Encoded { encoding } => {
+            RejectReason::Encoded { encoding } => {
                 write!(
                     f,
                     "response compressed ({encoding:?}) though that was not asked for"
                 )
             }
-            Refusal::Mint(error) => error.fmt(f),
-            Refusal::Status { status } => write!(f, "HTTP status {status}"),
+            RejectReason::Mint(error) => error.fmt(f),
+            RejectReason::Status { status } => write!(f, "HTTP status {status}"),
             // It should quote nothing of the mint's; should it do so some day, then within bounds.
-            Refusal::Response(error) => f.write_str(&printable(&error.to_string())),
-            Refusal::Filter(error) => write!(f, "damaged filter: {error}"),
-            Refusal::LowM { m, min } => {
+            RejectReason::Response(error) => f.write_str(&printable(&error.to_string())),
+            RejectReason::Filter(error) => write!(f, "damaged filter: {error}"),
+            RejectReason::LowM { m, min } => {
                 write!(
                     f,
                     "filter matches one item in {m} by chance, at least one in {min} is wanted"
                 )
             }
-            Refusal::PRange { p, min, max } => {
+            RejectReason::PRange { p, min, max } => {
                 write!(f, "filter has P = {p}, accepted are {min} to {max}")
             }
-            Refusal::Future { timestamp, now } => {
+            RejectReason::Future { timestamp, now } => {
                 write!(
                     f,
                     "filter is dated {timestamp}, {} s in the future",
@@ -334,12 +334,12 @@ impl std::error::Error for FetchError {
     }
 }
 
-impl std::error::Error for Refusal {
+impl std::error::Error for RejectReason {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Refusal::Mint(error) => Some(error),
-            Refusal::Response(error) => Some(error),
-            Refusal::Filter(error) => Some(error),
+            RejectReason::Mint(error) => Some(error),
+            RejectReason::Response(error) => Some(error),
+            RejectReason::Filter(error) => Some(error),
             _ => None,
         }
     }

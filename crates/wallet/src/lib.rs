@@ -4,7 +4,7 @@
 //! Asking the mint about each one tells the mint which notes belong together; a filter of *all* spent notes
 //! tells it nothing. The mint may lie, stall, or send rubbish, so what arrives is measured before it is
 //! buffered, validated before it is asked, and answered in three values: [`Answer::Absent`] as of the
-//! filter's own timestamp, [`Answer::Maybe`], or an error. **An error is never "absent"**, and nothing
+//! filter's own timestamp, [`Answer::MaybePresent`], or an error. **An error is never "absent"**, and nothing
 //! here falls back to showing a `Y` to anybody.
 //!
 //! ```no_run
@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! [`RestoreFilter::check`] alone asks nobody. [`MintClient::confirm`] (NUT-07) and [`MintClient::restore`]
+//! [`MintFilter::check`] alone asks nobody. [`MintClient::confirm`] (NUT-07) and [`MintClient::restore`]
 //! (NUT-09) show the mint the items that matched, and can show it no others: they take a [`Matches`], which
 //! only a look-up makes, after every limit of the [`Policy`] has held.
 //!
@@ -59,7 +59,6 @@
 #[doc = include_str!("../../../docs/wallet.md")]
 struct DocsOfTheWallet;
 
-mod ask_error;
 mod base_url;
 mod batches;
 mod cache;
@@ -71,24 +70,25 @@ mod error;
 mod hex;
 mod match_limit;
 mod matches;
+mod mint_filter;
 mod points;
 mod policy;
 mod proxy;
+mod query_error;
 mod restoration;
-mod restore_filter;
 mod transport;
 
-pub use ask_error::{AnswerFault, AskError};
 pub use cache::{CachedFetch, FilterCache};
 pub use cache_file::Damage;
 pub use client::MintClient;
 pub use confirmation::{Confirmation, Confirmed};
 pub use dialect::{Dialect, OtherDialect, other_dialect};
-pub use error::{CheckError, FetchError, MintError, Refusal, TransportError, UNKNOWN_KEYSET};
+pub use error::{CheckError, FetchError, MintError, RejectReason, TransportError, UNKNOWN_KEYSET};
 pub use match_limit::match_limit;
 pub use matches::{FilterSource, Matches, Warning};
+pub use mint_filter::{Answer, MintFilter, Rollback};
 pub use nutfilter::{KeysetId, KeysetIdError, Kind, Nut25, endpoint_path};
-pub use policy::{Moment, Policy};
+pub use policy::{FetchContext, Policy};
 pub use proxy::Proxy;
+pub use query_error::{AnswerFault, QueryError};
 pub use restoration::{BlindSignature, Dleq, Restoration, Restored};
-pub use restore_filter::{Answer, RestoreFilter, Rollback};

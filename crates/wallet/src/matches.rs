@@ -6,7 +6,7 @@ use std::fmt;
 use nutfilter::{KeysetId, Kind};
 
 use crate::dialect::OtherDialect;
-use crate::restore_filter::Answer;
+use crate::mint_filter::Answer;
 
 /// Which filter it was: of which mint, keyset and kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +56,7 @@ impl fmt::Display for Warning {
 
 /// A look-up's answers, and those of its items that matched.
 ///
-/// Only [`RestoreFilter::matches`](crate::RestoreFilter::matches) makes one, after all its limits have
+/// Only [`MintFilter::matches`](crate::MintFilter::matches) makes one, after all its limits have
 /// held, and only what is in one can be sent to a mint: an item that a filter calls absent cannot get out
 /// by mistake.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl<'a> Matches<'a> {
         let mut items = Vec::new();
         let mut known = HashMap::new();
         let place = |(item, answer): (&'a I, &Answer)| {
-            (*answer == Answer::Maybe).then(|| {
+            (*answer == Answer::MaybePresent).then(|| {
                 *known.entry(item.as_ref()).or_insert_with(|| {
                     items.push(item.as_ref());
                     items.len() - 1
@@ -117,7 +117,7 @@ impl<'a> Matches<'a> {
     pub fn answers(&self) -> impl Iterator<Item = Answer> + '_ {
         let as_of = self.as_of;
         self.places.iter().map(move |place| match place {
-            Some(_) => Answer::Maybe,
+            Some(_) => Answer::MaybePresent,
             None => Answer::Absent { as_of },
         })
     }
@@ -157,7 +157,13 @@ mod tests {
     fn every_item_has_its_answer_in_order_and_each_that_matched_is_there_once() {
         let absent = Answer::Absent { as_of: 7 };
         let items = [[1], [2], [3], [1], [2]];
-        let answers = [Answer::Maybe, absent, Answer::Maybe, Answer::Maybe, absent];
+        let answers = [
+            Answer::MaybePresent,
+            absent,
+            Answer::MaybePresent,
+            Answer::MaybePresent,
+            absent,
+        ];
         let matches = Matches::new(&items, &answers, 7, 3, None);
         assert_eq!(matches.answers().collect::<Vec<_>>(), answers);
         assert_eq!(matches.items(), [[1], [3]]);

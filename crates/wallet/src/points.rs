@@ -2,7 +2,7 @@
 
 use secp256k1::PublicKey;
 
-use crate::ask_error::AskError;
+use crate::query_error::QueryError;
 
 /// A compressed point: a byte for the sign of `y`, then `x`.
 pub(crate) const POINT_BYTES: usize = 33;
@@ -21,7 +21,7 @@ pub(crate) fn is_point(bytes: &[u8]) -> bool {
 
 /// A point that nobody knows a secret to, made the way `hash_to_curve` makes a `Y`: a random `x`, taken when
 /// it is on the curve. It has the distribution of real ones.
-pub(crate) fn random_y() -> Result<[u8; POINT_BYTES], AskError> {
+pub(crate) fn random_y() -> Result<[u8; POINT_BYTES], QueryError> {
     let mut point = [EVEN; POINT_BYTES];
     for _ in 0..MAX_TRIES {
         fill(&mut point[1..])?;
@@ -29,11 +29,11 @@ pub(crate) fn random_y() -> Result<[u8; POINT_BYTES], AskError> {
             return Ok(point);
         }
     }
-    Err(AskError::Randomness)
+    Err(QueryError::Randomness)
 }
 
 /// Every order equally likely (Fisher and Yates), by the operating system's randomness.
-pub(crate) fn shuffle<T>(items: &mut [T]) -> Result<(), AskError> {
+pub(crate) fn shuffle<T>(items: &mut [T]) -> Result<(), QueryError> {
     for last in (1..items.len()).rev() {
         items.swap(last, below(last as u64 + 1)? as usize);
     }
@@ -41,7 +41,7 @@ pub(crate) fn shuffle<T>(items: &mut [T]) -> Result<(), AskError> {
 }
 
 /// A number below `bound`, each equally likely; `bound` is not 0.
-fn below(bound: u64) -> Result<u64, AskError> {
+fn below(bound: u64) -> Result<u64, QueryError> {
     // The numbers from here on would make the first remainders likelier than the others.
     let end = u64::MAX - u64::MAX % bound;
     for _ in 0..MAX_TRIES {
@@ -52,11 +52,11 @@ fn below(bound: u64) -> Result<u64, AskError> {
             return Ok(number % bound);
         }
     }
-    Err(AskError::Randomness)
+    Err(QueryError::Randomness)
 }
 
-fn fill(bytes: &mut [u8]) -> Result<(), AskError> {
-    getrandom::fill(bytes).map_err(|_| AskError::Randomness)
+fn fill(bytes: &mut [u8]) -> Result<(), QueryError> {
+    getrandom::fill(bytes).map_err(|_| QueryError::Randomness)
 }
 
 #[cfg(test)]

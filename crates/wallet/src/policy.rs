@@ -8,8 +8,8 @@ use nutfilter::{FilterResponse, ItemHash, Params};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::{MintError, Refusal, printable};
-use crate::restore_filter::RestoreFilter;
+use crate::error::{MintError, RejectReason, printable};
+use crate::mint_filter::MintFilter;
 
 /// 64 MiB: 19 million items in base64, more than any mint's keyset holds today.
 const MAX_BYTES: u64 = 64 << 20;
@@ -115,14 +115,14 @@ impl Default for Policy {
 
 /// When a response is judged, and what came before it. All times are Unix seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct FetchContext {
     /// The wallet's clock.
     pub now: u64,
-    /// [`RestoreFilter::as_of`] of the newest filter of this mint, keyset and kind that was seen before.
+    /// [`MintFilter::as_of`] of the newest filter of this mint, keyset and kind that was seen before.
     pub last_seen: Option<u64>,
 }
 
-impl Moment {
+impl FetchContext {
     /// The system's clock. A clock before 1970 counts as 1970, and every filter is then in the future.
     #[must_use]
     pub fn now(last_seen: Option<u64>) -> Self {
@@ -152,21 +152,21 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`Refusal::TooLarge`] and [`Refusal::Encoded`].
+    /// [`RejectReason::TooLarge`] and [`RejectReason::Encoded`].
     pub fn admit_head<'a>(
         &self,
         content_length: Option<u64>,
         content_encodings: impl IntoIterator<Item = &'a str>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RejectReason> {
         for encoding in content_encodings.into_iter().map(str::trim) {
             if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
-                return Err(Refusal::Encoded {
+                return Err(RejectReason::Encoded {
                     encoding: printable(encoding),
                 });
             }
         }
         match content_length {
-            Some(declared) if declared > self.max_bytes => Err(Refusal::TooLarge {
+            Some(declared) if declared > self.max_bytes => Err(RejectReason::TooLarge {
                 declared: Some(declared),
                 max: self.max_bytes,
             }),
@@ -180,13 +180,13 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// The reader's error, in the outer result; [`Refusal::TooLarge`] in the inner one.
+    /// The reader's error, in the outer result; [`RejectReason::TooLarge`] in the inner one.
     pub fn read_body(
         &self,
         status: u16,
         content_length: Option<u64>,
         body: impl Read,
-    ) -> io::Result<Result<Vec<u8>, Refusal>> {
+    ) -> io::Result<Result<Vec<u8>, RejectReason>> {
         let first = content_length
             .unwrap_or(0)
             .min(FIRST_BUFFER)
@@ -208,7 +208,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// Any [`Refusal`] but [`Refusal::Encoded`].
+    /// Any [`RejectReason`] but [`RejectReason::Encoded`].
     ///
     /// # Cost
     ///
@@ -217,19 +217,18 @@ impl Policy {
         &self,
         status: u16,
         body: &[u8],
-        moment: Moment,
-    ) -> Result<RestoreFilter<H>, Refusal> {
+        moment: FetchContext,
+    ) -> Result<MintFilter<H>, RejectReason> {
         self.admit_length(body.len())?;
         if status != 200 {
-            return Err(
-                error_object(status, body).map_or(Refusal::Status { status }, Refusal::Mint)
-            );
+            return Err(error_object(status, body)
+                .map_or(RejectReason::Status { status }, RejectReason::Mint));
         }
         let response = FilterResponse::from_json(body).map_err(|error| {
             match (error.decode_error(), error_object(status, body)) {
-                (Some(error), _) => Refusal::Filter(error),
-                (None, Some(error)) => Refusal::Mint(error),
-                (None, None) => Refusal::Response(error),
+                (Some(error), _) => RejectReason::Filter(error),
+                (None, Some(error)) => RejectReason::Mint(error),
+                (None, None) => RejectReason::Response(error),
             }
         })?;
         self.accept_response(response, body.len() as u64, moment)
@@ -239,15 +238,15 @@ impl Policy {
         &self,
         response: FilterResponse,
         received: u64,
-        moment: Moment,
-    ) -> Result<RestoreFilter<H>, Refusal> {
+        moment: FetchContext,
+    ) -> Result<MintFilter<H>, RejectReason> {
         let m = response.params.m();
         if m < self.min_m {
-            return Err(Refusal::LowM { m, min: self.min_m });
+            return Err(RejectReason::LowM { m, min: self.min_m });
         }
         let p = response.params.p();
         if !(self.min_p..=self.max_p).contains(&p) {
-            return Err(Refusal::PRange {
+            return Err(RejectReason::PRange {
                 p,
                 min: self.min_p,
                 max: self.max_p,
@@ -255,13 +254,13 @@ impl Policy {
         }
         let timestamp = response.timestamp;
         if timestamp > self.latest(moment.now) {
-            return Err(Refusal::Future {
+            return Err(RejectReason::Future {
                 timestamp,
                 now: moment.now,
             });
         }
-        let filter = response.into_filter::<H>().map_err(Refusal::Filter)?;
-        Ok(RestoreFilter::new(
+        let filter = response.into_filter::<H>().map_err(RejectReason::Filter)?;
+        Ok(MintFilter::new(
             filter,
             timestamp,
             received,
@@ -275,9 +274,9 @@ impl Policy {
         now.saturating_add(self.max_future.as_secs())
     }
 
-    fn admit_length(&self, bytes: usize) -> Result<(), Refusal> {
+    fn admit_length(&self, bytes: usize) -> Result<(), RejectReason> {
         if bytes as u64 > self.max_bytes {
-            return Err(Refusal::TooLarge {
+            return Err(RejectReason::TooLarge {
                 declared: None,
                 max: self.max_bytes,
             });
@@ -335,7 +334,7 @@ mod tests {
         let max = policy.max_bytes;
         assert!(policy.admit_head(Some(max), []).is_ok());
         let refused = policy.admit_head(Some(max + 1), []);
-        let Err(Refusal::TooLarge { declared, max: of }) = refused else {
+        let Err(RejectReason::TooLarge { declared, max: of }) = refused else {
             panic!("{refused:?}");
         };
         assert_eq!((declared, of), (Some(max + 1), max));

@@ -3,12 +3,12 @@
 use nutfilter::{KeysetId, Kind};
 use serde::{Deserialize, Serialize};
 
-use crate::ask_error::{AnswerFault, AskError};
 use crate::batches::{Batches, Question, from_json};
 use crate::hex;
 use crate::matches::Matches;
 use crate::points::{POINT_BYTES, is_point};
 use crate::policy::Policy;
+use crate::query_error::{AnswerFault, QueryError};
 
 /// What became of a blinded message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,15 +68,15 @@ impl Restoration {
     ///
     /// # Errors
     ///
-    /// [`AskError::TooMany`], [`AskError::NotAPoint`], [`AskError::OtherSource`],
-    /// [`AskError::Randomness`].
+    /// [`QueryError::TooMany`], [`QueryError::NotAPoint`], [`QueryError::OtherSource`],
+    /// [`QueryError::Randomness`].
     pub fn new(
         matches: &Matches<'_>,
         keyset: &KeysetId,
         policy: &Policy,
-    ) -> Result<Self, AskError> {
+    ) -> Result<Self, QueryError> {
         if let Some(source) = matches.source().filter(|source| source.keyset != *keyset) {
-            return Err(AskError::OtherSource(Box::new(source.clone())));
+            return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
         Ok(Self {
             batches: Batches::new(matches, Kind::Issued, false, policy)?,
@@ -117,9 +117,9 @@ impl Restoration {
     ///
     /// # Errors
     ///
-    /// [`AskError::Fetch`], [`AskError::Answer`], [`AskError::Contradicted`]. There is no further request
+    /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There is no further request
     /// then.
-    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), AskError> {
+    pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
         let keyset = &self.keyset;
         let read = |question: &Question<'_>, body: &[u8]| read(question, keyset, body);
         for (place, signature) in self.batches.answer(status, body, read)? {
@@ -134,15 +134,15 @@ impl Restoration {
     ///
     /// # Errors
     ///
-    /// [`AskError::Unfinished`].
-    pub fn finish(self) -> Result<Vec<Restored>, AskError> {
+    /// [`QueryError::Unfinished`].
+    pub fn finish(self) -> Result<Vec<Restored>, QueryError> {
         self.batches.finish()?;
         let each = |place: &Option<usize>| match place {
             None => Ok(Restored::Absent { as_of: self.as_of }),
             Some(place) => match self.signatures.get(*place) {
                 Some(Some(Some(signature))) => Ok(Restored::Signed(signature.clone())),
                 Some(Some(None)) => Ok(Restored::Unsigned),
-                _ => Err(AskError::Unfinished { requests: 0 }),
+                _ => Err(QueryError::Unfinished { requests: 0 }),
             },
         };
         self.places.iter().map(each).collect()

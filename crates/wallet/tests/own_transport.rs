@@ -4,8 +4,8 @@ use std::io;
 
 use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
 use nutfilter_wallet::{
-    Answer, AskError, CheckError, Confirmation, Confirmed, FetchError, KeysetId, Moment, Policy,
-    Refusal, Restoration, Restored,
+    Answer, CheckError, Confirmation, Confirmed, FetchContext, FetchError, KeysetId, Policy,
+    QueryError, RejectReason, Restoration, Restored,
 };
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ fn body(timestamp: u64) -> Vec<u8> {
         .into_bytes()
 }
 
-fn at(last_seen: Option<u64>) -> Moment {
-    Moment {
+fn at(last_seen: Option<u64>) -> FetchContext {
+    FetchContext {
         now: NOW,
         last_seen,
     }
@@ -40,7 +40,7 @@ fn a_response_goes_through_head_body_and_acceptance() {
     let answers = filter.expect("a good filter").check(&["spent", "other"]);
     assert_eq!(
         answers,
-        Ok(vec![Answer::Maybe, Answer::Absent { as_of: NOW }])
+        Ok(vec![Answer::MaybePresent, Answer::Absent { as_of: NOW }])
     );
 }
 
@@ -53,7 +53,7 @@ fn acceptance_alone_still_measures_the_body() {
     };
     let refused = policy.accept::<Nut25>(200, &sent, at(None));
     assert!(
-        matches!(refused, Err(Refusal::TooLarge { declared: None, .. })),
+        matches!(refused, Err(RejectReason::TooLarge { declared: None, .. })),
         "{refused:?}"
     );
 }
@@ -71,7 +71,7 @@ fn a_body_is_read_one_byte_past_the_cap_and_no_further() {
     assert!(
         matches!(
             read,
-            Err(Refusal::TooLarge {
+            Err(RejectReason::TooLarge {
                 declared: None,
                 max: 1_000
             })
@@ -111,7 +111,7 @@ fn time_is_judged_by_the_moment_that_is_given() {
     assert!(accept(NOW + 300, None).is_ok());
     let future = accept(NOW + 301, None);
     assert!(
-        matches!(future, Err(Refusal::Future { timestamp, now: NOW }) if timestamp == NOW + 301)
+        matches!(future, Err(RejectReason::Future { timestamp, now: NOW }) if timestamp == NOW + 301)
     );
     let old = accept(NOW - 1, Some(NOW)).expect("a filter, with a warning");
     assert_eq!(
@@ -180,10 +180,9 @@ fn matches_are_asked_about_without_a_network_of_ours() {
     let mut confirmation = Confirmation::new(&matches, &small).expect("one match");
     assert!(matches!(
         confirmation.answer(200, states.as_bytes()),
-        Err(AskError::Fetch(FetchError::Refused(Refusal::TooLarge {
-            max: 10,
-            ..
-        })))
+        Err(QueryError::Fetch(FetchError::Refused(
+            RejectReason::TooLarge { max: 10, .. }
+        )))
     ));
     assert_eq!(small.for_answers().max_bytes, 10);
 }

@@ -24,7 +24,7 @@ fn the_second_time_only_the_hash_of_the_cached_filter_is_sent() {
     for (args, asked, said) in [
         (&[][..], false, false),
         (&[], true, true),
-        (&["--whole"], false, false),
+        (&["--no-conditional"], false, false),
         (&[], true, true),
     ] {
         let ran = check(args);

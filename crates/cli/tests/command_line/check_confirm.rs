@@ -109,7 +109,7 @@ fn what_may_not_be_shown_is_not_shown() {
     let items = points(0..50);
     for (args, wanted) in [
         (
-            &["--reveal-at-most", "49"][..],
+            &["--max-revealed", "49"][..],
             "50 items match, and at most 49",
         ),
         (
@@ -130,7 +130,7 @@ fn what_may_not_be_shown_is_not_shown() {
     }
     assert_eq!(mint.posts().len(), 0);
     assert_eq!(
-        mint.run("check", &items, &["--confirm", "--reveal-at-most", "50"])
+        mint.run("check", &items, &["--confirm", "--max-revealed", "50"])
             .code,
         Some(0)
     );
@@ -140,7 +140,7 @@ fn what_may_not_be_shown_is_not_shown() {
 fn a_lie_is_exit_code_2_without_output() {
     for (lie, wanted) in [
         (r#"{"states":[]}"#, "answer without 64 of 64 points"),
-        ("<html>", "answer of another form"),
+        ("<html>", "malformed mint response"),
         (r#"{"detail":"no such path","code":1}"#, "no such path"),
     ] {
         let mint = Mint::answering(move |request| match request.body {
@@ -242,7 +242,7 @@ fn flags_that_make_no_sense_without_others_are_refused() {
             "--keyset",
             KEYSET,
             "mine.hex",
-            "--whole",
+            "--no-conditional",
         ],
         &[
             "check",

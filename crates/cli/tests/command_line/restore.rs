@@ -59,7 +59,7 @@ fn only_matches_leave_and_no_more_at_a_time_than_was_said() {
     assert_eq!(asked, wanted);
 
     let error = mint
-        .run("restore", &points(60..160), &["--reveal-at-most", "39"])
+        .run("restore", &points(60..160), &["--max-revealed", "39"])
         .error();
     assert!(error.contains("40 items match, and at most 39"), "{error}");
     assert_eq!(mint.posts().len(), 3);
@@ -100,15 +100,18 @@ fn errors_are_exit_code_2_without_output() {
         _ => ("200 OK", r#"{"outputs":[],"signatures":[7]}"#.to_owned()),
     });
     let error = liar.run("restore", &points(2..5), &[]).error();
-    assert!(error.contains("answer of another form"), "{error}");
-    // What is no point is not sent: these 33 bytes are off the curve, and in the filter.
+    assert!(error.contains("malformed mint response"), "{error}");
+    // An item that is not a point is not sent: these 33 bytes are off the curve, and in the filter.
     let off_curve = format!("02{}", "00".repeat(32));
     let place = Place::new();
     place.write("items.hex", &off_curve);
     let body = place.run(&["build", "items.hex"]).text();
     let mint = Mint::answering(move |_| ("200 OK", body.clone()));
     let error = mint.run("restore", &off_curve, &[]).error();
-    assert!(error.contains("match 0 is no point"), "{error}");
+    assert!(
+        error.contains("match 0 is not a secp256k1 point"),
+        "{error}"
+    );
     assert_eq!(mint.posts().len(), 0);
 
     for args in [

@@ -8,7 +8,7 @@ fn an_error_object_is_an_error_whatever_its_status() {
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops"] {
         let error = fetch_answer(response(status, &[], body)).expect_err("an error object");
         assert!(error.is_unknown_keyset(), "{error:?}");
-        let FetchError::Refused(Refusal::Mint(error)) = error else {
+        let FetchError::Refused(RejectReason::Mint(error)) = error else {
             panic!("{error:?}")
         };
         assert_eq!(error.code, Some(UNKNOWN_KEYSET));
@@ -20,7 +20,7 @@ fn an_error_object_is_an_error_whatever_its_status() {
 #[test]
 fn odd_error_objects_are_still_understood_and_tamed() {
     let mint_error = |body: String| match fetch_answer(response("422 No", &[], body)) {
-        Err(FetchError::Refused(Refusal::Mint(error))) => error,
+        Err(FetchError::Refused(RejectReason::Mint(error))) => error,
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -51,12 +51,12 @@ fn other_statuses_are_errors_with_their_number() {
     ] {
         let body = if number == 304 { "" } else { &page };
         let fetched = fetch_answer(response(status, &[], body));
-        assert_refused!(fetched, Refusal::Status { status } if status == number);
+        assert_refused!(fetched, RejectReason::Status { status } if status == number);
     }
     // A good body does not make a bad status good.
     for (status, number) in [("206 Part", 206), ("203 Told", 203), ("500 Oops", 500)] {
         let fetched = fetch_answer(response(status, &[], &filter));
-        assert_refused!(fetched, Refusal::Status { status } if status == number);
+        assert_refused!(fetched, RejectReason::Status { status } if status == number);
     }
 }
 
@@ -81,10 +81,10 @@ fn wrong_types_are_no_filter_response() {
         r#"{"n":0,"p":33,"m":784931,"content":"","timestamp":1}"#,
         r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":1} x"#,
     ] {
-        assert_refused!(fetch_answer(json(body)), Refusal::Response(_));
+        assert_refused!(fetch_answer(json(body)), RejectReason::Response(_));
     }
     let deep = "[".repeat(100_000);
-    assert_refused!(fetch_answer(json(deep)), Refusal::Response(_));
+    assert_refused!(fetch_answer(json(deep)), RejectReason::Response(_));
 }
 
 #[test]

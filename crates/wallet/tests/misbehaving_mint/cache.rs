@@ -90,7 +90,10 @@ fn what_is_kept_is_asked_for_by_the_hash_of_its_bytes() {
     let absent = Answer::Absent {
         as_of: first.filter.as_of(),
     };
-    assert_eq!(second.filter.check(&items), Ok(vec![Answer::Maybe, absent]));
+    assert_eq!(
+        second.filter.check(&items),
+        Ok(vec![Answer::MaybePresent, absent])
+    );
     // The hash is of the bytes; what the server called them is nowhere.
     assert_eq!(conditions(&mint), [None, Some(tag(&body))]);
 }
@@ -125,7 +128,7 @@ fn a_304_that_was_not_asked_for_is_an_error() {
     let mint = says_304();
     assert_refused!(
         fetch_through(&mint, &cache),
-        Refusal::Status { status: 304 }
+        RejectReason::Status { status: 304 }
     );
     assert_eq!(conditions(&mint), [None]);
     // Something is, and was not mentioned.
@@ -141,7 +144,7 @@ fn a_304_that_was_not_asked_for_is_an_error() {
     let quiet = cache.clone().without_etag();
     assert_refused!(
         fetch_through(&mint, &quiet),
-        Refusal::Status { status: 304 }
+        RejectReason::Status { status: 304 }
     );
     // Asked for, it is the answer.
     assert!(fetch_through(&mint, &cache).expect("a filter").from_cache);
@@ -152,7 +155,7 @@ fn a_304_that_was_not_asked_for_is_an_error() {
     };
     assert_refused!(
         fetch_through_by(&mint, &cache, strict),
-        Refusal::Status { status: 304 }
+        RejectReason::Status { status: 304 }
     );
     let small_only = Policy {
         max_bytes: 10,
@@ -160,7 +163,7 @@ fn a_304_that_was_not_asked_for_is_an_error() {
     };
     assert_refused!(
         fetch_through_by(&mint, &cache, small_only),
-        Refusal::Status { status: 304 }
+        RejectReason::Status { status: 304 }
     );
     let last = conditions(&mint);
     assert_eq!(last[last.len() - 2..], [None, None]);

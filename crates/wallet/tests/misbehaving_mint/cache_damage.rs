@@ -144,7 +144,10 @@ fn a_filter_that_cannot_be_kept_is_as_good_as_ever() {
     let fetched = fetch_through(&mint, &cache).expect("a filter");
     assert_eq!(fetched.discarded, Some(Damage::NotAFile));
     assert!(fetched.not_kept.is_some());
-    assert_eq!(fetched.filter.check(&[item(1)]), Ok(vec![Answer::Maybe]));
+    assert_eq!(
+        fetched.filter.check(&[item(1)]),
+        Ok(vec![Answer::MaybePresent])
+    );
 
     // The whole directory is gone.
     fs::remove_dir_all(place.path().join("cache")).expect("a directory");
@@ -198,7 +201,7 @@ fn a_cached_file_above_the_policys_limit_is_not_read() {
     let kept = fs::read(path(&mint, &cache)).expect("a file");
     let client = MintClient::new(&mint.url(), policy).expect("a good URL");
     let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), Kind::Spent, None);
-    assert_refused!(refused.map(drop), Refusal::TooLarge { .. });
+    assert_refused!(refused.map(drop), RejectReason::TooLarge { .. });
     // Asked for without a condition, as there is nothing to compare it with.
     let last = mint.requests().pop().expect("a request");
     assert_eq!(condition(&last), None);

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{AskError, Confirmation, Confirmed};
+use nutfilter_wallet::{Confirmation, Confirmed, QueryError};
 
 fn batches_of(batch: usize) -> Policy {
     Policy {
@@ -191,7 +191,7 @@ fn limits_hold_before_anything_is_sent() {
     assert!(
         matches!(
             error,
-            AskError::TooMany {
+            QueryError::TooMany {
                 matches: 10,
                 max: 9
             }
@@ -200,7 +200,7 @@ fn limits_hold_before_anything_is_sent() {
     );
     // The matches of a filter of issued notes are no `Y`s.
     let error = refused(Policy::default(), &items, Kind::Issued);
-    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
 
     // What is repeated counts once.
     let mint = honest_mint();
@@ -214,7 +214,7 @@ fn limits_hold_before_anything_is_sent() {
     let error = client
         .confirm(&matches)
         .expect_err("another mint's matches");
-    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
     assert_eq!(other.requests(), [] as [&str; 0]);
 }
 
@@ -233,8 +233,8 @@ fn what_is_no_point_is_not_sent() {
             decoys,
             ..Policy::default()
         };
-        let moment = nutfilter_wallet::Moment::now(None);
-        let filter: RestoreFilter = policy
+        let moment = nutfilter_wallet::FetchContext::now(None);
+        let filter: MintFilter = policy
             .accept(200, body.as_bytes(), moment)
             .expect("a filter");
         let items = [item];
@@ -243,11 +243,11 @@ fn what_is_no_point_is_not_sent() {
         match items[0].len() {
             33 => assert!(matches!(
                 confirmation,
-                Err(AskError::NotAPoint { place: 0 })
+                Err(QueryError::NotAPoint { place: 0 })
             )),
             48 if decoys => assert!(matches!(
                 confirmation,
-                Err(AskError::NoDecoys { bytes: 48 })
+                Err(QueryError::NoDecoys { bytes: 48 })
             )),
             _ => assert_eq!(
                 confirmation.expect("a confirmation").request(),
@@ -277,7 +277,7 @@ fn a_request_that_is_repeated_is_the_same_request() {
     let unfinished = confirmation.finish();
     assert!(matches!(
         unfinished,
-        Err(AskError::Unfinished { requests: 1 })
+        Err(QueryError::Unfinished { requests: 1 })
     ));
     let mut confirmation = Confirmation::new(&matches, client.policy()).expect("matches");
     assert!(confirmation.answer(200, answer.as_bytes()).is_err());

@@ -6,12 +6,12 @@ use serde_json::{Value, json as value};
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{AnswerFault, AskError, Confirmed};
+use nutfilter_wallet::{AnswerFault, Confirmed, QueryError};
 
 /// Two requests would be made by an honest mint.
 const MATCHES: usize = 100;
 
-fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, AskError> {
+fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, QueryError> {
     let items = notes(0..MATCHES);
     let (client, matches) = matches_of(mint, Kind::Spent, policy, &items);
     client.confirm(&matches)
@@ -19,7 +19,7 @@ fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, AskErro
 
 /// The error, when the first request gets this answer; that it stays the only request; and that the message
 /// names no note.
-fn refused(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> AskError {
+fn refused(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> QueryError {
     let mint = mint(answer);
     let error = confirm_by(&mint, Policy::default()).expect_err("a lie");
     let posts = posts(&mint);
@@ -39,7 +39,7 @@ fn fault(tamper: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> AnswerFaul
         states(all)
     });
     match error {
-        AskError::Answer(fault) => fault,
+        QueryError::Answer(fault) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -128,7 +128,7 @@ fn a_mint_that_says_the_same_of_every_point_gives_itself_away() {
     assert!(
         matches!(
             error,
-            AskError::Contradicted {
+            QueryError::Contradicted {
                 not_in_set: 50,
                 asked: 50,
                 limit: 2..=3
@@ -154,13 +154,16 @@ fn other_forms_are_errors() {
     ] {
         let error = refused(move |_| json(body));
         assert!(
-            matches!(error, AskError::Answer(AnswerFault::Form { .. })),
+            matches!(error, QueryError::Answer(AnswerFault::Form { .. })),
             "{body}: {error:?}"
         );
     }
     let deep = "[".repeat(100_000);
     let error = refused(move |_| json(&deep));
-    assert!(matches!(error, AskError::Answer(AnswerFault::Form { .. })));
+    assert!(matches!(
+        error,
+        QueryError::Answer(AnswerFault::Form { .. })
+    ));
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn an_error_object_is_an_error_with_the_mints_words() {
     for status in ["200 OK", "400 Bad", "422 No", "500 Oops"] {
         let body = r#"{"detail": "too many inputs", "code": 11014}"#;
         let error = refused(move |_| response(status, &[], body));
-        let AskError::Fetch(FetchError::Refused(Refusal::Mint(error))) = error else {
+        let QueryError::Fetch(FetchError::Refused(RejectReason::Mint(error))) = error else {
             panic!("{status}: {error:?}")
         };
         assert_eq!(
@@ -206,7 +209,7 @@ fn no_status_but_200_is_an_answer_and_no_redirect_is_followed() {
             assert!(
                 matches!(
                     &error,
-                    AskError::Fetch(FetchError::Refused(Refusal::Status { status: s }))
+                    QueryError::Fetch(FetchError::Refused(RejectReason::Status { status: s }))
                         if status.starts_with(&s.to_string())
                 ),
                 "{status}: {error:?}"
@@ -223,7 +226,7 @@ fn an_answer_beyond_its_limit_is_refused() {
     assert!(
         matches!(
             error,
-            AskError::Fetch(FetchError::Refused(Refusal::TooLarge {
+            QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge {
                 declared: Some(_),
                 ..
             }))
@@ -245,7 +248,7 @@ fn an_answer_beyond_its_limit_is_refused() {
     assert!(
         matches!(
             error,
-            AskError::Fetch(FetchError::Refused(Refusal::TooLarge {
+            QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge {
                 declared: None,
                 max: 65_536
             }))
@@ -256,7 +259,7 @@ fn an_answer_beyond_its_limit_is_refused() {
     let error = refused(|_| response("200 OK", &[("Content-Encoding", "gzip")], "{}"));
     assert!(matches!(
         error,
-        AskError::Fetch(FetchError::Refused(Refusal::Encoded { .. }))
+        QueryError::Fetch(FetchError::Refused(RejectReason::Encoded { .. }))
     ));
 }
 
@@ -280,7 +283,7 @@ fn silence_a_drip_and_a_cut_are_errors() {
     .asked_about_matches();
     let error = confirm_by(&drip, short).expect_err("a drip");
     assert!(
-        matches!(error, AskError::Fetch(FetchError::Deadline { .. })),
+        matches!(error, QueryError::Fetch(FetchError::Deadline { .. })),
         "{error:?}"
     );
     assert_eq!(posts(&drip).len(), 1);
@@ -291,11 +294,11 @@ fn silence_a_drip_and_a_cut_are_errors() {
         answer
     });
     assert!(
-        matches!(error, AskError::Fetch(FetchError::Cut { .. })),
+        matches!(error, QueryError::Fetch(FetchError::Cut { .. })),
         "{error:?}"
     );
     let error = refused(|_| Vec::new());
-    assert!(matches!(error, AskError::Fetch(_)), "{error:?}");
+    assert!(matches!(error, QueryError::Fetch(_)), "{error:?}");
 }
 
 #[test]
@@ -312,14 +315,14 @@ fn a_million_states_are_refused_within_the_limit_of_an_answer() {
     ] {
         let error = refused(move |_| of(state.clone()));
         assert!(
-            matches!(&error, AskError::Answer(fault) if *fault == wanted),
+            matches!(&error, QueryError::Answer(fault) if *fault == wanted),
             "{error:?}"
         );
     }
     let error = refused(move |ys| of(format!(r#"{{"Y":"{}","state":"SPENT"}}"#, ys[0])));
     let caught = [AnswerFault::Repeated, AnswerFault::KnownDecoy];
     assert!(
-        matches!(&error, AskError::Answer(fault) if caught.contains(fault)),
+        matches!(&error, QueryError::Answer(fault) if caught.contains(fault)),
         "{error:?}"
     );
     // More than the limit.
@@ -327,7 +330,7 @@ fn a_million_states_are_refused_within_the_limit_of_an_answer() {
     assert!(
         matches!(
             error,
-            AskError::Fetch(FetchError::Refused(Refusal::TooLarge { .. }))
+            QueryError::Fetch(FetchError::Refused(RejectReason::TooLarge { .. }))
         ),
         "{error:?}"
     );
@@ -351,7 +354,7 @@ fn a_lie_in_a_later_answer_ends_it_too() {
     let error = confirm_by(&mint, policy).expect_err("a lie");
     assert!(matches!(
         error,
-        AskError::Answer(AnswerFault::Missing { missing: 1, .. })
+        QueryError::Answer(AnswerFault::Missing { missing: 1, .. })
     ));
     assert_eq!(posted.load(Ordering::SeqCst), 3);
 }

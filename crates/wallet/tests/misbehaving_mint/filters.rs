@@ -12,7 +12,7 @@ fn a_filter_that_matches_everything_is_refused() {
         let answer = json(FilterResponse::new(&filter, now()).to_json());
         assert_refused!(
             fetch_answer(answer.clone()),
-            Refusal::LowM { m: found, min: 784_931 } if found == m
+            RejectReason::LowM { m: found, min: 784_931 } if found == m
         );
         let policy = Policy {
             min_m: m,
@@ -55,7 +55,7 @@ fn a_p_outside_the_range_is_refused_with_its_number() {
             text,
             format!("filter has P = {p}, accepted are 16 to {max_p}")
         );
-        assert_refused!(fetched, Refusal::PRange { p: found, min: 16, .. } if found == p);
+        assert_refused!(fetched, RejectReason::PRange { p: found, min: 16, .. } if found == p);
     }
 }
 
@@ -63,10 +63,10 @@ fn a_p_outside_the_range_is_refused_with_its_number() {
 fn a_filter_from_the_future_is_refused_beyond_five_minutes() {
     let ahead = |seconds| fetch_answer(json(honest(now() + seconds).to_json()));
     assert!(ahead(4 * 60).is_ok());
-    assert_refused!(ahead(6 * 60), Refusal::Future { .. });
+    assert_refused!(ahead(6 * 60), RejectReason::Future { .. });
     assert_refused!(
         fetch_answer(json(honest(u64::MAX).to_json())),
-        Refusal::Future { .. }
+        RejectReason::Future { .. }
     );
 }
 
@@ -82,7 +82,7 @@ fn a_rolled_back_filter_says_so_and_does_not_answer() {
         assert_eq!(filter.rollback().is_some(), rolled_back);
         let answers = filter.check(&[item(0)]);
         if !rolled_back {
-            assert_eq!(answers, Ok(vec![Answer::Maybe]));
+            assert_eq!(answers, Ok(vec![Answer::MaybePresent]));
             continue;
         }
         assert_eq!(
@@ -115,7 +115,7 @@ fn an_item_count_that_does_not_fit_the_bytes_is_a_damaged_filter() {
         (1, [DecodeErrorKind::TooLong; 2]),
         (u32::MAX, [DecodeErrorKind::TooShort; 2]),
     ] {
-        assert_refused!(with_n(n), Refusal::Filter(error) if kinds.contains(&error.kind()));
+        assert_refused!(with_n(n), RejectReason::Filter(error) if kinds.contains(&error.kind()));
     }
 }
 

@@ -117,10 +117,10 @@ fn transfer_codings_that_were_not_asked_for_are_never_decoded() {
     // Compressed without a word about it: no filter response.
     let mut stream = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec();
     stream.extend_from_slice(body.as_bytes());
-    assert_refused!(fetch_answer(json(&stream)), Refusal::Response(_));
+    assert_refused!(fetch_answer(json(&stream)), RejectReason::Response(_));
     // What begins a zstd stream.
     let stream = [b"\x28\xb5\x2f\xfd", body.as_bytes()].concat();
-    assert_refused!(fetch_answer(json(&stream)), Refusal::Response(_));
+    assert_refused!(fetch_answer(json(&stream)), RejectReason::Response(_));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn headers_given_twice_are_taken_at_their_worst() {
         assert!(
             matches!(
                 fetched,
-                Err(FetchError::Transport(_) | FetchError::Refused(Refusal::TooLarge { .. }))
+                Err(FetchError::Transport(_) | FetchError::Refused(RejectReason::TooLarge { .. }))
             ),
             "{fetched:?}"
         );
@@ -207,13 +207,13 @@ fn a_body_without_a_head_is_no_answer() {
 fn an_answer_that_has_no_body_is_no_filter() {
     for (status, number) in [("204 None", 204), ("205 Reset", 205), ("304 Same", 304)] {
         let fetched = fetch_answer(response(status, &[], ""));
-        assert_refused!(fetched, Refusal::Status { status } if status == number);
+        assert_refused!(fetched, RejectReason::Status { status } if status == number);
     }
     assert_refused!(
         fetch_answer(response("200 OK", &[], "")),
-        Refusal::Response(_)
+        RejectReason::Response(_)
     );
-    assert_refused!(fetch_answer(head("200 OK", &[])), Refusal::Response(_));
+    assert_refused!(fetch_answer(head("200 OK", &[])), RejectReason::Response(_));
     // An interim answer, and then nothing.
     let fetched = fetch_within(
         b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),

@@ -46,14 +46,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use loopback::{Loopback, head, response};
 use nutfilter::{DecodeErrorKind, FilterResponse, Nut25, Params, SortedHashes};
 use nutfilter_wallet::{
-    Answer, CheckError, FetchError, KeysetId, Kind, MintClient, Policy, Refusal, RestoreFilter,
+    Answer, CheckError, FetchError, KeysetId, Kind, MintClient, MintFilter, Policy, RejectReason,
     UNKNOWN_KEYSET,
 };
 
 /// Enough that both halves of the hash matter (from 5,473 on).
 const ITEMS: u32 = 6_000;
 
-type Fetched = Result<RestoreFilter, FetchError>;
+type Fetched = Result<MintFilter, FetchError>;
 
 fn keyset() -> KeysetId {
     KeysetId::parse("009a1f293253e41e").expect("a keyset id")

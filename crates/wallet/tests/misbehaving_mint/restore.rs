@@ -7,7 +7,7 @@ use serde_json::{Value, json as value};
 
 use crate::conversation::*;
 use crate::*;
-use nutfilter_wallet::{AnswerFault, AskError, BlindSignature, Dleq, Restored};
+use nutfilter_wallet::{AnswerFault, BlindSignature, Dleq, QueryError, Restored};
 
 const KEYSET: &str = "009a1f293253e41e";
 
@@ -44,13 +44,15 @@ fn restore_by(
     mint: &Loopback,
     policy: Policy,
     items: &[[u8; 33]],
-) -> Result<Vec<Restored>, AskError> {
+) -> Result<Vec<Restored>, QueryError> {
     let (client, matches) = matches_of(mint, Kind::Issued, policy, items);
     client.restore(&keyset(), &matches)
 }
 
 /// The error when an honest answer about 80 outputs was tampered with; nothing was sent after it.
-fn refused(tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'static) -> AskError {
+fn refused(
+    tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'static,
+) -> QueryError {
     let mint = mint(move |asked| {
         let (mut outputs, mut signatures) = honest_pairs(&asked);
         tamper(&mut outputs, &mut signatures);
@@ -68,7 +70,7 @@ fn refused(tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'st
 
 fn fault(tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'static) -> AnswerFault {
     match refused(tamper) {
-        AskError::Answer(fault) => fault,
+        QueryError::Answer(fault) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -156,7 +158,7 @@ fn a_match_by_chance_has_no_signature_and_too_many_of_them_are_an_error() {
     assert!(
         matches!(
             error,
-            Err(AskError::Contradicted {
+            Err(QueryError::Contradicted {
                 not_in_set: 50,
                 asked: 50,
                 ..
@@ -284,7 +286,7 @@ fn other_forms_and_statuses_are_errors_and_never_unsigned() {
         let mint = mint(move |_| answer.clone());
         let error = restore_by(&mint, Policy::default(), &notes(0..2)).expect_err("no answer");
         assert!(
-            matches!(error, AskError::Answer(_) | AskError::Fetch(_)),
+            matches!(error, QueryError::Answer(_) | QueryError::Fetch(_)),
             "{error:?}"
         );
         assert_eq!(posts(&mint).len(), 1);
@@ -302,7 +304,7 @@ fn the_limits_are_those_of_a_confirmation() {
     let error = restore_by(&mint, few, &notes(0..10)).expect_err("too many");
     assert!(matches!(
         error,
-        AskError::TooMany {
+        QueryError::TooMany {
             matches: 10,
             max: 9
         }
@@ -313,13 +315,13 @@ fn the_limits_are_those_of_a_confirmation() {
     let error = client
         .restore(&keyset(), &matches)
         .expect_err("spent notes");
-    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
     let (client, matches) = matches_of(&mint, Kind::Issued, Policy::default(), &items);
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
     let error = client
         .restore(&other, &matches)
         .expect_err("another keyset");
-    assert!(matches!(error, AskError::OtherSource(_)), "{error}");
+    assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
     assert_eq!(posts(&mint), [] as [&str; 0]);
     // One output at a time is a batch too.
     let one = Policy {

@@ -36,7 +36,7 @@ fn an_endless_body_is_cut_just_past_the_cap() {
         };
         assert_refused!(
             fetch_by(&mint, policy),
-            Refusal::TooLarge {
+            RejectReason::TooLarge {
                 declared: None,
                 max: CAP
             }
@@ -64,7 +64,7 @@ fn a_body_of_exactly_the_cap_is_taken_and_one_byte_more_is_not() {
     assert!(fetch_by(&mint, policy(length)).is_ok());
     assert_refused!(
         fetch_by(&mint, policy(length - 1)),
-        Refusal::TooLarge { declared: None, .. }
+        RejectReason::TooLarge { declared: None, .. }
     );
 }
 
@@ -76,7 +76,7 @@ fn a_declared_length_above_the_cap_is_refused_before_the_body() {
         stream.read_exact(&mut [0])
     });
     let declared = Some(1 << 30);
-    assert_refused!(fetch(&mint), Refusal::TooLarge { declared: d, .. } if d == declared);
+    assert_refused!(fetch(&mint), RejectReason::TooLarge { declared: d, .. } if d == declared);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_declared_length_shorter_than_the_body_is_no_filter_response() {
     let length = (body.len() - 1).to_string();
     let mut answer = head("200 OK", &[("Content-Length", &length)]);
     answer.extend_from_slice(body.as_bytes());
-    assert_refused!(fetch_answer(answer), Refusal::Response(_));
+    assert_refused!(fetch_answer(answer), RejectReason::Response(_));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_body_cut_anywhere_is_never_a_filter() {
     for kept in [0, 1, body.len() / 2, body.len() - 1] {
         let mut answer = head("200 OK", &[]);
         answer.extend_from_slice(&body.as_bytes()[..kept]);
-        assert_refused!(fetch_answer(answer), Refusal::Response(_));
+        assert_refused!(fetch_answer(answer), RejectReason::Response(_));
         // Chunked, without the last chunk.
         let mut answer = head("200 OK", &[("Transfer-Encoding", "chunked")]);
         answer.extend_from_slice(format!("{:x}\r\n", body.len()).as_bytes());
@@ -129,14 +129,14 @@ fn compressed_bodies_are_refused_by_their_header() {
     ] {
         let headers = [("Content-Encoding", encoding)];
         let answer = response("200 OK", &headers, honest(now()).to_json());
-        assert_refused!(fetch_answer(answer), Refusal::Encoded { encoding: e } if e == encoding);
+        assert_refused!(fetch_answer(answer), RejectReason::Encoded { encoding: e } if e == encoding);
     }
     let twice = [
         ("Content-Encoding", "identity"),
         ("Content-Encoding", "gzip"),
     ];
     let answer = response("200 OK", &twice, honest(now()).to_json());
-    assert_refused!(fetch_answer(answer), Refusal::Encoded { .. });
+    assert_refused!(fetch_answer(answer), RejectReason::Encoded { .. });
     let none = [("Content-Encoding", "identity")];
     assert!(fetch_answer(response("200 OK", &none, honest(now()).to_json())).is_ok());
 }

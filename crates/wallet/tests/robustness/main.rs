@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use allocations::{FIXED, peak_of};
 use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params, ResponseErrorKind};
-use nutfilter_wallet::{Kind, MintClient, Moment, Policy, Refusal};
+use nutfilter_wallet::{FetchContext, Kind, MintClient, Policy, RejectReason};
 
 /// What the rows' responses are dated.
-const MOMENT: Moment = Moment {
+const MOMENT: FetchContext = FetchContext {
     now: 1_767_225_600,
     last_seen: None,
 };
@@ -60,10 +60,10 @@ fn read(policy: &Policy, declared: Option<u64>, at_once: usize, body: &[u8]) -> 
 }
 
 /// The class of the filter's error, whatever shows it.
-fn class_of(refusal: &Refusal) -> DecodeErrorKind {
+fn class_of(refusal: &RejectReason) -> DecodeErrorKind {
     match refusal {
-        Refusal::Filter(error) => error.kind(),
-        Refusal::Response(error) if error.kind() == ResponseErrorKind::BadParameter => {
+        RejectReason::Filter(error) => error.kind(),
+        RejectReason::Response(error) if error.kind() == ResponseErrorKind::BadParameter => {
             DecodeErrorKind::BadParameter
         }
         other => panic!("{other:?}"),
@@ -98,8 +98,8 @@ fn every_row_is_refused_with_its_class_or_taken_within_the_bound() {
         let usual = Policy::default().accept::<Nut25>(200, &json, MOMENT);
         match usual {
             Ok(_) => assert!(row.class.is_ok() && row.m >= Params::CASHU.m(), "{what}"),
-            Err(Refusal::LowM { m, .. }) => assert_eq!(m, row.m, "{what}"),
-            Err(Refusal::PRange { p, .. }) => assert!(p < 16, "{what}"),
+            Err(RejectReason::LowM { m, .. }) => assert_eq!(m, row.m, "{what}"),
+            Err(RejectReason::PRange { p, .. }) => assert!(p < 16, "{what}"),
             Err(refusal) => assert_eq!(Err(class_of(&refusal)), row.class, "{what}"),
         }
     }
@@ -112,7 +112,7 @@ fn a_gigabyte_is_refused_before_it_is_buffered() {
     let (refused, peak) = peak_of(|| policy.admit_head(Some(1 << 30), []));
     assert!(matches!(
         refused,
-        Err(Refusal::TooLarge {
+        Err(RejectReason::TooLarge {
             declared: Some(0x4000_0000),
             max: 0x400_0000
         })
@@ -127,7 +127,10 @@ fn a_gigabyte_is_refused_before_it_is_buffered() {
         let (read, peak) =
             peak_of(|| small.read_body(200, declared, io::repeat(b'[').take(1 << 30)));
         let refused = read.expect("no I/O error").expect_err("too large");
-        assert!(matches!(refused, Refusal::TooLarge { declared: None, .. }));
+        assert!(matches!(
+            refused,
+            RejectReason::TooLarge { declared: None, .. }
+        ));
         assert!(peak <= (6 << 20) + FIXED, "{peak} bytes");
     }
     // In an error, which is never longer than a sentence.

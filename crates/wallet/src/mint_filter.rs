@@ -16,7 +16,7 @@ pub enum Answer {
         as_of: u64,
     },
     /// The item is in the set, or looks like one that is; to be confirmed with the mint.
-    Maybe,
+    MaybePresent,
 }
 
 /// A filter that is older than one seen before: a stale cache at best, a mint that hides spends at worst.
@@ -30,7 +30,7 @@ pub struct Rollback {
 
 /// A validated filter of one keyset, with the time it speaks of.
 #[derive(Clone, Debug)]
-pub struct RestoreFilter<H: ItemHash = Nut25> {
+pub struct MintFilter<H: ItemHash = Nut25> {
     filter: Filter<'static, H>,
     timestamp: u64,
     received: u64,
@@ -39,7 +39,7 @@ pub struct RestoreFilter<H: ItemHash = Nut25> {
     source: Option<FilterSource>,
 }
 
-impl<H: ItemHash> RestoreFilter<H> {
+impl<H: ItemHash> MintFilter<H> {
     pub(crate) fn new(
         filter: Filter<'static, H>,
         timestamp: u64,
@@ -217,7 +217,7 @@ impl<H: ItemHash> RestoreFilter<H> {
         let as_of = self.timestamp;
         let answer = |matched| {
             if matched {
-                Answer::Maybe
+                Answer::MaybePresent
             } else {
                 Answer::Absent { as_of }
             }
@@ -230,7 +230,7 @@ impl<H: ItemHash> RestoreFilter<H> {
         let lookups = answers.len() as u64;
         let matches = answers
             .iter()
-            .filter(|&&answer| answer == Answer::Maybe)
+            .filter(|&&answer| answer == Answer::MaybePresent)
             .count() as u64;
         let limit = match_limit(lookups, expected, self.params().m(), self.max_match_factor);
         if matches > limit {
@@ -255,7 +255,7 @@ mod tests {
         let params = Params::new(10, 1 << 10).unwrap();
         let items: Vec<[u8; 33]> = (0..5_u8).map(|i| [i; 33]).collect();
         let filter = SortedHashes::<Nut25>::from_items(&items).encode(params);
-        let made = RestoreFilter::new(filter.unwrap(), 7, 100, Some(9), 10);
+        let made = MintFilter::new(filter.unwrap(), 7, 100, Some(9), 10);
         assert_eq!((made.as_of(), made.n(), made.params()), (7, 5, params));
         assert_eq!(made.bytes_received(), 100);
         assert_eq!(made.clone().not_received().bytes_received(), 0);

@@ -8,7 +8,7 @@ use crate::matches::FilterSource;
 /// Why the mint's word about the matches is not known. Never to be read as "unspent", or as "not signed".
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum QueryError {
     /// More matches than the policy lets the mint see. Nothing was sent.
     TooMany {
         /// Different items that matched.
@@ -16,7 +16,7 @@ pub enum AskError {
         /// [`Policy::max_revealed`](crate::Policy::max_revealed).
         max: u64,
     },
-    /// A match that is no point of secp256k1, so that it cannot be a `Y` or a `B_`. Nothing was sent.
+    /// A match that is not a secp256k1 point, so that it cannot be a `Y` or a `B_`. Nothing was sent.
     NotAPoint {
         /// Which of the matches, counted from 0.
         place: usize,
@@ -95,44 +95,44 @@ pub enum AnswerFault {
     OtherKeyset,
 }
 
-impl From<FetchError> for AskError {
+impl From<FetchError> for QueryError {
     fn from(error: FetchError) -> Self {
-        AskError::Fetch(error)
+        QueryError::Fetch(error)
     }
 }
 
-impl From<AnswerFault> for AskError {
+impl From<AnswerFault> for QueryError {
     fn from(fault: AnswerFault) -> Self {
-        AskError::Answer(fault)
+        QueryError::Answer(fault)
     }
 }
 
-impl fmt::Display for AskError {
+impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AskError::TooMany { matches, max } => {
+            QueryError::TooMany { matches, max } => {
                 write!(
                     f,
                     "{matches} items match, and at most {max} may be shown to the mint"
                 )
             }
-            AskError::NotAPoint { place } => {
-                write!(f, "match {place} is no point of secp256k1")
+            QueryError::NotAPoint { place } => {
+                write!(f, "match {place} is not a secp256k1 point")
             }
-            AskError::NoDecoys { bytes } => {
+            QueryError::NoDecoys { bytes } => {
                 write!(f, "there are no decoys for items of {bytes} bytes")
             }
-            AskError::OtherSource(source) => write!(
+            QueryError::OtherSource(source) => write!(
                 f,
                 "the matches are of the filter of {} notes of keyset {} at {}",
                 source.kind,
                 source.keyset.as_str(),
                 source.mint
             ),
-            AskError::Randomness => f.write_str("the operating system gives no randomness"),
-            AskError::Fetch(error) => error.fmt(f),
-            AskError::Answer(fault) => fault.fmt(f),
-            AskError::Contradicted {
+            QueryError::Randomness => f.write_str("the operating system gives no randomness"),
+            QueryError::Fetch(error) => error.fmt(f),
+            QueryError::Answer(fault) => fault.fmt(f),
+            QueryError::Contradicted {
                 not_in_set,
                 asked,
                 limit,
@@ -141,7 +141,7 @@ impl fmt::Display for AskError {
                 "the mint says that {not_in_set} of {asked} matches are not in its own set, and chance \
                  explains at most {limit}"
             ),
-            AskError::Unfinished { requests } => {
+            QueryError::Unfinished { requests } => {
                 write!(f, "{requests} requests have no good answer")
             }
         }
@@ -152,10 +152,7 @@ impl fmt::Display for AnswerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AnswerFault::Form { line, column } => {
-                write!(
-                    f,
-                    "answer of another form, from line {line}, column {column} on"
-                )
+                write!(f, "malformed mint response at line {line}, column {column}")
             }
             AnswerFault::Hex { field } => {
                 write!(f, "answer whose {field} is not what it should be")
@@ -183,11 +180,11 @@ impl fmt::Display for AnswerFault {
     }
 }
 
-impl std::error::Error for AskError {
+impl std::error::Error for QueryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            AskError::Fetch(error) => Some(error),
-            AskError::Answer(fault) => Some(fault),
+            QueryError::Fetch(error) => Some(error),
+            QueryError::Answer(fault) => Some(fault),
             _ => None,
         }
     }
