@@ -71,7 +71,7 @@ class Scenario:
         self.build = builder(binary)
         self.verifier = Verifier(self.journal, self.clock, self.build, self.find)
         self.service = Service(binary, mint.location, work, data=data, refresh=refresh, tls=tls, clock=clock,
-                               extra=["--max-timestamp-age", timestamp_age, *extra], log_level=log_level)
+                               extra=["--max-timestamp-age", timestamp_age, "--verify-every", 1, *extra], log_level=log_level)
 
     def __enter__(self):
         return self
