@@ -1,11 +1,11 @@
-//! Basic block filters of Bitcoin (BIP158): the same code, with the count in front and a key per block.
+//! Basic block filters of Bitcoin (BIP158): the same code, with a leading count and a key per block.
 //!
-//! The profile is [`SipHash`] with P = 19 and M = 784931. A filter is serialised as CompactSize(N), then
-//! the coded set. Its contents are the scripts that a block creates and spends; each raw item counts
-//! once, unlike in the Cashu profiles.
+//! The profile is [`SipHash`] with P = 19 and M = 784931. A filter is serialised as CompactSize(N), followed by
+//! the coded set. It contains the scripts that a block creates and spends. Duplicate items count once, unlike
+//! in the Cashu profiles.
 //!
-//! [`parse`] is stricter than Bitcoin Core in one point: Core does not look at the bits that pad the last
-//! byte, here they have to be zero. No filter that was made by the book is refused.
+//! [`parse`] is stricter than Bitcoin Core in one point. Core ignores the padding bits of the last byte; here
+//! they must be zero. Every filter made according to the specification is accepted.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::sorted_hashes::SortedHashes;
 /// P and M of the basic filter type.
 pub const PARAMS: Params = Params::CASHU;
 
-/// The filter of `items`, equal ones counted once, under the key of a block.
+/// Builds the filter of `items` with the key of a block. Duplicates count once.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub fn build<I: AsRef<[u8]>>(
     build_with(hasher, items, PARAMS)
 }
 
-/// [`build`] with other parameters than the basic filter's.
+/// [`build`] with other parameters than those of the basic filter.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub fn build_with<I: AsRef<[u8]>>(
     SortedHashes::from_items_with(hasher, distinct).encode(params)
 }
 
-/// The filter with its count in front, as it is stored and sent.
+/// The filter with its leading count, as it is stored and sent.
 #[must_use]
 pub fn serialize(filter: &Filter<'_, SipHash>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(5 + filter.bytes().len());
@@ -67,11 +67,11 @@ pub fn serialize(filter: &Filter<'_, SipHash>) -> Vec<u8> {
     bytes
 }
 
-/// Reads a serialised filter and validates it whole.
+/// Parses a serialised filter and validates it completely.
 ///
 /// # Errors
 ///
-/// A count that is cut short, longer than it needs to be, or 2^32 and more; then as [`Filter::parse`].
+/// The count is truncated, longer than necessary, or at least 2^32; otherwise as [`Filter::parse`].
 pub fn parse<'a>(
     hasher: SipHash,
     serialized: impl Into<Cow<'a, [u8]>>,
@@ -79,7 +79,7 @@ pub fn parse<'a>(
     parse_with(hasher, serialized, PARAMS)
 }
 
-/// [`parse`] with other parameters than the basic filter's.
+/// [`parse`] with other parameters than those of the basic filter.
 ///
 /// # Errors
 ///
@@ -101,8 +101,8 @@ pub fn parse_with<'a>(
     Filter::parse_with(hasher, coded, n, params)
 }
 
-/// The number that `bytes` begin with, and how many bytes it takes: one for 0 to 252, else a byte that
-/// announces 2, 4 or 8 in little-endian order.
+/// Reads the number at the start of `bytes`, and returns it with its length in bytes. Numbers from 0 to 252
+/// take one byte. For others, the first byte announces 2, 4 or 8 bytes in little-endian order.
 fn compact_size(bytes: &[u8]) -> Result<(u64, usize), DecodeError> {
     let cut = DecodeError(DecodeFault::CompactSizeCut {
         len: bytes.len() as u64,
@@ -139,9 +139,10 @@ mod block {
 
     pub use bitcoin::bip158::{FilterHash, FilterHeader};
 
-    /// What the basic filter of `block` contains: every script it creates, except empty ones and those
-    /// that begin with OP_RETURN, and every script it spends (`previous_scripts`, of all inputs but the
-    /// coinbase's, in any order), except empty ones. Not yet free of repeats: [`build`] sees to that.
+    /// The contents of the basic filter of `block`. They are every script that it creates, except empty ones
+    /// and those that start with OP_RETURN, and every script that it spends, except empty ones.
+    /// `previous_scripts` are the spent scripts of all inputs except the coinbase's, in any order. Duplicates
+    /// remain; [`build`] removes them.
     pub fn block_items<'a, S: AsRef<Script> + 'a>(
         block: &'a Block,
         previous_scripts: &'a [S],
@@ -158,12 +159,12 @@ mod block {
             .map(Script::as_bytes)
     }
 
-    /// The basic filter of `block`, keyed with its hash.
+    /// The basic filter of `block`, with the block hash as key.
     ///
     /// # Errors
     ///
-    /// Where there is not one previous script for each input (but the coinbase's), since a script that is
-    /// missing would be denied; then as [`build`].
+    /// The number of previous scripts differs from the number of inputs (except the coinbase's): the filter
+    /// would deny a missing script. Otherwise as [`build`].
     pub fn block_filter<S: AsRef<Script>>(
         block: &Block,
         previous_scripts: &[S],
@@ -189,8 +190,8 @@ mod block {
         FilterHash::from_raw_hash(sha256d::Hash::hash(&serialize(filter)))
     }
 
-    /// The header that commits to this filter and to all before it: the double SHA-256 of the filter
-    /// hash and the previous header.
+    /// The header that commits to this filter and all earlier ones: the double SHA-256 of the filter hash and
+    /// the previous header.
     #[must_use]
     pub fn filter_header(filter: &Filter<'_, SipHash>, previous: &FilterHeader) -> FilterHeader {
         filter_hash(filter).filter_header(previous)
@@ -202,7 +203,7 @@ mod block {
         use alloc::borrow::Cow;
 
         #[test]
-        fn a_previous_script_for_each_input_is_asked_for() {
+        fn missing_previous_scripts_are_rejected() {
             let genesis = bitcoin::blockdata::constants::genesis_block(bitcoin::Network::Regtest);
             let script = bitcoin::ScriptBuf::new();
             assert!(block_filter::<&Script>(&genesis, &[]).is_ok());
@@ -212,7 +213,7 @@ mod block {
         }
 
         #[test]
-        fn owned_and_borrowed_bytes_parse_alike() {
+        fn owned_and_borrowed_bytes_parse_equally() {
             let hasher = SipHash::new(1, 2);
             let made = build(hasher, [b"script", b"script"]).unwrap();
             let bytes = serialize(&made);

@@ -1,6 +1,7 @@
-//! How many bits were decoded, for tests: a bound on them is a bound on time that no machine's load changes.
+//! Counts decoded bits, for tests. A limit on decoded bits is a limit on time that does not depend on the
+//! machine's load.
 //!
-//! Builds without debug assertions count nothing, and pay nothing.
+//! Builds without debug assertions do not count, and have no overhead.
 
 #[cfg(all(debug_assertions, feature = "std"))]
 mod counted {
@@ -19,7 +20,7 @@ mod counted {
     }
 }
 
-/// How many bits this thread has decoded; nothing where they are not counted. For tests.
+/// The number of bits that this thread has decoded; 0 if they are not counted. For tests.
 #[doc(hidden)]
 #[must_use]
 pub fn decoded_bits() -> Option<u64> {
@@ -38,7 +39,7 @@ pub(crate) fn count(bits: impl FnOnce() -> u64) {
     let _ = bits;
 }
 
-/// What `f` gives, and how many bits it decoded: for work that another thread does.
+/// Returns the result of `f` and the number of bits that it decoded, for work on another thread.
 #[cfg(feature = "parallel")]
 pub(crate) fn counted<R>(f: impl FnOnce() -> R) -> (R, u64) {
     let before = decoded_bits().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Which filter of a mint: [`KeysetId`], [`Kind`], and the path of both.
+//! Identifies a filter of a mint: [`KeysetId`], [`Kind`], and the URL path of both.
 //!
-//! Ids are parsed once at the door, so that nothing further in ever sees a hostile one.
+//! IDs are parsed once, on input, so the rest of the code never sees a hostile one.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -9,20 +9,20 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
-/// Which notes of a keyset.
+/// Which notes of a keyset a filter contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Notes that were spent, by their `Y`.
+    /// Spent notes, by their `Y`.
     Spent,
-    /// Notes that were signed, by their blinded message `B_`.
+    /// Signed notes, by their blinded message `B_`.
     Issued,
 }
 
 impl Kind {
-    /// Both, in the order in which they are built and shown.
+    /// Both kinds, in the order in which they are built and listed.
     pub const ALL: [Kind; 2] = [Kind::Spent, Kind::Issued];
 
-    /// The word in the URL.
+    /// The name in the URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The path of a filter below the mint's base URL, with a slash in front.
+/// The path of a filter below the mint's base URL, with a leading slash.
 ///
 /// ```
 /// use nutfilter::{KeysetId, Kind, endpoint_path};
@@ -51,7 +51,7 @@ impl fmt::Display for Kind {
 pub fn endpoint_path(keyset: &KeysetId, kind: Kind) -> String {
     let mut path = alloc::format!("/v1/filter/{kind}/");
     for character in keyset.as_str().chars() {
-        // Those of an id's characters that mean something in a path, or that servers like to rewrite.
+        // These characters of an ID have a meaning in a path, or are rewritten by some servers.
         match character {
             '+' => path.push_str("%2B"),
             '/' => path.push_str("%2F"),
@@ -61,19 +61,19 @@ pub fn endpoint_path(keyset: &KeysetId, kind: Kind) -> String {
     path
 }
 
-/// Version 1 (`00`): 7 bytes of a hash and the version byte, in hex.
+/// Version 1 (`00`): the version byte and 7 bytes of a hash, in hex.
 const V1_LENGTH: usize = 16;
-/// Versions 2 and 3 (`01`, `02`): 32 bytes of a hash and the version byte, in hex.
+/// Versions 2 and 3 (`01`, `02`): the version byte and 32 bytes of a hash, in hex.
 const V2_LENGTH: usize = 66;
-/// Ids older than the versions: the first 12 characters of a hash in base64.
+/// IDs from before versions existed: the first 12 characters of a hash in base64.
 const LEGACY_LENGTH: usize = 12;
 
-/// The id of a keyset, known to have the shape of one.
+/// A keyset ID with a valid form.
 ///
-/// Three shapes exist: 16 hex digits beginning `00`, 66 hex digits beginning `01` or `02`, and 12
-/// characters of base64. The spelling is kept, because the mint's database has to be asked in its own;
-/// two ids are *equal* when they mean the same keyset: hex digits in either case, base64 with `/` and
-/// `+` or with the `_` and `-` that wallets write into URLs.
+/// Three forms exist: 16 hex digits that start with `00`, 66 hex digits that start with `01` or `02`, and 12
+/// characters of base64. The spelling is kept, because queries on the mint's database need it. Two IDs are
+/// *equal* if they denote the same keyset. Hex digits compare without case. In base64, `/` and `+` equal the
+/// `_` and `-` that wallets write into URLs.
 ///
 /// ```
 /// use nutfilter::KeysetId;
@@ -87,17 +87,16 @@ const LEGACY_LENGTH: usize = 12;
 /// ```
 #[derive(Clone)]
 pub struct KeysetId {
-    /// ASCII, of one of the three shapes.
+    /// ASCII, in one of the three forms.
     text: Box<str>,
 }
 
 impl KeysetId {
-    /// Reads an id, percent-decoded already.
+    /// Parses an ID that is already percent-decoded.
     ///
     /// # Errors
     ///
-    /// If the text has none of the three shapes. The cost is bounded by the longest shape, whatever the
-    /// length of the text.
+    /// The text has none of the three forms. The cost is limited by the longest form, for text of any length.
     pub fn parse(text: &str) -> Result<Self, KeysetIdError> {
         let bytes = text.as_bytes();
         let hex = || bytes.iter().all(u8::is_ascii_hexdigit);
@@ -116,19 +115,19 @@ impl KeysetId {
         }
     }
 
-    /// The id as it was spelled where it came from.
+    /// The ID in its original spelling.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The characters by which ids are compared.
+    /// The characters that are compared for equality.
     fn canonical(&self) -> impl Iterator<Item = u8> + '_ {
         let legacy = self.text.len() == LEGACY_LENGTH;
         self.text.bytes().map(move |byte| match byte {
             b'-' => b'+',
             b'_' => b'/',
-            // In base64 the case carries bits; in hex it does not.
+            // In base64 the case of a letter is significant; in hex it is not.
             _ if legacy => byte,
             _ => byte.to_ascii_lowercase(),
         })
@@ -161,7 +160,7 @@ impl Ord for KeysetId {
 
 impl Hash for KeysetId {
     fn hash<S: Hasher>(&self, state: &mut S) {
-        // Without a terminator, as the length is one of three.
+        // No terminator is needed, because only three lengths exist.
         self.canonical().for_each(|byte| state.write_u8(byte));
     }
 }
@@ -186,8 +185,7 @@ impl fmt::Debug for KeysetId {
     }
 }
 
-/// A text that is no keyset id. It holds the length alone: the text came from a stranger and does not
-/// belong in a log.
+/// The text is not a keyset ID. The error holds only the length: untrusted text does not belong in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeysetIdError {
     length: usize,
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_shapes_are_accepted() {
+    fn the_three_forms_are_accepted() {
         for id in [
             V1,
             &v2("01"),
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn other_forms_are_rejected() {
         let long = "0".repeat(10_000);
         let nul = "00\0a1f293253e41e";
         for id in [
@@ -261,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_repeat_what_a_stranger_sent() {
+    fn error_does_not_contain_the_untrusted_text() {
         let error = KeysetId::parse("<script>").unwrap_err();
         assert!(!format!("{error} {error:?}").contains("script"));
         assert!(error.to_string().contains("8 bytes"));
     }
 
     #[test]
-    fn spellings_of_one_keyset_are_equal_and_find_each_other() {
+    fn spellings_of_one_keyset_are_equal_and_hash_equally() {
         let id = |text: &str| KeysetId::parse(text).unwrap();
         let mut map = BTreeMap::new();
         map.insert(id("ab+/cd+/ef+/"), 1);
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_in_a_path_is_percent_encoded() {
+    fn reserved_path_characters_are_percent_encoded() {
         let id = KeysetId::parse("a/b+c3d_e-f1").unwrap();
         assert_eq!(
             endpoint_path(&id, Kind::Issued),

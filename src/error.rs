@@ -1,8 +1,8 @@
-//! What can be wrong with parameters, with bytes, and with a set that is to be built.
+//! Errors of parameters, of decoding, and of building a set.
 //!
-//! Every error carries the numbers that a reader needs to find the fault. The kinds are private, so that
-//! a new detail is no breaking change; [`DecodeError::kind`] names the class of a decoding error, which
-//! is part of the contract (the tests hold every decoder to the same class).
+//! Every error carries the numbers needed to find the fault. The detailed kinds are private, so a new detail
+//! does not break the API. [`DecodeError::kind`] gives the class of a decoding error. The class is part of the
+//! contract: tests require the same class from every decoder.
 
 use core::error::Error;
 use core::fmt;
@@ -38,11 +38,10 @@ impl fmt::Display for ParamsError {
 
 impl Error for ParamsError {}
 
-/// Bytes that are not the filter they are said to be.
+/// The bytes are not a valid filter for the declared numbers.
 ///
-/// The message names items by their place in the filter, which is the order of their values, and bits by
-/// their place in the bytes. Both count from 0: "item 0" is the smallest value, and a filter of N items
-/// ends with item N - 1.
+/// The message counts from 0. It numbers items in the order of their values and bits by their position in the
+/// bytes: "item 0" is the smallest value, and a filter of N items ends with item N - 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError(pub(crate) DecodeFault);
 
@@ -52,15 +51,15 @@ pub struct DecodeError(pub(crate) DecodeFault);
 pub enum DecodeErrorKind {
     /// A declared number is outside the limits of the format.
     BadParameter,
-    /// The bits end before the last item does, or are too few for the declared number of items.
+    /// The bits end before the last item does, or there are too few bytes for the declared number of items.
     TooShort,
-    /// More bytes than any filter of so many items can have.
+    /// There are more bytes than any filter with this number of items can have.
     TooLong,
-    /// An item lies at or beyond F = N * M.
+    /// An item is not below F = N * M.
     OutOfRange,
-    /// Whole bytes are left after the last item.
+    /// Whole bytes follow the last item.
     TrailingData,
-    /// The bits that fill up the last byte are not all zero.
+    /// The padding bits of the last byte are not all zero.
     Padding,
     /// A number is written in more bytes than it needs.
     NonCanonical,
@@ -156,7 +155,7 @@ impl fmt::Display for DecodeError {
 
 impl Error for DecodeError {}
 
-/// A set of which no filter can be made.
+/// A filter cannot be made from the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuildError(pub(crate) BuildFault);
 
@@ -239,7 +238,7 @@ impl fmt::Display for BuildError {
 
 impl Error for BuildError {}
 
-/// A seek index that does not belong to the filter, or is damaged.
+/// A seek index that is damaged or belongs to another filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeekIndexError(pub(crate) SeekIndexFault);
 
@@ -307,7 +306,7 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    /// The message is one line, no sentence, and has these words in it.
+    /// Checks that the message contains these words, is one line, and does not end with a full stop.
     fn says(error: impl Error, words: &[&str]) {
         let text = error.to_string();
         for word in words {

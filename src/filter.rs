@@ -1,9 +1,8 @@
-//! [`Filter`]: bytes that are known to be a filter, and the questions one can ask of it.
+//! [`Filter`]: a validated filter, and the queries on it.
 //!
-//! Bytes from somebody else pass two gates. [`AdmittedFilter`] has passed the first, O(1): their length
-//! is possible for N, P and M. [`Filter`] has passed the second, one decoding pass: every item is in
-//! range and the bytes end where the items do. Whoever holds a `Filter` therefore gets answers and no
-//! errors.
+//! Untrusted bytes pass two checks. The first takes O(1) and gives an [`AdmittedFilter`]: the length of the
+//! bytes is possible for N, P and M. The second takes one decoding pass and gives a [`Filter`]: every item is
+//! in range, and the bytes end with the last item. Queries on a `Filter` therefore cannot fail.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -20,7 +19,7 @@ use crate::params::Params;
 
 /// A validated filter over borrowed or owned bytes.
 ///
-/// "Not contained" is certain; "contained" is wrong for one stranger in M.
+/// "Not contained" is certain. "Contained" has a false-positive rate of 1/M.
 ///
 /// ```
 /// use nutfilter::{Filter, Nut25, Params, SortedHashes};
@@ -28,7 +27,7 @@ use crate::params::Params;
 /// let notes = [[2_u8; 33], [3; 33]];
 /// let made = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
 ///
-/// // What a wallet receives: bytes, and the numbers that came with them.
+/// What a wallet receives: the bytes, and the numbers that came with them.
 /// let filter = Filter::<Nut25>::parse(made.bytes(), 2, Params::default())?;
 /// assert_eq!(filter.matches(&[[3; 33], [4; 33]]), [true, false]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -40,17 +39,17 @@ pub struct Filter<'a, H = Nut25> {
     end: u64,
 }
 
-/// Bytes whose length is possible for their N, P and M, and of which nothing else is known.
+/// An unvalidated filter: only its length has been checked against N, P and M.
 ///
-/// Made by [`Filter::admit`]. Use it where the filter is asked one batch of questions and dropped: then
-/// validation and matching share one pass.
+/// Made by [`Filter::admit`]. Use it for a filter that is queried once and then dropped: validation and
+/// matching share one pass.
 #[derive(Clone, Debug)]
 pub struct AdmittedFilter<'a, H = Nut25> {
     bytes: Cow<'a, [u8]>,
     n: u32,
     params: Params,
     hasher: H,
-    /// Changes no answer, and so is no part of equality.
+    /// Changes no answer, so equality ignores it.
     level: Level,
 }
 
@@ -66,7 +65,7 @@ impl<H: PartialEq> PartialEq for AdmittedFilter<'_, H> {
 impl<H: Eq> Eq for AdmittedFilter<'_, H> {}
 
 impl<'a, H: Default> Filter<'a, H> {
-    /// The filter of `n` items in `bytes`, checked from the first bit to the last.
+    /// Parses and fully validates the filter of `n` items in `bytes`.
     ///
     /// # Errors
     ///
@@ -74,8 +73,8 @@ impl<'a, H: Default> Filter<'a, H> {
     ///
     /// # Cost
     ///
-    /// The admission bound in O(1), then one decoding pass, as [`AdmittedFilter::validate`]. Borrowed bytes stay
-    /// borrowed.
+    /// The length check of [`Params::admit`] in O(1), then one decoding pass as in
+    /// [`AdmittedFilter::validate`]. Borrowed bytes stay borrowed.
     pub fn parse(
         bytes: impl Into<Cow<'a, [u8]>>,
         n: u64,
@@ -84,11 +83,11 @@ impl<'a, H: Default> Filter<'a, H> {
         Self::parse_with(H::default(), bytes, n, params)
     }
 
-    /// The admission bound alone: see [`Params::admit`].
+    /// Checks only the length of the bytes, as [`Params::admit`] does.
     ///
     /// # Errors
     ///
-    /// Bad parameter, too short, too long.
+    /// Bad parameter, too short, or too long.
     pub fn admit(
         bytes: impl Into<Cow<'a, [u8]>>,
         n: u64,
@@ -99,12 +98,13 @@ impl<'a, H: Default> Filter<'a, H> {
 }
 
 impl Filter<'static, Unhashed> {
-    /// The filter of values that the caller has mapped: sorted, equal ones allowed, each below N * M.
+    /// Encodes values that the caller has already mapped. They must be sorted and below N * M; duplicates are
+    /// allowed.
     ///
     /// # Errors
     ///
-    /// A value that is smaller than the one before or not below N * M, more than 2^32 - 1 values, or no
-    /// memory for the filter.
+    /// A value is smaller than its predecessor or not below N * M, there are more than 2^32 - 1 values, or the
+    /// filter's memory cannot be allocated.
     pub fn from_values(values: &[u64], params: Params) -> Result<Self, BuildError> {
         let encoded = encode::encode_values(values, params)?;
         Ok(Self::encoded(encoded, params, Unhashed))
@@ -112,7 +112,7 @@ impl Filter<'static, Unhashed> {
 }
 
 impl<'a, H> Filter<'a, H> {
-    /// [`Filter::parse`] with a hasher that has a key.
+    /// [`Filter::parse`] with a given hasher, for hashers that have a key.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl<'a, H> Filter<'a, H> {
         Self::admit_with(hasher, bytes, n, params)?.validate()
     }
 
-    /// [`Filter::admit`] with a hasher that has a key.
+    /// [`Filter::admit`] with a given hasher, for hashers that have a key.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl<'a, H> Filter<'a, H> {
         })
     }
 
-    /// What the encoder made needs no check.
+    /// The encoder's output needs no validation.
     pub(crate) fn encoded(Encoded { bytes, n, end }: Encoded, params: Params, hasher: H) -> Self {
         let admitted = AdmittedFilter {
             bytes: Cow::Owned(bytes),
@@ -160,14 +160,14 @@ impl<'a, H> Filter<'a, H> {
         Self { admitted, end }
     }
 
-    /// The same filter, asked at this level.
+    /// Sets the SIMD level of later queries.
     #[must_use]
     pub fn with_level(mut self, level: Level) -> Self {
         self.admitted.level = level;
         self
     }
 
-    /// N: the number of items, equal ones counted each.
+    /// N: the number of items, duplicates included.
     #[must_use]
     pub fn n(&self) -> u32 {
         self.admitted.n
@@ -179,13 +179,13 @@ impl<'a, H> Filter<'a, H> {
         self.admitted.params
     }
 
-    /// F = N * M: all values are below it.
+    /// F = N * M: the exclusive upper limit of the values.
     #[must_use]
     pub fn range(&self) -> u64 {
         self.params().range(self.n())
     }
 
-    /// The hasher that questions are asked with.
+    /// The hasher of the queries.
     #[must_use]
     pub fn hasher(&self) -> &H {
         &self.admitted.hasher
@@ -197,13 +197,13 @@ impl<'a, H> Filter<'a, H> {
         &self.admitted.bytes
     }
 
-    /// The coded set, copied only where it was borrowed.
+    /// Returns the coded set; copies it only if it was borrowed.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.admitted.bytes.into_owned()
     }
 
-    /// The same filter with bytes of its own.
+    /// Converts to a filter that owns its bytes.
     #[must_use]
     pub fn into_owned(self) -> Filter<'static, H> {
         Filter {
@@ -215,7 +215,7 @@ impl<'a, H> Filter<'a, H> {
         }
     }
 
-    /// The same filter asked with another hasher: to find out which one it was made with.
+    /// The same filter with another hasher, for example to find out which hasher made it.
     #[must_use]
     pub fn with_hasher<G>(&self, hasher: G) -> Filter<'_, G> {
         Filter {
@@ -230,7 +230,7 @@ impl<'a, H> Filter<'a, H> {
         }
     }
 
-    /// The mapped values in order, equal ones each.
+    /// Iterates over the mapped values in ascending order, duplicates included.
     #[must_use]
     pub fn values(&self) -> Values<'_> {
         Values {
@@ -243,12 +243,12 @@ impl<'a, H> Filter<'a, H> {
         }
     }
 
-    /// Puts the values behind what `out` holds: [`Filter::values`], all at once.
+    /// Appends all values to `out`; a faster [`Filter::values`].
     ///
     /// # Cost
     ///
-    /// One decoding pass, in lanes where the CPU has them; room for 8 bytes an item (and a filter of a small
-    /// P can hold eight items a byte).
+    /// One decoding pass, in several lanes if the CPU supports it. Memory: 8 bytes per item. A filter with a
+    /// small P can hold eight items per byte.
     pub fn append_values(&self, out: &mut Vec<u64>) {
         out.reserve(self.n() as usize);
         let coded = self.coded();
@@ -263,8 +263,8 @@ impl<'a, H> Filter<'a, H> {
     ///
     /// # Cost
     ///
-    /// Decodes up to the value, each time: ask for many at once ([`Filter::matches_values`]). An index
-    /// ([`Filter::with_index`]) makes it a fraction of a microsecond.
+    /// Each call decodes the filter up to the value. Query many values at once with [`Filter::matches_values`].
+    /// An index ([`Filter::with_index`]) reduces the time to a fraction of a microsecond.
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
         self.any_of(Strategy::Merge, &[value])
@@ -274,30 +274,30 @@ impl<'a, H> Filter<'a, H> {
     ///
     /// # Cost
     ///
-    /// As [`Filter::matches_values`], but it ends with the first match.
+    /// As [`Filter::matches_values`], but stops at the first match.
     #[must_use]
     pub fn match_any_values(&self, values: &[u64]) -> bool {
         self.any_of(Strategy::Cheapest, values)
     }
 
-    /// For each mapped value whether it is in the set, in the order given.
+    /// Returns for each mapped value whether it is in the set, in the given order.
     ///
     /// # Cost
     ///
-    /// One decoding pass over the filter. Of few values each is then looked up from a place that the pass noted
-    /// shortly before it; many are sorted first, and the pass ends at the largest. Which of the two is reckoned from
-    /// the numbers of both and the length of the filter. The places take a tenth of the filter's memory as a rule,
-    /// and less than the filter itself in one that was made to be slow. If you ask more than once, build an index:
-    /// [`Filter::into_indexed`].
+    /// One decoding pass over the filter. If there are few values, each is then looked up from a place that the
+    /// pass recorded shortly before it. Many values are sorted first, and the pass ends at the largest. An
+    /// estimate from both counts and the length of the filter selects the method. The recorded places usually
+    /// take a tenth of the filter's memory. For a filter crafted to be slow they take more, but less than the
+    /// filter itself. For repeated queries, build an index: [`Filter::into_indexed`].
     ///
-    /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits, where x is what 192 items have on
-    /// average, or 192 bytes where that is more.
+    /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits. Here x is the average length of
+    /// 192 items, or 192 bytes if that is more.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
         self.matches_values_by(Strategy::Cheapest, values)
     }
 
-    /// [`Filter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    /// [`Filter::matches_values`] with a given strategy, for tests and benchmarks.
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
@@ -313,7 +313,7 @@ impl<'a, H> Filter<'a, H> {
         self.admitted.coded()
     }
 
-    /// The bits, for look-ups that begin in the middle.
+    /// The bits, for look-ups that start in the middle.
     pub(crate) fn stream(&self) -> Stream<'_> {
         Stream {
             level: self.level(),
@@ -328,7 +328,7 @@ impl<'a, H> Filter<'a, H> {
         self.admitted.level
     }
 
-    /// The way that [`Filter::matches_values`] takes for so many values: for tests and benchmarks.
+    /// The strategy of [`Filter::matches_values`] for so many values, for tests and benchmarks.
     #[doc(hidden)]
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {
@@ -351,7 +351,8 @@ impl<'a, H> Filter<'a, H> {
 const VALIDATED: &str = "the bytes of a filter were validated when it was made";
 
 impl<H: ItemHash> Filter<'_, H> {
-    /// Whether `item` may be in the set: never false for a member, true for one stranger in M.
+    /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
+    /// probability 1/M.
     ///
     /// # Cost
     ///
@@ -364,8 +365,8 @@ impl<H: ItemHash> Filter<'_, H> {
         ))
     }
 
-    /// For each item whether it may be in the set: one answer for each position, whether or not items
-    /// are equal or collide.
+    /// Returns for each item whether it may be in the set. Each position gets its own answer, even if items are
+    /// equal or collide.
     ///
     /// # Cost
     ///
@@ -379,13 +380,13 @@ impl<H: ItemHash> Filter<'_, H> {
     ///
     /// # Cost
     ///
-    /// As [`Filter::matches`], but it ends with the first match.
+    /// As [`Filter::matches`], but stops at the first match.
     #[must_use]
     pub fn match_any<I: AsRef<[u8]>>(&self, items: &[I]) -> bool {
         self.match_any_values(&self.map(items))
     }
 
-    /// The mapped values of `items`, in their order.
+    /// The mapped values of `items`, in the given order.
     pub(crate) fn map<I: AsRef<[u8]>>(&self, items: &[I]) -> Vec<u64> {
         map_items(self.level(), self.hasher(), items, self.range())
     }
@@ -404,13 +405,13 @@ impl<'a, H> AdmittedFilter<'a, H> {
         self.params
     }
 
-    /// The hasher that questions are asked with.
+    /// The hasher of the queries.
     #[must_use]
     pub fn hasher(&self) -> &H {
         &self.hasher
     }
 
-    /// The same filter, asked at this level.
+    /// Sets the SIMD level of later queries.
     #[must_use]
     pub fn with_level(mut self, level: Level) -> Self {
         self.level = level;
@@ -423,16 +424,16 @@ impl<'a, H> AdmittedFilter<'a, H> {
         &self.bytes
     }
 
-    /// Checks the bytes from the first bit to the last.
+    /// Validates the bytes completely.
     ///
     /// # Errors
     ///
-    /// Too short, out of range, trailing data, padding.
+    /// Too short, out of range, trailing data, or padding.
     ///
     /// # Cost
     ///
-    /// One decoding pass, in many places at once; nothing is allocated but what threads need (feature
-    /// `parallel`, from a million items on).
+    /// One decoding pass, at several places at once. Only threads need an allocation (feature `parallel`, from
+    /// a million items on).
     pub fn validate(self) -> Result<Filter<'a, H>, DecodeError> {
         let end = decode::validate(self.level, &self.bytes, self.n, self.params)?;
         Ok(Filter {
@@ -441,8 +442,8 @@ impl<'a, H> AdmittedFilter<'a, H> {
         })
     }
 
-    /// For each mapped value whether it is in the set, in the order given; the whole filter is validated
-    /// in the same pass.
+    /// Returns for each mapped value whether it is in the set, in the given order. The same pass validates the
+    /// whole filter.
     ///
     /// # Errors
     ///
@@ -450,12 +451,12 @@ impl<'a, H> AdmittedFilter<'a, H> {
     ///
     /// # Cost
     ///
-    /// As [`Filter::matches_values`], but the pass always goes to the end.
+    /// As [`Filter::matches_values`], but the pass always decodes the whole filter.
     pub fn matches_values(&self, values: &[u64]) -> Result<Vec<bool>, DecodeError> {
         self.matches_values_by(Strategy::Cheapest, values)
     }
 
-    /// [`AdmittedFilter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    /// [`AdmittedFilter::matches_values`] with a given strategy, for tests and benchmarks.
     ///
     /// # Errors
     ///
@@ -484,11 +485,11 @@ impl<'a, H> AdmittedFilter<'a, H> {
 }
 
 impl<H: ItemHash> AdmittedFilter<'_, H> {
-    /// For each item whether it may be in the set; the whole filter is validated in the same pass.
+    /// Returns for each item whether it may be in the set. The same pass validates the whole filter.
     ///
     /// # Errors
     ///
-    /// As [`AdmittedFilter::validate`]: a filter that is wrong anywhere answers nothing.
+    /// As [`AdmittedFilter::validate`]: an invalid filter gives no answers at all.
     ///
     /// # Cost
     ///
@@ -499,20 +500,20 @@ impl<H: ItemHash> AdmittedFilter<'_, H> {
     }
 }
 
-/// The values of a [`Filter`], never decreasing; made by [`Filter::values`].
+/// An iterator over the values of a [`Filter`] in ascending order, made by [`Filter::values`].
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
     bytes: &'a [u8],
     params: Params,
     scanner: Scanner<'a>,
-    /// Decoded ahead; those from `given` to `filled` are still to come.
+    /// Values decoded ahead; those from `given` to `filled` are not returned yet.
     block: [u64; BLOCK],
     given: usize,
     filled: usize,
 }
 
 impl Values<'_> {
-    /// Decodes the next block; none are left where it stays empty.
+    /// Decodes the next block. An empty block means that no values are left.
     #[cold]
     #[inline(never)]
     fn refill(&mut self) {
@@ -534,7 +535,7 @@ impl Iterator for Values<'_> {
             self.refill();
         }
         if self.given < self.filled {
-            // The mask changes nothing, and spares the check that it makes needless.
+            // The mask has no effect on the index; it saves the bounds check.
             let value = self.block[self.given % BLOCK];
             self.given += 1;
             return Some(value);
@@ -547,11 +548,11 @@ impl Iterator for Values<'_> {
         (remaining.unwrap_or(usize::MAX), remaining.ok())
     }
 
-    /// From one end to the other the values of a large filter take a third of the time: several places are
-    /// decoded at once. Buffers of at most half a megabyte are allocated for it.
+    /// A full fold over a large filter takes a third of the time, because several places are decoded at once.
+    /// It allocates buffers of at most half a megabyte.
     fn fold<B, F: FnMut(B, u64) -> B>(self, init: B, mut f: F) -> B {
         let decoded = self.block[self.given..self.filled].iter().copied();
-        // An option, because a visitor cannot be given the value and give it back.
+        // An `Option`, because the closure must move the value out and put it back.
         let mut folded = Some(decoded.fold(init, &mut f));
         let visited = decode::visit_rest(&self.scanner, self.bytes, self.params, |values| {
             folded = folded

@@ -1,12 +1,12 @@
-//! Compact filters over ecash notes: Golomb-coded sets, built and asked at the speed of the machine.
+//! Fast, compact Golomb-coded set filters for Cashu ecash, accelerated with SIMD.
 //!
-//! A mint knows every note that was spent and every blind message that it signed. A wallet that restores
-//! wants to know which of its notes are among them, without showing the mint its whole history. So the
-//! mint publishes a *filter*, about 21 bits a note: the wallet downloads it and tests its notes itself.
-//! "Not in the filter" is certain (as of the filter's timestamp); "in the filter" is wrong for one
-//! stranger in 784,931, so a wallet confirms its matches, and only them, with the mint.
+//! A mint knows every spent note and every blinded message that it signed. A wallet that restores needs to know
+//! which of its notes are among them, without showing the mint its whole history. The mint therefore publishes
+//! a *filter*, about 21 bits per note. The wallet downloads it and tests its notes locally. "Not in the filter"
+//! is certain (as of the filter's timestamp). "In the filter" has a false-positive rate of 1 in 784,931, so a
+//! wallet confirms its matches, and only them, with the mint.
 //!
-//! Bitcoin's block filters (BIP158) are the same code over other items; this crate makes and reads both.
+//! Bitcoin's block filters (BIP158) use the same code for other items. This crate encodes and decodes both.
 //!
 //! # A mint
 //!
@@ -20,9 +20,8 @@
 //! # Ok::<(), nutfilter::BuildError>(())
 //! ```
 //!
-//! The form to keep is [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) puts what is new into
-//! it and makes the next filter, in one linear pass, whatever N has become. Sets that do not
-//! fit in memory have the feature `store`.
+//! Keep a [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) adds items and re-encodes the
+//! filter in one linear pass, for any N. For sets that do not fit in memory, use the feature `store`.
 //!
 //! # A wallet
 //!
@@ -37,20 +36,21 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! Whoever asks more than once takes an index of one bit a note: [`Filter::into_indexed`]. With the feature
-//! `serde`, `FilterResponse` reads and writes the JSON object of NUT-25.
+//! For repeated queries, build a seek index (about 1 bit per item) with [`Filter::into_indexed`]. With the
+//! feature `serde`, `FilterResponse` reads and writes the JSON object of NUT-25.
 //!
 //! # Speed
 //!
-//! Hashing, sorting, encoding, decoding and look-ups have kernels for AVX2 and AVX-512 on x86-64, chosen at run time
-//! by what the CPU has ([`Level`]); elsewhere plain code does the same, more slowly. Use the functions on many: one
-//! [`Filter::matches`] of a thousand items takes a small part of the time of a thousand [`Filter::contains`].
+//! Hashing, sorting, encoding, decoding and look-ups have AVX2 and AVX-512 kernels on x86-64. The CPU's
+//! features select them at run time ([`Level`]). On other CPUs, scalar code gives the same results, more
+//! slowly. Query many items at once: one [`Filter::matches`] of a thousand items takes a small part of the time
+//! of a thousand calls of [`Filter::contains`].
 //!
 //! # When not to use it
 //!
-//! A filter is a snapshot that only grows stale: it never proves that a note is unspent *now*, so never
-//! accept a payment on its word. Where one false positive in ten is good enough, a Bloom filter is
-//! smaller; where the set is needed back exactly, this cannot give it.
+//! A filter is a snapshot and becomes stale. It never proves that a note is unspent *now*, so never accept a
+//! payment because of it. If one false positive in ten is good enough, a Bloom filter is smaller. If you need
+//! to recover the items, a filter cannot help: hashes are one-way.
 //!
 //! # Features
 //!
@@ -62,8 +62,8 @@
 //! | `store` | | sets larger than memory: [`store`](mod@store), sorted runs on disk |
 //! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
 //!
-//! Without `std` the crate needs `alloc` alone, and uses the CPU features that it was compiled for. Features never
-//! change the bytes of a filter or an answer.
+//! Without `std` the crate needs only `alloc`, and uses the CPU features that it was compiled for. Features
+//! never change the bytes of a filter or an answer.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -120,7 +120,7 @@ pub use seek_index::{IndexedFilter, SeekIndex, Step};
 pub use sort::sort_in_passes;
 pub use sorted_hashes::SortedHashes;
 
-/// The README's example, so that it goes on compiling.
+/// Compiles the README's example as a test.
 #[cfg(all(doctest, feature = "serde"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,31 +1,31 @@
-//! Two sorted lists as one, block by block, so that what follows reads each block while it is in cache.
+//! Merges two sorted lists block by block, so that the consumer reads each block while it is in cache.
 //!
-//! A mint's set is large and what is new is little: then the new hashes are merged into the kept ones in
-//! place, front to back. The hashes in whose place a block will lie move to a queue first; it holds as many as
-//! were inserted so far, a block more while one is made. Against a second vector that saves 8 bytes an item
-//! of memory that the system would have to clear, and the copy of the blocks is in cache.
+//! A mint's set is large and the new part is small. The new hashes are merged into the kept ones in place, from
+//! front to back. Hashes that a block will overwrite first move to a queue. The queue holds as many hashes as
+//! were inserted so far, plus one block while a block is made. A second vector would need 8 more bytes per
+//! item, which the system would have to clear. With the queue, the block copies stay in cache.
 //!
-//! Lists of like sizes are merged into a new vector, item by item without a branch.
+//! Lists of similar sizes are merged into a new vector, item by item and without branches.
 
 use alloc::vec::Vec;
 
 use crate::error::{BuildError, BuildFault};
 
-/// Items a block where nobody reads it: enough for the copies to stream.
+/// Items per block if nothing reads the blocks: enough for streaming copies.
 pub(crate) const LARGE_BLOCK: usize = 2048;
 
-/// The new hashes go in place where there are this many kept ones for each: below that most of the steps by
-/// which the kept ones are copied would be interrupted by a new one.
+/// The new hashes are merged in place if there are at least this many kept ones for each. With fewer, a new
+/// hash would interrupt most of the steps that copy kept ones.
 const SPARSE: usize = 8;
 
-/// How many kept hashes are compared with a new one, and copied, at once.
+/// The number of kept hashes that are compared with a new one, and copied, at once.
 const STEP: usize = 16;
 
-/// Room for `more` more hashes, and an eighth for later where the vector has to move anyway.
+/// Reserves room for `more` hashes. If the vector has to move anyway, it also reserves an eighth for later.
 ///
 /// # Errors
 ///
-/// No memory.
+/// Memory cannot be allocated.
 pub(crate) fn reserve(hashes: &mut Vec<u64>, more: usize) -> Result<(), BuildError> {
     if hashes.capacity() - hashes.len() >= more {
         return Ok(());
@@ -37,12 +37,12 @@ pub(crate) fn reserve(hashes: &mut Vec<u64>, more: usize) -> Result<(), BuildErr
         .map_err(|_| BuildError(BuildFault::NoRoomForHashes { items }))
 }
 
-/// Merges `more` into `kept`, both sorted, and shows `each` every block of the result, in order, of at most
-/// `block` items.
+/// Merges `more` into `kept`, both sorted. Passes every block of the result to `each`, in order and with at
+/// most `block` items.
 ///
 /// # Errors
 ///
-/// No memory; then nothing has happened.
+/// Memory cannot be allocated; then nothing has changed.
 pub(crate) fn merge_into(
     kept: &mut Vec<u64>,
     more: &[u64],
@@ -66,8 +66,8 @@ pub(crate) fn merge_into(
     Ok(())
 }
 
-/// What the queue holds at most, and as much again, so that it is moved to its front once for as many items
-/// as it holds.
+/// The maximum contents of the queue, doubled. The queue then moves to the front of its buffer only once per as
+/// many items as it holds.
 fn queue_items(more: usize, block: usize) -> usize {
     2 * (more + block)
 }
@@ -81,7 +81,7 @@ fn in_place(
 ) {
     let old_items = kept.len();
     kept.resize(old_items + more.len(), 0);
-    // The queue begins here.
+    // The start of the queue.
     let mut front = 0;
     let mut start = 0;
     while start < kept.len() {
@@ -101,8 +101,8 @@ fn in_place(
     }
 }
 
-/// Fills `block` with the smallest of both lists, which have enough; gives how many came from each. For few of
-/// `more` among many of `kept`.
+/// Fills `block` with the smallest items of both lists, which must have enough. Returns how many came from
+/// each. For few items of `more` among many of `kept`.
 fn merge_sparse(kept: &[u64], more: &[u64], block: &mut [u64]) -> (usize, usize) {
     let (mut kept_used, mut more_used, mut filled) = (0, 0, 0);
     while filled < block.len() {
@@ -119,7 +119,7 @@ fn merge_sparse(kept: &[u64], more: &[u64], block: &mut [u64]) -> (usize, usize)
                 kept_used += STEP;
                 filled += STEP;
             } else {
-                // Those behind the new one were copied too early and are copied again.
+                // Hashes after the new one were copied too early and are copied again.
                 let before: usize = step.iter().map(|&hash| usize::from(hash <= next)).sum();
                 place[before] = next;
                 kept_used += before;
@@ -153,7 +153,8 @@ fn side_by_side(
     let (mut a_next, mut b_next) = (0, 0);
     loop {
         let start = merged.len();
-        // Which one comes is a coin toss that no branch predictor wins: select, and advance by the bit.
+        // The order is random and cannot be predicted, so select without a branch and advance by the
+        // comparison's bit.
         while let (Some(&left), Some(&right)) = (a.get(a_next), b.get(b_next))
             && merged.len() < start + block
         {
@@ -181,7 +182,7 @@ mod tests {
     use crate::noise::{noise, sorted};
     use alloc::format;
 
-    /// Merges and holds the result, and the blocks that were shown, against a sort.
+    /// Merges, and compares the result and the blocks with a sort.
     fn check(kept: &[u64], more: &[u64]) {
         let mut expected = [kept, more].concat();
         expected.sort_unstable();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_equals_sorting_at_every_size() {
+    fn merge_equals_sort_at_every_size() {
         let sizes = [0, 1, 2, 15, 16, 17, 31, 100, 2047, 2048, 2049, 4096, 6000];
         for n in sizes {
             for k in sizes {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_may_lie_anywhere() {
+    fn new_hashes_may_lie_anywhere() {
         let kept = sorted(noise(3).map(|x| x >> 2 | 1 << 62), 20_000);
         for k in [1, 100, 2_500] {
             let shapes: [fn(u64) -> u64; 7] = [

@@ -1,6 +1,6 @@
-//! Numbers for tests: they look random, and are the same every time.
+//! Pseudorandom numbers for tests, the same in every run.
 //!
-//! G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014: SplitMix64.
+//! SplitMix64, from G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ pub(crate) fn spread(i: u64) -> u64 {
     i ^ i >> 31
 }
 
-/// Uniform numbers, others for each `seed` (below 2^32).
+/// Uniform numbers, different for each `seed` (below 2^32).
 pub(crate) fn noise(seed: u64) -> impl Iterator<Item = u64> {
     (seed << 32..).map(spread)
 }
@@ -26,7 +26,7 @@ pub(crate) fn sorted(numbers: impl Iterator<Item = u64>, n: usize) -> Vec<u64> {
     numbers
 }
 
-/// One number after another, for tests that draw as they go.
+/// A generator, for tests that draw numbers one by one.
 pub(crate) struct Random(u64);
 
 impl Random {

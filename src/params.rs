@@ -1,11 +1,10 @@
-//! [`Params`]: the two numbers that a filter is made with, and what follows from them.
+//! [`Params`]: the two parameters of a filter, and the sizes and rates that follow from them.
 //!
-//! A set of N items is mapped to `[0, F)` with F = N * M. The mean gap between neighbours is therefore M,
-//! whatever N is, and a gap is coded with P low bits as they are and the rest in unary. M decides how
-//! often a stranger matches (one in M); P only decides how well the gaps compress.
+//! A set of N items is mapped to `[0, F)` with F = N * M. The mean gap between neighbours is therefore M for
+//! any N. The low P bits of a gap are written as they are and the rest in unary. M sets the false-positive rate
+//! (1/M). P affects only the compression.
 //!
-//! Invariant: a `Params` holds 0 <= P <= 32 and 1 <= M < 2^32, so that F = N * M fits 64 bits for every
-//! N < 2^32.
+//! Invariant: a `Params` has 0 <= P <= 32 and 1 <= M < 2^32, so F = N * M fits in 64 bits for every N < 2^32.
 
 use crate::error::{DecodeError, DecodeFault, ParamsError, ParamsFault};
 
@@ -32,17 +31,17 @@ impl Default for Params {
 }
 
 impl Params {
-    /// P = 19 and M = 784931: what NUT-23, NUT-25 and BIP158 all use.
+    /// P = 19 and M = 784931, the values of NUT-23, NUT-25 and BIP158.
     pub const CASHU: Self = Self { p: 19, m: 784_931 };
 
-    /// The most remainder bits that the format allows.
+    /// The maximum of P in the format.
     pub const MAX_P: u32 = 32;
 
-    /// Parameters of the caller's choice.
+    /// Parameters with the given P and M.
     ///
     /// # Errors
     ///
-    /// Where P is above 32, or M is 0 or above 2^32 - 1.
+    /// P is above 32, or M is 0 or above 2^32 - 1.
     pub const fn new(p: u32, m: u64) -> Result<Self, ParamsError> {
         if p > Self::MAX_P {
             return Err(ParamsError(ParamsFault::RemainderBits { p: p as u64 }));
@@ -56,20 +55,21 @@ impl Params {
         })
     }
 
-    /// The wished M with the P that codes it in the fewest bits ([`Params::best_p`]).
+    /// Parameters with the given M and the P that needs the fewest bits ([`Params::best_p`]).
     ///
     /// # Errors
     ///
-    /// Where M is 0 or above 2^32 - 1.
+    /// M is 0 or above 2^32 - 1.
     pub fn with_best_p(m: u64) -> Result<Self, ParamsError> {
         Self::new(Self::best_p(m)?, m)
     }
 
-    /// The smallest filter whose false-positive rate is at most `rate` (between 1/(2^32 - 1) and 1).
+    /// The parameters of the smallest filter with a false-positive rate of at most `rate`, which must be
+    /// between 1/(2^32 - 1) and 1.
     ///
     /// # Errors
     ///
-    /// Where `rate` is not a number in that interval.
+    /// `rate` is outside that interval or not a number.
     pub fn for_rate(rate: f64) -> Result<Self, ParamsError> {
         let fault = ParamsError(ParamsFault::Rate { rate });
         if !(rate > 0.0 && rate <= 1.0) {
@@ -79,8 +79,8 @@ impl Params {
         if estimate > f64::from(u32::MAX) {
             return Err(fault);
         }
-        // The division rounds, so the estimate can be off by one either way. What decides is the rate
-        // that a filter will have.
+        // The division rounds, so the estimate can be off by one either way. The rate that the filter will have
+        // decides.
         let keeps = |m: u64| m > 0 && 1.0 / m as f64 <= rate;
         let mut m = estimate as u64;
         if keeps(m - 1) {
@@ -93,12 +93,12 @@ impl Params {
 
     /// The P that codes gaps of mean M in the fewest bits.
     ///
-    /// The code with P bits is as long as the one with P + 1 where M is 2^P / ln(golden ratio), about
-    /// 2.078 * 2^P; this compares the two lengths themselves ([`Params::bits_per_item`]).
+    /// P and P + 1 give equal lengths at M = 2^P / ln(golden ratio), about 2.078 * 2^P. This function compares
+    /// the two lengths themselves ([`Params::bits_per_item`]).
     ///
     /// # Errors
     ///
-    /// Where M is 0 or above 2^32 - 1.
+    /// M is 0 or above 2^32 - 1.
     pub fn best_p(m: u64) -> Result<u32, ParamsError> {
         let mut best = Self::new(0, m)?;
         for p in 1..=Self::MAX_P {
@@ -111,48 +111,47 @@ impl Params {
         Ok(best.p())
     }
 
-    /// The number of low bits of a gap that are written as they are.
+    /// P: the number of low bits of a gap that are written as they are.
     #[must_use]
     pub const fn p(self) -> u32 {
         self.p as u32
     }
 
-    /// The inverse of the false-positive rate, and the mean gap.
+    /// M: the inverse of the false-positive rate, and the mean gap.
     #[must_use]
     pub const fn m(self) -> u64 {
         self.m as u64
     }
 
-    /// F = `n` * M: the values of a set of `n` items are in `[0, F)`.
+    /// F = `n` * M: the values of a set of `n` items lie in `[0, F)`.
     #[must_use]
     pub const fn range(self, n: u32) -> u64 {
         // Both factors are below 2^32, so the product is below 2^64.
         n as u64 * self.m as u64
     }
 
-    /// The chance that one item that is not in the set matches: 1/M.
+    /// The probability that an item outside the set matches: 1/M.
     #[must_use]
     pub fn false_positive_rate(self) -> f64 {
         1.0 / f64::from(self.m)
     }
 
-    /// The chance that at least one of `lookups` items that are not in the set matches:
-    /// `1 - (1 - 1/M)^lookups`.
+    /// The probability that at least one of `lookups` items outside the set matches: `1 - (1 - 1/M)^lookups`.
     #[must_use]
     pub fn false_positive_chance(self, lookups: u64) -> f64 {
         if lookups == 0 {
             return 0.0;
         }
-        // The naive formula loses all its digits where 1/M is small; this one keeps them.
+        // The direct formula loses all its digits if 1/M is small; this form keeps them.
         -libm::expm1(lookups as f64 * libm::log1p(-self.false_positive_rate()))
     }
 
     /// The mean length of a coded gap in bits, for uniform hashes.
     ///
-    /// Gaps between N uniform points are exponential with mean M, and rounding down both ends makes the
-    /// chance of a gap of at least k (k >= 1) `M * (e^(1/M) - 1) * e^(-k/M)`. The quotient's mean is the
-    /// sum of that over the multiples of 2^P: `M * (e^(1/M) - 1) / (e^(2^P/M) - 1)`. A zero bit and P
-    /// bits come on top.
+    /// Gaps between N uniform points are exponential with mean M. Both ends are rounded down, so the
+    /// probability of a gap of at least k (k >= 1) is `M * (e^(1/M) - 1) * e^(-k/M)`. The mean quotient is the
+    /// sum of that over the multiples of 2^P: `M * (e^(1/M) - 1) / (e^(2^P/M) - 1)`. A zero bit and P bits are
+    /// added.
     #[must_use]
     pub fn bits_per_item(self) -> f64 {
         let rate = self.false_positive_rate();
@@ -161,24 +160,24 @@ impl Params {
         f64::from(self.p) + 1.0 + mean_quotient
     }
 
-    /// The mean size in bytes of a filter of `n` items with uniform hashes, rounded up; at most
-    /// [`Params::max_bytes`], which the mean of many items exceeds for a few with a small P.
+    /// The mean size in bytes of a filter of `n` items with uniform hashes, rounded up. It is limited to
+    /// [`Params::max_bytes`], because for few items and a small P the asymptotic mean exceeds that maximum.
     #[must_use]
     pub fn expected_bytes(self, n: u32) -> u64 {
         let mean = libm::ceil(f64::from(n) * self.bits_per_item() / 8.0) as u64;
         mean.min(self.max_bytes(n))
     }
 
-    /// The fewest bytes that a filter of `n` items can have: every quotient is 0.
+    /// The minimum size in bytes of a filter of `n` items: every quotient is 0.
     #[must_use]
     pub const fn min_bytes(self, n: u32) -> u64 {
         // At most 2^32 * 33 bits.
         (n as u64 * (self.p as u64 + 1)).div_ceil(8)
     }
 
-    /// The most bytes that a filter of `n` items can have.
+    /// The maximum size in bytes of a filter of `n` items.
     ///
-    /// The values are below F, so all quotients together are at most (F - 1) >> P.
+    /// The values are below F, so the quotients add up to at most (F - 1) >> P.
     #[must_use]
     pub const fn max_bytes(self, n: u32) -> u64 {
         if n == 0 {
@@ -189,23 +188,23 @@ impl Params {
         bits.div_ceil(8) as u64
     }
 
-    /// The largest sum of quotients that `n` items (at least one) can have.
+    /// The maximum sum of the quotients of `n` items (at least one).
     pub(crate) const fn max_quotient(self, n: u32) -> u64 {
         (self.range(n) - 1) >> self.p
     }
 
-    /// Whether `len` bytes can be a filter of `n` items at all; gives `n` as the 32-bit number it is.
+    /// Checks that a filter of `n` items can have `len` bytes, and returns `n` as a 32-bit number.
     ///
-    /// With the default parameters only 20 to 21.5 bits an item pass, so a declared N cannot make a
-    /// reader allocate more than the bytes it already holds justify.
+    /// With the default parameters only 20 to 21.5 bits per item pass. A declared N therefore cannot make a
+    /// reader allocate much more memory than the bytes that it already holds.
     ///
     /// # Errors
     ///
-    /// Bad parameter for `n` >= 2^32, too short and too long for the rest.
+    /// Bad parameter if `n` >= 2^32, otherwise too short or too long.
     ///
     /// # Cost
     ///
-    /// O(1); nothing is allocated.
+    /// O(1), without allocation.
     pub const fn admit(self, n: u64, len: u64) -> Result<u32, DecodeError> {
         if n > u32::MAX as u64 {
             return Err(DecodeError(DecodeFault::ItemCount { n }));
@@ -228,7 +227,7 @@ mod tests {
     use crate::error::DecodeErrorKind;
 
     #[test]
-    fn limits_of_p_and_m_are_those_of_the_format() {
+    fn p_and_m_outside_the_format_are_rejected() {
         for (p, m, ok) in [
             (0, 1, true),
             (32, u64::from(u32::MAX), true),
@@ -242,10 +241,10 @@ mod tests {
     }
 
     #[test]
-    fn bits_per_item_are_those_of_the_published_sizes() {
+    fn bits_per_item_match_published_sizes() {
         let bits = Params::CASHU.bits_per_item();
         assert!((bits - 21.0524).abs() < 1e-4, "{bits}");
-        // M = 1 makes every gap's mean exactly 1, so P = 0 costs two bits.
+        // M = 1 makes the mean gap exactly 1, so P = 0 costs two bits.
         let one = Params::new(0, 1).unwrap().bits_per_item();
         assert!((one - 2.0).abs() < 1e-12, "{one}");
     }
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_gives_an_m_that_keeps_it() {
+    fn for_rate_never_exceeds_the_given_rate() {
         for rate in [1.0, 0.5, 0.1, 1e-3, 1.3e-6, 1.0 / f64::from(u32::MAX)] {
             let params = Params::for_rate(rate).unwrap();
             assert!(params.false_positive_rate() <= rate, "{rate}");
@@ -289,7 +288,7 @@ mod tests {
             let params = Params::for_rate(exact).unwrap();
             assert_eq!(params.m(), u64::from(m));
             if m < u32::MAX {
-                // A rate that is lower by as little as can be takes the next M.
+                // The next lower rate needs the next M.
                 let params = Params::for_rate(exact.next_down()).unwrap();
                 assert_eq!(params.m(), u64::from(m) + 1);
             }
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_of_a_false_positive_follows_the_formula() {
+    fn false_positive_chance_follows_the_formula() {
         let params = Params::CASHU;
         let chance = params.false_positive_chance(10_000);
         let plain = 1.0 - (1.0 - 1.0 / 784_931.0_f64).powi(10_000);
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expected_size_is_a_possible_one() {
+    fn expected_size_lies_between_minimum_and_maximum() {
         for p in [0, 1, 6, 19, 32] {
             for m in [1, 8, 1000, 784_931, u64::from(u32::MAX)] {
                 let params = Params::new(p, m).unwrap();
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_bound_holds_at_its_edges() {
+    fn length_check_is_exact_at_both_limits() {
         let params = Params::CASHU;
         let kind = |n, len| params.admit(n, len).map_err(|e| e.kind());
         assert_eq!(kind(0, 0), Ok(0));

@@ -1,12 +1,12 @@
-//! [`FilterResponse`]: the JSON object in which NUT-25 (and NUT-23, in the same words) hands a filter out.
+//! [`FilterResponse`]: the JSON object that carries a filter in NUT-25 (and, with the same members, in NUT-23).
 //!
 //! ```text
 //! { "n": int, "p": int or null, "m": int or null, "content": base64, "timestamp": int }
 //! ```
 //!
-//! Reading is strict about types (a number in quotes or with a fraction is refused) and lenient where
-//! deployed servers differ: `p` and `m` may be missing or null, and `content` may be a list of one
-//! string, as the schema of NUT-23 has it. Writing always gives all five members and a plain string.
+//! Reading is strict about types: a number in quotes or with a fraction is rejected. It is lenient where
+//! deployed servers differ: `p` and `m` may be missing or null, and `content` may be a list of one string, as
+//! in the schema of NUT-23. Writing always gives all five members and a plain string.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -24,7 +24,7 @@ use crate::error::{DecodeError, ParamsError};
 use crate::filter::Filter;
 use crate::params::Params;
 
-/// A filter with the numbers that belong to it, as it goes over the wire.
+/// A filter with its numbers, as sent over the network.
 ///
 /// ```
 /// use nutfilter::{FilterResponse, Nut25};
@@ -37,18 +37,18 @@ use crate::params::Params;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterResponse {
-    /// N: the number of items, equal ones counted each.
+    /// N: the number of items, duplicates included.
     pub n: u32,
     /// P and M.
     pub params: Params,
     /// The coded set.
     pub content: Vec<u8>,
-    /// When the set was read, in seconds since 1970: what does not match was not in it then.
+    /// When the set was read, in Unix seconds. Items that do not match were not in the set at that time.
     pub timestamp: u64,
 }
 
 impl FilterResponse {
-    /// The response that carries `filter`.
+    /// The response for `filter`.
     #[must_use]
     pub fn new<H>(filter: &Filter<'_, H>, timestamp: u64) -> Self {
         Self {
@@ -59,24 +59,24 @@ impl FilterResponse {
         }
     }
 
-    /// Reads a response.
+    /// Parses a response.
     ///
-    /// The numbers are checked, and the length of the content against them, before the content is
-    /// decoded; its bits are not looked at ([`FilterResponse::into_filter`] does that).
+    /// Checks the numbers, and the length of the content against them, before decoding the content. It does not
+    /// check the content's bits; [`FilterResponse::into_filter`] does.
     ///
     /// # Errors
     ///
-    /// Text that is not this object, bad base64, parameters outside the limits, or a content that is too
-    /// long or too short for them.
+    /// The text is not this object, the base64 is invalid, the parameters are outside the limits, or the
+    /// content is too long or too short for them.
     ///
     /// # Cost
     ///
-    /// One pass. Memory: the content, and its base64 text once where that is written with escapes; at most
-    /// twice the input in all, whatever it holds.
+    /// One pass. Memory: the content, plus a copy of its base64 text if that contains escapes. For any input,
+    /// the total is at most twice its size.
     pub fn from_json(json: &[u8]) -> Result<Self, ResponseError> {
         let bad_json = |error| ResponseError(Fault::Json(error));
         if !json.trim_ascii_start().starts_with(b"{") {
-            // The parser would quote what is there instead, however long that is.
+            // The parser's own error would quote the input, whatever its length.
             return Err(bad_json(de::Error::custom("no object")));
         }
         if is_too_deep(json) {
@@ -103,11 +103,11 @@ impl FilterResponse {
         })
     }
 
-    /// The response as JSON.
+    /// Serialises the response.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // No member needs escaping, so there is nothing for a serialiser to do; and a server keeps this
-        // text as it is, so it is made in one allocation.
+        // No member needs escaping, so a serialiser has no use here. Servers keep this text, so it is made in
+        // one allocation.
         let (head, tail) = (head(self.n, self.params), tail(self.timestamp));
         let mut json = String::with_capacity(
             head.len() + STANDARD.encoded_length(self.content.len()) + tail.len(),
@@ -118,7 +118,7 @@ impl FilterResponse {
         json
     }
 
-    /// The validated filter.
+    /// Validates the filter and returns it.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl FilterResponse {
         self.into_filter_with(H::default())
     }
 
-    /// [`FilterResponse::into_filter`] with a hasher that has a key.
+    /// [`FilterResponse::into_filter`] with a given hasher, for hashers that have a key.
     ///
     /// # Errors
     ///
@@ -137,18 +137,18 @@ impl FilterResponse {
     }
 }
 
-/// What stands before the content.
+/// The JSON text before the content.
 pub(crate) fn head(n: u32, params: Params) -> String {
     let (p, m) = (params.p(), params.m());
     alloc::format!(r#"{{"n":{n},"p":{p},"m":{m},"content":""#)
 }
 
-/// What stands behind it.
+/// The JSON text after the content.
 pub(crate) fn tail(timestamp: u64) -> String {
     alloc::format!(r#"","timestamp":{timestamp}}}"#)
 }
 
-/// A response that is not one.
+/// The response is not a valid filter response.
 #[derive(Debug)]
 pub struct ResponseError(Fault);
 
@@ -186,7 +186,7 @@ impl ResponseError {
         }
     }
 
-    /// The fault of the filter, where that is what is wrong.
+    /// The filter's fault, if that is the cause.
     #[must_use]
     pub fn decode_error(&self) -> Option<DecodeError> {
         match self.0 {
@@ -214,17 +214,18 @@ impl fmt::Display for ResponseError {
 
 impl Error for ResponseError {}
 
-/// The object as it stands in the text.
+/// The object with its raw content.
 struct Wire<'a> {
     n: u64,
     p: u8,
     m: u64,
-    /// As it stands in the text, quotes and escapes included.
+    /// The raw JSON text, with quotes and escapes.
     content: &'a RawValue,
     timestamp: u64,
 }
 
-/// Written by hand, because a derived one skips the values of unknown members without checking UTF-8.
+/// Written by hand, because a derived implementation skips the values of unknown members without checking
+/// UTF-8.
 impl<'de> Deserialize<'de> for Wire<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
@@ -248,7 +249,7 @@ impl<'de> Deserialize<'de> for Wire<'de> {
                         Member::Timestamp => {
                             set::<Integer, _>(&mut timestamp, "timestamp", &mut map)?;
                         }
-                        // Not `IgnoredAny`, for which the parser does not look at UTF-8.
+                        // Not `IgnoredAny`: the parser does not check UTF-8 for it.
                         Member::Unknown => map.next_value::<&RawValue>().map(|_| ())?,
                     }
                 }
@@ -284,8 +285,8 @@ impl<'de> Deserialize<'de> for Wire<'de> {
 
 /// A number without sign or fraction.
 ///
-/// `u64` itself would answer a string with an error that quotes all of it, and a string can
-/// be as long as the response.
+/// For a string, `u64` itself would fail with an error that quotes all of it. A string can be as long as the
+/// response.
 struct Integer(u64);
 
 impl<'de> Deserialize<'de> for Integer {
@@ -312,7 +313,7 @@ impl<'de> Deserialize<'de> for Integer {
     }
 }
 
-/// The name of a member. Told by looking at it where it lies: a name can be as long as the response.
+/// The name of a member. Compared in place, because a name can be as long as the response.
 enum Member {
     N,
     P,
@@ -351,8 +352,8 @@ impl<'de> Deserialize<'de> for Member {
 
 /// The base64 text of `content`, which is a string or a list of one; without its escapes.
 ///
-/// Not by way of the parser's own strings: its buffer for a string with escapes grows to twice what it
-/// holds, and then the text would be copied out of it.
+/// The parser's own strings are not used. The parser's buffer for a string with escapes grows to twice its
+/// contents, and the text would then be copied out of it.
 fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, serde_json::Error> {
     let mut raw = content.get();
     if raw.starts_with('[') {
@@ -371,8 +372,8 @@ fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, serde_json::Error> {
     })
 }
 
-/// The text with escaped characters of base64 put back. Any other escape stands for a character that
-/// base64 does not have, and becomes one.
+/// Replaces escaped base64 characters. Any other escape stands for a character outside base64, and is replaced
+/// by one.
 fn unescape(text: &[u8]) -> Vec<u8> {
     const NOT_BASE64: u8 = b'\\';
     let mut plain = Vec::with_capacity(text.len());
@@ -383,7 +384,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
             plain.push(byte);
             continue;
         }
-        // The parser has seen that escapes are whole: a letter, or u and four hex digits.
+        // The parser has checked that escapes are complete: a letter, or u and four hex digits.
         match rest.split_first() {
             Some((b'/', after)) => {
                 plain.push(b'/');
@@ -408,16 +409,16 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// As deep as the parser goes by itself.
+/// The parser's own limit.
 const MAX_DEPTH: usize = 127;
 
-/// Whether lists and objects are nested deeper than [`MAX_DEPTH`].
+/// Returns whether lists and objects are nested deeper than [`MAX_DEPTH`].
 ///
-/// Looked at before parsing: the parser has no limit for values that it does not read, and keeps a byte of memory
-/// for each level.
+/// Checked before parsing. The parser has no limit for values that it skips, and keeps a byte of memory for
+/// each level.
 fn is_too_deep(json: &[u8]) -> bool {
     let opens = |byte: &&u8| matches!(byte, b'[' | b'{');
-    // A response has one or two brackets, and counting takes vectors; what follows takes a byte at a time.
+    // A response has one or two brackets. Counting them is vectorized; the code below reads byte by byte.
     if json.iter().filter(opens).count() <= MAX_DEPTH {
         return false;
     }
@@ -437,7 +438,7 @@ fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// To behind the closing quote. An escaped quote does not close.
+/// Skips past the closing quote. An escaped quote does not close.
 fn skip_string(bytes: &mut slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {

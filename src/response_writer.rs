@@ -1,4 +1,4 @@
-//! [`ResponseWriter`]: the response of a filter that is never held whole.
+//! [`ResponseWriter`]: writes the response of a filter without holding all of it in memory.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use base64_simd::{Out, STANDARD};
 use crate::params::Params;
 use crate::response;
 
-/// Bytes of content that become text at once: a whole number of threes, which text of 64 KiB takes.
+/// Bytes of content encoded at once: a multiple of three. Their text takes 64 KiB.
 const PIECE: usize = 48 << 10;
 
-/// Writes the text of [`FilterResponse::to_json`](crate::FilterResponse::to_json) around bytes that come
-/// piece by piece, as from a filter that is larger than memory. [`finish`](Self::finish) ends it; without
-/// that it is no JSON. After an error of the output it is of no use.
+/// Writes the text of [`FilterResponse::to_json`](crate::FilterResponse::to_json) for content that comes in
+/// pieces, for example from a filter larger than memory. [`finish`](Self::finish) completes the text; without
+/// it the JSON is incomplete. After an output error the writer is unusable.
 ///
 /// ```
 /// use std::io::Write;
@@ -35,17 +35,17 @@ const PIECE: usize = 48 << 10;
 pub struct ResponseWriter<W> {
     output: W,
     timestamp: u64,
-    /// Fewer bytes than a piece.
+    /// Always shorter than a piece.
     pending: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl<W: Write> ResponseWriter<W> {
-    /// Begins the response of a filter of `n` items, whose bytes are to be written to it.
+    /// Starts the response of a filter of `n` items. The caller then writes the filter's bytes.
     ///
     /// # Errors
     ///
-    /// Those of `output`.
+    /// Errors of `output`.
     pub fn new(mut output: W, n: u32, params: Params, timestamp: u64) -> io::Result<Self> {
         output.write_all(response::head(n, params).as_bytes())?;
         Ok(Self {
@@ -56,11 +56,11 @@ impl<W: Write> ResponseWriter<W> {
         })
     }
 
-    /// Ends the response, flushes the output and gives it back.
+    /// Completes the response, flushes the output and returns it.
     ///
     /// # Errors
     ///
-    /// Those of the output.
+    /// Errors of the output.
     pub fn finish(mut self) -> io::Result<W> {
         let len = self.pending.len();
         self.write_text(len)?;
@@ -70,9 +70,9 @@ impl<W: Write> ResponseWriter<W> {
         Ok(self.output)
     }
 
-    /// The first `len` pending bytes as text: threes, or all that is left.
+    /// Encodes the first `len` pending bytes: a multiple of three, or all that are left.
     fn write_text(&mut self, len: usize) -> io::Result<()> {
-        // There is room: the text of a piece is as long.
+        // The text fits: the text of a full piece has the buffer's length.
         let text = STANDARD.encode(&self.pending[..len], Out::from_slice(&mut self.text));
         self.output.write_all(text)?;
         self.pending.drain(..len);
@@ -90,7 +90,7 @@ impl<W: Write> Write for ResponseWriter<W> {
         Ok(taken)
     }
 
-    /// Up to two bytes stay: their text depends on what follows.
+    /// Keeps up to two bytes: their text depends on the bytes that follow.
     fn flush(&mut self) -> io::Result<()> {
         self.write_text(self.pending.len() / 3 * 3)?;
         self.output.flush()
@@ -103,7 +103,7 @@ mod tests {
     use crate::{Filter, FilterResponse, Unhashed};
 
     #[test]
-    fn pieces_of_any_length_make_the_text_of_the_whole() {
+    fn pieces_of_any_length_give_the_same_text() {
         let content: Vec<u8> = (0..3 * PIECE + 2).map(|i| (i % 251) as u8).collect();
         for len in [0, 1, 2, 3, 4, 5, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 2] {
             let content = &content[..len];
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_filter_has_an_empty_content() {
+    fn empty_filter_has_empty_content() {
         let writer = ResponseWriter::new(Vec::new(), 0, Params::default(), 7).expect("memory");
         let json = writer.finish().expect("memory");
         let response = FilterResponse::from_json(&json).expect("a response");

@@ -1,7 +1,7 @@
 //! The Golomb-Rice code of one number.
 //!
-//! With P remainder bits a number `d` is written as its quotient `d >> P` in unary (so many ones and a
-//! zero) and its remainder, the low P bits, as they are:
+//! With P remainder bits, a number `d` has two parts. The quotient `d >> P` is written in unary: that many ones
+//! and a zero. The remainder, the low P bits, is written as it is:
 //!
 //! ```text
 //!   P = 6, d = 150 = 2 * 64 + 22      110 010110
@@ -9,43 +9,43 @@
 //!   P = 0, d =   3                   1110
 //! ```
 //!
-//! A code is P + 1 + quotient bits long. P is 0 to 32; numbers are below 2^64. The quotient is not
-//! limited here: with P = 0 and large numbers a single code can be longer than memory, so an encoder
-//! asks for the total first and a decoder stops at the largest quotient that can be right.
+//! A code is P + 1 + quotient bits long. P is 0 to 32; numbers are below 2^64. The quotient has no limit here:
+//! with P = 0 and large numbers, a single code can be longer than memory. Encoders therefore compute the total
+//! length first, and decoders stop at the largest valid quotient.
 //!
-//! S. W. Golomb, "Run-length encodings", 1966; R. F. Rice, "Some practical universal noiseless coding
-//! techniques", 1979, for the case where the divisor is a power of two.
+//! S. W. Golomb, "Run-length encodings", 1966. R. F. Rice, "Some practical universal noiseless coding
+//! techniques", 1979, for divisors that are powers of two.
 
 use crate::bits::BitReader;
 #[cfg(test)]
 use crate::bits::{BitWriter, MAX_BITS};
 
-/// Why a code could not be read.
+/// The reason why a code could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// The bits end within the unary run.
     RunCut,
     /// The bits end within the remainder.
     RemainderCut,
-    /// The quotient is above the limit that was given.
+    /// The quotient is above the given limit.
     QuotientTooLarge,
 }
 
-/// The code of `d` as a number, and how many bits it takes, 63 at most. `quotient` is `d >> p`, which a
-/// caller has at hand because it had to look whether the code is short.
+/// The code of `d` as a number, and its length in bits, at most 63. `quotient` is `d >> p`: callers already
+/// computed it to check that the code is short.
 #[inline(always)]
 pub(crate) fn short_code(d: u64, quotient: u64, p: u32) -> (u64, u32) {
     let bits = quotient as u32 + 1 + p;
     debug_assert!(p <= 32 && quotient == d >> p && bits < 64);
-    // Ones over all bits, less those that the zero-bit and the remainder take, and the remainder.
+    // All bits are ones, except those of the zero bit and the remainder; then add the remainder.
     ((1 << bits) - (2 << p) + (d & ((1 << p) - 1)), bits)
 }
 
-/// [`short_code`] of two numbers, one behind the other, 63 bits at most.
+/// [`short_code`] of two consecutive numbers, at most 63 bits together.
 ///
-/// With c the second one's bits that is `(2^(q+P+1) - (2^(P+1) - 1 - r)) * 2^c - 2^(P+1) + r'`, fewer operations
-/// than two codes and a shift: `2^(P+1) - 1 - r` is the inverted remainder with a one above it, and a
-/// remainder less `2^(P+1)` is the remainder with ones above.
+/// If the second code has c bits, the result is `(2^(q+P+1) - (2^(P+1) - 1 - r)) * 2^c - 2^(P+1) + r'`. That
+/// takes fewer operations than two codes and a shift. `2^(P+1) - 1 - r` is the inverted remainder with a one
+/// above it. A remainder minus `2^(P+1)` is the remainder with ones above it.
 #[inline(always)]
 pub(crate) fn short_pair(d: (u64, u64), quotient: (u64, u64), p: u32) -> (u64, u32) {
     debug_assert!(quotient.0 == d.0 >> p && quotient.1 == d.1 >> p);
@@ -58,7 +58,7 @@ pub(crate) fn short_pair(d: (u64, u64), quotient: (u64, u64), p: u32) -> (u64, u
     ((first << second_bits).wrapping_add(second), bits)
 }
 
-/// Writes `d` with `p` remainder bits (0 to 32), however long its code: what tests compare with.
+/// Writes `d` with `p` remainder bits (0 to 32), for any code length: the reference for tests.
 #[cfg(test)]
 pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
     let quotient = d >> p;
@@ -71,12 +71,12 @@ pub(crate) fn write(writer: &mut BitWriter, d: u64, p: u32) {
     }
 }
 
-/// Reads a number with `p` remainder bits (0 to 32) whose quotient is at most `max_quotient`. No more of a longer
-/// run is read than shows that it is.
+/// Reads a number with `p` remainder bits (0 to 32) and a quotient of at most `max_quotient`. Of a longer run,
+/// it reads only as much as it needs to detect that.
 ///
 /// # Errors
 ///
-/// A quotient above the limit comes before the end of the bits, where a run shows both.
+/// If a run shows both a quotient above the limit and the end of the bits, the quotient is reported.
 #[inline]
 pub(crate) fn read(
     reader: &mut BitReader<'_>,
@@ -97,17 +97,18 @@ pub(crate) fn read(
     Ok(quotient << p | remainder)
 }
 
-/// One number, for the inner loop of a decoder, from the bits of a refilled buffer. Gives the number and how
-/// many bits its code takes; where that is more than are valid in `buffer`, the number means nothing.
+/// Decodes one number from the bits of a refilled buffer, for the inner loop of a decoder. Returns the number
+/// and the length of its code in bits. If the length exceeds the valid bits of `buffer`, the number is
+/// meaningless.
 ///
-/// `buffer` is inverted, as [`BitReader`] keeps it. Five operations lead from one code to the next:
-/// count, shift by the count, shift by P + 1. Below that, with `t` the buffer after its run, the top
-/// P + 1 bits of `t` are a one (the inverted end of the run) and the inverted remainder, so that the
-/// remainder is `2^(P+1) - 1 - (t >> (63 - P))`: no mask, and no case for P = 0.
+/// `buffer` is inverted, as [`BitReader`] keeps it. The dependency chain from one code to the next has five
+/// operations: count, shift by the count, shift by P + 1. Let `t` be the buffer after its run. The top P + 1
+/// bits of `t` are a one (the inverted end of the run) and the inverted remainder. The remainder is therefore
+/// `2^(P+1) - 1 - (t >> (63 - P))`, without a mask and without a case for P = 0.
 #[inline(always)]
 pub(crate) fn read_one(buffer: u64, p: u32) -> (u64, u32) {
-    // An empty buffer would count 64 zeros; 63 is as impossible (no code of 64 bits is accepted) and
-    // spares the special case that a bit scan without a defined result at zero needs.
+    // An empty buffer would count 64 zeros. 63 is equally impossible (no code of 64 bits is accepted), and
+    // avoids the special case of a bit scan that is undefined at zero.
     let run = (buffer | 1).leading_zeros();
     let end_of_run = buffer << run;
     let ones = (2_u64 << p) - 1;
@@ -115,12 +116,12 @@ pub(crate) fn read_one(buffer: u64, p: u32) -> (u64, u32) {
     (number, run + p + 1)
 }
 
-/// Two numbers at once: the codes must both lie within the valid bits. Gives the numbers and how many bits
-/// both take together.
+/// Decodes two numbers at once; both codes must lie within the valid bits. Returns the numbers and the total
+/// length of both codes in bits.
 #[inline(always)]
 pub(crate) fn read_pair(buffer: u64, p: u32) -> (u64, u64, u32) {
     let (first, first_bits) = read_one(buffer, p);
-    // The shift as two, because a code that does not fit can be longer than the buffer.
+    // Two shifts, because a code that does not fit can be longer than the buffer.
     let rest = (buffer << (first_bits - p - 1)) << (p + 1);
     let (second, second_bits) = read_one(rest, p);
     (first, second, first_bits + second_bits)
@@ -146,7 +147,7 @@ mod tests {
     ];
 
     #[test]
-    fn numbers_are_read_as_they_were_written() {
+    fn written_numbers_read_back_equal() {
         for p in 0..=32 {
             let numbers = || NUMBERS.into_iter().filter(|d| d >> p < 100_000);
             let mut writer = BitWriter::new();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_written_as_two_numbers_are() {
+    fn pair_code_equals_two_single_codes() {
         let mut fitted = 0;
         for p in 0..=30 {
             for a in NUMBERS {
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worked_example_is_true() {
+    fn documented_example_is_correct() {
         let mut writer = BitWriter::new();
         write(&mut writer, 150, 6);
         write(&mut writer, 22, 6);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_equals_two_reads_wherever_it_fits() {
+    fn pair_decode_equals_two_reads_if_it_fits() {
         let mut fitted = 0;
         for p in 0..=27 {
             for (i, &a) in NUMBERS.iter().enumerate() {
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_code_equals_a_read_wherever_it_fits() {
+    fn single_decode_equals_read_if_it_fits() {
         let mut fitted = 0;
         for p in 0..=32 {
             for d in NUMBERS {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_does_not_fit_says_so() {
+    fn pair_decode_reports_too_many_bits_if_it_does_not_fit() {
         for p in 0..=32 {
             for buffer in [0, 1, 2, 1 << 20, 1 << (62 - p)] {
                 let (_, _, bits) = read_pair(buffer, p);
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
+    fn read_faults_are_distinguished() {
         let cut = |bytes: &[u8], p, max| read(&mut BitReader::new(bytes), p, max);
         assert_eq!(cut(&[0xff, 0xff], 3, 16), Err(Unreadable::RunCut));
         assert_eq!(cut(&[0xff, 0xff], 3, 15), Err(Unreadable::QuotientTooLarge));

@@ -1,4 +1,4 @@
-//! [`SortedHashes`]: the set itself, before N, M and P make a filter of it.
+//! [`SortedHashes`]: the sorted set of hashes that filters are encoded from.
 
 use alloc::vec::Vec;
 use core::num::NonZeroUsize;
@@ -12,10 +12,10 @@ use crate::merge::{LARGE_BLOCK, merge_into};
 use crate::params::Params;
 use crate::sort::{Collector, sort_hashes, sort_made};
 
-/// The 64-bit hashes of a set's items, sorted; equal ones are all kept.
+/// The sorted 64-bit hashes of a set's items, duplicates included.
 ///
-/// Mapping keeps order, so a filter of any N, M and P is one linear pass away. That makes this the form
-/// to keep between two publications of a growing set: hash and sort what is new, [`merge`](Self::merge),
+/// Mapping preserves order, so a filter of any N, M and P takes one linear pass. Keep this form between two
+/// publications of a growing set: hash and sort the new items, [`merge`](Self::merge),
 /// [`encode`](Self::encode).
 ///
 /// ```
@@ -31,22 +31,22 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 ///
 /// # Cost
 ///
-/// A set takes 8 bytes an item, and up to 2 beside them. So does making one of records, or of items whose number
-/// their iterator knows: they are hashed into the memory that they are sorted in.
-/// [`from_hashes`](Self::from_hashes), and items whose number is not known, take 8 bytes an item more while they
-/// are sorted.
+/// A set takes 8 bytes per item, plus up to 2 bytes of overhead. Building from records, or from items whose
+/// count the iterator knows, needs no more: the hashes are written into the memory in which they are sorted.
+/// [`from_hashes`](Self::from_hashes), and items of unknown count, need 8 more bytes per item during the sort.
 ///
-/// With the feature `parallel`, the threads of the current rayon pool share the sorting of sets of 131,072 items and
-/// more, and the hashing of their records. All of those take the 8 bytes more.
+/// With the feature `parallel`, the threads of the current rayon pool share the sort of sets of 131,072 items
+/// and more, and the hashing of their records. All of these need the 8 extra bytes.
 ///
-/// Uniform hashes take less time than `sort_unstable`. Hashes that somebody chose so that they crowd are left to
-/// `sort_unstable` after the first try: 1.4 to 2.6 times its time was measured.
+/// Uniform hashes sort faster than with `sort_unstable`. Hashes chosen by an attacker to cluster are passed to
+/// `sort_unstable` after the first try; that was measured to take 1.4 to 2.6 times as long as `sort_unstable`
+/// alone.
 #[derive(Clone, Debug)]
 pub struct SortedHashes<H = Nut25> {
     hasher: H,
-    /// Never decreasing.
+    /// In ascending order.
     hashes: Vec<u64>,
-    /// Changes no byte, and so is no part of equality.
+    /// Changes no byte, so equality ignores it.
     level: Level,
 }
 
@@ -58,26 +58,26 @@ impl<H: PartialEq> PartialEq for SortedHashes<H> {
 
 impl<H: Eq> Eq for SortedHashes<H> {}
 
-/// How many items are hashed in one batch: enough to fill any vector unit, few enough to stay in cache.
+/// The number of items hashed in one batch: enough to fill any vector unit, few enough to stay in cache.
 const BATCH: usize = 256;
 
 impl<H: ItemHash + Default> SortedHashes<H> {
-    /// The set of `items`, in any order.
+    /// Hashes and sorts `items`, given in any order.
     #[must_use]
     pub fn from_items<I: IntoIterator<Item: AsRef<[u8]>>>(items: I) -> Self {
         Self::from_items_with(H::default(), items)
     }
 
-    /// The set of the records of `record_bytes` bytes that lie one after another in `records`.
+    /// Hashes and sorts the records of `record_bytes` bytes each that lie one after another in `records`.
     ///
     /// # Errors
     ///
-    /// Where `records` is not a whole number of records.
+    /// `records` is not a whole number of records.
     pub fn from_records(records: &[u8], record_bytes: usize) -> Result<Self, BuildError> {
         Self::from_records_with(H::default(), records, record_bytes)
     }
 
-    /// The set whose hashes are given, in any order.
+    /// Sorts hashes given in any order.
     #[must_use]
     pub fn from_hashes(hashes: Vec<u64>) -> Self {
         Self::from_hashes_with(H::default(), hashes)
@@ -85,12 +85,12 @@ impl<H: ItemHash + Default> SortedHashes<H> {
 }
 
 impl<H: ItemHash> SortedHashes<H> {
-    /// [`SortedHashes::from_items`] with a hasher that has a key.
+    /// [`SortedHashes::from_items`] with a given hasher, for hashers that have a key.
     pub fn from_items_with<I: IntoIterator<Item: AsRef<[u8]>>>(hasher: H, items: I) -> Self {
         Self::from_items_at(Level::detect(), hasher, items)
     }
 
-    /// [`SortedHashes::from_items_with`] at this level, which all that is made from the set has as well.
+    /// [`SortedHashes::from_items_with`] at a given SIMD level, which everything made from the set inherits.
     pub fn from_items_at<I: IntoIterator<Item: AsRef<[u8]>>>(
         level: Level,
         hasher: H,
@@ -117,11 +117,11 @@ impl<H: ItemHash> SortedHashes<H> {
         }
     }
 
-    /// [`SortedHashes::from_records`] with a hasher that has a key.
+    /// [`SortedHashes::from_records`] with a given hasher, for hashers that have a key.
     ///
     /// # Errors
     ///
-    /// Where `records` is not a whole number of records.
+    /// `records` is not a whole number of records.
     pub fn from_records_with(
         hasher: H,
         records: &[u8],
@@ -130,11 +130,11 @@ impl<H: ItemHash> SortedHashes<H> {
         Self::from_records_at(Level::detect(), hasher, records, record_bytes)
     }
 
-    /// [`SortedHashes::from_records_with`] at this level, which all that is made from the set has as well.
+    /// [`SortedHashes::from_records_with`] at a given SIMD level, which everything made from the set inherits.
     ///
     /// # Errors
     ///
-    /// Where `records` is not a whole number of records.
+    /// `records` is not a whole number of records.
     pub fn from_records_at(
         level: Level,
         hasher: H,
@@ -158,12 +158,12 @@ impl<H: ItemHash> SortedHashes<H> {
         })
     }
 
-    /// [`SortedHashes::from_hashes`] with a hasher that has a key.
+    /// [`SortedHashes::from_hashes`] with a given hasher, for hashers that have a key.
     pub fn from_hashes_with(hasher: H, hashes: Vec<u64>) -> Self {
         Self::from_hashes_at(Level::detect(), hasher, hashes)
     }
 
-    /// [`SortedHashes::from_hashes_with`] at this level, which all that is made from the set has as well.
+    /// [`SortedHashes::from_hashes_with`] at a given SIMD level, which everything made from the set inherits.
     pub fn from_hashes_at(level: Level, hasher: H, hashes: Vec<u64>) -> Self {
         Self {
             hasher,
@@ -172,11 +172,11 @@ impl<H: ItemHash> SortedHashes<H> {
         }
     }
 
-    /// The set whose hashes are given in order, as [`SortedHashes::into_hashes`] gave them.
+    /// Takes hashes that are already sorted, as [`SortedHashes::into_hashes`] returns them.
     ///
     /// # Errors
     ///
-    /// Where a hash is smaller than the one before it.
+    /// A hash is smaller than its predecessor.
     pub fn from_sorted_hashes(hasher: H, hashes: Vec<u64>) -> Result<Self, BuildError> {
         if let Some(at) = hashes.windows(2).position(|pair| pair[1] < pair[0]) {
             let item = at as u64 + 1;
@@ -189,24 +189,25 @@ impl<H: ItemHash> SortedHashes<H> {
         })
     }
 
-    /// The same set, merged and encoded at this level.
+    /// Sets the SIMD level for merging and encoding.
     #[must_use]
     pub fn with_level(self, level: Level) -> Self {
         Self { level, ..self }
     }
 
-    /// This set and `more` together; equal hashes are all kept.
+    /// Merges this set with `more`; duplicates are kept.
     ///
     /// # Errors
     ///
-    /// Where the two were hashed with different keys, or there is no memory. Both are then gone, so compare
-    /// [`hasher`](Self::hasher) first where that can be; [`SortedHashes::merge_and_encode`] loses nothing.
+    /// The two sets were hashed with different keys, or memory cannot be allocated. Both sets are lost in that
+    /// case, so compare [`hasher`](Self::hasher) first if possible. [`SortedHashes::merge_and_encode`] loses
+    /// nothing.
     ///
     /// # Cost
     ///
-    /// One linear pass over both. A few into many (an eighth or less) go in place, with a queue of 16 bytes
-    /// for each of the few beside them, and the vector of the many grows by an eighth where it is full; two of
-    /// like sizes make a new vector, 8 bytes an item of both.
+    /// One linear pass over both. A small set (an eighth of the large one or less) is merged in place, with a
+    /// queue of 16 bytes per item of the small set. The vector of the large set grows by an eighth if it is
+    /// full. Two sets of similar size make a new vector of 8 bytes per item of both.
     pub fn merge(mut self, mut more: Self) -> Result<Self, BuildError> {
         if self.hasher != more.hasher {
             return Err(BuildError(BuildFault::HasherDiffers));
@@ -218,9 +219,10 @@ impl<H: ItemHash> SortedHashes<H> {
         Ok(self)
     }
 
-    /// Merges `more` into this set and gives the filter of all: what a mint does each time it publishes.
+    /// Merges `more` into this set and returns the filter of the result, as a mint does for each publication.
     ///
-    /// N is another then, and so is F, and every value moves: it is all coded anew, in the pass that merges.
+    /// N changes, so F and every value change as well. The same pass therefore merges and re-encodes the whole
+    /// set.
     ///
     /// ```
     /// use nutfilter::{Nut25, Params, SortedHashes};
@@ -234,12 +236,13 @@ impl<H: ItemHash> SortedHashes<H> {
     ///
     /// # Errors
     ///
-    /// As [`SortedHashes::merge`] and [`SortedHashes::encode`]. After an error the set is as it was, and
-    /// `more` is still there to try again with.
+    /// As [`SortedHashes::merge`] and [`SortedHashes::encode`]. After an error the set is unchanged, and the
+    /// call can be repeated with `more`.
     ///
     /// # Cost
     ///
-    /// One linear pass, for 10,000 new among a million or more about half of a merge and an encoding apart.
+    /// One linear pass. For 10,000 new items among a million or more it takes about half the time of a separate
+    /// merge and encoding.
     pub fn merge_and_encode(
         &mut self,
         more: &Self,
@@ -253,26 +256,26 @@ impl<H: ItemHash> SortedHashes<H> {
         Ok(filter.with_level(self.level))
     }
 
-    /// The filter of this set.
+    /// Encodes the filter of this set.
     ///
     /// # Errors
     ///
-    /// More than 2^32 - 1 items, or no memory for the filter (a small P with a large M can ask for
-    /// 2^32 bits an item).
+    /// There are more than 2^32 - 1 items, or the filter's memory cannot be allocated. (A small P with a large
+    /// M can need 2^32 bits per item.)
     ///
     /// # Cost
     ///
-    /// One linear pass. Memory is had once, for at most a quarter of (P + 1) / 8 bytes an item too much.
-    /// With the feature `parallel` all threads of the current rayon pool encode a large set, if they are four
-    /// or more; they read it twice.
+    /// One linear pass. Memory is allocated once, with an excess of at most a quarter of (P + 1) / 8 bytes per
+    /// item. With the feature `parallel`, the threads of the current rayon pool share the encoding of a large
+    /// set if there are at least four; they read it twice.
     pub fn encode(&self, params: Params) -> Result<Filter<'static, H>, BuildError> {
         let encoded = encode::encode_hashes(self.level, &self.hashes, params)?;
         let filter = Filter::encoded(encoded, params, self.hasher.clone());
         Ok(filter.with_level(self.level))
     }
 
-    /// [`SortedHashes::encode`] in segments of so many items (0 counts as 1), on the threads of the current pool:
-    /// for tests.
+    /// [`SortedHashes::encode`] in segments of the given number of items (0 counts as 1), on the threads of the
+    /// current pool. For tests.
     ///
     /// # Errors
     ///
@@ -289,8 +292,8 @@ impl<H: ItemHash> SortedHashes<H> {
         Ok(filter.with_level(self.level))
     }
 
-    /// [`SortedHashes::encode`] as a set on disk is coded: in pieces of these lengths, over and over, through a
-    /// buffer of so many bytes (2 KiB at least). For tests.
+    /// [`SortedHashes::encode`] by the method for sets on disk: in pieces whose lengths repeat `lengths`,
+    /// through a buffer of the given size (at least 2 KiB). For tests.
     ///
     /// # Errors
     ///
@@ -311,31 +314,31 @@ impl<H: ItemHash> SortedHashes<H> {
 }
 
 impl<H> SortedHashes<H> {
-    /// N: the number of items, equal ones counted each.
+    /// N: the number of items, duplicates included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.hashes.len()
     }
 
-    /// Whether there is no item.
+    /// Returns whether the set has no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }
 
-    /// The hashes, never decreasing.
+    /// The hashes in ascending order.
     #[must_use]
     pub fn as_slice(&self) -> &[u64] {
         &self.hashes
     }
 
-    /// The hashes, never decreasing, out of the set.
+    /// Returns the hashes in ascending order.
     #[must_use]
     pub fn into_hashes(self) -> Vec<u64> {
         self.hashes
     }
 
-    /// The hasher that made them.
+    /// The hasher of the set.
     #[must_use]
     pub fn hasher(&self) -> &H {
         &self.hasher
@@ -349,7 +352,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn merging_equals_sorting_all_together() {
+    fn merge_equals_sort_of_both_sets() {
         let lists: [&[u64]; 6] = [
             &[],
             &[5],
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_different_keys_do_not_merge() {
+    fn sets_with_different_keys_do_not_merge() {
         let set = |k0| SortedHashes::from_items_with(SipHash::new(k0, 0), [b"item"]);
         assert!(set(1).merge(set(1)).is_ok());
         let error = set(1).merge(set(2)).unwrap_err();
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_and_encoding_in_one_pass_equals_both_apart() {
+    fn merge_and_encode_equals_merge_then_encode() {
         let random = |seed: u64, n: usize| {
             let items = (0..n as u64).map(|i| (seed << 32 | i).to_le_bytes());
             SortedHashes::<Nut25>::from_items(items)
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_as_it_was_after_an_error() {
+    fn failed_merge_and_encode_leaves_the_set_unchanged() {
         let mut set = SortedHashes::<Nut25>::from_hashes((0..1 << 20).map(|i| i << 44).collect());
         let more = SortedHashes::from_hashes(vec![1, 2, u64::MAX]);
         let before = set.clone();
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_go_out_and_in_again_only_in_order() {
+    fn from_sorted_hashes_rejects_unsorted_hashes() {
         let set = SortedHashes::<Nut25>::from_hashes(vec![3, 1, 2, 2]);
         let again = SortedHashes::from_sorted_hashes(Nut25, set.clone().into_hashes());
         assert_eq!(again, Ok(set));
@@ -431,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_whole_or_an_error() {
+    fn partial_records_are_rejected() {
         let set = |len, width| SortedHashes::<Nut25>::from_records(&vec![1; len], width);
         assert_eq!(set(99, 33).unwrap().len(), 3);
         assert_eq!(set(0, 33).unwrap().len(), 0);
@@ -441,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn items_records_and_hashes_make_the_same_set_at_every_level() {
+    fn all_constructors_and_levels_give_the_same_set() {
         for n in [0, 1, 255, 256, 257, 5000] {
             let records: Vec<u8> = (0..n * 33)
                 .map(|i: usize| ((i * i) >> 3) as u8 ^ i as u8)
@@ -453,7 +456,7 @@ mod tests {
             for level in Level::available() {
                 let sets = [
                     SortedHashes::from_items_at(level, Nut25, &items),
-                    // A number that is not known before.
+                    // An iterator that does not know its length.
                     SortedHashes::from_items_at(level, Nut25, items.iter().filter(|_| true)),
                     SortedHashes::from_records_at(level, Nut25, &records, 33).unwrap(),
                     SortedHashes::from_hashes_at(level, Nut25, unsorted.clone()),
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_number_of_items_in_advance_costs_no_item() {
+    fn wrong_size_hint_loses_no_items() {
         struct Promise<I>(I, usize);
         impl<I: Iterator> Iterator for Promise<I> {
             type Item = I::Item;

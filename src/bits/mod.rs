@@ -1,4 +1,4 @@
-//! Bits in a byte stream, most significant first, read and written a 64-bit word at a time.
+//! Bit streams, most significant bit first, read and written in 64-bit words.
 //!
 //! ```text
 //!   value 5 in 3 bits     101
@@ -8,8 +8,8 @@
 //!                         0xbe      0x20    the last four bits pad the byte
 //! ```
 //!
-//! Position 0 is the top bit of byte 0. [`BitWriter`] pads the last byte with zero-bits; [`BitReader`]
-//! knows nothing of padding and treats every bit of its bytes alike.
+//! Position 0 is the top bit of byte 0. [`BitWriter`] pads the last byte with zero bits. [`BitReader`] has no
+//! notion of padding and treats all bits of its bytes alike.
 
 mod reader;
 mod writer;
@@ -17,5 +17,5 @@ mod writer;
 pub use reader::BitReader;
 pub use writer::BitWriter;
 
-/// The most bits that one call reads or writes: what a refilled buffer is sure to hold.
+/// The maximum number of bits per call. A refilled buffer always holds this many, unless the stream ends.
 pub const MAX_BITS: u32 = 56;

@@ -1,4 +1,4 @@
-//! [`BitReader`]: the buffer is refilled by a whole word and consumed by shifts.
+//! [`BitReader`]: refills its buffer by whole words and consumes it by shifts.
 
 use super::MAX_BITS;
 
@@ -20,18 +20,18 @@ pub struct BitReader<'a> {
     bytes: &'a [u8],
     /// The next byte that is not yet counted in `available`.
     next: usize,
-    /// The coming bits, **inverted**, the first at the top. Inverted, because then a run of ones is a run
-    /// of zeros that leading_zeros counts as it stands, with no negation in the chain from one code to
-    /// the next. Below the `available` bits lie inverted bits of the stream too, or zeros: a refill may
-    /// or them in a second time without harm, and a count of zeros may run into them, so every count is
-    /// compared with `available`.
+    /// The next bits, **inverted**, with the first at the top. In the inverted buffer a run of ones is a run of
+    /// zeros, which `leading_zeros` counts directly. That saves a negation in the dependency chain from one
+    /// code to the next. Below the `available` bits there are zeros or further inverted bits of the stream. A
+    /// refill may therefore OR them in again without harm. A count of zeros may run into them, so every count
+    /// is compared with `available`.
     buffer: u64,
     /// How many bits of `buffer` are valid, 0 to 64.
     available: u32,
 }
 
 impl<'a> BitReader<'a> {
-    /// A reader at the first bit of `bytes`.
+    /// A reader that starts at the first bit of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// A reader at bit `position`; a position beyond the end is the end.
+    /// A reader that starts at bit `position`. A position beyond the end is treated as the end.
     #[must_use]
     pub fn at(bytes: &'a [u8], position: u64) -> Self {
         let next = usize::try_from(position / 8).map_or(bytes.len(), |byte| byte.min(bytes.len()));
@@ -52,30 +52,30 @@ impl<'a> BitReader<'a> {
         };
         if next < bytes.len() {
             reader.refill();
-            // At most 7 bits, and a refill in front of a byte has at least 8.
+            // At most 7 bits, and a refill before an existing byte gives at least 8.
             reader.consume((position % 8) as u32);
         }
         reader
     }
 
-    /// The number of bits before the next one to be read.
+    /// The number of bits consumed so far.
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
         self.next as u64 * 8 - u64::from(self.available)
     }
 
-    /// The number of bits that are left.
+    /// The number of remaining bits.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         (self.bytes.len() - self.next) as u64 * 8 + u64::from(self.available)
     }
 
-    /// The next `count` bits as a number, or nothing (and no bit consumed) where fewer are left.
+    /// Reads the next `count` bits as a number. Returns `None`, and consumes no bits, if fewer remain.
     ///
     /// # Panics
     ///
-    /// Where `count` is above [`MAX_BITS`].
+    /// If `count` is above [`MAX_BITS`].
     #[inline]
     pub fn read_bits(&mut self, count: u32) -> Option<u64> {
         assert!(count <= MAX_BITS, "{count} bits in one read");
@@ -85,21 +85,21 @@ impl<'a> BitReader<'a> {
                 return None;
             }
         }
-        // In two steps, because a shift by 64 (count = 0) would not be one.
+        // Two shifts, because a shift by 64 (count = 0) would overflow.
         let bits = !self.buffer >> 1 >> (63 - count);
         self.consume(count);
         Some(bits)
     }
 
-    /// The length of the run of ones up to the next zero-bit, which is consumed too; nothing, with all
-    /// bits consumed, where the bits end first.
+    /// Reads the run of ones up to the next zero bit, consumes that too, and returns the number of ones. If the
+    /// bits end first, returns `None` and consumes all of them.
     #[inline]
     pub fn read_unary(&mut self) -> Option<u64> {
         self.read_unary_up_to(u64::MAX).ok()
     }
 
-    /// Like [`BitReader::read_unary`]. Where the bits end first, or more than `most` ones were seen, how many
-    /// were seen: no more than a buffer beyond `most` are read.
+    /// Like [`BitReader::read_unary`]. If the bits end first, or more than `most` ones were seen, returns their
+    /// number as an error. Reads at most one buffer beyond `most`.
     #[inline]
     pub(crate) fn read_unary_up_to(&mut self, most: u64) -> Result<u64, u64> {
         let mut run = 0;
@@ -120,7 +120,7 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Fills the buffer to at least [`MAX_BITS`] bits, or with all that are left.
+    /// Fills the buffer to at least [`MAX_BITS`] bits, or with all remaining bits.
     #[inline]
     pub(crate) fn refill(&mut self) {
         if self.refill_by_word() {
@@ -134,8 +134,8 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// Fills the buffer to at least [`MAX_BITS`] bits with one load and no branch on its state; false,
-    /// with nothing done, within 8 bytes of the end.
+    /// Fills the buffer to at least [`MAX_BITS`] bits with one load and no branch on its state. Within 8 bytes
+    /// of the end it does nothing and returns false.
     #[inline(always)]
     pub(crate) fn refill_by_word(&mut self) -> bool {
         let Some(word) = self
@@ -145,8 +145,8 @@ impl<'a> BitReader<'a> {
         else {
             return false;
         };
-        // `available` is at most 63: only the refill byte by byte makes it 64, and once that one is
-        // needed there are never 8 bytes left again.
+        // `available` is at most 63. Only the byte-wise refill makes it 64, and after that refill was needed,
+        // fewer than 8 bytes remain.
         debug_assert!(self.available < 64);
         self.buffer |= !u64::from_be_bytes(*word) >> self.available;
         self.next += ((63 - self.available) >> 3) as usize;
@@ -154,7 +154,7 @@ impl<'a> BitReader<'a> {
         true
     }
 
-    /// The buffer (see its field) and how many of its bits are valid.
+    /// The buffer (see the field) and the number of its valid bits.
     #[inline(always)]
     pub(crate) fn peek(&self) -> (u64, u32) {
         (self.buffer, self.available)
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_those_of_the_bytes_at_every_offset_and_width() {
+    fn read_bits_is_correct_at_every_offset_and_width() {
         let bytes: Vec<u8> = (0..40_u32).map(|i| (i * 97 % 251) as u8).collect();
         let total = bytes.len() * 8;
         for offset in 0..=total {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_every_length_are_counted_at_every_offset() {
+    fn runs_of_any_length_are_counted_at_every_offset() {
         for offset in 0..16 {
             for run in 0..200_usize {
                 let zero_at = offset + run;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_an_end_is_none_and_tells_its_length() {
+    fn unterminated_run_gives_none_and_its_length() {
         for len in 0..20 {
             let bytes = vec![0xff; len];
             let mut reader = BitReader::new(&bytes);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_read_no_further_than_its_limit_asks_for() {
+    fn run_is_not_read_beyond_its_limit() {
         let bytes = vec![0xff; 1000];
         for most in 0..300 {
             let mut reader = BitReader::new(&bytes);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_beyond_the_end_is_the_end() {
+    fn position_beyond_the_end_is_treated_as_the_end() {
         for position in [24, 25, 1 << 40, u64::MAX] {
             let mut reader = BitReader::at(&[1, 2, 3], position);
             assert_eq!((reader.position(), reader.remaining()), (24, 0));

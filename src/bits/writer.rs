@@ -1,4 +1,4 @@
-//! [`BitWriter`]: codes gather at the top of a word, whose whole bytes are stored with every write.
+//! [`BitWriter`]: collects codes at the top of a word and stores the word's whole bytes with every write.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -19,31 +19,31 @@ use super::MAX_BITS;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BitWriter {
-    /// Whole bytes of the stream up to `next`; what follows is room that stores may use.
+    /// Whole bytes of the stream up to `next`; the bytes after that are room for stores.
     bytes: Vec<u8>,
     /// The byte that the top of `pending` belongs to.
     next: usize,
-    /// Bits that do not fill a byte yet, at the top; zeros below them.
+    /// Bits that do not fill a byte yet, at the top, with zeros below them.
     pending: u64,
-    /// How many those are: 0 to 7.
+    /// The number of bits in `pending`: 0 to 7.
     filled: u32,
 }
 
 impl BitWriter {
-    /// An empty stream.
+    /// Creates an empty stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty stream with room for `bits` bits, so that writing them allocates nothing more.
+    /// Creates an empty stream with room for `bits` bits. Writing that many bits allocates no more memory.
     ///
     /// # Errors
     ///
-    /// Where there is no memory for them.
+    /// The memory cannot be allocated.
     pub fn with_capacity(bits: u64) -> Result<Self, TryReserveError> {
         let mut writer = Self::new();
-        // A number that no machine addresses becomes one that every allocator refuses.
+        // A number that does not fit an address becomes one that every allocator rejects.
         let bytes = usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
         writer
             .bytes
@@ -57,11 +57,11 @@ impl BitWriter {
         self.next as u64 * 8 + u64::from(self.filled)
     }
 
-    /// Writes the low `count` bits of `value`, whose other bits are zero.
+    /// Writes the low `count` bits of `value`. The other bits of `value` must be zero.
     ///
     /// # Panics
     ///
-    /// Where `count` is above [`MAX_BITS`], or `value` has bits above it.
+    /// If `count` is above [`MAX_BITS`], or `value` has bits above it.
     #[inline]
     pub fn write_bits(&mut self, value: u64, count: u32) {
         assert!(
@@ -71,34 +71,34 @@ impl BitWriter {
         self.append(value, count);
     }
 
-    /// Writes `run` ones and a zero-bit.
+    /// Writes `run` ones and a zero bit.
     ///
     /// # Cost
     ///
-    /// Memory and time in proportion to `run`: a bit each.
+    /// Memory and time are proportional to `run`: one bit each.
     pub fn write_unary(&mut self, mut run: u64) {
         while run >= u64::from(MAX_BITS) {
             self.append((1 << MAX_BITS) - 1, MAX_BITS);
             run -= u64::from(MAX_BITS);
         }
-        // Fewer than 56 ones with the zero below them.
+        // Fewer than 56 ones, and the zero after them.
         self.append((1 << (run + 1)) - 2, run as u32 + 1);
     }
 
-    /// The stream, its last byte filled up with zero-bits.
+    /// Returns the stream, with its last byte padded with zero bits.
     #[must_use]
     pub fn into_bytes(mut self) -> Vec<u8> {
         let end = self.next + usize::from(self.filled > 0);
-        // Every store covered the byte of its last bit, so the bytes are there.
+        // Every store covered the byte of its last bit, so these bytes exist.
         self.bytes.truncate(end);
         self.bytes
     }
 
-    /// [`BitWriter::write_bits`] for callers that know their bounds.
+    /// [`BitWriter::write_bits`] without checks, for callers that know their bounds.
     #[inline(always)]
     pub(crate) fn append(&mut self, value: u64, count: u32) {
         debug_assert!(count <= MAX_BITS && value >> count == 0);
-        // At most 7 + 56 bits are in the word. The shift is 64 where both are 0, and then value is 0.
+        // The word has at most 7 + 56 bits. The shift is 64 only if both are 0, and then value is 0.
         self.pending |= value.wrapping_shl(64 - self.filled - count);
         self.filled += count;
         if self.bytes.len() < self.next + size_of::<u64>() {
@@ -107,20 +107,20 @@ impl BitWriter {
         if let Some(room) = self.bytes[self.next..].first_chunk_mut() {
             *room = self.pending.to_be_bytes();
         }
-        // Without a branch: whole bytes are done with, the rest moves to the top. The shift is 0 to 56.
+        // Without a branch: removes whole bytes and moves the rest to the top. The shift is 0 to 56.
         self.next += (self.filled >> 3) as usize;
         self.pending <<= self.filled & 0x38;
         self.filled &= 7;
     }
 
-    /// Makes room for one more word at least: all that is allocated, or twice as much.
+    /// Makes room for at least one more word: uses the whole capacity, or doubles it.
     #[cold]
     fn grow(&mut self) {
         let needed = self.next + size_of::<u64>();
         if needed > self.bytes.capacity() {
             self.bytes.reserve(needed.max(64));
         }
-        // Room is made in steps, so that the store that follows finds it in the cache.
+        // Room is made in steps, so that the following store finds it in the cache.
         let step = self.bytes.capacity().min(needed + 4096);
         self.bytes.resize(step.max(needed), 0);
     }
@@ -132,7 +132,7 @@ mod tests {
     use crate::bits::BitReader;
 
     #[test]
-    fn what_is_written_is_read_at_every_offset_and_width() {
+    fn written_bits_read_back_at_every_offset_and_width() {
         for offset in 0..=MAX_BITS {
             for width in 0..=MAX_BITS {
                 let value = 0xdead_beef_cafe_f00d_u64 & ((1 << width) - 1);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_every_length_are_read_back() {
+    fn runs_of_any_length_read_back_equal() {
         let mut writer = BitWriter::new();
         for run in 0..300 {
             writer.write_unary(run);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_asked_for_is_enough() {
+    fn requested_capacity_is_sufficient() {
         for bits in [0_u64, 1, 7, 8, 9, 56, 64, 65, 4096, 100_000] {
             let mut writer = BitWriter::with_capacity(bits).unwrap();
             let capacity = writer.bytes.capacity();

@@ -1,7 +1,7 @@
-//! From an item to 64 bits, and from 64 bits to the range of a filter.
+//! Hashes items to 64 bits, and maps hashes to the range of a filter.
 //!
-//! A profile of the format is one implementation of [`ItemHash`]. All of them hash raw bytes of any
-//! length (33 for a compressed secp256k1 point, 48 for BLS12-381); hexadecimal text is never hashed.
+//! A profile of the format is one implementation of [`ItemHash`]. All profiles hash raw bytes of any length (33
+//! for a compressed secp256k1 point, 48 for BLS12-381), never hexadecimal text.
 //!
 //! ```
 //! use nutfilter::{ItemHash, Nut25, map_to_range};
@@ -20,10 +20,10 @@ use crate::arch::{Kind, Level};
 
 pub use siphash::SipHash;
 
-/// A map from items to uniformly spread 64-bit numbers.
+/// A hash function from items to uniformly distributed 64-bit numbers.
 ///
-/// Implement it for a hash of your own; only [`ItemHash::hash`] is needed. Filters made with different
-/// hashers (or with different keys) have nothing in common, which is why merging asks for equality.
+/// To use another hash function, implement this trait; only [`ItemHash::hash`] is required. Filters of
+/// different hashers (or different keys) are unrelated, so merging requires equal hashers.
 ///
 /// ```
 /// use nutfilter::{ItemHash, Params, SortedHashes};
@@ -48,16 +48,15 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     /// The 64-bit hash of one item, given as raw bytes.
     fn hash(&self, item: &[u8]) -> u64;
 
-    /// The hash of each item, in order, into the places of `out`; where there are more of the one than of
-    /// the other, the rest is left alone.
+    /// Writes the hash of each item to `out`, in order. Excess items or slots are ignored.
     fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
-        // Vectors have nothing to give to a hash that is known only by its name.
+        // A generic hasher cannot be vectorized.
         let _ = level;
         hash_each(self, items, out);
     }
 
-    /// The hash of each record of `record_bytes` bytes, in order, into the places of `out`; the records lie
-    /// one after another, and what does not fill a record, or has no place, is left alone.
+    /// Writes the hash of each record of `record_bytes` bytes to `out`, in order. The records lie one after
+    /// another. An incomplete record, and excess records or slots, are ignored.
     fn hash_records(
         &self,
         level: Level,
@@ -70,7 +69,7 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     }
 }
 
-/// As many whole records as there are places, and their places.
+/// The whole records that have slots, and those slots.
 fn whole<'r, 'o>(
     records: &'r [u8],
     record_bytes: NonZeroUsize,
@@ -80,15 +79,16 @@ fn whole<'r, 'o>(
     (&records[..count * record_bytes.get()], &mut out[..count])
 }
 
-/// How many items are brought together, as many as fill the widest kernel, and how many bytes at most.
+/// The maximum number of items that are copied together (enough to fill the widest kernel), and the maximum
+/// number of bytes.
 const LONGEST_RUN: usize = 128;
 const BUFFER: usize = LONGEST_RUN * 64;
 
-/// So many items of one length are worth the kernels; fewer are hashed one by one.
+/// The minimum number of items of one length for the kernels; fewer are hashed one by one.
 const RUN: usize = 8;
 
-/// The hash of each item by [`ItemHash::hash_records`]: items of one length that follow each other are
-/// copied together first. That takes 1 to 2 ns an item, and a kernel saves at least 3 for points.
+/// Hashes each item with [`ItemHash::hash_records`]. Consecutive items of one length are first copied together.
+/// Copying takes 1 to 2 ns per item; for points, a kernel saves at least 3 ns.
 fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, level: Level, items: &[I], out: &mut [u64]) {
     let count = items.len().min(out.len());
     let (mut items, mut out) = (&items[..count], &mut out[..count]);
@@ -105,7 +105,7 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, level: Level, items: &[I],
             32..=64 => copy_run::<0, 32, I>(items, width, &mut buffer),
             _ => copy_run::<0, 0, I>(items, width, &mut buffer),
         };
-        // An item that is longer than the buffer is not copied at all.
+        // An item that is longer than the buffer is not copied.
         let (now, later) = out.split_at_mut(run.max(1));
         match NonZeroUsize::new(width) {
             Some(width) if run >= RUN => {
@@ -117,8 +117,8 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, level: Level, items: &[I],
     }
 }
 
-/// Copies items as long as they are of `width` bytes and have room, and gives their number. Where `WIDTH` is
-/// not 0, it is the width; where `HALF` is not 0, a width is at least that and at most twice that.
+/// Copies items while they have `width` bytes and fit, and returns their number. If `WIDTH` is not 0, it is the
+/// width. If `HALF` is not 0, `HALF <= width <= 2 * HALF`.
 #[inline(always)]
 fn copy_run<const WIDTH: usize, const HALF: usize, I: AsRef<[u8]>>(
     items: &[I],
@@ -133,8 +133,8 @@ fn copy_run<const WIDTH: usize, const HALF: usize, I: AsRef<[u8]>>(
         if item.len() != width {
             break;
         }
-        // Two copies of a known length, which may overlap, are a few instructions; one of any length is a
-        // call, and takes as long as the hash.
+        // Two copies of a known length, which may overlap, take a few instructions. A copy of variable length
+        // is a call, and takes as long as the hash.
         match (item.first_chunk::<HALF>(), item.last_chunk::<HALF>()) {
             (Some(first), Some(last)) if HALF > 0 => {
                 place[..HALF].copy_from_slice(first);
@@ -147,7 +147,7 @@ fn copy_run<const WIDTH: usize, const HALF: usize, I: AsRef<[u8]>>(
     run
 }
 
-/// One item after another.
+/// Hashes item by item.
 fn hash_each<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, items: &[I], out: &mut [u64]) {
     for (hash, item) in out.iter_mut().zip(items) {
         *hash = hasher.hash(item.as_ref());
@@ -156,8 +156,8 @@ fn hash_each<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, items: &[I], out: &mut [u6
 
 /// The last `len` bytes of `item`, fewer than 8, as a little-endian number.
 ///
-/// Where there are 8, this is one load: copying a few bytes is a call of `memcpy`, and took longer than the
-/// hash.
+/// If the item has at least 8 bytes, this is one load. Copying a few bytes is a call of `memcpy`, which took
+/// longer than the hash.
 #[inline(always)]
 fn last_bytes(item: &[u8], len: usize) -> u64 {
     match item.last_chunk::<8>() {
@@ -171,7 +171,7 @@ fn last_bytes(item: &[u8], len: usize) -> u64 {
     }
 }
 
-/// One record after another.
+/// Hashes record by record.
 #[inline(always)]
 fn each_record(
     records: &[u8],
@@ -180,7 +180,7 @@ fn each_record(
     hash: impl Fn(&[u8]) -> u64,
 ) {
     if record_bytes.get() == POINT_BYTES {
-        // The length is then known within the loop, and not looked at for each record.
+        // With a constant length, the loop does not check the length of each record.
         let (points, _) = records.as_chunks::<POINT_BYTES>();
         for (out, point) in out.iter_mut().zip(points) {
             *out = hash(point);
@@ -192,11 +192,11 @@ fn each_record(
     }
 }
 
-/// The bytes of a compressed secp256k1 point: the length that is worth a code path of its own.
+/// The size of a compressed secp256k1 point, the only length with its own code path.
 const POINT_BYTES: usize = 33;
 
-/// The hash of NUT-25 as deployed (cashu-ts, nutshell): two 32-bit Murmur3 hashes, the second one seeded
-/// with the first, which becomes the upper half.
+/// The hash of NUT-25 as deployed (cashu-ts, nutshell): two 32-bit Murmur3 hashes. The first is the upper half,
+/// and also the seed of the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nut25;
 
@@ -231,7 +231,7 @@ impl ItemHash for Nut25 {
     }
 }
 
-/// The hash of the NUT-23 text: the first word of the 128-bit Murmur3 for 64-bit machines, seed 0.
+/// The hash of the NUT-23 text: the first word of the 128-bit Murmur3 for 64-bit machines, with seed 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nut23;
 
@@ -270,7 +270,7 @@ impl ItemHash for Nut23 {
     }
 }
 
-/// The hash of an item, with a copy of the code for points, whose loops a known length unrolls.
+/// The hash of an item. Has a copy of the code for points, whose loops the compiler unrolls.
 #[inline(always)]
 fn by_length(item: &[u8], point: impl Fn(&[u8]) -> u64, other: impl Fn(&[u8]) -> u64) -> u64 {
     match <&[u8; POINT_BYTES]>::try_from(item) {
@@ -281,8 +281,8 @@ fn by_length(item: &[u8], point: impl Fn(&[u8]) -> u64, other: impl Fn(&[u8]) ->
 
 /// NUT-25 as an unmerged branch of CDK computes it: the second half hashes the empty string instead of the item.
 ///
-/// It serves only to recognise such filters; nothing builds them. Every other NUT-25 wallet gets false negatives
-/// from them: 2 % of the members at N = 100, 95 % at N = 100,000.
+/// It serves only to recognise such filters; nothing builds them. Every other NUT-25 wallet gets false
+/// negatives from them: for 2 % of the members at N = 100, and for 95 % at N = 100,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nut25EmptyTail;
 
@@ -292,21 +292,21 @@ impl ItemHash for Nut25EmptyTail {
     }
 }
 
-/// The marker of a filter whose values were mapped by the caller: it hashes nothing, so such a filter
-/// offers the functions on values alone.
+/// The hasher of a filter whose values the caller mapped. It cannot hash, so such a filter has only the queries
+/// on values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unhashed;
 
 /// Maps a 64-bit hash to `[0, f)`: the upper 64 bits of the 128-bit product.
 ///
-/// Never decreases as `hash` grows, so sorted hashes give sorted values.
+/// Monotonic in `hash`, so sorted hashes give sorted values.
 #[inline]
 #[must_use]
 pub const fn map_to_range(hash: u64, f: u64) -> u64 {
     ((hash as u128 * f as u128) >> 64) as u64
 }
 
-/// [`map_to_range`] for each of `hashes`, in place.
+/// Applies [`map_to_range`] to each of `hashes`, in place.
 pub fn map_all_to_range(level: Level, hashes: &mut [u64], f: u64) {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
@@ -319,7 +319,7 @@ pub fn map_all_to_range(level: Level, hashes: &mut [u64], f: u64) {
     }
 }
 
-/// A checksum of bytes that lie in the same machine: against accidents, not against attackers.
+/// A checksum of local bytes: protects against accidents, not against attackers.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     murmur3::x64_128_first(bytes)
 }
@@ -331,14 +331,14 @@ mod tests {
     use alloc::vec::Vec;
     use nutfilter_reference::Profile;
 
-    /// Bytes with a period that no power of two divides.
+    /// Bytes with a period that does not divide any power of two.
     fn some_bytes(len: usize) -> Vec<u8> {
         (0..len)
             .map(|i| ((i % 251) ^ (i / 251 * 7)) as u8)
             .collect()
     }
 
-    /// The hasher and what the reference says of an item.
+    /// Calls `check` with each hasher and its reference.
     fn each_hasher(mut check: impl FnMut(&dyn Fn(Level, Batch<'_>, &mut [u64]), Profile)) {
         check(
             &|level, batch, out| batch.hash(&Nut25, level, out),
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// As many hashes as there are places, and nothing beyond them.
+    /// The hashes of a batch; checks that nothing was written beyond the slots.
     fn hashes_of(
         hash: &dyn Fn(Level, Batch<'_>, &mut [u64]),
         level: Level,
@@ -388,10 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_every_length_equal_the_reference_at_every_level() {
+    fn item_lengths_match_the_reference_at_every_level() {
         each_hasher(|hash, profile| {
             for width in (1..=100).chain([127, 128, 129, 255, 256, 257, 1000, 1031]) {
-                // More than the widest kernel takes at once, and from an address that is not even.
+                // More than the widest kernel hashes at once, and from an unaligned address.
                 let count = if width <= 100 { 150 } else { 40 };
                 let bytes = some_bytes(count * width + 1);
                 let records = &bytes[1..];
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_every_size_equal_the_reference_at_every_level() {
+    fn batch_sizes_match_the_reference_at_every_level() {
         each_hasher(|hash, profile| {
             for width in [33, 48, 32, 20, 16, 7] {
                 let bytes = some_bytes(600 * width);
@@ -418,8 +418,8 @@ mod tests {
                     for count in
                         (0..=4 * 16 + 1).chain([127, 128, 129, 143, 145, 255, 256, 300, 512, 600])
                     {
-                        // In an allocation of just that size: a read past the end is seen by whoever
-                        // runs this with a checker of memory.
+                        // In an allocation of exactly that size, so that a memory checker detects a read past
+                        // the end.
                         let records = bytes[..count * width].to_vec();
                         for batch in [
                             Batch::Items(&items[..count]),
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_more_than_a_mebibyte_equal_single_items_at_every_level() {
+    fn records_over_1_mib_equal_single_items_at_every_level() {
         let width = (1 << 20) + 33;
         let records = some_bytes(17 * width);
         let expected: Vec<u64> = records
@@ -453,9 +453,9 @@ mod tests {
     }
 
     #[test]
-    fn items_of_mixed_lengths_equal_the_reference_at_every_level() {
+    fn mixed_lengths_match_the_reference_at_every_level() {
         let bytes = some_bytes(20_000);
-        // Runs of 1 to 40 items of one length, empty ones and ones longer than any buffer among them.
+        // Runs of 1 to 40 items of one length, including empty ones and ones longer than any buffer.
         let mut items: Vec<&[u8]> = Vec::new();
         let lengths = [
             33, 0, 22, 23, 25, 34, 33, 1, 48, 5000, 64, 65, 8, 33, 7, 600, 0, 33,
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fills_no_record_or_has_no_place_is_left_alone() {
+    fn excess_items_records_and_slots_are_ignored() {
         let bytes = some_bytes(33 * 100 + 32);
         each_hasher(|hash, profile| {
             let expected: Vec<u64> = bytes
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn map_stays_in_range_and_keeps_order() {
+    fn map_stays_in_range_and_preserves_order() {
         let edges = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
         for f in [1, 2, 784_931, (1 << 52) - 1, u64::MAX] {
             let mut values = edges;

@@ -1,33 +1,34 @@
-//! Murmur3 by Austin Appleby: the 32-bit variant and the 128-bit one for 64-bit machines.
+//! Murmur3 by Austin Appleby: the 32-bit variant, and the 128-bit variant for 64-bit machines.
 //!
-//! Both take blocks (4 bytes; 16 bytes), scramble each one on its own, fold it into a running state, and
-//! finish with an avalanche over state and length. The length enters modulo 2^32 (2^64), as everywhere.
+//! Both split the input into blocks (of 4 and 16 bytes). They scramble each block separately, fold it into a
+//! running state, and finish with an avalanche over state and length. The length counts modulo 2^32 (2^64), as
+//! in other implementations.
 //!
-//! Neither has a key: equal hashes can be made at will, so nothing that is built on them may rely on
-//! hashes being different or evenly spread.
+//! Neither has a key. Anyone can construct equal hashes, so no code may rely on distinct or uniform hashes.
 
 use super::last_bytes;
 
 /// NUT-25: the upper half is the hash with seed 0, the lower half the hash seeded with the upper.
 ///
-/// The scrambling of a block does not depend on the seed and could be shared by the two; that won
-/// nothing (15.2 against 15.4 ns a point, the hash alone), because the two chains of folds are what takes the time.
+/// The scrambling of a block does not depend on the seed, so the two hashes could share it. That gained nothing
+/// (15.2 against 15.4 ns per point, for the hash alone), because the two chains of folds take the time.
 #[inline(always)]
 pub(super) fn nut25(item: &[u8]) -> u64 {
     let upper = x86_32(item, 0);
     join(upper, x86_32(item, upper))
 }
 
-/// How many records the portable code hashes side by side: two vectors of four, where the compiler has any.
+/// The number of records that the scalar code hashes in parallel: two vectors of four, if the compiler
+/// vectorizes.
 const LANES: usize = 8;
 
-/// How many scrambled words of a record are kept from the first hash to the second.
+/// The number of scrambled words of a record that the second hash reuses from the first.
 const WORDS: usize = 16;
 
 /// NUT-25 of each of `out.len()` records of `width` bytes.
 ///
-/// Eight side by side wait less for the chain of folds, and share the scrambling: 15.8 instead of 18.3 ns a
-/// point.
+/// Eight records in parallel wait less for the chain of folds, and share the scrambling: 15.8 instead of 18.3
+/// ns per point.
 pub(super) fn nut25_records(records: &[u8], width: usize, out: &mut [u64]) {
     if width == 33 {
         nut25_lanes::<33>(records, width, out);
@@ -90,7 +91,7 @@ fn fold_lanes(
     states.map(|state| avalanche_32(state ^ width as u32))
 }
 
-/// The wrong dialect of NUT-25: the lower half is the hash of nothing.
+/// The incorrect NUT-25 variant: the lower half is the hash of the empty string.
 pub(super) fn nut25_drained(item: &[u8]) -> u64 {
     let upper = x86_32(item, 0);
     join(upper, x86_32(&[], upper))
@@ -155,7 +156,8 @@ pub(super) fn x64_128_first(item: &[u8]) -> u64 {
             .wrapping_add(0x3849_5ab5);
     }
     if !tail.is_empty() {
-        // Absent bytes count as zero, and a zero word scrambles to zero: no cases by length are needed.
+        // Missing bytes count as zero, and a zero word scrambles to zero, so no case distinction by length is
+        // needed.
         match tail.split_first_chunk::<8>() {
             Some((first, rest)) => {
                 a ^= scramble_first(u64::from_le_bytes(*first));

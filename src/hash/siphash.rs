@@ -1,7 +1,7 @@
 //! SipHash-2-4 (Aumasson and Bernstein): the keyed hash of BIP158.
 //!
-//! Four words of state; two rounds for each 8 bytes of the item, four more at the end. The last word
-//! holds the bytes that are left over and, in its top byte, the item's length modulo 256.
+//! The state has four words. Each 8 bytes of the item take two rounds; the end takes four more. The last word
+//! holds the remaining bytes and, in its top byte, the item's length modulo 256.
 
 use core::num::NonZeroUsize;
 
@@ -12,8 +12,8 @@ use crate::arch::{Kind, Level};
 
 /// SipHash-2-4 with a 128-bit key.
 ///
-/// BIP158 takes the key from the block, so that nobody can make an item ahead of time that collides in
-/// every block's filter.
+/// BIP158 takes the key from the block. Nobody can therefore prepare an item that collides in every block's
+/// filter.
 ///
 /// ```
 /// use nutfilter::{ItemHash, SipHash};
@@ -31,27 +31,27 @@ pub struct SipHash {
 
 impl core::fmt::Debug for SipHash {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        // The key is public in BIP158, but elsewhere it may be what keeps collisions away.
+        // The key is public in BIP158, but elsewhere it may protect against collisions.
         f.write_str("SipHash { .. }")
     }
 }
 
 impl SipHash {
-    /// The hash with the key (`k0`, `k1`).
+    /// A hasher with the key (`k0`, `k1`).
     #[must_use]
     pub const fn new(k0: u64, k1: u64) -> Self {
         Self { k0, k1 }
     }
 
-    /// The hash with a key of 16 bytes: two little-endian words.
+    /// A hasher with a key of 16 bytes: two little-endian words.
     #[must_use]
     pub const fn from_key(key: [u8; 16]) -> Self {
         let words = u128::from_le_bytes(key);
         Self::new(words as u64, (words >> 64) as u64)
     }
 
-    /// The hash of a block's basic filter: the key is the first 16 bytes of the block hash in internal
-    /// order, the reverse of the order in which it is printed.
+    /// The hasher of a block's basic filter. The key is the first 16 bytes of the block hash in internal order,
+    /// the reverse of the order in which it is printed.
     #[must_use]
     pub fn from_block_hash(internal_order: &[u8; 32]) -> Self {
         Self::from_key(core::array::from_fn(|i| internal_order[i]))
@@ -104,7 +104,7 @@ impl ItemHash for SipHash {
 }
 
 impl SipHash {
-    /// The state that the key gives.
+    /// The initial state for the key.
     #[inline(always)]
     fn start(self) -> State {
         State {
@@ -130,8 +130,8 @@ impl SipHash {
     }
 }
 
-/// The four words of state. By value, and by name: as an array the compiler keeps them in vector
-/// registers, where rotations are dear.
+/// The four words of state, as named fields by value. An array would stay in vector registers, where rotations
+/// are expensive.
 #[derive(Clone, Copy)]
 struct State {
     a: u64,

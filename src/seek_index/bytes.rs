@@ -1,7 +1,7 @@
-//! A [`SeekIndex`] as bytes.
+//! Serialisation of a [`SeekIndex`].
 //!
-//! Reading accepts exactly what writing gives: every entry is held against the one before it, and against
-//! the one way in which its place is written.
+//! Reading accepts exactly what writing produces. Every entry is compared with its predecessor, and its place
+//! must have the canonical encoding.
 
 use alloc::vec::Vec;
 
@@ -22,8 +22,8 @@ const GAP: usize = 24;
 const CHECKSUM: usize = 8;
 
 impl SeekIndex {
-    /// The index as bytes: a header that names the filter, the index, and a checksum. A filter has more than one
-    /// right index ([`SeekIndex::build`]), so do not compare these to tell filters apart.
+    /// Serialises the index: a header that identifies the filter, the index, and a checksum. A filter has more
+    /// than one valid index ([`SeekIndex::build`]), so do not compare these bytes to tell filters apart.
     ///
     /// ```text
     ///   0  "nutfseek"        8  version 3 (u32)   12  N (u32)     16  P (u32)   20  M (u32)
@@ -41,14 +41,15 @@ impl SeekIndex {
     ///                1 | first, 32 bits | count, 31 bits         so many points of the lists.
     /// ```
     ///
-    /// Entry k is for the values v with `v * floor(E * 2^64 / F) >> 64 = k` (2^64 - 1 instead of 2^64). S
-    /// entries share an anchor, the first point of the first of them. With `items = 4 * S * ceil(N / E)`, the
-    /// position needs as many bits as `items * (P + 2 + (M >> P))` and the base as `items * M`; S is the first of
-    /// 64, 16 and 4 for which that is 63 at most together, and what is left goes to the base (B). If there is
-    /// none, S = 1 and B = 31.
+    /// Entry k is for the values v with `v * floor(E * 2^64 / F) >> 64 = k` (the quotient is at most 2^64 - 1).
+    /// S consecutive entries share an anchor: the first point of the first of them.
     ///
-    /// A gap is a code of more bits than `2 * ceil(N / E) + 64` items have if each has the average,
-    /// ceil(filter length in bits / N). Gaps are in order.
+    /// With `items = 4 * S * ceil(N / E)`, the position needs as many bits as `items * (P + 2 + (M >> P))` and
+    /// the base as many as `items * M`. S is the first of 64, 16 and 4 for which the sum is at most 63 bits.
+    /// The remaining bits go to the base (B). If no S fits, S = 1 and B = 31.
+    ///
+    /// A gap is a code with more bits than `2 * ceil(N / E) + 64` average items have. The average length of an
+    /// item is ceil(filter length in bits / N). Gaps are in ascending order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Identity {
@@ -91,13 +92,12 @@ impl SeekIndex {
         HEADER + self.table.size() + CHECKSUM
     }
 
-    /// The index in `bytes`, as [`SeekIndex::to_bytes`] wrote them.
+    /// Deserialises an index written by [`SeekIndex::to_bytes`].
     ///
     /// # Errors
     ///
-    /// Bytes that are cut, damaged, of another version, or no index at all. The checksum is against
-    /// accidents: take an index only from where you would take a program (a filter may come from
-    /// anywhere; its index is quickly built).
+    /// The bytes are truncated, damaged, of another version, or not an index. The checksum protects only
+    /// against accidents. Filters may come from untrusted sources; an index must not. It is quickly rebuilt.
     ///
     /// # Cost
     ///
@@ -108,7 +108,7 @@ impl SeekIndex {
         let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
         let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
         if bytes.len() < HEADER + CHECKSUM {
-            // An index of an older version may be shorter, and should hear what it is.
+            // An index of an older version may be shorter; report its version instead of its length.
             if bytes.len() >= 12 && bytes.starts_with(MAGIC) && u32_at(8) != VERSION {
                 let version = u32_at(8);
                 return fault(SeekIndexFault::Version { version });
@@ -182,7 +182,7 @@ impl SeekIndex {
         Ok(index)
     }
 
-    /// The same of gaps, and of codes that are none.
+    /// The same check for gaps. Also rejects codes that are too short to be gaps.
     fn check_gaps(&self, shape: Shape) -> Result<(), SeekIndexError> {
         let Identity { n, params, len, .. } = self.filter;
         let longest = shape.longest(len);
@@ -205,8 +205,7 @@ impl SeekIndex {
         Ok(())
     }
 
-    /// Entries that go backwards or out of the filter, or are not written as this code writes them, were not
-    /// written by it.
+    /// Rejects entries that go backwards, point outside the filter, or are not in canonical form.
     fn check_entries(&self) -> Result<(), SeekIndexError> {
         let Identity { n, params, len, .. } = self.filter;
         let table = &self.table;
@@ -238,7 +237,7 @@ impl SeekIndex {
                     list
                 }
             };
-            // The first item begins at bit 0, after no value.
+            // The first item begins at bit 0 and has no predecessor.
             if number == 0 && list[0] != Point::default() {
                 return Err(fault());
             }

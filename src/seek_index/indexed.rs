@@ -1,4 +1,4 @@
-//! [`IndexedFilter`]: a filter and its index, asked together.
+//! [`IndexedFilter`]: a filter with its index.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,16 +8,16 @@ use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_to_range};
 use crate::matching::{Astray, Strategy, Stream, Table};
 
-/// A filter with its index; made by [`Filter::with_index`] or [`Filter::into_indexed`].
+/// A filter with its index, made by [`Filter::with_index`] or [`Filter::into_indexed`].
 ///
-/// The answers are those of the filter alone, only sooner.
+/// It gives the same answers as the filter alone, but faster.
 #[derive(Clone, Debug)]
 pub struct IndexedFilter<'f, H = Nut25> {
     filter: Held<'f, Filter<'f, H>>,
     table: Held<'f, Table>,
 }
 
-/// What is borrowed or owned, without asking that it can be cloned.
+/// A borrowed or owned value. Unlike `Cow`, it does not require `Clone`.
 #[derive(Clone, Debug)]
 enum Held<'f, T> {
     Borrowed(&'f T),
@@ -61,17 +61,17 @@ impl<'f, H> IndexedFilter<'f, H> {
     ///
     /// # Cost
     ///
-    /// Decodes half of a step's items on average where hashes are uniform. In any filter it decodes at most
-    /// twice a step's items and 64, and at most five times as many bits as so many average items have. Many at once
-    /// cost a fraction of that each: [`IndexedFilter::matches_values`].
+    /// If hashes are uniform, it decodes half of a step's items on average. In any filter it decodes at most
+    /// twice a step's items plus 64, and at most five times the bits of that many average items. Many values at
+    /// once cost a fraction of that each: [`IndexedFilter::matches_values`].
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
         if value >= self.filter.range() {
             return false;
         }
         let point = self.table.locate(value);
-        // Only an index that was forged leads to where the filter cannot be decoded. Then the filter without
-        // it has to answer.
+        // Only a forged index leads to a place that cannot be decoded. In that case the filter answers without
+        // the index.
         let found = self.stream().find(point, value);
         found.unwrap_or_else(|_| self.filter.contains_value(value))
     }
@@ -80,7 +80,7 @@ impl<'f, H> IndexedFilter<'f, H> {
     ///
     /// # Cost
     ///
-    /// As [`IndexedFilter::matches_values`], but it ends with the first match.
+    /// As [`IndexedFilter::matches_values`], but stops at the first match.
     #[must_use]
     pub fn match_any_values(&self, values: &[u64]) -> bool {
         let mut any = false;
@@ -94,21 +94,21 @@ impl<'f, H> IndexedFilter<'f, H> {
         }
     }
 
-    /// For each mapped value whether it is in the set, in the order given.
+    /// Returns for each mapped value whether it is in the set, in the given order.
     ///
     /// # Cost
     ///
-    /// Few values are looked up each on its own, several side by side, and need no order. Where there are so
-    /// many that reading the whole filter is quicker, it is read ([`Filter::matches_values`]).
+    /// Few values are looked up individually, several in parallel lanes, without sorting. If there are so many
+    /// that decoding the whole filter is faster, the filter is decoded ([`Filter::matches_values`]).
     ///
-    /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits, where x is what twice a step's
-    /// items and 64 have on average: `(2 * step + 64) * ceil(B / N)`.
+    /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits. Here x is the average length of
+    /// twice a step's items plus 64: `(2 * step + 64) * ceil(B / N)`.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
         self.matches_values_by(Strategy::Cheapest, values)
     }
 
-    /// [`IndexedFilter::matches_values`] in a way that the caller chooses: for tests and benchmarks.
+    /// [`IndexedFilter::matches_values`] with a given strategy, for tests and benchmarks.
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
@@ -123,7 +123,7 @@ impl<'f, H> IndexedFilter<'f, H> {
         }
     }
 
-    /// The way that [`IndexedFilter::matches_values`] takes for so many values: for tests and benchmarks.
+    /// The strategy of [`IndexedFilter::matches_values`] for so many values, for tests and benchmarks.
     #[doc(hidden)]
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {
@@ -149,7 +149,8 @@ impl<'f, H> IndexedFilter<'f, H> {
 }
 
 impl<H: ItemHash> IndexedFilter<'_, H> {
-    /// Whether `item` may be in the set: never false for a member, true for one stranger in M.
+    /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
+    /// probability 1/M.
     ///
     /// # Cost
     ///
@@ -160,7 +161,7 @@ impl<H: ItemHash> IndexedFilter<'_, H> {
         self.contains_value(map_to_range(hash, self.filter.range()))
     }
 
-    /// For each item whether it may be in the set: one answer for each position.
+    /// Returns for each item whether it may be in the set, one answer per position.
     ///
     /// # Cost
     ///
@@ -170,7 +171,7 @@ impl<H: ItemHash> IndexedFilter<'_, H> {
         self.matches_values(&self.filter.map(items))
     }
 
-    /// Whether any of `items` may be in the set.
+    /// Returns whether any of `items` may be in the set.
     ///
     /// # Cost
     ///

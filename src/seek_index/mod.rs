@@ -1,19 +1,18 @@
-//! [`SeekIndex`]: where in the bits the values of each part of the range begin.
+//! [`SeekIndex`]: a map from parts of the value range to bit positions.
 //!
-//! A stream of differences can only be read from its start, or from a place whose position and value
-//! somebody wrote down. The index divides the range `[0, F)` into equal parts and writes down such a place
-//! for each. A look-up computes its part from the value (one multiplication, no search) and decodes a few
-//! items there. A. Langley's article on Golomb-coded sets has 32 such entries a filter; any number is
-//! possible here.
+//! A stream of differences can only be decoded from its start, or from a recorded place: a bit position and the
+//! value before it. The index divides the range `[0, F)` into equal parts and records such a place for each. A
+//! look-up computes its part from the value (one multiplication, no search) and decodes a few items there. A.
+//! Langley's article on Golomb-coded sets has 32 such entries per filter; this index supports any number.
 //!
-//! Parts are equal in range, and uniform hashes make them nearly equal in items. Hashes that somebody ground
-//! to be equal, or close together, all fall in one part: that part then has a list of places of its own, and so
-//! has a part of many bits. Codes that are very long are listed by their values, and not read again. So a
-//! look-up never decodes more than about twice the items of an average part, and 64, nor more than a few times
-//! the bits of so many average items.
+//! The parts have equal range, and uniform hashes make them nearly equal in items. Hashes that an attacker made
+//! equal, or close together, all fall into one part. That part then has its own list of places, and so does a
+//! part with many bits. Very long codes are listed with their values and are not decoded again. A look-up
+//! therefore decodes at most about twice the items of an average part plus 64. It also decodes at most a few
+//! times the bits of that many average items.
 //!
-//! [`Table`] is the index itself; here is what it is to a user: how large, of which filter, as bytes
-//! ([`bytes`]), and asked ([`IndexedFilter`]).
+//! [`Table`] is the index itself. This module has the public parts: size, the filter it belongs to,
+//! serialisation ([`bytes`]), and queries ([`IndexedFilter`]).
 
 mod bytes;
 mod indexed;
@@ -28,15 +27,15 @@ use crate::params::Params;
 
 pub use indexed::IndexedFilter;
 
-/// How many entries an index gets: at most one an item, and one for every two bytes of the filter.
+/// The number of entries of an index. At most one per item, and one for every two bytes of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// One entry for so many items on average (0 counts as 1). A look-up decodes half of them on average
-    /// where hashes are uniform, and at most twice as many and 64 where they are not. At 8 bytes an entry
-    /// (and a thirtieth more), 64 items cost 1 bit an item, and 128 half a bit.
+    /// One entry per this number of items on average (0 counts as 1). If hashes are uniform, a look-up decodes
+    /// half of them on average; otherwise it decodes at most twice as many plus 64. An entry takes 8 bytes (and
+    /// a thirtieth more), so 64 items cost 1 bit per item, and 128 half a bit.
     Items(u32),
-    /// So many entries in all (0 counts as 1).
+    /// This number of entries in total (0 counts as 1).
     Entries(u32),
 }
 
@@ -58,7 +57,7 @@ pub struct SeekIndex {
     table: Table,
 }
 
-/// What tells one filter from another.
+/// Identifies the filter that an index belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     n: u32,
@@ -81,8 +80,8 @@ impl Identity {
 impl Step {
     /// The number of entries for a filter.
     ///
-    /// A stranger's filter can hold eight items a byte, and N alone must not decide how much memory an index
-    /// takes; so the number of bytes has a say.
+    /// An untrusted filter can hold eight items per byte, and N alone must not determine the memory of an
+    /// index. The number of bytes therefore limits it too.
     fn entries<H>(self, filter: &Filter<'_, H>) -> u32 {
         let n = filter.n();
         let wanted = match self {
@@ -93,7 +92,7 @@ impl Step {
     }
 }
 
-/// The most entries that the index of a filter of `len` bytes has.
+/// The maximum number of entries for a filter of `len` bytes.
 fn most_entries(len: u64) -> u32 {
     u32::try_from(len.div_ceil(2)).unwrap_or(u32::MAX)
 }
@@ -104,22 +103,22 @@ fn table_of<H>(filter: &Filter<'_, H>, step: Step) -> Table {
 }
 
 impl SeekIndex {
-    /// The index of `filter`.
+    /// Builds the index of `filter`.
     ///
-    /// Where in its part of the bits an entry points is up to the places that decoding notes on its way, and those
-    /// differ between levels of the CPU and, with the feature `parallel`, numbers of threads. So two machines may
-    /// make indexes of one filter that differ, in their bytes too ([`SeekIndex::to_bytes`]); each is as good
-    /// anywhere, and all give the same answers.
+    /// The place of an entry within its part depends on the places that decoding records. Those depend on the
+    /// SIMD level and, with the feature `parallel`, on the number of threads. Two machines may therefore build
+    /// different indexes of one filter, with different bytes ([`SeekIndex::to_bytes`]). Each works on any
+    /// machine, and all give the same answers.
     ///
     /// # Cost
     ///
-    /// One decoding pass, and one over the bytes that tells this filter from others
-    /// ([`Filter::into_indexed`] does without).
+    /// One decoding pass, and one pass over the bytes for a fingerprint of the filter ([`Filter::into_indexed`]
+    /// needs no fingerprint).
     ///
-    /// Memory: a little above 8 bytes an entry where hashes are uniform, at most 64 where somebody ground them
-    /// against it. So never more than 32 times the filter's bytes, if it is asked for that many entries and the
-    /// set is hostile; at `Step::Items(64)`, a twentieth of the filter of an honest one. While it is built, about
-    /// as much as the filter, and at most eight times, comes on top.
+    /// Memory: slightly more than 8 bytes per entry if hashes are uniform, at most 64 if an attacker chose
+    /// them. For a hostile set with the maximum number of entries, that is at most 32 times the filter's bytes.
+    /// With `Step::Items(64)` and uniform hashes it is a twentieth of the filter. Building temporarily takes
+    /// about as much memory again as the filter, and at most eight times as much.
     #[must_use]
     pub fn build<H>(filter: &Filter<'_, H>, step: Step) -> Self {
         Self {
@@ -134,13 +133,13 @@ impl SeekIndex {
         self.table.entries.len()
     }
 
-    /// Whether there is no entry, as in the index of an empty filter.
+    /// Returns whether the index has no entries. Only the index of an empty filter has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.entries.is_empty()
     }
 
-    /// The size of the serialised index in bits, for each item of the filter.
+    /// The size of the serialised index in bits per item of the filter.
     #[must_use]
     pub fn bits_per_item(&self) -> f64 {
         self.serialised_len() as f64 * 8.0 / f64::from(self.filter.n.max(1))
@@ -148,16 +147,16 @@ impl SeekIndex {
 }
 
 impl<'a, H> Filter<'a, H> {
-    /// The filter with an index that was built for it.
+    /// Combines the filter with an index that was built for it.
     ///
     /// # Errors
     ///
-    /// Where the index was built for another filter.
+    /// The index was built for another filter.
     ///
     /// # Cost
     ///
-    /// One pass over the bytes to tell: do it once, then ask often. [`Filter::into_indexed`] has nothing to
-    /// tell.
+    /// One pass over the bytes to compare the fingerprints, so call it once and then query often.
+    /// [`Filter::into_indexed`] needs no comparison.
     pub fn with_index<'f>(
         &'f self,
         index: &'f SeekIndex,
@@ -168,7 +167,7 @@ impl<'a, H> Filter<'a, H> {
         Ok(IndexedFilter::borrowed(self, &index.table))
     }
 
-    /// The filter together with an index of its own.
+    /// Builds an index and combines it with the filter.
     ///
     /// ```
     /// use nutfilter::{Nut25, Params, SortedHashes, Step};

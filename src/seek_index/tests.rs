@@ -1,4 +1,4 @@
-//! Tests of the index: what it costs on any set, what it accepts as bytes, and that forged ones are harmless.
+//! Tests of the index: its cost on any set, the bytes that it accepts, and that forged indexes are harmless.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ fn filter(n: u64) -> Filter<'static, Unhashed> {
         .into_owned()
 }
 
-/// Sets that somebody made against an index of parts of equal range, with their names.
+/// Sets crafted against an index of parts of equal range, with their names.
 fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Unhashed>)> {
     let range = params.range(n as u32);
     let m = params.m();
@@ -70,7 +70,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Un
         .collect()
 }
 
-/// How many items are decoded from the point that the index gives, until `value` is found or passed.
+/// The number of items decoded from the index's point until `value` is found or passed.
 fn items_to(filter: &Filter<'_, Unhashed>, table: &Table, value: u64) -> u64 {
     let point = table.locate(value);
     if point.answer().is_some() {
@@ -78,7 +78,7 @@ fn items_to(filter: &Filter<'_, Unhashed>, table: &Table, value: u64) -> u64 {
     }
     let Point { position, base } = point;
     let numbers = (filter.n(), filter.params());
-    // Which item comes there is not known: the end of the items ends it.
+    // The number of the item there is unknown; decoding stops at the end of the items.
     let place = (position, base, 0);
     let mut scanner =
         crate::decode::Scanner::at_item(filter.level(), filter.bytes(), numbers, place);
@@ -104,7 +104,7 @@ const SHAPES: [(u32, u64); 5] = [
 ];
 
 #[test]
-fn a_look_up_decodes_a_bounded_number_of_items_whatever_the_set_is() {
+fn look_up_decodes_a_bounded_number_of_items_in_any_set() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(2_000, params) {
@@ -136,7 +136,7 @@ fn a_look_up_decodes_a_bounded_number_of_items_whatever_the_set_is() {
 }
 
 #[test]
-fn a_look_up_among_a_million_equal_hashes_decodes_few() {
+fn look_up_among_a_million_equal_hashes_decodes_few_items() {
     let params = Params::default();
     let values = vec![123_456_789; 1_000_000];
     let filter = Filter::from_values(&values, params).unwrap();
@@ -145,7 +145,7 @@ fn a_look_up_among_a_million_equal_hashes_decodes_few() {
         let items = items_to(&filter, &table, value);
         assert!(items <= 192, "{items} items to {value}");
     }
-    // Where the index says nothing, a look-up would decode them all.
+    // Without the index, a look-up would decode all of them.
     let start = Table::empty(Shape {
         n: 0,
         params,
@@ -155,7 +155,7 @@ fn a_look_up_among_a_million_equal_hashes_decodes_few() {
 }
 
 #[test]
-fn uniform_hashes_take_eight_bytes_an_entry_and_ground_ones_at_most_64() {
+fn entry_takes_8_bytes_if_uniform_and_at_most_64_if_hostile() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(2_000, params) {
@@ -175,7 +175,7 @@ fn uniform_hashes_take_eight_bytes_an_entry_and_ground_ones_at_most_64() {
 }
 
 #[test]
-fn the_number_of_entries_is_what_was_asked_for() {
+fn number_of_entries_is_as_requested() {
     let filter = filter(1000);
     let most = filter.bytes().len().div_ceil(2);
     assert!(
@@ -196,7 +196,7 @@ fn the_number_of_entries_is_what_was_asked_for() {
 }
 
 #[test]
-fn one_bit_an_item_is_64_items_an_entry() {
+fn step_of_64_items_takes_one_bit_per_item() {
     let index = SeekIndex::build(&filter(100_000), Step::Items(64));
     let bits = index.bits_per_item();
     assert!((1.0..1.05).contains(&bits), "{bits} bits an item");
@@ -207,7 +207,7 @@ fn one_bit_an_item_is_64_items_an_entry() {
 }
 
 #[test]
-fn seek_agrees_with_scan_for_every_value_of_the_range_at_every_level() {
+fn index_equals_scan_for_every_value_at_every_level() {
     for n in [0, 1, 2, 7, 200] {
         let filter = filter(n);
         let values: Vec<u64> = (0..filter.range() + 2).chain([u64::MAX]).collect();
@@ -238,7 +238,7 @@ fn seek_agrees_with_scan_for_every_value_of_the_range_at_every_level() {
 }
 
 #[test]
-fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
+fn hostile_sets_answer_equally_with_and_without_an_index() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(600, params) {
@@ -249,7 +249,7 @@ fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
                 .chain([0, filter.range(), u64::MAX])
                 .collect();
             targets.sort_by_key(|&value| spread(value));
-            // By the plainest of means.
+            // With the simplest method.
             let values: Vec<u64> = filter.values().collect();
             let expected: Vec<bool> = targets
                 .iter()
@@ -278,7 +278,7 @@ fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
                         let answer = indexed.contains_value(target);
                         assert_eq!(answer, found, "{target}, {context:?}");
                     }
-                    // As few at a time as go one by one, and as many as fill some lanes.
+                    // Counts for single look-ups, and counts that fill some lanes.
                     for count in [0, 1, 4, 5, 9, 33] {
                         let answers =
                             indexed.matches_values_by(Strategy::Points, &targets[..count]);
@@ -291,10 +291,11 @@ fn hostile_sets_answer_alike_with_and_without_an_index_at_every_level() {
 }
 
 #[test]
-fn pairs_of_one_bit_more_than_a_window_are_found_at_every_bit() {
+fn pairs_one_bit_longer_than_a_window_are_found() {
     for p in [3_u64, 9, 14, 19] {
         for bits in [56_u64, 57, 58, 59] {
-            // Every fourth pair is so long; remainders end in a zero, the others are of any length.
+            // Every fourth pair has this length, with remainders that end in a zero; the others have any
+            // length.
             let run = bits - 2 * (p + 1);
             let mut value = 0;
             let values: Vec<u64> = (0..4_000)
@@ -337,7 +338,7 @@ fn pairs_of_one_bit_more_than_a_window_are_found_at_every_bit() {
 }
 
 #[test]
-fn a_fault_anywhere_is_an_error_whichever_way_a_stranger_is_asked() {
+fn fault_anywhere_is_an_error_in_every_strategy() {
     let params = Params::default();
     let values: Vec<u64> = (0..40_000).map(|i| i * 784_000).collect();
     let good = Filter::from_values(&values, params).unwrap();
@@ -367,7 +368,7 @@ fn a_fault_anywhere_is_an_error_whichever_way_a_stranger_is_asked() {
 }
 
 #[test]
-fn forged_entries_never_reach_outside_the_filter() {
+fn forged_entries_never_read_outside_the_filter() {
     let filter = filter(200);
     let bits = filter.bytes().len() as u64 * 8;
     let made = SeekIndex::build(&filter, Step::Entries(4));
@@ -375,7 +376,7 @@ fn forged_entries_never_reach_outside_the_filter() {
     for level in Level::available() {
         let filter = filter.clone().with_level(level);
         let ask = |forged: &SeekIndex| {
-            // In memory it is the look-up alone that stands against it; no answer is asked for.
+            // In memory, only the look-up protects against it; any answer is accepted.
             let indexed = filter.with_index(forged).unwrap();
             assert_eq!(indexed.matches_values(&values).len(), values.len());
             for &value in &values {
@@ -396,7 +397,7 @@ fn forged_entries_never_reach_outside_the_filter() {
         }
         for i in 0..1_000 {
             let mut forged = made.clone();
-            // Any 64 bits, lists among them, inside and outside of what lists there are.
+            // Any 64 bits, including lists, inside and outside of the existing lists.
             let entry = spread(i) >> (i % 64) | (i % 3) << 62;
             forged.table.entries[i as usize % 4] = entry;
             forged.table.points = (0..i % 5)
@@ -408,7 +409,7 @@ fn forged_entries_never_reach_outside_the_filter() {
             ask(&forged);
             if forged != made {
                 let read = SeekIndex::from_bytes(&forged.to_bytes());
-                // What goes nowhere else than a true entry might is let in: it cannot be told.
+                // A forged entry that only leads to places of valid entries is accepted: it cannot be detected.
                 assert!(
                     read.is_err() || forged.table.points.is_empty(),
                     "{forged:?}"
@@ -419,9 +420,9 @@ fn forged_entries_never_reach_outside_the_filter() {
 }
 
 #[test]
-fn a_forged_point_that_leads_to_no_code_leaves_the_answer_to_the_filter_alone() {
+fn undecodable_forged_point_falls_back_to_the_filter() {
     let mut astray = 0;
-    // Whatever the number of bits in the last byte.
+    // With any number of bits in the last byte.
     for n in 2_000..2_016 {
         let filter = filter(n);
         let bits = filter.bytes().len() as u64 * 8;
@@ -466,7 +467,7 @@ fn a_forged_point_that_leads_to_no_code_leaves_the_answer_to_the_filter_alone() 
 }
 
 #[test]
-fn bytes_that_point_outside_or_backwards_are_refused() {
+fn points_outside_or_backwards_are_rejected() {
     let values = [vec![40_000; 900], (0..900).map(|i| i * 40).collect()].concat();
     let mut values: Vec<u64> = values;
     values.sort_unstable();
@@ -489,7 +490,7 @@ fn bytes_that_point_outside_or_backwards_are_refused() {
         t.points.last_mut().unwrap().base = range
     });
     refused("a list that goes backwards", &|t| t.points.reverse());
-    // One thing at a time, so that no other check finds it first.
+    // One fault at a time, so that no other check detects it first.
     let list = made.table.points.iter().rposition(|p| p.base == 40_000);
     let list = list.unwrap();
     refused("a base in a list that goes back", &|t| {
@@ -543,10 +544,10 @@ fn bytes_that_point_outside_or_backwards_are_refused() {
 }
 
 #[test]
-fn an_entry_beyond_2_to_the_64_bits_is_refused() {
+fn entry_beyond_2_to_the_64_bits_is_rejected() {
     let mut forged = SeekIndex::build(&filter(20_000), Step::Items(64));
     assert!(forged.table.anchors.len() > 1, "one anchor for all entries");
-    // A filter so long that its last bits lie there.
+    // The filter is so long that its last bits are there.
     forged.filter.len = u64::MAX;
     forged.table.anchors[1].position = u64::MAX;
     // The first entry of an anchor is the anchor itself.
@@ -559,15 +560,15 @@ fn an_entry_beyond_2_to_the_64_bits_is_refused() {
 }
 
 #[test]
-fn as_many_entries_as_the_filter_cannot_have_are_refused() {
+fn too_many_entries_for_the_filter_are_rejected() {
     let wide = Params::new(19, 784_931).unwrap();
     let wide = Filter::from_values(&[5; 20], wide).unwrap();
-    // By its bytes where codes are short, else by its items.
+    // The bytes are the limit if codes are short, otherwise the items.
     for (filter, most) in [(filter(20), 8), (wide.with_hasher(Unhashed), 20)] {
         let made = SeekIndex::build(&filter, Step::Entries(20));
         assert_eq!(made.table.entries.len(), most as usize);
         for (entries, allowed) in [(0, false), (1, true), (most, true), (most + 1, false)] {
-            // All entries are the start of the filter: right in all else.
+            // All entries are the start of the filter; everything else is valid.
             let shape = Shape {
                 n: filter.n(),
                 params: filter.params(),
@@ -593,7 +594,7 @@ fn as_many_entries_as_the_filter_cannot_have_are_refused() {
 }
 
 #[test]
-fn bytes_too_few_for_any_index_are_told_how_many_it_takes() {
+fn too_short_bytes_report_the_minimum_length() {
     let bytes = SeekIndex::build(&filter(0), Step::Entries(1)).to_bytes();
     for len in [0, 8, bytes.len() - 1] {
         let (len, needed) = (len as u64, bytes.len() as u64);
@@ -604,13 +605,13 @@ fn bytes_too_few_for_any_index_are_told_how_many_it_takes() {
 }
 
 #[test]
-fn another_filters_index_is_refused() {
+fn index_of_another_filter_is_rejected() {
     let index = SeekIndex::build(&filter(100), Step::Entries(4));
     for other in [99, 101] {
         let error = filter(other).with_index(&index).unwrap_err();
         assert_eq!(error.0, SeekIndexFault::OtherFilter);
     }
-    // The same numbers, another set.
+    // The same numbers, but another set.
     let values: Vec<u64> = filter(100).values().map(|value| value / 2).collect();
     let other = Filter::from_values(&values, filter(100).params()).unwrap();
     assert!(other.with_index(&index).is_err());
@@ -618,7 +619,7 @@ fn another_filters_index_is_refused() {
 }
 
 #[test]
-fn bytes_that_are_damaged_anywhere_are_refused() {
+fn bytes_damaged_anywhere_are_rejected() {
     let index = SeekIndex::build(&filter(100), Step::Entries(4));
     let bytes = index.to_bytes();
     assert_eq!(SeekIndex::from_bytes(&bytes), Ok(index));
@@ -636,8 +637,8 @@ fn bytes_that_are_damaged_anywhere_are_refused() {
 }
 
 #[test]
-fn version_1_is_refused_by_its_number() {
-    // The shortest there was: a header of 48 bytes, no entry, a checksum.
+fn version_1_is_rejected_with_its_number() {
+    // The shortest version-1 index: a header of 48 bytes, no entry, a checksum.
     for len in [56, 64, 1000] {
         let mut bytes = vec![0; len];
         bytes[..8].copy_from_slice(b"nutfseek");
@@ -652,7 +653,7 @@ fn version_1_is_refused_by_its_number() {
 }
 
 #[test]
-fn gaps_are_read_back_and_damaged_ones_are_refused() {
+fn gaps_read_back_equal_and_damaged_ones_are_rejected() {
     // Two gaps among short codes, so that each is longer than 192 average items.
     let params = Params::new(4, 40).unwrap();
     let n = 20_000_u64;
