@@ -1,4 +1,4 @@
-//! Where a mint is: its base URL, and what counts as the same origin.
+//! The base URL of a mint, and the comparison of origins.
 
 use ureq::http::Uri;
 
@@ -7,7 +7,7 @@ use crate::error::FetchError;
 /// A mint's base URL: absolute, http or https, without credentials, query or fragment.
 #[derive(Clone, Debug)]
 pub(crate) struct BaseUrl {
-    /// No slash at the end.
+    /// Without trailing slashes.
     text: String,
 }
 
@@ -37,7 +37,7 @@ impl BaseUrl {
         &self.text
     }
 
-    /// The same for every spelling of scheme, host and port.
+    /// The same text for every spelling of scheme, host and port.
     pub(crate) fn canonical(&self) -> Option<String> {
         let uri: Uri = self.text.parse().ok()?;
         let path = uri.path().trim_end_matches('/');
@@ -56,9 +56,9 @@ impl BaseUrl {
     }
 }
 
-/// What a `Location` header points to, or `None` when it cannot be made out.
+/// The target of a `Location` header; `None` when it is invalid.
 ///
-/// Dot segments stay as they are: whatever the server makes of them, the origin is the same.
+/// Dot segments are kept: however the server resolves them, the origin is the same.
 pub(crate) fn resolve_location(from: &Uri, location: &str) -> Option<Uri> {
     let scheme = from.scheme_str()?;
     let authority = from.authority()?.as_str();
@@ -91,7 +91,7 @@ fn has_scheme(location: &str) -> bool {
     })
 }
 
-/// Scheme, host and port agree, and neither has a user name that could hide the host.
+/// Whether scheme, host and port are equal. A URL with a user name, which could disguise the host, never matches.
 pub(crate) fn same_origin(a: &Uri, b: &Uri) -> bool {
     let plain = |uri: &Uri| {
         uri.authority()
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_url_keeps_its_path_and_loses_its_trailing_slashes() {
+    fn base_url_keeps_its_path_and_loses_trailing_slashes() {
         for base in [
             "https://mint.example/Bitcoin",
             "https://mint.example/Bitcoin/",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_mint_are_one_and_other_mints_are_others() {
+    fn canonical_is_equal_only_for_spellings_of_one_mint() {
         let canonical = |base| BaseUrl::parse(base).expect(base).canonical();
         for base in [
             "https://mint.example",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_a_mint_cannot_have_are_refused() {
+    fn invalid_mint_urls_are_rejected() {
         for bad in [
             "",
             "mint.example",
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_url_is_repeated_without_its_user_name_and_password() {
+    fn rejected_url_is_quoted_without_credentials() {
         for (bad, shown) in [
             (
                 "https://user:hunter2@mint.example",
                 "https://…@mint.example",
             ),
-            // Not a URL, with a password all the same.
+            // An invalid URL that contains a password.
             (
                 "https://user:w/o@r d@mint.example/x",
                 "https://…@mint.example/x",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_are_resolved_against_the_page_they_came_from() {
+    fn locations_are_resolved_against_the_request_url() {
         let from = uri("https://mint.example:444/Bitcoin/v1/filter/spent/00");
         for (location, wanted) in [
             ("/x?y=1", "https://mint.example:444/x?y=1"),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_scheme_and_host_and_port() {
+    fn origin_is_scheme_host_and_port() {
         let here = uri("https://mint.example/a");
         for same in ["https://mint.example/b", "https://MINT.example:443/"] {
             assert!(same_origin(&here, &uri(same)), "{same}");

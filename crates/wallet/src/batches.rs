@@ -1,4 +1,4 @@
-//! Matches on their way to a mint: checked, counted, padded, shuffled, cut into requests of one size.
+//! Prepares matches for requests: checks and counts them, pads and shuffles them, and splits them into batches.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use crate::points::{POINT_BYTES, is_point, random_y, shuffle};
 use crate::policy::{Policy, error_object};
 use crate::query_error::{AnswerFault, QueryError};
 
-/// The requests of one conversation, and how far it has come.
+/// The requests of one conversation, and its progress.
 ///
-/// A request stays what it is until it is answered: one that is sent again after a broken connection has
-/// the same decoys in the same order, or the mint would find the matches as what both have in common.
+/// A request does not change until it is answered. A retry after a broken connection has the same decoys in the
+/// same order. With new decoys, the mint could find the matches as the intersection of both requests.
 #[derive(Debug)]
 pub(crate) struct Batches {
     batches: Vec<Vec<Asked>>,
     answered: usize,
     failed: bool,
-    /// Matches answered so far, and those of them that are not in the set.
+    /// Number of matches answered so far, and how many of them are not in the set.
     asked: u64,
     not_in_set: u64,
     chance_limit: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Batches {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) point: Vec<u8>,
-    /// Which match it is; a decoy is none.
+    /// Index of the match; `None` for a decoy.
     pub(crate) place: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ impl Batches {
         })
     }
 
-    /// What is to be asked next; `None` when all is answered, and after an answer that was refused.
+    /// The points of the next request. `None` when all requests are answered, and after a rejected answer.
     pub(crate) fn current(&self) -> Option<&[Asked]> {
         if self.failed {
             return None;
@@ -101,8 +101,8 @@ impl Batches {
         self.batches.get(self.answered).map(Vec::as_slice)
     }
 
-    /// Takes the answer to the current request; `read` makes something of each match in it, and says whether
-    /// it is in the set. Whatever goes wrong, there is no further request.
+    /// Takes the answer to the current request. `read` returns a value for each match in it, and whether the match
+    /// is in the set. After an error there is no further request.
     pub(crate) fn answer<T>(
         &mut self,
         status: u16,
@@ -114,7 +114,7 @@ impl Batches {
                 requests: self.open(),
             });
         };
-        // Until the answer has turned out good.
+        // `failed` is set below, and cleared only after the answer has been validated.
         let question = Question::new(current);
         let answer = admit(status, body, self.max_answer_bytes)
             .and_then(|()| read(&question, body).map_err(|fault| explain(fault, status, body)));
@@ -137,7 +137,7 @@ impl Batches {
             .collect())
     }
 
-    /// Whether there is a good answer to every request.
+    /// Checks that every request has a valid answer.
     pub(crate) fn finish(&self) -> Result<(), QueryError> {
         match self.open() {
             0 => Ok(()),
@@ -150,8 +150,8 @@ impl Batches {
     }
 }
 
-/// Into as few batches as there must be, as evenly as can be. With decoys, one place of each batch is kept for
-/// one: a mint that says the same of every point gives itself away by it.
+/// Splits the points into the minimum number of batches, as evenly as possible. With decoys, each batch keeps room
+/// for one decoy: it exposes a mint that gives the same answer for every point.
 fn deal(mut all: Vec<Asked>, batch: usize, padded: bool) -> Vec<Vec<Asked>> {
     let room = if padded { (batch - 1).max(1) } else { batch };
     let mut batches = Vec::new();
@@ -161,7 +161,7 @@ fn deal(mut all: Vec<Asked>, batch: usize, padded: bool) -> Vec<Vec<Asked>> {
     batches
 }
 
-/// Reads the form of an answer. The reader's own words are not passed on, as they may quote a point.
+/// Parses an answer. The parser's error text is dropped, because it may quote a point.
 pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFault> {
     serde_json::from_slice(body).map_err(|error| AnswerFault::Form {
         line: error.line(),
@@ -169,7 +169,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, AnswerFau
     })
 }
 
-/// Only 200 answers a question.
+/// Accepts only status 200 and a body within the limit.
 fn admit(status: u16, body: &[u8], max: u64) -> Result<(), QueryError> {
     let refuse = |refusal| Err(QueryError::Fetch(FetchError::Refused(refusal)));
     if body.len() as u64 > max {
@@ -186,7 +186,7 @@ fn admit(status: u16, body: &[u8], max: u64) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// An error object under the wrong status says more than that it has another form.
+/// If the body is an error object, report it instead of a malformed answer.
 fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> QueryError {
     match (&fault, error_object(status, body)) {
         (AnswerFault::Form { .. }, Some(error)) => {
@@ -196,7 +196,7 @@ fn explain(fault: AnswerFault, status: u16, body: &[u8]) -> QueryError {
     }
 }
 
-/// The points of one request, to hold an answer against.
+/// The points of one request, for checking its answer.
 pub(crate) struct Question<'a> {
     asked: &'a [Asked],
     places: HashMap<&'a [u8], usize>,
@@ -211,17 +211,18 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// How many points were asked about.
+    /// The number of points.
     pub(crate) fn len(&self) -> usize {
         self.asked.len()
     }
 
-    /// All of them, in the order in which they were sent.
+    /// All points, in the order of the request.
     pub(crate) fn asked(&self) -> &'a [Asked] {
         self.asked
     }
 
-    /// Where in the request this point stands; `seen` remembers which were spoken of.
+    /// The index of this point in the request, which must not have occurred in the answer before. `seen` is
+    /// updated.
     pub(crate) fn once(&self, point: &[u8], seen: &mut [bool]) -> Result<usize, AnswerFault> {
         let at = *self.places.get(point).ok_or(AnswerFault::NotAsked)?;
         match seen.get_mut(at) {
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_may_be_as_long_as_it_may_be_and_no_longer() {
+    fn answer_of_the_maximum_size_is_accepted() {
         let body = [b' '; 10];
         assert!(admit(200, &body, 10).is_ok());
         let refused = admit(200, &body, 9);
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_dealt_evenly_and_each_padded_batch_keeps_a_place_for_a_decoy() {
+    fn deal_splits_evenly_and_keeps_room_for_a_decoy() {
         let dealt = |matches, batch, padded| {
             let all = (0..matches)
                 .map(|place| Asked {
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(dealt(64, 64, true), [32, 32]);
         assert_eq!(dealt(64, 64, false), [64]);
         assert_eq!(dealt(65, 64, false), [32, 33]);
-        // No place is left for a decoy.
+        // A batch size of 1 leaves no room for a decoy.
         assert_eq!(dealt(3, 1, true), [1, 1, 1]);
         assert_eq!(dealt(3, 2, true), [1, 1, 1]);
     }

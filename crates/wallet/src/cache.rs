@@ -1,4 +1,4 @@
-//! A directory of filters as mints last sent them, and when that was.
+//! A cache directory: the last filter of each mint, with its timestamp.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -16,62 +16,64 @@ use crate::mint_filter::MintFilter;
 
 pub(crate) use crate::cache_file::{Kept, Limits};
 
-/// Locked by a process while it replaces a file.
+/// A process holds this lock while it replaces a file.
 const LOCK: &str = ".nutfilter-lock";
 
-/// Prefix and suffix of temporary files. Nothing else uses these names, so one that is found while the lock is
-/// held was left by a process that was killed.
+/// Prefix and suffix of temporary files. Nothing else uses these names. A file found under the lock was therefore
+/// left by a killed process.
 const TEMPORARY: (&str, &str) = (".wallet-cache-", ".partial");
 
-/// Longest wait for the lock, which other processes hold for milliseconds.
+/// Maximum wait for the lock. Other processes hold it for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Time between two tries to get the lock.
+/// Time between two attempts to take the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
-/// What the hash of a profile is known by: its value for this item. A profile has no name that would hold
-/// for the caller's own.
+/// A hash profile is identified by its value for this item, because a caller's own profile has no unique name.
 const PROBE: &[u8] = b"which hash is this?";
 
-/// Remembers, for each mint, keyset, kind and hash, the last good filter and its time.
+/// Stores the last valid filter and its timestamp for each mint, keyset, kind and hash.
 ///
-/// With it a wallet need not download what it has already, and notices a mint that goes back to an older
-/// filter. Nothing a server says about its own bodies is kept or believed: what is asked for again is asked
-/// for by the SHA-256 of the bytes that are on disk at that moment, so a damaged file can never stand for
-/// what the mint has.
+/// With a cache, a wallet need not download a filter that it already has, and it detects a mint that returns an
+/// older filter. Nothing that a server says about its own bodies is stored or trusted. Revalidation uses the
+/// SHA-256 of the bytes that are on disk at that moment, so a damaged file can never pass for the mint's current
+/// filter.
 ///
-/// **What it gives away.** To the mint: that hash says which version this wallet has, and so links this
-/// visit to the one that fetched it; a mint that gives every wallet a filter of its own (a second more or less in
-/// the timestamp is enough) can recognise each of them, as with a cookie.
-/// [`without_etag`](Self::without_etag) fetches everything anew and keeps the memory of the time. To
-/// whoever reads the disk: which mints and keysets are in use; the files are for their owner only, and their names
-/// are hashes, which keep nothing from somebody who guesses.
+/// # Privacy
+///
+/// The mint: the hash tells it which version this wallet has, and so links this request to the earlier one. A mint
+/// that gives every wallet a different filter can recognise each wallet, as with a cookie; a timestamp that
+/// differs by one second is enough. [`without_etag`](Self::without_etag) downloads every filter in full and still
+/// remembers the timestamp.
+///
+/// Readers of the disk: they learn which mints and keysets are in use. Only the owner can read the files. Their
+/// names are hashes, which do not protect against guessing.
 #[derive(Clone, Debug)]
 pub struct FilterCache {
     directory: PathBuf,
     etag: bool,
 }
 
-/// A filter that came by way of a cache.
+/// A filter that was fetched through a cache.
 #[derive(Debug)]
 pub struct CachedFetch<H: ItemHash = Nut25> {
-    /// The filter; its time is its own, wherever it came from.
+    /// The filter. Its timestamp is the filter's own, from the mint or from the cache.
     pub filter: MintFilter<H>,
-    /// Whether the mint said that the cached one is still the one it serves.
+    /// Whether the mint confirmed that the cached filter is still current.
     pub from_cache: bool,
-    /// Why the cached file was not used. The time of the newest filter seen is not known then.
+    /// Why the cached file was not used. The timestamp of the newest filter seen is unknown in this case.
     pub discarded: Option<Damage>,
-    /// Why the filter could not be kept. It is as good as ever, but neither it nor its time will be
+    /// Why the filter could not be stored. The filter is valid, but neither it nor its timestamp will be
     /// remembered.
     pub not_kept: Option<io::Error>,
 }
 
 impl FilterCache {
-    /// Opens a directory, and makes it (for its owner only) if it is not there.
+    /// Opens a directory. Creates it, with access for its owner only, if it does not exist.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, or is something else than a directory.
+    /// When the directory cannot be created, or the path is not a directory.
     pub fn open(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         let mut builder = fs::DirBuilder::new();
@@ -85,14 +87,14 @@ impl FilterCache {
         })
     }
 
-    /// Fetches everything anew, so that the mint does not learn which version this wallet has.
+    /// Downloads every filter in full, so that the mint does not learn which version this wallet has.
     #[must_use]
     pub fn without_etag(mut self) -> Self {
         self.etag = false;
         self
     }
 
-    /// Where a filter is kept. Whoever removes the file forgets its time as well.
+    /// The path of a cached filter. Removing the file also removes the remembered timestamp.
     #[must_use]
     pub fn path<H: ItemHash + Default>(
         &self,
@@ -120,7 +122,7 @@ impl FilterCache {
         }
     }
 
-    /// The ETag of a body, unless it is not to be asked by.
+    /// The ETag of a body, or `None` if requests must not carry one.
     pub(crate) fn tag(&self, body: &[u8]) -> Option<String> {
         let quoted = || format!("\"{}\"", hex::encode(&Sha256::digest(body)));
         self.etag.then(quoted)
@@ -136,15 +138,15 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// What is kept, or why it is not used. Damaged files are removed; those beyond a limit stay, since
-    /// another limit or a corrected clock may accept them.
+    /// Returns the cached body, or the reason why it is not used. Damaged files are removed. Files beyond a limit
+    /// stay, because another limit or a corrected clock may accept them.
     pub(crate) fn load(&self) -> io::Result<(Option<Kept>, Option<Damage>)> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
             Err(error) => return Err(error),
         };
-        // Opening a pipe would wait for a writer. It is left in place: somebody put it there.
+        // Opening a pipe would wait for a writer. Leave it in place: somebody put it there on purpose.
         if !metadata.is_file() {
             return Ok((None, Some(Damage::NotAFile)));
         }
@@ -161,8 +163,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Replaces the body that is kept, completely or not at all, unless a newer one has got there in the
-    /// meantime. Waits for other writers until `deadline`, and never longer than [`LOCK_WAIT`].
+    /// Atomically replaces the cached body, unless a newer one was stored in the meantime. Waits for other writers
+    /// until `deadline`, but at most [`LOCK_WAIT`].
     pub(crate) fn store(&self, body: &[u8], timestamp: u64, deadline: Instant) -> io::Result<()> {
         let _lock = self.lock(deadline.min(Instant::now() + LOCK_WAIT))?;
         self.remove_temporaries()?;
@@ -170,7 +172,7 @@ impl Entry<'_> {
         if self.load()?.0.is_some_and(newer) {
             return Ok(());
         }
-        // For its owner only, as `tempfile` makes them.
+        // `tempfile` creates files with access for their owner only.
         let mut temporary = tempfile::Builder::new()
             .prefix(TEMPORARY.0)
             .suffix(TEMPORARY.1)
@@ -181,7 +183,7 @@ impl Entry<'_> {
         sync_directory(self.directory)
     }
 
-    /// At least one try, also after the deadline.
+    /// Tries at least once, even after the deadline.
     fn lock(&self, deadline: Instant) -> io::Result<File> {
         let path = self.directory.join(LOCK);
         let at = |what: &str| format!("{}: {what}", path.display());
@@ -209,7 +211,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Removes what a process that was killed has left. The lock is held.
+    /// Removes the files of killed processes. The caller holds the lock.
     fn remove_temporaries(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.directory)? {
             let name = entry?.file_name();
@@ -225,9 +227,9 @@ impl Entry<'_> {
     }
 }
 
-/// So that the new name is there after a crash.
+/// Makes the new name survive a crash.
 fn sync_directory(directory: &Path) -> io::Result<()> {
-    // Elsewhere a directory cannot be opened.
+    // On other systems a directory cannot be opened.
     #[cfg(unix)]
     File::open(directory)?.sync_all()?;
     let _ = directory;
@@ -242,7 +244,7 @@ fn file_name(id: &Id) -> String {
     hex::encode(id) + ".filter"
 }
 
-/// Of the mint, however its URL is spelled, the keyset, however that is spelled, the kind, and the hash.
+/// The ID of mint, keyset, kind and hash. Different spellings of a mint's URL or of a keyset give the same ID.
 fn id(base: &str, keyset: &KeysetId, kind: Kind, hash: u64) -> Id {
     let mint = BaseUrl::parse(base)
         .ok()
@@ -257,7 +259,7 @@ fn id(base: &str, keyset: &KeysetId, kind: Kind, hash: u64) -> Id {
     digest.finalize().into()
 }
 
-/// Ids of the old kind are base64, in which the case of a letter matters.
+/// Legacy IDs are base64, which is case-sensitive.
 fn canonical(keyset: &KeysetId) -> String {
     const LEGACY_LENGTH: usize = 12;
     let text = keyset.as_str();
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_bodies_of_one_time_the_later_stays_and_of_two_times_the_newer() {
+    fn store_keeps_the_newest_time_and_the_last_body_of_that_time() {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(directory.path());
         let entry = entry(&cache);
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_is_an_error_after_the_deadline() {
+    fn held_lock_is_an_error_after_the_deadline() {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(directory.path());
         let lock = File::create(directory.path().join(LOCK)).unwrap();
@@ -317,7 +319,7 @@ mod tests {
             .expect_err("a held lock");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(Instant::now() >= soon, "gave up before the deadline");
-        // Given back while somebody waits for it.
+        // Another thread releases the lock while this one waits for it.
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(3 * LOCK_RETRY);
@@ -330,7 +332,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_pipe_in_place_of_the_lock_is_an_error() {
+    fn pipe_in_place_of_the_lock_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(directory.path());
         let pipe = directory.path().join(LOCK);
@@ -341,14 +343,14 @@ mod tests {
         assert!(error.contains("not a regular file"), "{error}");
     }
 
-    // Elsewhere a path through a file is one that is not there.
+    // On other systems a path through a file counts as missing.
     #[cfg(unix)]
     #[test]
-    fn only_a_file_that_is_not_there_is_no_error() {
+    fn load_ignores_only_a_missing_file() {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(&directory.path().join("cache"));
         assert!(matches!(entry(&cache).load(), Ok((None, None))));
-        // A file where the directory was: what is kept cannot be looked for.
+        // Put a file in place of the directory, so that the look-up fails.
         fs::remove_dir_all(directory.path().join("cache")).unwrap();
         fs::write(directory.path().join("cache"), "").unwrap();
         let Err(error) = entry(&cache).load() else {

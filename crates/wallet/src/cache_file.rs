@@ -1,13 +1,13 @@
-//! One file of the cache: the last good body of one filter, and what it is of.
+//! The format of one cache file: the last valid body of one filter, and the identity of that filter.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 8 | magic, the version in its last byte |
+//! | 8 | magic; the last byte is the version |
 //! | 32 | SHA-256 of everything that follows |
-//! | 8 | length of what follows this, little-endian, as all numbers here |
-//! | 32 | SHA-256 of what it is of: mint, keyset, kind, hash |
-//! | 8 | the filter's time, in Unix seconds |
-//! | the rest | the body, as the mint sent it |
+//! | 8 | length of everything after this field; all numbers are little-endian |
+//! | 32 | SHA-256 of the identity: mint, keyset, kind, hash |
+//! | 8 | the filter's timestamp, in Unix seconds |
+//! | the rest | the body, as sent by the mint |
 
 use std::fmt;
 use std::io::{self, Read};
@@ -16,27 +16,27 @@ use sha2::{Digest, Sha256};
 
 const MAGIC: [u8; 8] = *b"nutcach\x01";
 
-/// Everything before the body.
+/// Length of everything before the body, in bytes.
 const HEAD_BYTES: usize = 8 + 32 + 8 + 32 + 8;
 
-/// Where the part begins whose length is written down.
+/// Offset of the part that the length field covers.
 const COVERED_FROM: u64 = 8 + 32 + 8;
 
-/// Why a file of the cache was thrown away.
+/// Why a cache file is not used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Damage {
-    /// It is no cache file, or one of another version.
+    /// Not a cache file, or a cache file of another version.
     Magic,
-    /// Its length is not the one it was written with: it was cut, or something was added.
+    /// The length differs from the recorded one: the file was truncated or extended.
     Cut,
-    /// Its bytes are not the ones that were written.
+    /// The checksum is wrong.
     Checksum,
-    /// It is of another mint, keyset, kind or hash than its name says.
+    /// The file belongs to another mint, keyset, kind or hash than its name says.
     Misplaced,
-    /// There is something else in its place, such as a directory or a link.
+    /// Not a regular file, but for example a directory or a link.
     NotAFile,
-    /// Its body is larger than [`Policy::max_bytes`](crate::Policy::max_bytes). It was not read, and stays
+    /// The body is larger than [`Policy::max_bytes`](crate::Policy::max_bytes). It was not read. The file stays
     /// until a newer filter replaces it.
     TooLarge {
         /// Length of the body, in bytes.
@@ -44,12 +44,12 @@ pub enum Damage {
         /// The limit, in bytes.
         max: u64,
     },
-    /// It is dated further ahead than [`Policy::max_future`](crate::Policy::max_future) allows. It stays until a
-    /// filter with a believable time replaces it.
+    /// The timestamp is further in the future than [`Policy::max_future`](crate::Policy::max_future) allows. The
+    /// file stays until a filter with a valid timestamp replaces it.
     Future {
-        /// Its time, in Unix seconds.
+        /// The timestamp, in Unix seconds.
         timestamp: u64,
-        /// The latest time that is accepted, in Unix seconds.
+        /// The latest accepted timestamp, in Unix seconds.
         latest: u64,
     },
 }
@@ -74,7 +74,7 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// What is remembered of the newest good answer.
+/// The newest valid answer, as stored.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) timestamp: u64,
@@ -83,16 +83,16 @@ pub(crate) struct Kept {
 
 pub(crate) type Id = [u8; 32];
 
-/// What the policy takes from a cache: no more than from a mint.
+/// The policy's limits for a cached body, the same as for a mint's response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Largest body, in bytes.
     pub(crate) max_bytes: u64,
-    /// Latest time, in Unix seconds.
+    /// Latest timestamp, in Unix seconds.
     pub(crate) latest: u64,
 }
 
-/// The bytes of the file.
+/// Encodes a file.
 pub(crate) fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
     let rest = [id.as_slice(), &timestamp.to_le_bytes()].concat();
     let length = ((rest.len() + body.len()) as u64).to_le_bytes();
@@ -104,8 +104,8 @@ pub(crate) fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
     [&MAGIC, checksum.as_slice(), &length, &rest, body].concat()
 }
 
-/// Reads a file of `length` bytes back. Whatever is not exactly what [`write`] wrote for this `id` is damage;
-/// nothing is buffered before the length is known to be right and within the limit.
+/// Decodes a file of `length` bytes. Anything other than the exact output of [`write`] for this `id` is damage.
+/// Nothing is buffered before the length has been checked against the head and the limit.
 pub(crate) fn read(
     id: &Id,
     mut file: impl Read,
@@ -136,7 +136,7 @@ pub(crate) fn read(
         }));
     }
     let mut body = Vec::new();
-    // A byte more, so that a file that has grown since is noticed.
+    // Read one byte more, to detect a file that has grown.
     file.take(bytes + 1).read_to_end(&mut body)?;
     let digest = Sha256::new()
         .chain_update(covered)
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_comes_back_and_nothing_else_does() {
+    fn read_accepts_only_the_exact_output_of_write() {
         for body in [&b""[..], b"{}", &[b'x'; 300]] {
             let good = write(&OF, 0x0102_0304_0506_0708, body);
             let kept = read_back(&good).expect("what was written");
@@ -192,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_while_it_is_read_is_damaged() {
+    fn file_that_changes_during_the_read_is_damaged() {
         let good = write(&OF, 1, b"the body");
         let longer = [good.as_slice(), b"more"].concat();
         let length = good.len() as u64;
-        // Its length was taken before it grew, or before it was cut.
+        // The length was taken before the file grew, or before it was truncated.
         for bytes in [&longer[..], &good[..good.len() - 1]] {
             let read = read(&OF, bytes, length, ANY).expect("memory does not fail");
             assert!(matches!(read, Err(Damage::Checksum)), "{read:?}");
@@ -204,12 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn a_body_above_the_limit_is_not_read() {
+    fn body_above_the_limit_is_not_read() {
         let good = write(&OF, 1, b"the body");
         let length = good.len() as u64;
         for (max_bytes, accepted) in [(8, true), (7, false)] {
             let limits = Limits { max_bytes, ..ANY };
-            // For what is refused, a read beyond the head fails.
+            // For a rejected body, a read beyond the head fails.
             let mut rest: &[u8] = &good[HEAD_BYTES..];
             let rest: &mut dyn Read = if accepted { &mut rest } else { &mut Broken };
             let file = good[..HEAD_BYTES].chain(rest);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_above_the_limit_is_damage() {
+    fn timestamp_above_the_limit_is_damage() {
         let limits = Limits { latest: 5, ..ANY };
         for (timestamp, accepted) in [(5, true), (6, false), (1 << 63, false)] {
             let good = write(&OF, timestamp, b"");

@@ -1,4 +1,4 @@
-//! What a wallet asks one mint for: filters, and the mint's word about their matches.
+//! The client for one mint: fetches filters, and asks the mint about matches.
 
 use std::time::Instant;
 
@@ -16,10 +16,10 @@ use crate::query_error::QueryError;
 use crate::restoration::{Restoration, Restored};
 use crate::transport::{Answer, NOT_MODIFIED, Transport};
 
-/// Fetches filters from one mint. Cheap to clone, and may be used from many threads.
+/// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
-/// Connects directly unless it is given a proxy ([`with_proxy`](Self::with_proxy)), and does not read the
-/// environment; keeps no cookies; asks for no compression; trusts the Mozilla root certificates only.
+/// Connects directly unless a proxy is set ([`with_proxy`](Self::with_proxy)), and does not read the environment.
+/// Keeps no cookies, requests no compression, and trusts only the Mozilla root certificates.
 #[derive(Clone, Debug)]
 pub struct MintClient {
     base: BaseUrl,
@@ -29,11 +29,11 @@ pub struct MintClient {
 }
 
 impl MintClient {
-    /// A client for the mint at `base`, such as `https://mint.example` or `https://mint.example/Bitcoin`.
+    /// Creates a client for the mint at `base`, such as `https://mint.example` or `https://mint.example/Bitcoin`.
     ///
     /// # Errors
     ///
-    /// [`FetchError::BadUrl`]. Nothing is sent yet.
+    /// [`FetchError::BadUrl`]. This call sends nothing.
     pub fn new(base: &str, policy: Policy) -> Result<Self, FetchError> {
         let base = BaseUrl::parse(base)?;
         Ok(Self {
@@ -44,8 +44,8 @@ impl MintClient {
         })
     }
 
-    /// The same client, with every connection through `proxy`. [`Proxy::from_environment`] reads the usual
-    /// variables.
+    /// Returns the same client with every connection through `proxy`. [`Proxy::from_environment`] reads the usual
+    /// environment variables.
     #[must_use]
     pub fn with_proxy(mut self, proxy: Proxy) -> Self {
         self.transport = Transport::new(Some(&proxy));
@@ -65,24 +65,23 @@ impl MintClient {
         self.base.as_str()
     }
 
-    /// The limits in force.
+    /// The limits in use.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Fetches and validates a filter. Blocks for [`Policy::deadline`] at most, and the time that
-    /// validation takes.
+    /// Fetches and validates a filter. Blocks for at most [`Policy::deadline`] plus the time for validation.
     ///
     /// # Errors
     ///
-    /// Any [`FetchError`] but [`FetchError::BadUrl`]. Never to be read as "absent".
+    /// Any [`FetchError`] except [`FetchError::BadUrl`]. An error never means "absent".
     pub fn fetch(&self, keyset: &KeysetId, kind: Kind) -> Result<MintFilter, FetchError> {
         self.fetch_as::<Nut25>(keyset, kind, None)
     }
 
-    /// As [`fetch`](Self::fetch), for a wallet that has seen a filter of this keyset and kind before, dated
-    /// `last_seen`. An older one then comes with [`MintFilter::rollback`] set and does not answer.
+    /// As [`fetch`](Self::fetch), for a wallet that has seen a filter of this keyset and kind before, with
+    /// timestamp `last_seen`. If the new filter is older, [`MintFilter::rollback`] is set and look-ups fail.
     ///
     /// # Errors
     ///
@@ -97,7 +96,7 @@ impl MintClient {
     }
 
     /// As [`fetch_since`](Self::fetch_since), for mints whose filters use another hash, such as
-    /// [`Nut23`](nutfilter::Nut23). Nothing in a response tells which.
+    /// [`Nut23`](nutfilter::Nut23). A response does not name its hash.
     ///
     /// # Errors
     ///
@@ -113,14 +112,16 @@ impl MintClient {
         self.accept(&answer, keyset, kind, last_seen)
     }
 
-    /// As [`fetch_as`](Self::fetch_as), by way of a cache: what is kept there is asked for again by the hash
-    /// of its bytes, and the newest time seen is remembered. The later of that time and `last_seen` counts.
+    /// As [`fetch_as`](Self::fetch_as), through a cache. A cached body is revalidated by the hash of its bytes,
+    /// and the newest timestamp seen is remembered. The later of that timestamp and `last_seen` counts.
     ///
     /// # Errors
     ///
-    /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when what the cache holds cannot be read. A
-    /// damaged file is no error, see [`CachedFetch::discarded`]; nor is a filter that cannot be kept, for example
-    /// because another process holds the cache's lock until the deadline, see [`CachedFetch::not_kept`].
+    /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when the cached file cannot be read.
+    ///
+    /// A damaged file is not an error, see [`CachedFetch::discarded`]. A filter that cannot be stored is not an
+    /// error either, see [`CachedFetch::not_kept`]. One cause is another process that holds the cache's lock until
+    /// the deadline.
     pub fn fetch_cached<H: ItemHash + Default>(
         &self,
         cache: &FilterCache,
@@ -137,8 +138,8 @@ impl MintClient {
         let entry = cache.entry::<H>(self.base.as_str(), keyset, kind, limits);
         let (kept, discarded) = entry.load().map_err(FetchError::Cache)?;
         let newest = last_seen.max(kept.as_ref().map(|kept| kept.timestamp));
-        // What the policy would not take from a mint, it does not take from a cache either; and then there is
-        // nothing that a 304 could stand for.
+        // A cached body must pass the same policy as a fetched one. If it fails, do not revalidate it: a 304 would
+        // then refer to a body that cannot be used.
         let kept = kept.and_then(|Kept { body, .. }| {
             let answer = Answer { status: 200, body };
             let filter = self.accept(&answer, keyset, kind, newest).ok()?;
@@ -186,16 +187,16 @@ impl MintClient {
         }))
     }
 
-    /// Asks the mint which of the matches are spent (NUT-07), as [`Confirmation`] describes it: one answer
-    /// for each item that was looked up, in order. Shows the mint the matches and nothing else; what it
-    /// can make of them is in the crate's documentation.
+    /// Asks the mint which of the matches are spent (NUT-07), see [`Confirmation`]. Returns one answer for each
+    /// item that was looked up, in order. Reveals only the matches to the mint. The crate's documentation says
+    /// what the mint can learn from them.
     ///
-    /// Each request has [`Policy::deadline`]; none is repeated, and no redirect is followed.
+    /// Each request has its own [`Policy::deadline`]. Requests are not retried and redirects are not followed.
     ///
     /// # Errors
     ///
-    /// Any [`QueryError`] but [`QueryError::Unfinished`]. Nothing more is sent after one. Never to be read as
-    /// "unspent".
+    /// Any [`QueryError`] except [`QueryError::Unfinished`]. Nothing more is sent after an error. An error never
+    /// means "unspent".
     pub fn confirm(&self, matches: &Matches<'_>) -> Result<Vec<Confirmed>, QueryError> {
         self.is_of_this_mint(matches)?;
         let mut confirmation = Confirmation::new(matches, &self.policy)?;
@@ -206,12 +207,12 @@ impl MintClient {
         confirmation.finish()
     }
 
-    /// Asks the mint for its signatures on the matches (NUT-09), as [`Restoration`] describes it: one
-    /// answer for each item that was looked up, in order.
+    /// Asks the mint for its signatures on the matches (NUT-09), see [`Restoration`]. Returns one answer for each
+    /// item that was looked up, in order.
     ///
     /// # Errors
     ///
-    /// As [`confirm`](Self::confirm). Never to be read as "not signed".
+    /// As [`confirm`](Self::confirm). An error never means "not signed".
     pub fn restore(
         &self,
         keyset: &KeysetId,

@@ -1,4 +1,4 @@
-//! NUT-07: is a match spent, as the mint itself says?
+//! NUT-07: asks the mint whether a match is spent.
 
 use nutfilter::Kind;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::matches::Matches;
 use crate::policy::Policy;
 use crate::query_error::{AnswerFault, QueryError};
 
-/// What is known of a note when its match was confirmed.
+/// The state of a note after its match was confirmed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Confirmed {
     /// The filter does not have it, so the mint was not asked.
@@ -17,19 +17,19 @@ pub enum Confirmed {
         /// The filter's time, in Unix seconds.
         as_of: u64,
     },
-    /// It matched by chance; the mint says that it is not spent now.
+    /// A false positive: the mint says that the note is unspent now.
     Unspent,
-    /// The mint says that a payment with it is under way.
+    /// The mint says that a payment with the note is pending.
     Pending,
-    /// The mint says that it is spent.
+    /// The mint says that the note is spent.
     Spent,
 }
 
 /// A conversation with a mint about the matches of a filter of spent notes, without a network.
 ///
-/// Gives the bodies to send to [`PATH`](Self::PATH) one after another and judges the answers.
-/// [`MintClient::confirm`](crate::MintClient::confirm) sends them; a wallet with an HTTP client of its own
-/// does so itself:
+/// Yields the bodies to send to [`PATH`](Self::PATH) one after another, and validates the answers.
+/// [`MintClient::confirm`](crate::MintClient::confirm) sends them. A wallet with its own HTTP client sends them
+/// itself:
 ///
 /// ```
 /// # use nutfilter_wallet::{QueryError, Confirmation, Confirmed, Matches, Policy};
@@ -48,15 +48,15 @@ pub struct Confirmation {
     batches: Batches,
     places: Vec<Option<usize>>,
     as_of: u64,
-    /// What was said of each match; all of it once no request is left.
+    /// The state of each match; complete once no request is left.
     states: Vec<Option<State>>,
 }
 
 impl Confirmation {
-    /// Below the mint's base URL.
+    /// The path, relative to the mint's base URL.
     pub const PATH: &str = "/v1/checkstate";
 
-    /// Prepares the requests: the matches alone, in batches of one size, shuffled, filled up with decoys.
+    /// Prepares the requests: only the matches, shuffled, in batches of one size, padded with decoys.
     ///
     /// # Errors
     ///
@@ -71,9 +71,8 @@ impl Confirmation {
         })
     }
 
-    /// The next body to POST, as JSON; `None` when all is answered, and after an answer that was refused.
-    /// The same body again until it is answered, so that a request may be repeated after a broken
-    /// connection and shows nothing new.
+    /// The next body to POST, as JSON. `None` when all requests are answered, and after a rejected answer. Returns
+    /// the same body until it is answered, so a retry after a broken connection reveals nothing new.
     #[must_use]
     pub fn request(&self) -> Option<String> {
         #[derive(Serialize)]
@@ -86,16 +85,16 @@ impl Confirmation {
             .iter()
             .map(|asked| hex::encode(&asked.point))
             .collect();
-        // Strings in a list always serialise.
+        // Serialising a list of strings cannot fail.
         serde_json::to_string(&Body { ys }).ok()
     }
 
-    /// Judges the answer to the current request.
+    /// Validates the answer to the current request.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There is no further request
-    /// then.
+    /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There are no further requests
+    /// after an error.
     pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
         for (place, state) in self.batches.answer(status, body, read)? {
             if let Some(slot) = self.states.get_mut(place) {
@@ -105,7 +104,7 @@ impl Confirmation {
         Ok(())
     }
 
-    /// What is known of each item that was looked up, in order.
+    /// Returns the state of each item that was looked up, in order.
     ///
     /// # Errors
     ///
@@ -132,7 +131,7 @@ enum State {
     Spent,
 }
 
-/// What counts of an answer. The witness may be long and is not looked at.
+/// The fields of an answer that are used. The witness may be long and is ignored.
 #[derive(Deserialize)]
 struct States {
     states: Vec<StateOf>,
@@ -145,8 +144,8 @@ struct StateOf {
     state: String,
 }
 
-/// The state of each match among what was asked. NUT-07 wants the order of the request; as every point is
-/// named, another order says the same.
+/// The state of each match in the request. NUT-07 requires the order of the request. Any order is accepted,
+/// because the answer names every point.
 fn read(question: &Question<'_>, body: &[u8]) -> Result<Vec<(usize, State, bool)>, AnswerFault> {
     let States { states } = from_json(body)?;
     let mut seen = vec![false; question.len()];
@@ -160,7 +159,7 @@ fn read(question: &Question<'_>, body: &[u8]) -> Result<Vec<(usize, State, bool)
             "SPENT" => State::Spent,
             _ => return Err(AnswerFault::UnknownState),
         };
-        // A mint may publish notes in flight as spent; one that is not spent at all does not belong there.
+        // A mint may publish pending notes as spent. An unspent note does not belong in the filter.
         let in_set = !matches!(state, State::Unspent);
         match question.asked()[at].place {
             Some(place) => found.push((place, state, in_set)),

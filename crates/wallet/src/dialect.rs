@@ -1,11 +1,14 @@
-//! Was the filter made with the hash that items are looked up by? Its own matches tell.
+//! Detects a filter that was made with a hash other than the one used for the look-up.
 //!
-//! A response does not name its hash. With the wrong one, spent notes come out as absent and nothing else looks
-//! wrong. A filter of the right hash has no false negatives, so an item that does not match by that hash is not
-//! in the set, and by any other hash it matches only by chance, once in `M` look-ups. The number of items that
-//! match *only* by another hash is therefore at most binomial with `x` look-ups and rate `1/M`. This holds for
-//! small filters too, where `nut25` and `nut25-empty-tail` find almost the same items (below 5,473 items the
-//! second half of the hash hardly matters): items that match by both are not counted.
+//! A response does not name its hash. With the wrong hash, spent notes look absent, and nothing else looks wrong.
+//! The matches themselves reveal it:
+//!
+//! - A filter has no false negatives under its own hash. An item that does not match by that hash is therefore not
+//!   in the set, and by any other hash it matches only by chance, once in `M` look-ups.
+//! - With the right hash, the number of items that match *only* by another hash is thus at most binomial, with `x`
+//!   look-ups and rate `1/M`.
+//! - This also holds for small filters, where `nut25` and `nut25-empty-tail` match almost the same items: below
+//!   5,473 items the second half of the hash hardly matters. Items that match by both hashes are not counted.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,10 +17,10 @@ use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, map_all_t
 
 use crate::match_limit::{FALSE_ALARM, ln_tail};
 
-/// From this chance downwards a finding is worth a warning.
+/// A finding with a lower probability than this is worth a warning.
 const WARNING: f64 = 1e-4;
 
-/// An item for telling hashes apart: each dialect gives another value.
+/// An item that tells hashes apart: each dialect gives it another value.
 const PROBE: &[u8] = b"which hash is this?";
 
 /// A hash that filters of Cashu mints have been made with.
@@ -28,34 +31,34 @@ pub enum Dialect {
     Nut25,
     /// The hash of the NUT-23 text ([`Nut23`]).
     Nut23,
-    /// NUT-25 with the second half of the hash taken over the empty string: a fault of an unmerged branch of CDK.
+    /// NUT-25 with the second half of the hash taken over the empty string: a bug of an unmerged branch of CDK.
     /// Every other wallet gets false negatives from such a filter.
     Nut25EmptyTail,
 }
 
-/// A finding that the filter was made with another hash.
+/// Evidence that the filter was made with another hash.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OtherDialect {
-    /// The hash that finds more.
+    /// The hash with more matches.
     pub dialect: Dialect,
-    /// The hash that the items were looked up by; `None` when it is not one of the known ones.
+    /// The hash of the look-up; `None` when it is not a known one.
     pub asked: Option<Dialect>,
-    /// Different items that match by `dialect` and not by the hash that was asked for.
+    /// Number of distinct items that match by `dialect` but not by the hash of the look-up.
     pub only_by_dialect: u64,
-    /// Different items that match by the hash that was asked for and not by `dialect`.
+    /// Number of distinct items that match by the hash of the look-up but not by `dialect`.
     pub only_by_asked: u64,
     /// Items that were looked up.
     pub lookups: u64,
-    /// Upper bound on the probability of so many by chance (Chernoff's bound); 0 when it is below 1e-308.
+    /// Upper bound (Chernoff) on the probability of that many chance matches; 0 when it is below 1e-308.
     pub chance: f64,
 }
 
 impl OtherDialect {
-    /// Whether the answers must not be used: the chance is below 1e-9, and more items match only by the other
-    /// hash than only by the one that was asked for.
+    /// Whether the answers must not be used: the probability is below 1e-9, and more items match only by the other
+    /// hash than only by the hash of the look-up.
     ///
-    /// The second condition is against senders who grind notes until they match by another hash, to make a
-    /// wallet refuse a good filter.
+    /// The second condition protects against senders who grind notes until they match by another hash, to make a
+    /// wallet reject a good filter.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.chance <= FALSE_ALARM && self.only_by_dialect > self.only_by_asked
@@ -65,7 +68,7 @@ impl OtherDialect {
 impl Dialect {
     const ALL: [Dialect; 3] = [Dialect::Nut25, Dialect::Nut23, Dialect::Nut25EmptyTail];
 
-    /// The name of the profile on the command line, and of the verdict in `nutfilter inspect`.
+    /// The profile's name on the command line and in the output of `nutfilter inspect`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -128,12 +131,12 @@ impl fmt::Display for OtherDialect {
     }
 }
 
-/// Looks the items up by the other known hashes and gives the least likely finding, if its chance is below 1e-4.
-/// `matched` is the result of the look-up by the filter's own hasher.
+/// Looks up the items by the other known hashes and returns the least likely finding, if its probability is at
+/// most 1e-4. `matched` is the result of the look-up by the filter's own hasher.
 ///
 /// # Cost
 ///
-/// One more pass over the filter, for the items that did not match, by two or three hashes. Further passes only
+/// One more pass over the filter, for the items that did not match, by two or three hashes. One further pass only
 /// after a finding.
 ///
 /// # Examples
@@ -195,7 +198,7 @@ pub fn other_dialect<H: ItemHash, I: AsRef<[u8]>>(
     })
 }
 
-/// Whether each item matches by each of the hashes, hash by hash, in one pass over the filter.
+/// Whether each item matches by each hash, hash by hash, in one pass over the filter.
 fn look_up<H>(filter: &Filter<'_, H>, dialects: &[Dialect], items: &[&[u8]]) -> Vec<bool> {
     if items.is_empty() {
         return Vec::new();
@@ -208,7 +211,7 @@ fn look_up<H>(filter: &Filter<'_, H>, dialects: &[Dialect], items: &[&[u8]]) -> 
     filter.matches_values(&values)
 }
 
-/// The number of different items whose result is `wanted`.
+/// The number of distinct items whose result is `wanted`.
 fn different(items: &[&[u8]], results: &[bool], wanted: bool) -> u64 {
     let pairs = items.iter().zip(results);
     let different: HashSet<_> = pairs
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pair_of_dialects_is_told_apart() {
+    fn dialects_are_told_apart_pairwise() {
         let asked = items(0..500);
         let nut25 = made::<Nut25>(50_000, Params::CASHU);
         let nut23 = made::<Nut23>(50_000, Params::CASHU);
@@ -273,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn items_of_a_false_positive_rate_of_1_in_64_raise_no_alarm() {
-        // Each other dialect matches some 1,500 of the 100,000 items that are absent.
+    fn false_positive_rate_of_1_in_64_raises_no_alarm() {
+        // Each other dialect matches about 1,500 of the 100,000 absent items.
         let filter = made::<Nut25>(10_000, Params::new(6, 64).expect("good parameters"));
         assert_eq!(test(&filter, &items(0..110_000)), None);
     }
 
     #[test]
-    fn one_repeated_chance_match_raises_no_alarm() {
+    fn repeated_chance_match_raises_no_alarm() {
         let filter = made::<Nut23>(1, Params::CASHU);
         let repeated = [0_u32.to_be_bytes(); 1000];
         let found = other_dialect(&filter.with_hasher(Nut25), &repeated, &[false; 1000]);
@@ -288,10 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn a_single_match_among_few_items_is_a_warning_and_four_are_certain() {
+    fn one_match_in_few_items_warns_and_more_are_certain() {
         let filter = made::<Nut23>(10, Params::CASHU);
         let filter = filter.with_hasher(Nut25);
-        // Two would do for two items: chance below 1e-11.
+        // For two items, two matches are enough: the probability is below 1e-11.
         for (asked, certain) in [
             (0..1, false),
             (9..30, false),
@@ -301,12 +304,12 @@ mod tests {
             let found = test(&filter, &items(asked.clone())).expect("a finding");
             assert_eq!(found.is_certain(), certain, "{asked:?}: {found:?}");
         }
-        // One of 1,000 is what chance gives every 800 look-ups.
+        // One match in 1,000 look-ups occurs by chance in one of about 800 such checks.
         assert_eq!(test(&filter, &items(9..1_009)), None);
     }
 
     #[test]
-    fn more_matches_by_the_hash_asked_for_leave_a_warning() {
+    fn more_matches_by_the_look_up_hash_only_warn() {
         let value = |hash| map_to_range(hash, Params::CASHU.m() * 110);
         let by_asked = items(0..100).into_iter().map(|item| Nut25.hash(&item));
         let by_other = items(100..110).into_iter().map(|item| Nut23.hash(&item));

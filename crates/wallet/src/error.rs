@@ -1,4 +1,4 @@
-//! What can go wrong between asking a mint and having an answer.
+//! Errors of fetching a filter and of looking up items in it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,80 +8,80 @@ use nutfilter::{DecodeError, ResponseError};
 
 use crate::dialect::OtherDialect;
 
-/// The code of "unknown keyset" in a mint's error object.
+/// The error code of "unknown keyset" in a mint's error object.
 pub const UNKNOWN_KEYSET: i64 = 12001;
 
-/// Longest text of a mint that an error repeats, in characters. Enough for a sentence.
+/// Maximum length, in characters, of mint text quoted in an error. Enough for a sentence.
 const MAX_QUOTED: usize = 300;
 
-/// Why no filter came out of a fetch. Never to be read as "absent".
+/// Why a fetch returned no filter. An error never means "absent".
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The base URL cannot be a mint's.
+    /// The base URL is invalid.
     BadUrl {
-        /// The URL as it was given, without user name and password.
-        url: String,
-        /// What is the matter with it, as the end of a sentence that begins with the URL.
-        why: &'static str,
-    },
-    /// The URL of a proxy that cannot be used.
-    BadProxy {
-        /// The URL as it was given, without user name and password.
+        /// The given URL, without user name and password.
         url: String,
         /// What is wrong, as the end of a sentence that begins with the URL.
         why: &'static str,
     },
-    /// The whole fetch took longer than the policy allows, however steadily bytes were arriving.
+    /// The proxy URL is invalid.
+    BadProxy {
+        /// The given URL, without user name and password.
+        url: String,
+        /// What is wrong, as the end of a sentence that begins with the URL.
+        why: &'static str,
+    },
+    /// The whole fetch took longer than the policy allows, even if bytes kept arriving.
     Deadline {
-        /// What was allowed, from the first name look-up to the last byte.
+        /// The allowed time, from the first name look-up to the last byte.
         allowed: Duration,
     },
-    /// The connection could not be made, or broke; TLS errors are here too.
+    /// The connection could not be established, or broke. Includes TLS errors.
     Transport(TransportError),
     /// The connection closed before the end of the body.
     Cut {
-        /// Bytes of the body that had arrived.
+        /// Bytes of the body received so far.
         received: u64,
     },
-    /// The response's head is larger than any mint needs.
+    /// The response head exceeds the limit.
     LargeHead {
         /// The limit, in bytes.
         max: usize,
     },
     /// A redirect to another scheme, host or port.
     RedirectElsewhere {
-        /// Where it pointed, as far as that can be printed.
+        /// The target, with unprintable characters replaced.
         to: String,
     },
-    /// One redirect more than the policy allows.
+    /// More redirects than the policy allows.
     TooManyRedirects {
-        /// How many are allowed.
+        /// The maximum number of redirects.
         max: u32,
     },
-    /// A redirect without a `Location` that can be understood.
+    /// A redirect without a valid `Location`.
     BadRedirect {
         /// The HTTP status.
         status: u16,
     },
     /// The filter cache cannot be read; nothing was sent.
     Cache(std::io::Error),
-    /// Something came back whole, and is not a filter to be trusted.
+    /// The response was complete but was rejected.
     Refused(RejectReason),
 }
 
-/// Why a response was not taken. The part of [`FetchError`] that needs no network.
+/// Why a response was rejected: the part of [`FetchError`] that needs no network.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RejectReason {
     /// The body is larger than the policy allows.
     TooLarge {
-        /// What `Content-Length` declared, when that was enough to refuse.
+        /// The declared `Content-Length`, if that alone exceeded the limit.
         declared: Option<u64>,
         /// The limit, in bytes.
         max: u64,
     },
-    /// The body is compressed, which was not asked for and could hide any size.
+    /// The body is compressed. The client requests no compression, and compression could hide any size.
     Encoded {
         /// The `Content-Encoding`.
         encoding: String,
@@ -95,27 +95,27 @@ pub enum RejectReason {
     },
     /// The body is not a filter response.
     Response(ResponseError),
-    /// The response is well-formed and its filter is not.
+    /// The response is well-formed but its filter is invalid.
     Filter(DecodeError),
-    /// The filter would match more often than the policy allows.
+    /// The filter's false-positive rate is higher than the policy allows.
     LowM {
         /// The filter's `M`.
         m: u64,
-        /// The least that is accepted.
+        /// The minimum accepted.
         min: u64,
     },
     /// The filter's `P` is outside the policy's range.
     PRange {
         /// The filter's `P`.
         p: u32,
-        /// The least that is accepted.
+        /// The minimum accepted.
         min: u32,
-        /// The most that is accepted.
+        /// The maximum accepted.
         max: u32,
     },
-    /// The filter claims to be from the future.
+    /// The filter's timestamp is too far in the future.
     Future {
-        /// The filter's time, in Unix seconds.
+        /// The filter's timestamp, in Unix seconds.
         timestamp: u64,
         /// The wallet's time, in Unix seconds.
         now: u64,
@@ -125,39 +125,39 @@ pub enum RejectReason {
 /// A mint's error object, `{"detail": ..., "code": ...}`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MintError {
-    /// The HTTP status it came with. Some mints send 200.
+    /// The HTTP status of the response. Some mints send 200.
     pub status: u16,
-    /// The mint's code; [`UNKNOWN_KEYSET`] is the one to expect.
+    /// The mint's error code; [`UNKNOWN_KEYSET`] is the most likely one.
     pub code: Option<i64>,
-    /// The mint's words: at most 300 characters, without control characters.
+    /// The mint's text: at most 300 characters, without control characters.
     pub detail: String,
 }
 
-/// Why a filter was not asked, or its answers are not to be used.
+/// Why a filter was not queried, or its answers must not be used.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum CheckError {
     /// The filter is older than one that was seen before.
     RolledBack {
-        /// The filter's time, in Unix seconds.
+        /// The filter's timestamp, in Unix seconds.
         timestamp: u64,
-        /// The time of the newest filter seen before, in Unix seconds.
+        /// The timestamp of the newest filter seen before, in Unix seconds.
         last_seen: u64,
     },
-    /// More matches than chance and the wallet's own books allow. Confirming them with the mint would
-    /// tell it what it must not learn.
+    /// More matches than chance and the wallet's own records allow. Confirming them with the mint would reveal
+    /// items that the mint must not learn.
     TooManyMatches {
         /// Items that matched.
         matches: u64,
         /// Items that were looked up.
         lookups: u64,
-        /// Items that the wallet believed to be in the set.
+        /// Items that are in the set according to the wallet's records.
         expected: u64,
-        /// The most that would have been believed, see [`match_limit`](crate::match_limit).
+        /// The maximum that is accepted, see [`match_limit`](crate::match_limit).
         limit: u64,
     },
-    /// The filter was made with another hash than the one the items were looked up by: "absent" would be wrong
-    /// for members.
+    /// The filter was made with a hash other than the one used for the look-up. "Absent" would be wrong for
+    /// members.
     OtherDialect(OtherDialect),
 }
 
@@ -166,7 +166,7 @@ pub enum CheckError {
 pub struct TransportError(ureq::Error);
 
 impl FetchError {
-    /// Whether the mint said that it does not know the keyset.
+    /// Whether the mint reported an unknown keyset.
     #[must_use]
     pub fn is_unknown_keyset(&self) -> bool {
         matches!(self, FetchError::Refused(RejectReason::Mint(error)) if error.code == Some(UNKNOWN_KEYSET))
@@ -179,7 +179,7 @@ impl FetchError {
         }
     }
 
-    /// Sorts out what the transport reports; `allowed` is the policy's deadline.
+    /// Converts an error of the transport; `allowed` is the policy's deadline.
     pub(crate) fn from_transport(error: ureq::Error, allowed: Duration, received: u64) -> Self {
         match error {
             ureq::Error::Timeout(_) => FetchError::Deadline { allowed },
@@ -253,7 +253,7 @@ impl fmt::Display for RejectReason {
             }
             RejectReason::Mint(error) => error.fmt(f),
             RejectReason::Status { status } => write!(f, "HTTP status {status}"),
-            // It should quote nothing of the mint's; should it do so some day, then within bounds.
+            // The error should quote no text of the mint. Bound its length in case it ever does.
             RejectReason::Response(error) => f.write_str(&printable(&error.to_string())),
             RejectReason::Filter(error) => write!(f, "damaged filter: {error}"),
             RejectReason::LowM { m, min } => {
@@ -315,7 +315,7 @@ impl fmt::Display for CheckError {
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without this the words are "io: Connection refused (os error 111)".
+        // Skip the "io: " prefix of "io: Connection refused (os error 111)".
         match &self.0 {
             ureq::Error::Io(error) => error.fmt(f),
             other => other.fmt(f),
@@ -349,8 +349,8 @@ impl std::error::Error for MintError {}
 impl std::error::Error for CheckError {}
 impl std::error::Error for TransportError {}
 
-/// A URL with an ellipsis for whatever stands before an `@`: errors end up in logs. The text need not be a
-/// URL, and a password may hold any character, so the last `@` counts, wherever it is.
+/// Replaces everything before an `@` in a URL by an ellipsis, because errors end up in logs. The text may not be a
+/// valid URL, and a password may contain any character. The last `@` therefore counts, wherever it is.
 pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     let Some(at) = url.rfind('@') else {
         return Cow::Borrowed(url);
@@ -359,7 +359,7 @@ pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{}", &url[..scheme], &url[at..]))
 }
 
-/// A mint's text, fit for a terminal and of bounded length.
+/// A mint's text, truncated and safe for a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let mut cut: String = text
         .chars()

@@ -1,6 +1,6 @@
-//! Points as JSON has them: hex text.
+//! Hex encoding of points in JSON.
 
-/// Lower case, as every mint writes it.
+/// Encodes in lower case, as every mint does.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
@@ -10,7 +10,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Digits in either case; `None` for anything else.
+/// Decodes digits of either case; `None` for any other text.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else {
         return None;
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_comes_back_in_either_case_and_nothing_else_does() {
+    fn decode_accepts_hex_of_either_case_only() {
         let bytes: Vec<u8> = (0..=255).collect();
         let text = encode(&bytes);
         assert_eq!(decode(&text), Some(bytes.clone()));

@@ -1,11 +1,12 @@
-//! Asks a mint's compact filters about a wallet's notes, without trusting the mint.
+//! Checks a wallet's notes against a mint's compact filters, without trusting the mint.
 //!
-//! A wallet that restores from its seed holds thousands of `Y`s and wants to know which of them are spent.
-//! Asking the mint about each one tells the mint which notes belong together; a filter of *all* spent notes
-//! tells it nothing. The mint may lie, stall, or send rubbish, so what arrives is measured before it is
-//! buffered, validated before it is asked, and answered in three values: [`Answer::Absent`] as of the
-//! filter's own timestamp, [`Answer::MaybePresent`], or an error. **An error is never "absent"**, and nothing
-//! here falls back to showing a `Y` to anybody.
+//! A wallet that restores from its seed holds thousands of `Y`s and must find out which of them are spent. Asking
+//! the mint about each one tells the mint which notes belong together. A filter of *all* spent notes tells it
+//! nothing.
+//!
+//! The mint may lie, stall, or send garbage. Responses are size-checked before buffering and validated before use.
+//! A look-up has three results: [`Answer::Absent`] as of the filter's own timestamp, [`Answer::MaybePresent`], or
+//! an error. **An error never means "absent"**, and no code path falls back to revealing a `Y`.
 //!
 //! ```no_run
 //! use nutfilter_wallet::{Confirmed, Kind, KeysetId, MintClient, Policy};
@@ -15,7 +16,7 @@
 //! let client = MintClient::new("https://mint.example/Bitcoin", Policy::default())?;
 //! let keyset: KeysetId = "009a1f293253e41e".parse()?;
 //! let filter = client.fetch(&keyset, Kind::Spent)?;
-//! // What the wallet's books say: 40 of them should be spent.
+//! The wallet's own records say that 40 of them should be spent.
 //! let matches = filter.matches(&ys, Some(40))?;
 //! for (y, confirmed) in ys.iter().zip(client.confirm(&matches)?) {
 //!     match confirmed {
@@ -29,32 +30,33 @@
 //! # }
 //! ```
 //!
-//! [`MintFilter::check`] alone asks nobody. [`MintClient::confirm`] (NUT-07) and [`MintClient::restore`]
-//! (NUT-09) show the mint the items that matched, and can show it no others: they take a [`Matches`], which
-//! only a look-up makes, after every limit of the [`Policy`] has held.
+//! [`MintFilter::check`] uses no network. [`MintClient::confirm`] (NUT-07) and [`MintClient::restore`] (NUT-09)
+//! reveal the matching items to the mint, and cannot reveal any others: they take a [`Matches`]. Only a look-up
+//! creates a `Matches`, after every limit of the [`Policy`] has been checked.
 //!
 //! # What the mint learns
 //!
-//! From fetching a filter: that somebody at this address cares for this keyset. From a confirmation: which of
-//! the spent notes were the wallet's, for it knows these; decoys hide only how many points it has never
-//! seen are notes. From a restoration: which of the messages that it signed are the wallet's. From a
-//! [`FilterCache`]: which version this wallet fetched before.
+//! - From fetching a filter: that a client at this address is interested in this keyset.
+//! - From a confirmation: which of the spent notes belong to the wallet, because the mint knows all spent notes.
+//!   Decoys only hide how many of the unknown points are notes.
+//! - From a restoration: which of the messages that it signed belong to the wallet.
+//! - From a [`FilterCache`]: which version this wallet fetched before.
 //!
-//! A wallet with an HTTP client of its own leaves [`MintClient`] alone: [`Policy::admit_head`],
-//! [`Policy::read_body`] and [`Policy::accept`] are the same checks on headers and bytes,
-//! [`endpoint_path`] is the path to ask for, and [`Confirmation`] and [`Restoration`] make the requests about
-//! matches and judge their answers. [`MintClient`] does nothing else besides keeping time, watching redirects,
-//! and reading the cache.
+//! A wallet with its own HTTP client does not need [`MintClient`]. [`Policy::admit_head`], [`Policy::read_body`]
+//! and [`Policy::accept`] are the same checks on headers and bytes. [`endpoint_path`] is the path to request.
+//! [`Confirmation`] and [`Restoration`] build the requests about matches and validate the answers. [`MintClient`]
+//! adds only the deadline, the redirect checks, and the cache.
 //!
-//! # What is not here
+//! # What is not included
 //!
-//! Whether a payment is good: "absent" is about a moment that has passed, so a wallet must never *accept* a
-//! note because of it. Deriving notes from a seed, and when to stop
-//! looking for more (the gap of NUT-13). Keys: whether a signature is valid.
+//! - Whether a payment is valid. "Absent" refers to a moment in the past, so a wallet must never *accept* a note
+//!   because of it.
+//! - Deriving notes from a seed, and deciding when to stop looking for more (the gap of NUT-13).
+//! - Keys: whether a signature is valid.
 
 #![forbid(unsafe_code)]
 
-/// So that the example of the document compiles.
+/// Compiles the examples in the document as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/wallet.md")]
 struct DocsOfTheWallet;

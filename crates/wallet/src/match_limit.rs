@@ -1,30 +1,30 @@
-//! How many matches are still believable.
+//! The limit on the number of matches.
 //!
-//! A filter at `M` makes one look-up in `M` match by chance. A mint that wants to learn which `Y`s a wallet
-//! holds could serve a filter that matches far more, and read them off the confirmations that follow. So a
-//! wallet that knows about how many of its notes are spent puts a limit on the matches.
+//! With a filter at `M`, one look-up in `M` matches by chance. A mint that wants to learn which `Y`s a wallet
+//! holds could serve a filter that matches far more, and read them from the confirmations. So a wallet that knows
+//! roughly how many of its notes are spent limits the number of matches.
 
-/// Probability that an honest filter is refused because of chance matches alone.
+/// Probability that an honest filter is rejected because of chance matches alone.
 ///
-/// At one restore per second, a false alarm would come once in thirty years.
+/// At one restore per second, this is one false alarm in thirty years.
 pub(crate) const FALSE_ALARM: f64 = 1e-9;
 
-/// Most matches that are believable among `lookups` different items, of which the caller believes
-/// `expected` to be in the set.
+/// Maximum number of matches to accept among `lookups` different items, of which the caller expects `expected` to
+/// be in the set.
 ///
-/// With `s = min(expected, lookups)` and `λ = (lookups - s) / m`, the mean number of chance matches among
-/// the rest:
+/// With `s = min(expected, lookups)` and `λ = (lookups - s) / m`, the mean number of chance matches among the
+/// others:
 ///
 /// ```text
 /// limit = max( ceil(factor * (s + λ)),  s + k )
 /// k     = the least integer with  e^-λ * (e*λ / (k+1))^(k+1) <= 1e-9
 /// ```
 ///
-/// The first term is the rule itself: `factor` times what chance and the wallet's books allow. It is far
-/// below 1 when the wallet expects nothing (1,000 look-ups at `m` = 784,931 give `λ` = 0.0013), and one
-/// chance match must not stop a restore. Hence the second term: the left side is Chernoff's bound on
-/// `P[Binomial(lookups - s, 1/m) > k]`, so more than `k` chance matches is not bad luck. For those 1,000
-/// look-ups `k` is 3.
+/// The first term is the main rule: `factor` times what chance and the wallet's records explain. When the wallet
+/// expects nothing, `factor * λ` is far below 1: 1,000 look-ups at `m` = 784,931 give `λ` = 0.0013. One chance
+/// match must not stop a restore, so the second term raises the limit. The left side of its condition is
+/// Chernoff's bound on `P[Binomial(lookups - s, 1/m) > k]`, so more than `k` chance matches are practically
+/// impossible. For those 1,000 look-ups, `k` is 3.
 ///
 /// # Examples
 ///
@@ -37,18 +37,18 @@ pub(crate) const FALSE_ALARM: f64 = 1e-9;
 pub fn match_limit(lookups: u64, expected: u64, m: u64, factor: u32) -> u64 {
     let expected = expected.min(lookups);
     let chance = (lookups - expected) as f64 / m.max(1) as f64;
-    // The cast saturates, and a limit above the number of look-ups means "no limit" just as well.
+    // The cast saturates. A limit above the number of look-ups also means "no limit".
     let by_factor = (f64::from(factor) * (expected as f64 + chance)).ceil() as u64;
     by_factor.max(expected.saturating_add(most_by_chance(chance)))
 }
 
-/// The `k` of [`match_limit`], found by halving: the bound falls all the way from the mean upwards.
+/// The `k` of [`match_limit`], by binary search: the bound decreases monotonically above the mean.
 fn most_by_chance(mean: f64) -> u64 {
     if mean <= 0.0 {
         return 0;
     }
     let is_bad_luck = |k: u64| ln_tail(mean, k as f64 + 1.0) <= FALSE_ALARM.ln();
-    // At e^2 * mean the exponent is at most -(next + mean), and 21 is more than -ln(1e-9).
+    // At e^2 * mean the exponent is at most -(next + mean); 21 exceeds -ln(1e-9).
     let (mut low, mut high) = (
         mean as u64,
         ((mean * 7.39).ceil() as u64).saturating_add(21),
@@ -64,8 +64,8 @@ fn most_by_chance(mean: f64) -> u64 {
     low
 }
 
-/// The natural logarithm of Chernoff's bound on the probability of `at_least` chance matches or more, where
-/// `mean` are expected.
+/// The natural logarithm of Chernoff's bound on the probability of `at_least` or more chance matches, when `mean`
+/// are expected.
 pub(crate) fn ln_tail(mean: f64, at_least: f64) -> f64 {
     if at_least <= mean {
         return 0.0;
@@ -77,13 +77,13 @@ pub(crate) fn ln_tail(mean: f64, at_least: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// `P[Binomial(n, p) > k]`, summed term by term: nothing shared with Chernoff's bound.
+    /// `P[Binomial(n, p) > k]`, summed term by term, independently of Chernoff's bound.
     fn binomial_tail(n: u64, p: f64, k: u64) -> f64 {
         let mut ln_term = n as f64 * (-p).ln_1p();
         for i in 1..=k {
             ln_term += ((n - i + 1) as f64 / i as f64).ln() + p.ln() - (-p).ln_1p();
         }
-        // Above the mean the tail is summed directly; one minus the rest would be nothing but rounding.
+        // Sum the tail above the mean directly; one minus the rest would be only rounding error.
         let mut tail = 0.0;
         for i in k + 1..=n.min(k + 2_000) {
             ln_term += ((n - i + 1) as f64 / i as f64).ln() + p.ln() - (-p).ln_1p();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn luck_alone_goes_over_the_limit_less_often_than_promised() {
+    fn chance_matches_exceed_the_limit_less_often_than_1e_9() {
         for lookups in [1, 10, 1_000, 100_000, 10_000_000] {
             for m in [2, 64, 1_000, 784_931] {
                 let chance = lookups as f64 / m as f64;
@@ -111,17 +111,17 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_follows_the_formula_on_worked_numbers() {
+    fn limit_follows_the_formula() {
         assert_eq!(match_limit(1, 0, 784_931, 10), 1);
         assert_eq!(match_limit(1_000, 0, 784_931, 10), 3);
         assert_eq!(match_limit(1_000, 40, 784_931, 10), 401);
-        // A tenth of a million look-ups, every one of them possibly a chance match at m = 100.
+        // 100,000 look-ups at m = 100, all of which could be chance matches.
         assert_eq!(match_limit(100_000, 0, 100, 10), 10_000);
     }
 
     #[test]
-    fn chance_is_allowed_the_least_number_that_the_bound_allows() {
-        // Of the formula by counting k up, in Python.
+    fn chance_allowance_is_the_least_k_of_the_bound() {
+        // Values of the formula, computed in Python by incrementing k.
         for (mean, k) in [
             (0.001, 2),
             (0.5, 10),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_is_never_refused() {
+    fn expected_matches_are_never_rejected() {
         for (lookups, expected) in [(0, 0), (10, 10), (10, 50), (u64::MAX, u64::MAX)] {
             assert!(match_limit(lookups, expected, 784_931, 1) >= expected.min(lookups));
         }

@@ -1,4 +1,4 @@
-//! The items that matched, and nothing else: what a mint may be asked about.
+//! The items that matched: the only items that may be revealed to a mint.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use nutfilter::{KeysetId, Kind};
 use crate::dialect::OtherDialect;
 use crate::mint_filter::Answer;
 
-/// Which filter it was: of which mint, keyset and kind.
+/// The origin of a filter: mint, keyset and kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilterSource {
     /// The mint's base URL, without a slash at the end.
@@ -19,20 +19,20 @@ pub struct FilterSource {
     pub kind: Kind,
 }
 
-/// Something about a look-up that the wallet's user should know. The answers are given all the same.
+/// A warning about a look-up that the wallet's user should see. The answers are returned nevertheless.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Warning {
     /// The filter may have been made with another hash, but it is not certain.
     PossibleOtherDialect(OtherDialect),
-    /// Fewer than half of the expected items match. A filter has no false negatives: either the wallet's books
-    /// are wrong, or the filter is old, incomplete, or made with a hash that is not known here.
+    /// Fewer than half of the expected items match. A filter has no false negatives. Either the wallet's records
+    /// are wrong, or the filter is old, incomplete, or made with an unknown hash.
     FewMatches {
         /// Items that matched.
         matches: u64,
         /// Items that were looked up.
         lookups: u64,
-        /// Items that the wallet believed to be in the set.
+        /// Items that are in the set according to the wallet's records.
         expected: u64,
     },
 }
@@ -54,20 +54,19 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A look-up's answers, and those of its items that matched.
+/// The answers of a look-up, and the items that matched.
 ///
-/// Only [`MintFilter::matches`](crate::MintFilter::matches) makes one, after all its limits have
-/// held, and only what is in one can be sent to a mint: an item that a filter calls absent cannot get out
-/// by mistake.
+/// Only [`MintFilter::matches`](crate::MintFilter::matches) creates one, after all its limits have been checked.
+/// Only its contents can be sent to a mint, so an absent item cannot be revealed by mistake.
 #[derive(Clone, Debug)]
 pub struct Matches<'a> {
-    /// For each item that was looked up, where it is in `items`; `None` for those that are absent.
+    /// For each item that was looked up, its index in `items`; `None` if it is absent.
     places: Vec<Option<usize>>,
-    /// The items that matched, each once.
+    /// The distinct items that matched.
     items: Vec<&'a [u8]>,
     /// The filter's time, in Unix seconds.
     as_of: u64,
-    /// How many of the matches may turn out not to be in the set before the filter is to be doubted.
+    /// How many matches may be false positives before the filter becomes suspicious.
     chance_limit: u64,
     source: Option<FilterSource>,
     warnings: Vec<Warning>,
@@ -107,7 +106,7 @@ impl<'a> Matches<'a> {
         self
     }
 
-    /// What is suspicious about the answers; empty as a rule.
+    /// Reasons to doubt the answers; usually empty.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
@@ -122,7 +121,7 @@ impl<'a> Matches<'a> {
         })
     }
 
-    /// The items that matched, each once, in the order in which they first came.
+    /// The distinct items that matched, in the order of their first occurrence.
     #[must_use]
     pub fn items(&self) -> &[&'a [u8]] {
         &self.items
@@ -134,7 +133,7 @@ impl<'a> Matches<'a> {
         self.as_of
     }
 
-    /// Which filter gave the answers; `None` when a wallet's own client fetched it.
+    /// The origin of the filter; `None` when the wallet's own client fetched it.
     #[must_use]
     pub fn source(&self) -> Option<&FilterSource> {
         self.source.as_ref()
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_has_its_answer_in_order_and_each_that_matched_is_there_once() {
+    fn answers_keep_their_order_and_matches_are_distinct() {
         let absent = Answer::Absent { as_of: 7 };
         let items = [[1], [2], [3], [1], [2]];
         let answers = [

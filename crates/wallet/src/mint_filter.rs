@@ -1,4 +1,4 @@
-//! A filter that a mint sent, found sound, and what it may be asked.
+//! A validated filter from a mint, and look-ups in it.
 
 use nutfilter::{Filter, ItemHash, Nut25, Params};
 
@@ -7,19 +7,19 @@ use crate::error::CheckError;
 use crate::match_limit::match_limit;
 use crate::matches::{FilterSource, Matches, Warning};
 
-/// What a filter says about one item.
+/// The result of a look-up of one item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
-    /// The item was not in the set at that time. Not a promise about now.
+    /// The item was not in the set at that time. This says nothing about the present.
     Absent {
         /// The filter's time, in Unix seconds.
         as_of: u64,
     },
-    /// The item is in the set, or looks like one that is; to be confirmed with the mint.
+    /// The item is in the set or is a false positive. Confirm it with the mint.
     MaybePresent,
 }
 
-/// A filter that is older than one seen before: a stale cache at best, a mint that hides spends at worst.
+/// A filter that is older than one seen before. The cause is a stale cache, or a mint that hides spent notes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rollback {
     /// The filter's time, in Unix seconds.
@@ -28,7 +28,7 @@ pub struct Rollback {
     pub last_seen: u64,
 }
 
-/// A validated filter of one keyset, with the time it speaks of.
+/// A validated filter of one keyset, with its timestamp.
 #[derive(Clone, Debug)]
 pub struct MintFilter<H: ItemHash = Nut25> {
     filter: Filter<'static, H>,
@@ -63,25 +63,25 @@ impl<H: ItemHash> MintFilter<H> {
         }
     }
 
-    /// Notes which mint, keyset and kind it is of.
+    /// Records the mint, keyset and kind of the filter.
     pub(crate) fn fetched_from(mut self, source: FilterSource) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// Nothing of it came over the wire.
+    /// Sets the received bytes to 0, for a filter from a cache.
     pub(crate) fn not_received(mut self) -> Self {
         self.received = 0;
         self
     }
 
-    /// The time the filter speaks of, in Unix seconds. Keep it, and hand it back as `last_seen` next time.
+    /// The filter's timestamp, in Unix seconds. Store it, and pass it as `last_seen` next time.
     #[must_use]
     pub fn as_of(&self) -> u64 {
         self.timestamp
     }
 
-    /// Number of items in the set, repeated ones counted as often as they are there.
+    /// Number of items in the set, including duplicates.
     #[must_use]
     pub fn n(&self) -> u32 {
         self.filter.n()
@@ -93,7 +93,7 @@ impl<H: ItemHash> MintFilter<H> {
         self.filter.params()
     }
 
-    /// Size of the response's body as it came over the wire, in bytes; 0 when it came from a cache.
+    /// Size of the response body as received, in bytes; 0 when it came from a cache.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.received
@@ -105,39 +105,38 @@ impl<H: ItemHash> MintFilter<H> {
         &self.filter
     }
 
-    /// Set when the filter is older than the `last_seen` that was given. [`check`](Self::check) then
-    /// refuses to answer.
+    /// Set when the filter is older than the given `last_seen`. [`check`](Self::check) then returns an error.
     #[must_use]
     pub fn rollback(&self) -> Option<Rollback> {
         self.rollback
     }
 
-    /// Takes the filter although it is older than one seen before: its answers are as good as ever *as of
-    /// its own time*. For a wallet that knows why, such as one whose own record of the time was wrong.
+    /// Allows look-ups although the filter is older than one seen before. Its answers are correct *as of its own
+    /// timestamp*. For a wallet that knows the reason, such as a wrong timestamp in its own records.
     #[must_use]
     pub fn accept_rollback(mut self) -> Self {
         self.rollback = None;
         self
     }
 
-    /// One answer for each item, in order. For wallets that know nothing yet, such as one that restores
-    /// from its seed: any number of matches is believed.
+    /// Returns one answer for each item, in order. For wallets that know nothing yet, such as one that restores
+    /// from its seed: any number of matches is accepted.
     ///
     /// # Errors
     ///
-    /// [`CheckError::RolledBack`] when the filter is older than one seen before, and
-    /// [`CheckError::OtherDialect`] when it was made with another hash.
+    /// [`CheckError::RolledBack`] when the filter is older than one seen before, and [`CheckError::OtherDialect`]
+    /// when it was made with another hash.
     ///
     /// # Cost
     ///
-    /// One pass over the filter for all items together, and one by the other known hashes for those that did
+    /// One pass over the filter for all items together, and one with the other known hashes for the items that did
     /// not match.
     pub fn check<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<Answer>, CheckError> {
         Ok(self.look_up(items)?.0)
     }
 
-    /// As [`check`](Self::check), for a wallet whose books say how many of the items are in the set. The
-    /// items should all be different: each repetition of one that matches counts.
+    /// As [`check`](Self::check), for a wallet whose records say how many of the items are in the set. The items
+    /// should all be different: each repetition of a matching item counts.
     ///
     /// # Errors
     ///
@@ -152,15 +151,15 @@ impl<H: ItemHash> MintFilter<H> {
         Ok(answers)
     }
 
-    /// Looks the items up and keeps those that matched, to be confirmed or restored. `expected` is the
-    /// number that the wallet's books say are in the set, if they say anything: [`check`](Self::check)
-    /// without it, [`check_expecting`](Self::check_expecting) with it.
+    /// Looks up the items and keeps those that match, for confirmation or restoration. `expected` is the number of
+    /// items in the set according to the wallet's records, if known. Without it this is [`check`](Self::check),
+    /// with it [`check_expecting`](Self::check_expecting).
     ///
     /// Read [`Matches::warnings`] before you use the answers.
     ///
     /// # Errors
     ///
-    /// As those two.
+    /// As [`check`](Self::check) and [`check_expecting`](Self::check_expecting).
     pub fn matches<'a, I: AsRef<[u8]>>(
         &self,
         items: &'a [I],
@@ -174,7 +173,7 @@ impl<H: ItemHash> MintFilter<H> {
         let lookups = answers.len() as u64;
         if let Some(expected) = expected {
             let matches = self.limit_matches(&answers, expected)?;
-            // Members always match, so the books or the filter are wrong about half of them or more.
+            // Members always match, so the records or the filter are wrong about at least half of them.
             if matches < expected.min(lookups).div_ceil(2) {
                 warnings.push(Warning::FewMatches {
                     matches,
@@ -194,7 +193,7 @@ impl<H: ItemHash> MintFilter<H> {
         Ok(matches.with_warnings(warnings))
     }
 
-    /// The answers, and a suspicion about the hash that is not strong enough to refuse them.
+    /// Returns the answers, and a suspicion about the hash that is too weak to reject them.
     fn look_up<I: AsRef<[u8]>>(
         &self,
         items: &[I],
@@ -225,7 +224,7 @@ impl<H: ItemHash> MintFilter<H> {
         Ok((matched.into_iter().map(answer).collect(), other))
     }
 
-    /// The number of matches, if it is believable.
+    /// Returns the number of matches, or an error if it is above the limit.
     fn limit_matches(&self, answers: &[Answer], expected: u64) -> Result<u64, CheckError> {
         let lookups = answers.len() as u64;
         let matches = answers

@@ -1,26 +1,26 @@
-//! Points of secp256k1, and chance: what a request is padded with, and in which order it is sent.
+//! Points of secp256k1 and randomness, for decoys and for shuffled requests.
 
 use secp256k1::PublicKey;
 
 use crate::query_error::QueryError;
 
-/// A compressed point: a byte for the sign of `y`, then `x`.
+/// A compressed point: one byte for the parity of `y`, then `x`.
 pub(crate) const POINT_BYTES: usize = 33;
 
-/// Every `Y` begins with it: `hash_to_curve` takes the even `y` (NUT-00). A decoy that did not would be
-/// told apart at a glance.
+/// The first byte of every `Y`: `hash_to_curve` takes the even `y` (NUT-00). A decoy with another first byte would
+/// be recognised immediately.
 const EVEN: u8 = 2;
 
-/// Every other number is the `x` of a point, so 128 failures in a row are a broken source of chance.
+/// Every second number is the `x` of a point, so 128 failures in a row mean a broken random number generator.
 const MAX_TRIES: u32 = 128;
 
-/// Whether these are the 33 bytes of a point on the curve.
+/// Whether `bytes` are the 33 bytes of a point on the curve.
 pub(crate) fn is_point(bytes: &[u8]) -> bool {
     bytes.len() == POINT_BYTES && PublicKey::from_slice(bytes).is_ok()
 }
 
-/// A point that nobody knows a secret to, made the way `hash_to_curve` makes a `Y`: a random `x`, taken when
-/// it is on the curve. It has the distribution of real ones.
+/// A decoy point for which nobody knows a secret, made as `hash_to_curve` makes a `Y`: random values of `x` until
+/// one is on the curve. Decoys have the same distribution as real points.
 pub(crate) fn random_y() -> Result<[u8; POINT_BYTES], QueryError> {
     let mut point = [EVEN; POINT_BYTES];
     for _ in 0..MAX_TRIES {
@@ -32,7 +32,7 @@ pub(crate) fn random_y() -> Result<[u8; POINT_BYTES], QueryError> {
     Err(QueryError::Randomness)
 }
 
-/// Every order equally likely (Fisher and Yates), by the operating system's randomness.
+/// Shuffles uniformly (Fisher-Yates), with the operating system's random numbers.
 pub(crate) fn shuffle<T>(items: &mut [T]) -> Result<(), QueryError> {
     for last in (1..items.len()).rev() {
         items.swap(last, below(last as u64 + 1)? as usize);
@@ -40,9 +40,9 @@ pub(crate) fn shuffle<T>(items: &mut [T]) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// A number below `bound`, each equally likely; `bound` is not 0.
+/// A uniform random number below `bound`, which must not be 0.
 fn below(bound: u64) -> Result<u64, QueryError> {
-    // The numbers from here on would make the first remainders likelier than the others.
+    // Numbers from here on are rejected; they would make the first remainders more likely than the others.
     let end = u64::MAX - u64::MAX % bound;
     for _ in 0..MAX_TRIES {
         let mut bytes = [0; 8];
@@ -65,8 +65,8 @@ mod tests {
     use crate::hex;
 
     #[test]
-    fn points_are_told_from_other_bytes() {
-        // `hash_to_curve` of 32 zero bytes, as NUT-00's test vectors have it.
+    fn is_point_rejects_bytes_off_the_curve() {
+        // `hash_to_curve` of 32 zero bytes, from the test vectors of NUT-00.
         let y = "024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725";
         let mut y = hex::decode(y).expect("hex");
         assert!(is_point(&y));
@@ -78,13 +78,13 @@ mod tests {
         }
         assert!(!is_point(&[2; 32]));
         assert!(!is_point(&[2; 34]));
-        // No point has x = 0, nor one above the field's prime.
+        // No point has x = 0, or an x above the field's prime.
         assert!(!is_point(&[[2].as_slice(), &[0; 32]].concat()));
         assert!(!is_point(&[[2].as_slice(), &[255; 32]].concat()));
     }
 
     #[test]
-    fn decoys_are_points_with_an_even_y_and_no_two_are_equal() {
+    fn decoys_are_distinct_points_with_even_y() {
         let mut decoys: Vec<_> = (0..500).map(|_| random_y().expect("a decoy")).collect();
         assert!(decoys.iter().all(|decoy| is_point(decoy) && decoy[0] == 2));
         decoys.sort_unstable();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_order_comes_up_about_equally_often() {
+    fn shuffle_yields_every_order_about_equally_often() {
         let mut seen = std::collections::BTreeMap::new();
         for _ in 0..24_000 {
             let mut order = [0, 1, 2, 3];
@@ -101,7 +101,7 @@ mod tests {
             *seen.entry(order).or_insert(0_u32) += 1;
         }
         assert_eq!(seen.len(), 24);
-        // 1,000 are expected of each, with a standard deviation of 31: ten of those.
+        // Each order is expected 1,000 times with a standard deviation of 31; allow ten deviations.
         assert!(
             seen.values().all(|count| (690..1_310).contains(count)),
             "{seen:?}"

@@ -1,4 +1,4 @@
-//! What a wallet accepts from a mint: every limit in one place, and the checks that need no network.
+//! All limits on what a wallet accepts from a mint, and the checks that need no network.
 
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -11,47 +11,48 @@ use serde_json::value::RawValue;
 use crate::error::{MintError, RejectReason, printable};
 use crate::mint_filter::MintFilter;
 
-/// 64 MiB: 19 million items in base64, more than any mint's keyset holds today.
+/// 64 MiB: 19 million items in base64, more than the keyset of any mint holds today.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Time for the whole of a fetch. At the byte cap that is 18 Mbit/s; at a million items, 1 Mbit/s.
+/// Deadline of a whole fetch. It needs 18 Mbit/s at the byte limit, and 1 Mbit/s at a million items.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A mint that has moved within its own host needs one or two.
 const MAX_REDIRECTS: u32 = 3;
 
-/// Three below the best `P` for the least `M`: such a filter is 1.4 times as large as it could be.
+/// Three below the best `P` for the minimum `M`. Such a filter is 1.4 times the optimal size.
 const MIN_P: u32 = 16;
 
 /// The limit of the format.
 const MAX_P: u32 = 32;
 
-/// Clocks of phones and servers differ by seconds, rarely by minutes.
+/// The clocks of phones and servers differ by seconds, rarely by minutes.
 const MAX_FUTURE: Duration = Duration::from_secs(5 * 60);
 
-/// Matches that are believed, as a multiple of what the wallet can explain.
+/// Accepted matches, as a multiple of what the wallet can explain.
 const MAX_MATCH_FACTOR: u32 = 10;
 
-/// Points in a request. Mints take 1,000; a request of so many is 4.6 KB, and small restores look alike.
+/// Points per request. Mints accept 1,000. A request of 64 points has 4.6 KB, and all small restores look the
+/// same.
 const BATCH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-/// Matches of a wallet that was in use for years. A larger one says so.
+/// Matches of a wallet that was in use for years. A larger wallet must raise the limit.
 const MAX_REVEALED: u64 = 1_000;
 
-/// 64 KiB for each point of a usual batch: the witness of a spent note comes along, and may be long.
+/// 64 KiB for each point of a default batch: the answer includes the witness of a spent note, which may be long.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
-/// An error object is a sentence and a number; what is longer is a web page.
+/// An error object holds a sentence and a number. A longer body is a web page.
 const MAX_ERROR_BYTES: u64 = 64 << 10;
 
-/// First allocation for a body whose length is declared. Declaring costs a mint nothing.
+/// First allocation for a body with a declared length. A false declaration costs a mint nothing.
 const FIRST_BUFFER: u64 = 64 << 10;
 
-/// A `detail` that is no string is written anew, without its white space, up to so many bytes. What is longer is cut
-/// anyway, and a list of lists takes ten times the memory that it takes as text.
+/// Maximum size, in bytes, of a non-string `detail` that is rewritten without white space. A longer text is
+/// truncated anyway, and parsed nested lists take ten times the memory of their text.
 const MAX_WRITTEN_ANEW: usize = 2 << 10;
 
-/// Limits on what a mint may send, and on what it may be shown.
+/// Limits on what a mint may send, and on what may be revealed to it.
 ///
 /// ```
 /// # use nutfilter_wallet::Policy;
@@ -59,38 +60,35 @@ const MAX_WRITTEN_ANEW: usize = 2 << 10;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Largest body, in bytes. The filter in it is three quarters of that at most, as compressed bodies
-    /// are refused. 64 MiB unless told otherwise.
+    /// Maximum body size, in bytes. The filter in it has at most three quarters of that size, because compressed
+    /// bodies are rejected. Default: 64 MiB.
     pub max_bytes: u64,
-    /// Time for the whole fetch: name look-up, connection, redirects, and the last byte. 30 s unless told
-    /// otherwise.
+    /// Deadline of the whole fetch: name look-up, connection, redirects, and the last byte. Default: 30 s.
     pub deadline: Duration,
-    /// Redirects that are followed, within the same scheme, host and port only. 3 unless told otherwise.
+    /// Maximum number of redirects, within the same scheme, host and port only. Default: 3.
     pub max_redirects: u32,
-    /// Least `M`, so that one look-up in `min_m` matches by chance. 784,931 unless told otherwise: a mint
-    /// that serves `m = 1` would learn every `Y` from the confirmations.
+    /// Minimum `M`: one look-up in `min_m` matches by chance. Default: 784,931. A mint that serves `m = 1` would
+    /// learn every `Y` from the confirmations.
     pub min_m: u64,
-    /// Least `P`. 16 unless told otherwise; lower it together with `min_m`. The best `P` for the default
-    /// `min_m` is 19, and each step below about doubles the unary part of the code: at `P` = 0 an item takes
-    /// 98 KB.
+    /// Minimum `P`. Default: 16; lower it together with `min_m`. The best `P` for the default `min_m` is 19. Each
+    /// step below that about doubles the unary part of the code: at `P` = 0 an item takes 98 KB.
     pub min_p: u32,
-    /// Largest `P`. 32 unless told otherwise, the most that the format allows.
+    /// Maximum `P`. Default: 32, the maximum of the format.
     pub max_p: u32,
-    /// How far a filter's time may be ahead of the wallet's. 5 minutes unless told otherwise.
+    /// How far a filter's timestamp may be ahead of the wallet's clock. Default: 5 minutes.
     pub max_future: Duration,
-    /// The factor of [`match_limit`](crate::match_limit). 10 unless told otherwise.
+    /// The factor of [`match_limit`](crate::match_limit). Default: 10.
     pub max_match_factor: u32,
-    /// Points in each request that asks about matches. 64 unless told otherwise; many mints refuse more
-    /// than 1,000.
+    /// Points in each request about matches. Default: 64. Many mints reject more than 1,000.
     pub batch: NonZeroUsize,
-    /// Whether the requests that confirm spent notes are filled up with points that belong to nobody, so
-    /// that all are of one size. True unless told otherwise. False is for points that are not of
-    /// secp256k1 (keysets whose id begins `02`), for which there are no decoys.
+    /// Whether requests that confirm spent notes are padded with decoy points, so that all have the same size.
+    /// Default: true. Set it to false for points that are not on secp256k1 (keysets whose ID begins with `02`):
+    /// there are no decoys for them.
     pub decoys: bool,
-    /// Most matches that may be shown to the mint in one [`Confirmation`](crate::Confirmation) or
-    /// [`Restoration`](crate::Restoration), decoys not counted. 1,000 unless told otherwise.
+    /// Maximum number of matches revealed to the mint in one [`Confirmation`](crate::Confirmation) or
+    /// [`Restoration`](crate::Restoration), without decoys. Default: 1,000.
     pub max_revealed: u64,
-    /// Largest answer to a request about matches, in bytes. 4 MiB unless told otherwise.
+    /// Maximum size of an answer to a request about matches, in bytes. Default: 4 MiB.
     pub max_answer_bytes: u64,
 }
 
@@ -113,17 +111,17 @@ impl Default for Policy {
     }
 }
 
-/// When a response is judged, and what came before it. All times are Unix seconds.
+/// The context in which a response is validated. All times are Unix seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchContext {
     /// The wallet's clock.
     pub now: u64,
-    /// [`MintFilter::as_of`] of the newest filter of this mint, keyset and kind that was seen before.
+    /// [`MintFilter::as_of`] of the newest filter seen before of this mint, keyset and kind.
     pub last_seen: Option<u64>,
 }
 
 impl FetchContext {
-    /// The system's clock. A clock before 1970 counts as 1970, and every filter is then in the future.
+    /// Reads the system clock. A clock before 1970 counts as 1970, and every filter is then in the future.
     #[must_use]
     pub fn now(last_seen: Option<u64>) -> Self {
         let now = SystemTime::now()
@@ -135,8 +133,8 @@ impl FetchContext {
 }
 
 impl Policy {
-    /// The same for the answers about matches, which are measured by a limit of their own: what
-    /// [`admit_head`](Self::admit_head) and [`read_body`](Self::read_body) are to be called on then.
+    /// The same policy for answers about matches, which have their own size limit. Call
+    /// [`admit_head`](Self::admit_head) and [`read_body`](Self::read_body) on it for such answers.
     #[must_use]
     pub fn for_answers(&self) -> Self {
         Self {
@@ -145,10 +143,10 @@ impl Policy {
         }
     }
 
-    /// First check, as soon as the response's head is there: is the body worth reading?
+    /// First check, on the response's head: whether the body is worth reading.
     ///
-    /// `content_encodings` are the values of every `Content-Encoding` header. The content type is not
-    /// looked at: mints and the caches in front of them send many.
+    /// `content_encodings` are the values of every `Content-Encoding` header. The content type is not checked:
+    /// mints and the caches in front of them send many different ones.
     ///
     /// # Errors
     ///
@@ -174,13 +172,13 @@ impl Policy {
         }
     }
 
-    /// Second step: reads the body, and stops one byte past the cap. Nothing beyond that is buffered.
+    /// Second step: reads the body, and stops one byte past the limit. Nothing beyond that is buffered.
     ///
-    /// `status` matters because the body of an error is read only as far as an error object could go.
+    /// `status` matters because an error's body is read only up to the maximum size of an error object.
     ///
     /// # Errors
     ///
-    /// The reader's error, in the outer result; [`RejectReason::TooLarge`] in the inner one.
+    /// The outer result holds the reader's error, the inner one [`RejectReason::TooLarge`].
     pub fn read_body(
         &self,
         status: u16,
@@ -199,16 +197,16 @@ impl Policy {
         }
         body.take(self.max_bytes.saturating_add(1))
             .read_to_end(&mut bytes)?;
-        // It is kept while it is judged, and room for as much again was made for it.
+        // The caller keeps the buffer while it validates it; growing may have doubled its capacity.
         bytes.shrink_to_fit();
         Ok(self.admit_length(bytes.len()).map(|()| bytes))
     }
 
-    /// Last step: judges a whole response.
+    /// Last step: validates a complete response.
     ///
     /// # Errors
     ///
-    /// Any [`RejectReason`] but [`RejectReason::Encoded`].
+    /// Any [`RejectReason`] except [`RejectReason::Encoded`].
     ///
     /// # Cost
     ///
@@ -269,7 +267,7 @@ impl Policy {
         ))
     }
 
-    /// The latest time that a filter may have.
+    /// The latest timestamp that a filter may have.
     pub(crate) fn latest(&self, now: u64) -> u64 {
         now.saturating_add(self.max_future.as_secs())
     }
@@ -285,10 +283,10 @@ impl Policy {
     }
 }
 
-/// `{"detail": ..., "code": ...}`, if that is what the body is. A `detail` that is not a string (some web
-/// frameworks send a list) is given as its JSON.
+/// Parses `{"detail": ..., "code": ...}`, or returns `None`. A `detail` that is not a string (some web frameworks
+/// send a list) is returned as its JSON.
 pub(crate) fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
-    // What is not looked at is not built either.
+    // Do not build the fields that are ignored.
     #[derive(Deserialize)]
     struct ErrorObject<'a> {
         #[serde(borrow)]
@@ -311,7 +309,7 @@ pub(crate) fn error_object(status: u16, body: &[u8]) -> Option<MintError> {
     })
 }
 
-/// A mint's words, fit to be repeated.
+/// A mint's text, safe to quote.
 fn words(detail: &RawValue) -> String {
     let raw = detail.get();
     if let Ok(text) = serde_json::from_str::<String>(raw) {
@@ -329,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_declared_length_may_be_the_largest_and_no_more() {
+    fn declared_length_limit_is_inclusive() {
         let policy = Policy::default();
         let max = policy.max_bytes;
         assert!(policy.admit_head(Some(max), []).is_ok());
@@ -341,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_object_is_an_object_and_as_long_as_one_may_be() {
+    fn error_object_must_be_an_object_within_the_size_limit() {
         let longest = MAX_ERROR_BYTES as usize;
         let of_length = |len: usize| {
             let object = br#"{"detail":"no","code":7}"#;
@@ -351,12 +349,12 @@ mod tests {
         assert_eq!((read.code, read.detail.as_str()), (Some(7), "no"));
         assert!(error_object(400, &of_length(100)).is_some());
         assert!(error_object(400, &of_length(longest + 1)).is_none());
-        // A list has its parts in the same order.
+        // Reject an array, although its parts have the same order.
         assert!(error_object(400, br#"["no",7]"#).is_none());
     }
 
     #[test]
-    fn a_detail_of_more_than_2_kib_that_is_no_string_keeps_its_white_space() {
+    fn non_string_detail_above_2_kib_keeps_its_white_space() {
         let of_length = |len: usize| {
             let detail = format!("[1, 2,{}3]", " ".repeat(len - "[1, 2,3]".len()));
             assert_eq!(detail.len(), len);

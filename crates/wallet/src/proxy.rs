@@ -6,8 +6,7 @@ use ureq::http::Uri;
 
 use crate::error::{FetchError, without_userinfo};
 
-/// A proxy that every connection to the mint goes through. There is no way around it: when it fails, the request
-/// fails.
+/// A proxy for every connection to the mint. There is no direct fallback: when the proxy fails, the request fails.
 ///
 /// | URL | who resolves the mint's name |
 /// |---|---|
@@ -15,8 +14,8 @@ use crate::error::{FetchError, without_userinfo};
 /// | `socks5h://host:port` | the proxy: use this for Tor |
 /// | `socks5://host:port` | this machine, so its name server learns the mint's name |
 ///
-/// User name and password go before the host, percent-encoded: `socks5h://user:password@host:port`. They are
-/// not printed.
+/// User name and password precede the host, percent-encoded: `socks5h://user:password@host:port`. They are never
+/// printed.
 ///
 /// ```
 /// use nutfilter_wallet::{MintClient, Policy, Proxy};
@@ -28,12 +27,12 @@ use crate::error::{FetchError, without_userinfo};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     inner: ureq::Proxy,
-    /// Without user name and password.
+    /// The URL without user name and password.
     shown: String,
 }
 
 impl Proxy {
-    /// Reads a proxy's URL. Without a scheme it is `http://`.
+    /// Parses a proxy's URL. The default scheme is `http://`.
     ///
     /// # Errors
     ///
@@ -66,16 +65,18 @@ impl Proxy {
         Ok(Self { inner, shown })
     }
 
-    /// The proxy that the environment names for the mint at `base`: `https_proxy` for https and `http_proxy` for
-    /// http, then `all_proxy`, each also in capitals; an empty variable counts as unset. `no_proxy` lists hosts,
-    /// separated by commas, that are connected to directly: `*` is all of them, `example.org` is that host and
-    /// everything below it.
+    /// Reads the proxy for the mint at `base` from the environment. The variables are `https_proxy` for https and
+    /// `http_proxy` for http, then `all_proxy`; each is also read in capitals. An empty variable counts as unset.
+    ///
+    /// `no_proxy` is a comma-separated list of hosts for direct connections: `*` means all hosts, `example.org`
+    /// means that host and its subdomains.
     ///
     /// [`MintClient`](crate::MintClient) does not call this by itself.
     ///
     /// # Errors
     ///
-    /// [`FetchError::BadProxy`] for a variable with an unusable value, [`FetchError::BadUrl`] for the mint's.
+    /// [`FetchError::BadProxy`] for a variable with an invalid value, [`FetchError::BadUrl`] for an invalid mint
+    /// URL.
     pub fn from_environment(base: &str) -> Result<Option<Self>, FetchError> {
         Self::from_variables(base, |name| std::env::var(name).ok())
     }
@@ -107,7 +108,7 @@ impl Proxy {
         Self::parse(&proxy).map(Some)
     }
 
-    /// Whether this machine resolves the mint's name, so that its name server learns it (`socks5://`).
+    /// Whether this machine resolves the mint's name (`socks5://`), which reveals the name to its name server.
     #[must_use]
     pub fn resolves_locally(&self) -> bool {
         self.inner.resolve_target()
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_shown_without_its_password() {
+    fn proxy_is_shown_without_its_password() {
         for (url, shown) in [
             ("socks5h://127.0.0.1:9050", "socks5h://127.0.0.1:9050"),
             ("socks5://user:hunter2@[::1]", "socks5://[::1]:1080"),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn other_proxies_are_refused_without_their_password() {
+    fn invalid_proxies_are_rejected_without_their_password() {
         for url in [
             "",
             "socks4://proxy.example",
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_names_a_proxy_by_the_mints_scheme() {
+    fn environment_names_a_proxy_by_the_mints_scheme() {
         let found = |base: &str, variables: &[(&str, &str)]| {
             let variable = |name: &str| {
                 let found = variables.iter().find(|(other, _)| *other == name);
@@ -251,7 +252,7 @@ mod tests {
             let proxy = found("https://mint.example/Bitcoin", &variables);
             assert_eq!(proxy == Ok(None), direct, "{list}");
         }
-        // It is not passed over in silence.
+        // An invalid variable must not be ignored.
         let error = found(
             "https://mint.example",
             &[("all_proxy", "socks4://u:hunter2@c")],

@@ -1,79 +1,78 @@
-//! What can go wrong when a mint is asked about matches.
+//! Errors of asking a mint about matches.
 
 use std::fmt;
 
 use crate::error::FetchError;
 use crate::matches::FilterSource;
 
-/// Why the mint's word about the matches is not known. Never to be read as "unspent", or as "not signed".
+/// Why the mint's answers about the matches are unknown. An error never means "unspent" or "not signed".
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// More matches than the policy lets the mint see. Nothing was sent.
+    /// More matches than the policy allows to reveal to the mint. Nothing was sent.
     TooMany {
-        /// Different items that matched.
+        /// Number of distinct matching items.
         matches: u64,
         /// [`Policy::max_revealed`](crate::Policy::max_revealed).
         max: u64,
     },
-    /// A match that is not a secp256k1 point, so that it cannot be a `Y` or a `B_`. Nothing was sent.
+    /// A match is not a secp256k1 point, so it is neither a `Y` nor a `B_`. Nothing was sent.
     NotAPoint {
-        /// Which of the matches, counted from 0.
+        /// Index of the match, counted from 0.
         place: usize,
     },
-    /// Matches of another length than secp256k1's points, for which there are no decoys
-    /// ([`Policy::decoys`](crate::Policy::decoys) does without). Nothing was sent.
+    /// The length of a match is not that of a secp256k1 point, so there are no decoys for it. Set
+    /// [`Policy::decoys`](crate::Policy::decoys) to false to send it without decoys. Nothing was sent.
     NoDecoys {
         /// Length of the first such match, in bytes.
         bytes: usize,
     },
-    /// The matches are of another mint's filter, of another keyset's, or of the other kind. Nothing was
-    /// sent.
+    /// The matches come from a filter of another mint, another keyset, or the other kind. Nothing was sent.
     OtherSource(Box<FilterSource>),
-    /// The operating system gave no randomness. Nothing was sent.
+    /// The operating system's random number generator failed. Nothing was sent.
     Randomness,
-    /// No whole answer came back, or one that says no.
+    /// The request failed: no complete answer, or an error answer.
     Fetch(FetchError),
-    /// An answer came back, and does not fit the question.
+    /// The answer is complete but inconsistent with the request.
     Answer(AnswerFault),
-    /// More matches than chance explains are not in the set, as the mint now says: its filter was made to
-    /// match, or its answers are wrong. Nothing further is sent.
+    /// More matches than chance explains are not in the set, according to the mint's answers. Either the filter
+    /// was made to match more items, or the answers are wrong. Nothing more is sent.
     Contradicted {
-        /// Matches that the mint says are not in the set.
+        /// Matches that are not in the set according to the mint.
         not_in_set: u64,
-        /// Matches that it was asked about so far.
+        /// Matches answered so far.
         asked: u64,
-        /// The most that chance explains, see [`match_limit`](crate::match_limit).
+        /// The maximum that chance explains, see [`match_limit`](crate::match_limit).
         limit: u64,
     },
-    /// The result was wanted before every request was answered, or after an answer was refused.
+    /// `finish` was called before every request was answered, or after an answer was rejected.
     Unfinished {
-        /// Requests without a good answer.
+        /// Requests without a valid answer.
         requests: usize,
     },
 }
 
-/// How an answer does not fit the question. None of these repeats a point: they end up in logs.
+/// How an answer is inconsistent with its request. No variant contains a point, because errors end up in logs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AnswerFault {
-    /// It is not JSON of the form that was asked for.
+    /// The answer is not JSON of the expected form.
     Form {
-        /// Line at which reading stopped, counted from 1.
+        /// Line at which parsing stopped, counted from 1.
         line: usize,
-        /// Column at which reading stopped, counted from 1.
+        /// Column at which parsing stopped, counted from 1.
         column: usize,
     },
-    /// Something that should be a point, or another number in hex, is not.
+    /// A field that must hold a point, or another number in hex, does not.
     Hex {
         /// The field's name.
         field: &'static str,
     },
-    /// It speaks of a point that was not asked about.
+    /// The answer contains a point that was not asked about.
     NotAsked,
-    /// It speaks of one point twice.
+    /// The answer contains a point twice.
     Repeated,
-    /// Points that it says nothing about.
+    /// The answer omits some points.
     Missing {
         /// How many are missing.
         missing: usize,
@@ -82,16 +81,17 @@ pub enum AnswerFault {
     },
     /// A state other than `UNSPENT`, `PENDING` and `SPENT`.
     UnknownState,
-    /// A decoy, which nobody can ever have spent, is said to be spent or about to be: the mint does not look.
+    /// The answer calls a decoy spent or pending. Nobody can have spent a decoy, so the mint does not check its
+    /// records.
     KnownDecoy,
-    /// Outputs and signatures that do not pair up.
+    /// The numbers of outputs and signatures differ.
     Unpaired {
         /// Number of outputs.
         outputs: usize,
         /// Number of signatures.
         signatures: usize,
     },
-    /// A signature of another keyset than the filter's.
+    /// A signature is of another keyset than the filter's.
     OtherKeyset,
 }
 

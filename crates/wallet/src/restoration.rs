@@ -1,4 +1,4 @@
-//! NUT-09: the signatures that the mint gave to blinded messages.
+//! NUT-09: restores the mint's signatures on blinded messages.
 
 use nutfilter::{KeysetId, Kind};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::points::{POINT_BYTES, is_point};
 use crate::policy::Policy;
 use crate::query_error::{AnswerFault, QueryError};
 
-/// What became of a blinded message.
+/// The result for one blinded message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Restored {
     /// The filter does not have it, so the mint was not asked.
@@ -18,27 +18,27 @@ pub enum Restored {
         /// The filter's time, in Unix seconds.
         as_of: u64,
     },
-    /// It matched by chance; the mint never signed it.
+    /// A false positive: the mint never signed the message.
     Unsigned,
     /// The mint's signature.
     Signed(BlindSignature),
 }
 
-/// A mint's signature on a blinded message, as the mint says. Of the right keyset and on the curve; whether
-/// it is valid shows when the wallet has unblinded it, or by its proof.
+/// A mint's signature on a blinded message, as sent by the mint. Keyset and curve have been checked. The signature
+/// itself is not verified: the wallet verifies it after unblinding, or with its DLEQ proof.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlindSignature {
-    /// What the note is worth, in the keyset's unit.
+    /// The value of the note, in the keyset's unit.
     pub amount: u64,
     /// The keyset, in the mint's spelling.
     pub keyset: KeysetId,
     /// `C_`, a compressed point.
     pub c: Vec<u8>,
-    /// The proof of NUT-12 that the mint used the key it publishes; older signatures have none.
+    /// The NUT-12 proof that the mint used its published key; older signatures have none.
     pub dleq: Option<Dleq>,
 }
 
-/// The two numbers of a proof of NUT-12, big-endian.
+/// The two numbers of a NUT-12 proof, big-endian.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dleq {
     /// The challenge.
@@ -47,24 +47,24 @@ pub struct Dleq {
     pub s: [u8; 32],
 }
 
-/// A conversation with a mint about the matches of a filter of issued notes, without a network. As
-/// [`Confirmation`](crate::Confirmation) in everything, but that there are no decoys: among blinded messages
-/// that it signed, a mint would see at a glance which ones it did not.
+/// A conversation with a mint about the matches of a filter of issued notes, without a network. Works like
+/// [`Confirmation`](crate::Confirmation), but without decoys: the mint knows which messages it signed, so it would
+/// recognise decoys immediately.
 #[derive(Debug)]
 pub struct Restoration {
     batches: Batches,
     keyset: KeysetId,
     places: Vec<Option<usize>>,
     as_of: u64,
-    /// What was said of each match: `None` not yet, `Some(None)` not signed.
+    /// The answer for each match: `None` is not answered yet, `Some(None)` is not signed.
     signatures: Vec<Option<Option<BlindSignature>>>,
 }
 
 impl Restoration {
-    /// Below the mint's base URL.
+    /// The path, relative to the mint's base URL.
     pub const PATH: &str = "/v1/restore";
 
-    /// Prepares the requests for the matches of the filter of `keyset`: these alone, in batches, shuffled.
+    /// Prepares the requests for the matches of the filter of `keyset`: only the matches, shuffled and in batches.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl Restoration {
         })
     }
 
-    /// The next body to POST, as JSON; `None` when all is answered, and after an answer that was refused.
+    /// The next body to POST, as JSON. `None` when all requests are answered, and after a rejected answer.
     #[must_use]
     pub fn request(&self) -> Option<String> {
         #[derive(Serialize)]
@@ -96,7 +96,7 @@ impl Restoration {
         }
         #[derive(Serialize)]
         struct Output<'a> {
-            // A wallet that has lost everything does not know it; mints do not look at it.
+            // A wallet that has lost everything does not know the amount; mints ignore it.
             amount: u64,
             id: &'a str,
             #[serde(rename = "B_")]
@@ -109,16 +109,16 @@ impl Restoration {
         };
         let asked = self.batches.current()?;
         let outputs = asked.iter().map(|asked| output(&asked.point)).collect();
-        // Strings and numbers always serialise.
+        // Serialising strings and numbers cannot fail.
         serde_json::to_string(&Body { outputs }).ok()
     }
 
-    /// Judges the answer to the current request.
+    /// Validates the answer to the current request.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There is no further request
-    /// then.
+    /// [`QueryError::Fetch`], [`QueryError::Answer`], [`QueryError::Contradicted`]. There are no further requests
+    /// after an error.
     pub fn answer(&mut self, status: u16, body: &[u8]) -> Result<(), QueryError> {
         let keyset = &self.keyset;
         let read = |question: &Question<'_>, body: &[u8]| read(question, keyset, body);
@@ -130,7 +130,7 @@ impl Restoration {
         Ok(())
     }
 
-    /// What became of each item that was looked up, in order.
+    /// Returns the result for each item that was looked up, in order.
     ///
     /// # Errors
     ///
@@ -149,7 +149,8 @@ impl Restoration {
     }
 }
 
-/// What counts of an answer. Mints repeat amount and keyset in the output; those of the signature count.
+/// The fields of an answer that are used. Some mints repeat amount and keyset in the output; those of the
+/// signature count.
 #[derive(Deserialize)]
 struct Answer {
     outputs: Vec<Output>,
@@ -177,7 +178,7 @@ struct DleqText {
     s: String,
 }
 
-/// The signature of each match among what was asked; those that the mint leaves out were never signed.
+/// The signature of each match in the request. A message that the mint leaves out was never signed.
 fn read(
     question: &Question<'_>,
     keyset: &KeysetId,

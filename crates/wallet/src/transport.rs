@@ -1,4 +1,4 @@
-//! The transport: one request, its redirects, and a clock over all of it.
+//! Sends one request, follows its redirects, and enforces one deadline over all of it.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use crate::error::{FetchError, printable};
 use crate::policy::Policy;
 use crate::proxy::Proxy;
 
-/// Largest head of a response. Ten times what mints behind the usual proxies send.
+/// Maximum size of a response head: ten times what mints behind the usual proxies send.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// The same from every wallet that uses this: it tells the mint nothing about which one asks.
+/// The same for every wallet that uses this crate, so that it does not identify the wallet.
 const USER_AGENT: &str = "nutfilter-wallet";
 
-/// The answer to a condition that does not hold any more.
+/// The answer to a conditional request whose filter has not changed.
 pub(crate) const NOT_MODIFIED: u16 = 304;
 
-/// Status and body of an answer that came back whole.
+/// Status and body of a complete response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
-/// Sends requests, and measures what comes back before it is buffered.
+/// Sends requests, and checks sizes before it buffers a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     agent: Agent,
@@ -36,9 +36,9 @@ impl Transport {
     pub(crate) fn new(proxy: Option<&Proxy>) -> Self {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
-            // Redirects are followed here, where the origin is looked at.
+            // `get` follows redirects itself, to check their origin.
             .max_redirects(0)
-            // The environment is not read here.
+            // Do not read the environment.
             .proxy(proxy.map(|proxy| proxy.inner().clone()))
             .max_response_header_size(MAX_HEAD_BYTES)
             .user_agent(USER_AGENT)
@@ -49,7 +49,7 @@ impl Transport {
         Self { agent }
     }
 
-    /// Follows redirects as far as the policy goes. `if_none_match` is the value of that header.
+    /// Follows redirects within the policy's limits. `if_none_match` is the value of that header.
     pub(crate) fn get(
         &self,
         mut url: Uri,
@@ -80,7 +80,7 @@ impl Transport {
         }
     }
 
-    /// Sends a JSON body. Redirects are not followed: what is in the body was meant for one place.
+    /// Sends a JSON body. Does not follow redirects: the body is meant for one recipient only.
     pub(crate) fn post(
         &self,
         url: &Uri,
@@ -102,7 +102,7 @@ impl Transport {
     }
 }
 
-/// Where a redirect goes, if that is the same origin.
+/// The target of a redirect, if it has the same origin.
 fn redirected(from: &Uri, response: &Response<Body>, status: u16) -> Result<Uri, FetchError> {
     let location = response.headers().get(header::LOCATION);
     let location = location
@@ -120,7 +120,7 @@ fn redirected(from: &Uri, response: &Response<Body>, status: u16) -> Result<Uri,
 fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answer, FetchError> {
     let status = response.status().as_u16();
     if status == NOT_MODIFIED {
-        // Has no body, and may describe the one it would have had otherwise: its length, its encoding.
+        // A 304 has no body. Its headers may describe the length and encoding of the full response.
         let body = Vec::new();
         return Ok(Answer { status, body });
     }
@@ -142,12 +142,12 @@ fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answ
         Err(_) if clock.is_late() => Err(FetchError::Deadline {
             allowed: clock.allowed,
         }),
-        // Unwraps the transport's own error where there is one.
+        // Unwraps the transport's own error if there is one.
         Err(error) => Err(clock.failed(error.into(), counted.received)),
     }
 }
 
-/// One deadline for everything that a fetch does.
+/// One deadline for all steps of a fetch.
 struct Clock {
     started: Instant,
     allowed: Duration,
@@ -178,8 +178,8 @@ impl Clock {
     }
 }
 
-/// Counts bytes, and looks at the clock at every read: the transport does so only when it waits, which
-/// it need not do while a fast mint goes on sending.
+/// Counts bytes and checks the deadline at every read. The transport checks it only when it waits, which never
+/// happens while a fast mint keeps sending.
 struct Timed<'a, R> {
     inner: R,
     received: u64,
@@ -197,14 +197,14 @@ impl<R: Read> Read for Timed<'_, R> {
     }
 }
 
-/// The largest length that is declared, should there be several.
+/// The largest declared length, if there are several.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     values(headers, header::CONTENT_LENGTH)
         .filter_map(|value| value.trim().parse().ok())
         .max()
 }
 
-/// A header's values. One that is not text stands as a question mark, so that it is not overlooked.
+/// The values of a header. A value that is not text becomes a question mark, so that it is not overlooked.
 fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers
         .get_all(name)
