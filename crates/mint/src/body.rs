@@ -1,7 +1,7 @@
-//! Finished bodies: bytes that will not change any more, and the tag that says which ones they are.
+//! Finished bodies: immutable bytes with an entity tag.
 //!
-//! A body lies in memory, or in a file without a name that is mapped: then it costs memory only while the
-//! system has nothing better to do with it, and sets larger than memory can be served.
+//! A body lies in memory, or in a mapped file without a name. The system can evict the pages of a mapped file, so
+//! that sets larger than memory can be served.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-/// How much is handed to a file at once, in bytes: what comes is pieces of text of 64 KiB at most.
+/// Size of the file buffer, in bytes. The text arrives in pieces of at most 64 KiB.
 const FILE_BUFFER: usize = 64 << 10;
 
 /// A finished body and its entity tag. Clones share the bytes.
@@ -22,7 +22,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// A body of bytes that are in memory already.
+    /// Creates a body from bytes in memory.
     ///
     /// # Cost
     ///
@@ -34,7 +34,7 @@ impl Body {
         Self { bytes, etag }
     }
 
-    /// The bytes. Clones of what is returned share them.
+    /// The bytes. Clones of the returned value share them.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
@@ -52,39 +52,39 @@ impl Body {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Whether the body is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
-/// Where bodies are kept while they are served.
+/// Where bodies are stored while they are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyPlace {
     /// In memory.
     Memory,
-    /// On the disk that holds this directory, in files that have no name and end with the process,
-    /// however it ends. The system keeps in memory what is asked for often; a body that it has put out is
-    /// read again by the thread that sends it.
+    /// On the disk of this directory, in files without a name. The system removes them when the process ends, also
+    /// after a crash. Frequently requested bodies stay in the page cache. If a body was evicted, the thread that
+    /// sends it reads it from disk again.
     Directory(PathBuf),
 }
 
 impl BodyPlace {
-    /// Begins a body.
+    /// Starts a body.
     ///
     /// # Errors
     ///
-    /// If no file can be made in the directory.
+    /// If no file can be created in the directory.
     pub fn writer(&self) -> io::Result<BodyWriter> {
         self.writer_for(0)
     }
 
-    /// Begins a body of probably this many bytes. In memory it then grows without being moved.
+    /// Starts a body of about `bytes` bytes. In memory, it can then grow without reallocation.
     ///
     /// # Errors
     ///
-    /// As [`BodyPlace::writer`]; and if there is not so much memory.
+    /// Like [`BodyPlace::writer`], and if there is not enough memory.
     pub fn writer_for(&self, bytes: usize) -> io::Result<BodyWriter> {
         let sink = match self {
             BodyPlace::Memory => {
@@ -105,7 +105,7 @@ impl BodyPlace {
     }
 }
 
-/// A body in the making. Dropped before [`finish`](Self::finish), it leaves nothing behind.
+/// An unfinished body. If it is dropped before [`finish`](Self::finish), it leaves nothing behind.
 #[derive(Debug)]
 pub struct BodyWriter {
     sink: Sink,
@@ -120,11 +120,11 @@ enum Sink {
 }
 
 impl BodyWriter {
-    /// Ends the body.
+    /// Finishes the body.
     ///
     /// # Errors
     ///
-    /// If the disk does not take or keep what was written. The space is free again then.
+    /// If the disk refuses or loses what was written. The space is then free again.
     pub fn finish(self) -> io::Result<Body> {
         let bytes = match self.sink {
             Sink::Memory(mut memory) => {
@@ -133,8 +133,8 @@ impl BodyWriter {
             }
             Sink::File(file) => {
                 let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-                // A file system that allocates late may only now find that there is no space, and a page
-                // that could not be written must not be met by a reader, as a SIGBUS.
+                // A file system with delayed allocation may report missing space only here. Without this, a reader
+                // could hit a page that was never written, and get a SIGBUS.
                 file.sync_data()?;
                 map(file, self.written)?
             }
@@ -168,7 +168,7 @@ impl Write for BodyWriter {
     }
 }
 
-/// The bytes of a file that has no name, and that this function is the last to hold open.
+/// Maps a file without a name. The caller passes its only descriptor.
 #[expect(unsafe_code, reason = "a map of a file cannot be had otherwise")]
 fn map(file: File, length: u64) -> io::Result<Bytes> {
     let found = file.metadata()?.len();
@@ -177,14 +177,14 @@ fn map(file: File, length: u64) -> io::Result<Bytes> {
             "{length} bytes were written to a file that has {found}"
         )));
     }
-    // Nothing cannot be mapped.
+    // An empty file cannot be mapped.
     if length == 0 {
         return Ok(Bytes::new());
     }
-    // SAFETY: The bytes of a map must not change, nor may its file become shorter. This file was made by
-    // `tempfile_in`, with access for this user alone and without a name (or with one that was removed at
-    // once), so nobody can open it; `file` is its only descriptor, was handed to nobody, and is closed
-    // when this function returns. From then on the map itself, which is read-only, is the only way to it.
+    // SAFETY: The bytes of a map must not change, and its file must not become shorter. `tempfile_in` created this
+    // file with access for this user only and without a name (or with a name that was removed at once). So no one
+    // else can open it. `file` is its only descriptor; it was not shared, and is closed when this function returns.
+    // From then on, the read-only map is the only access to the file.
     let map = unsafe { memmap2::Mmap::map(&file)? };
     Ok(Bytes::from_owner(map))
 }
@@ -198,7 +198,7 @@ fn etag(digest: Sha256) -> HeaderValue {
         }
     }
     tag.push('"');
-    // Hex digits and quotes are a header value.
+    // Hex digits and quotes are always a valid header value.
     HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
@@ -221,10 +221,10 @@ mod tests {
     }
 
     #[test]
-    fn the_tag_is_the_sha_256_of_the_bytes_wherever_they_lie() {
+    fn tag_is_the_sha_256_in_memory_and_on_disk() {
         let (_directory, places) = places();
         for place in &places {
-            // FIPS 180-2, and the digest of nothing.
+            // FIPS 180-2, and the digest of the empty string.
             for (pieces, tag) in [
                 (
                     &[b"a".as_slice(), b"", b"bc"][..],
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_around_the_length_of_the_buffer_come_out_whole() {
+    fn pieces_around_the_buffer_length_are_kept() {
         let (_directory, places) = places();
         for place in &places {
             for length in [FILE_BUFFER - 1, FILE_BUFFER, FILE_BUFFER + 1] {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_full_disk_is_an_error_and_never_a_body() {
+    fn full_disk_is_an_error() {
         let full = File::options()
             .write(true)
             .open("/dev/full")
@@ -282,14 +282,14 @@ mod tests {
             digest: Sha256::new(),
             written: 0,
         };
-        // In the buffer there is room, so that only the end finds out.
+        // The data fits in the buffer, so only `finish` can fail.
         writer.write_all(b"lost").expect("room in the buffer");
         let error = writer.finish().expect_err("no space");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]
-    fn a_file_of_another_length_is_not_mapped() {
+    fn file_with_wrong_length_is_not_mapped() {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(3).expect("room");
         let error = map(file, 4).expect_err("shorter than what was written");

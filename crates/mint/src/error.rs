@@ -7,22 +7,22 @@ use std::io;
 use crate::kept::KeptError;
 use crate::source::{Passing, SourceError};
 
-/// Why a filter, or all of them, could not be built.
+/// Why one filter or all filters could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PublishError {
     /// The mint's records could not be read.
     Source(SourceError),
-    /// A set could not be kept, or is no filter.
+    /// A set could not be stored, or cannot be encoded as a filter.
     Kept(KeptError),
-    /// The source's own count is not that of the items it handed over: some were lost on the way.
+    /// The source's own count differs from the number of items received: some items were lost on the way.
     Miscounted {
-        /// What the source said.
+        /// The count that the source returned.
         said: u64,
-        /// What came.
+        /// The number of items received.
         came: u64,
     },
-    /// A body could not be written where it is kept.
+    /// A body could not be written to its [`BodyPlace`](crate::BodyPlace).
     Body(io::Error),
 }
 

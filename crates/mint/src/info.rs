@@ -1,8 +1,8 @@
 //! The mint's own `/v1/info` (NUT-06), with the filters announced in it.
 //!
-//! A reverse proxy that sends `/v1/info` here has wallets learn of the filters from where they look first.
-//! What the mint says is passed on as it came, byte for byte, with one entry more: `"25": {"supported": true}`
-//! in `nuts`. If the mint has a word of its own on 25, that stands. Its `time` is as old as the copy.
+//! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. The
+//! mint's JSON is passed on byte for byte, with one added entry: `"25": {"supported": true}` in `nuts`. If the mint
+//! has its own entry 25, that entry is kept. The `time` field is as old as the copy.
 
 mod announced;
 
@@ -22,42 +22,42 @@ use ureq::http::header::LOCATION;
 use self::announced::announced;
 use crate::body::Body;
 
-/// The longest info that is read, in bytes. Real ones have a few thousand; a mint with a picture in it has
-/// tens of thousands.
+/// Longest info that is read, in bytes. Real ones take a few thousand bytes, or tens of thousands with an embedded
+/// picture.
 const MAX_BYTES: u64 = 1 << 20;
-/// Time for one fetch, from the look-up of the name to the last byte.
+/// Time limit of one fetch, from the name lookup to the last byte.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How often the mint is asked, unless told otherwise. A mint's info changes a few times a year.
+/// Default time between two fetches. A mint's info changes a few times a year.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
-/// The pause after a fetch that failed, unless the interval is shorter: a mint that restarts is soon back.
+/// Pause after a failed fetch, unless the interval is shorter. A mint that restarts is back soon.
 const RETRY: Duration = Duration::from_secs(5);
-/// How many redirects are followed, all of them within the mint's own origin.
+/// Maximum number of redirects. All of them must stay within the mint's own origin.
 const MAX_REDIRECTS: u32 = 3;
 
-/// Keeps a copy of the mint's info. A thread of its own asks for it, until the last clone is dropped.
+/// Keeps a copy of the mint's info. A separate thread fetches it until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct InfoService {
     current: Arc<ArcSwapOption<Body>>,
-    /// Disconnected when nobody is left who could ask.
+    /// Disconnects the channel when the last clone is dropped.
     _alive: Sender<()>,
 }
 
 impl InfoService {
-    /// Begins to ask the mint at `mint`, such as `http://127.0.0.1:3338` or `https://mint.example/Bitcoin`,
-    /// once a minute.
+    /// Starts to fetch the info of the mint at `mint` once a minute. Examples of `mint`: `http://127.0.0.1:3338`,
+    /// `https://mint.example/Bitcoin`.
     ///
     /// # Errors
     ///
-    /// If the URL is none, or the system has no thread to give.
+    /// If the URL is invalid, or if the system cannot start a thread.
     pub fn start(mint: &str) -> Result<Self, InfoError> {
         Self::start_every(mint, DEFAULT_INTERVAL)
     }
 
-    /// As [`InfoService::start`], with another interval.
+    /// Like [`InfoService::start`], with another interval.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Like [`InfoService::start`].
     pub fn start_every(mint: &str, interval: Duration) -> Result<Self, InfoError> {
         let fetcher = Fetcher::new(mint)?;
         let current = Arc::new(ArcSwapOption::empty());
@@ -73,7 +73,7 @@ impl InfoService {
         })
     }
 
-    /// The last info that was had; `None` before the first. While the mint is down it stays.
+    /// The last fetched info; `None` before the first. It is kept while the mint is down.
     #[must_use]
     pub fn body(&self) -> Option<Arc<Body>> {
         self.current.load_full()
@@ -86,7 +86,7 @@ fn run(
     interval: Duration,
     dropped: &Receiver<()>,
 ) {
-    // Said when it changes, and not at every attempt.
+    // Failures are logged when the state changes, not at every attempt.
     let mut failing = false;
     loop {
         let pause = match fetcher.fetch().and_then(|info| announced(&info)) {
@@ -133,9 +133,9 @@ impl Fetcher {
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
-            // Followed here, where the origin is looked at.
+            // Redirects are followed in `fetch`, which checks the origin.
             .max_redirects(0)
-            // The mint is beside us: a proxy for the world outside is not meant for it.
+            // The mint is on the local side. A proxy for outside traffic must not be used for it.
             .proxy(None)
             .user_agent(concat!("nutfilter/", env!("CARGO_PKG_VERSION")))
             .accept("application/json")
@@ -150,7 +150,7 @@ impl Fetcher {
         let mut url = self.url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let left = DEADLINE.saturating_sub(started.elapsed());
-            // Zero would mean that there is no limit.
+            // A timeout of zero would mean no limit.
             let request = self.agent.get(&url).config();
             let request = request.timeout_global(Some(left.max(Duration::from_millis(1))));
             let mut response = request.build().call().map_err(transport)?;
@@ -172,7 +172,7 @@ impl Fetcher {
     }
 }
 
-/// Where a redirect leads, if it is a path or a URL of the same scheme, host and port.
+/// The target of a redirect, if it is a path or a URL with the same scheme, host and port.
 fn within_origin(from: &Uri, location: &str) -> Option<Uri> {
     let (scheme, authority) = (from.scheme_str()?, from.authority()?);
     if location.starts_with('/') && !location.starts_with("//") {
@@ -183,7 +183,7 @@ fn within_origin(from: &Uri, location: &str) -> Option<Uri> {
     same.then_some(to)
 }
 
-/// Why the mint's info cannot be had. No message holds a URL, which may be nobody else's business.
+/// Why the mint's info could not be fetched. No message contains a URL, because a URL may be confidential.
 #[derive(Debug)]
 pub struct InfoError(Kind);
 
@@ -217,7 +217,7 @@ impl fmt::Display for InfoError {
                     write!(f, "the mint's info is longer than {MAX_BYTES} bytes")
                 }
                 ureq::Error::HostNotFound => f.write_str("the mint's host is not found"),
-                // Others may quote what was asked for.
+                // Other errors may quote the requested URL.
                 _ => f.write_str("the mint's answer is not understood"),
             },
             Kind::Status(status) => write!(f, "the mint answered {status}"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_are_none_are_refused_and_not_repeated() {
+    fn invalid_urls_are_refused_and_not_quoted() {
         for url in [
             "mint.example",
             "ftp://mint.example",

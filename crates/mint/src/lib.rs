@@ -1,22 +1,22 @@
-//! The mint's side of compact filters: reads a Cashu mint's database, builds a filter for each keyset
-//! and kind of note, and serves them beside the mint or inside it.
+//! The mint's side of compact filters. This crate reads a Cashu mint's database, builds one filter per keyset and
+//! kind of note, and serves the filters as a sidecar or inside the mint.
 //!
 //! ```text
 //! MintSource --batches of items--> Publisher --Snapshot--> FilterService --bodies--> http::router
 //! (the mint's own records)         (hash, sort, encode)    (swapped whole)           (axum)
 //! ```
 //!
-//! What holds throughout:
+//! Guarantees:
 //!
-//! - The database belongs to the mint. It is opened read-only, its writers are not held up, and nothing
-//!   is written to it. Nothing is made beside it either, with one exception: of a mint that was killed
-//!   and whose `-shm` file was then removed, the `-wal` file cannot be read without making that one anew.
-//! - A request builds nothing and asks the database nothing. It is answered from the [`Snapshot`], where
-//!   every body is finished; a snapshot is replaced as a whole.
-//! - The timestamp in a response is never later than the moment in which reading the database *began*. It
-//!   goes back if the clock does. While the database cannot be read, the last good filters are served with theirs.
+//! - The database belongs to the mint. It is opened read-only. Writers are not blocked, and nothing is written to
+//!   it. No file is created next to it, with one exception: if a mint was killed and its `-shm` file was removed
+//!   afterwards, the `-wal` file can only be read after `-shm` is created again.
+//! - A request builds nothing and never queries the database. It is answered from the [`Snapshot`], which holds
+//!   only finished bodies. Snapshots are replaced as a whole.
+//! - The timestamp in a response is never later than the *start* of the database reading. It goes back if the clock
+//!   does. While the database cannot be read, the last good filters are served with their own timestamps.
 //!
-//! # Beside a mint
+//! # As a sidecar
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -44,11 +44,11 @@
 //!
 //! # Inside a mint
 //!
-//! A mint in Rust mounts [`http::router`] (or [`http::filter_router`], if it has its own `/v1/keysets`
-//! and `/health`) in its own axum application: see `examples/mount.rs`. [`http::serve_with`] is a server
-//! for it whose limits hold against slow peers; any other will do.
+//! A mint written in Rust mounts [`http::router`] in its own axum application: see `examples/mount.rs`. If the mint
+//! has its own `/v1/keysets` and `/health`, it mounts [`http::filter_router`] instead. [`http::serve_with`] is a
+//! server with limits against slow peers; any other server works too.
 
-// One function maps a file, and says why it may.
+// Only one function, which maps a file, allows `unsafe`. It states the reason.
 #![deny(unsafe_code)]
 
 mod body;

@@ -8,22 +8,22 @@ use nutfilter::{Params, ResponseWriter};
 
 use crate::body::{Body, BodyPlace};
 
-/// A JSON shorter than this is not compressed, in bytes: it fits one packet either way.
+/// JSON below this length, in bytes, is not compressed: it fits in one packet either way.
 const WORTH_COMPRESSING: usize = 1 << 10;
 
-/// How much JSON a compressor is given at once, in bytes.
+/// Length of the pieces given to a compressor, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// How many bytes of JSON there are around the content: names, numbers and brackets at their longest.
+/// Maximum length of the JSON around the content, in bytes: names, numbers and brackets.
 const JSON_FRAME: usize = 128;
 
-/// The level of gzip: the first that codes the 64 letters of base64 in 6 bits each, which is all there is to
-/// gain in text of random bits. Of 3.5 MB, 1 makes 0.998 in 46 ms (its code is a fixed one), 2 makes
-/// 0.753 in 75 ms, 6 the same in 89 ms, 9 makes 0.774 in 137 ms.
+/// Gzip level. Level 2 is the first that codes the 64 letters of base64 in 6 bits each. Text of random bits cannot
+/// be compressed further. Measured on 3.5 MB: level 1 gives a ratio of 0.998 in 46 ms (its code is fixed), level 2
+/// gives 0.753 in 75 ms, level 6 the same in 89 ms, and level 9 gives 0.774 in 137 ms.
 const GZIP_LEVEL: u32 = 2;
 
-/// The level of zstd: of 3.5 MB, -1 makes 1.000 in 1.3 ms (it leaves letters as they are), 1 makes 0.750 in
-/// 4.3 ms, 3 the same in 5.1 ms, 9 the same in 13 ms.
+/// Zstd level. Measured on 3.5 MB: level -1 gives a ratio of 1.000 in 1.3 ms (it does not code letters), level 1
+/// gives 0.750 in 4.3 ms, level 3 the same in 5.1 ms, and level 9 the same in 13 ms.
 const ZSTD_LEVEL: i32 = 1;
 
 /// One finished filter. Clones share its bodies.
@@ -39,16 +39,16 @@ pub struct PublishedFilter {
 }
 
 impl PublishedFilter {
-    /// A filter of `n` items whose bytes are `raw`, of a database that was read at the Unix second
-    /// `timestamp` or later. Writes the JSON, piece by piece, and nothing compressed.
+    /// Creates a filter of `n` items with the bytes `raw`. The database was read at the Unix second `timestamp` or
+    /// later. This writes the JSON in pieces and compresses nothing.
     ///
     /// # Errors
     ///
-    /// Those of the place.
+    /// The I/O errors of `place`.
     ///
     /// # Cost
     ///
-    /// One pass; 112 KiB of memory beside the body itself.
+    /// One pass, and 112 KiB of memory in addition to the body.
     pub fn new(
         raw: Body,
         n: u32,
@@ -72,15 +72,15 @@ impl PublishedFilter {
         })
     }
 
-    /// The same with its JSON compressed too, unless that is too short to be worth it.
+    /// Adds the compressed JSON, unless the JSON is too short to be worth it.
     ///
     /// # Errors
     ///
-    /// Those of the place.
+    /// The I/O errors of `place`.
     ///
     /// # Cost
     ///
-    /// About 80 ms for each million of items, nearly all of it for gzip. Both are three quarters as long as
+    /// About 80 ms per million items, nearly all of it for gzip. Each compressed body is three quarters as long as
     /// the JSON.
     pub fn with_compressed(mut self, place: &BodyPlace) -> io::Result<Self> {
         if self.json.len() < WORTH_COMPRESSING {
@@ -101,12 +101,12 @@ impl PublishedFilter {
         Ok(self)
     }
 
-    /// The same set as of a later moment. The raw body is shared, the JSON is written anew, and nothing is
-    /// compressed.
+    /// Returns the same set with a later timestamp. The raw body is shared, the JSON is written again, and nothing
+    /// is compressed.
     ///
     /// # Errors
     ///
-    /// Those of the place.
+    /// The I/O errors of `place`.
     pub fn restamped(&self, timestamp: u64, place: &BodyPlace) -> io::Result<Self> {
         Self::new(self.raw.clone(), self.n, self.params, timestamp, place)
     }
@@ -117,25 +117,25 @@ impl PublishedFilter {
         self.n
     }
 
-    /// The parameters.
+    /// The filter parameters.
     #[must_use]
     pub fn params(&self) -> Params {
         self.params
     }
 
-    /// The Unix second as of which the filter is complete: at or before the start of its reading.
+    /// The Unix second up to which the filter is complete. It is not later than the start of the reading.
     #[must_use]
     pub fn timestamp(&self) -> u64 {
         self.timestamp
     }
 
-    /// The length of the filter itself, in bytes.
+    /// The length of the raw filter, in bytes.
     #[must_use]
     pub fn filter_bytes(&self) -> usize {
         self.raw.len()
     }
 
-    /// The filter itself.
+    /// The raw filter.
     #[must_use]
     pub fn raw(&self) -> &Body {
         &self.raw
@@ -147,13 +147,13 @@ impl PublishedFilter {
         &self.json
     }
 
-    /// The JSON, compressed by gzip.
+    /// The JSON, compressed with gzip.
     #[must_use]
     pub fn gzip(&self) -> Option<&Body> {
         self.gzip.as_ref()
     }
 
-    /// The JSON, compressed by zstd.
+    /// The JSON, compressed with zstd.
     #[must_use]
     pub fn zstd(&self) -> Option<&Body> {
         self.zstd.as_ref()

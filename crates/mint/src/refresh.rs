@@ -1,4 +1,4 @@
-//! Refreshing again and again, on a thread of its own.
+//! Periodic refreshes on a separate thread.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -11,31 +11,31 @@ use std::time::{Duration, Instant};
 
 use crate::publish::Publisher;
 
-/// The first pause after a refresh that failed; it doubles until it is the interval. A mint that is
-/// restarting is back within seconds, and a database that is gone should not be asked all the time.
+/// First pause after a failed refresh. It doubles up to the interval. A mint that restarts is back within seconds,
+/// and a missing database should not be polled constantly.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest interval: the timestamps have seconds.
+/// Shortest interval: timestamps have a resolution of 1 s.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The largest share of the interval by which chance may delay a refresh.
+/// Largest random delay, as a share of the interval.
 const MAX_JITTER: f64 = 0.5;
 
-/// The coarsest grid of timestamps. A finer one would make services disagree that read at about the same time; a
-/// coarser one would date filters earlier than necessary.
+/// Coarsest timestamp grid. With a finer grid, services that read at about the same time would disagree. With a
+/// coarser one, filters would be dated earlier than necessary.
 const GRID: Duration = Duration::from_secs(60);
 
-/// How often to look whether the clock was set back.
+/// How often to check whether the clock was set back.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
 
-/// A thread that refreshes at an interval, one refresh at a time, beginning at once: with what the publisher's
-/// data directory holds, if it has one.
+/// A thread that refreshes at an interval, one refresh at a time. It starts at once. If the publisher has a data
+/// directory, its contents are served first.
 ///
-/// Refreshes begin at multiples of the interval by the system's clock, and timestamps are multiples of it too, or of a
-/// minute if that is shorter: services on one database then read at about the same time, and serve equal bodies. A
-/// refresh that takes longer than the interval is followed by the next one right away; so is one whose filters are
-/// dated after the clock because it was set back. To drop the handle is to ask the thread to end, without waiting for
-/// it.
+/// Refreshes begin at multiples of the interval on the system clock. Timestamps are multiples of the interval too,
+/// or of a minute if that is shorter. Services on one database then read at about the same time and serve equal
+/// bodies. If a refresh takes longer than the interval, the next one follows immediately. The next one also starts
+/// early if the clock was set back behind the timestamps of the served filters. Dropping the handle asks the thread
+/// to end, without waiting for it.
 #[derive(Debug)]
 pub struct Refresher {
     stop: Arc<AtomicBool>,
@@ -45,29 +45,29 @@ pub struct Refresher {
 }
 
 impl Refresher {
-    /// Starts the thread. An interval below a second is taken for a second.
+    /// Starts the thread. An interval below 1 s is raised to 1 s.
     ///
     /// # Errors
     ///
-    /// If the system has no thread to give.
+    /// If the system cannot start a thread.
     pub fn start(publisher: Publisher, interval: Duration) -> io::Result<Self> {
         Self::start_with_jitter(publisher, interval, 0.0)
     }
 
-    /// [`Refresher::start`] with random delays of up to a share `jitter` of the interval, and up to half a minute:
-    /// several services on one database then do not read it at the same moment. Below 0 is taken for 0, above 0.5 for
+    /// Like [`Refresher::start`], with random delays of up to `jitter` times the interval, but at most 30 s.
+    /// Several services on one database then do not read it at the same moment. `jitter` is clamped to 0 through
     /// 0.5.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Like [`Refresher::start`].
     pub fn start_with_jitter(
         publisher: Publisher,
         interval: Duration,
         jitter: f64,
     ) -> io::Result<Self> {
         let stop = publisher.stop_flag();
-        // One that waits is enough: whatever was written before it begins will be in it.
+        // One waiting request is enough: the refresh that it starts sees everything written before.
         let (wake, woken) = mpsc::sync_channel(1);
         let interval = Interval {
             length: interval.max(SHORTEST_INTERVAL),
@@ -85,13 +85,13 @@ impl Refresher {
         Ok(Self { stop, wake, ended })
     }
 
-    /// Asks for a refresh now, rather than when the interval is over. If one is under way, another
-    /// follows it, however often it was asked for.
+    /// Requests a refresh now instead of at the end of the interval. If a refresh is running, exactly one more
+    /// follows it, regardless of the number of requests.
     pub fn refresh_now(&self) {
         self.trigger().refresh_now();
     }
 
-    /// A handle to ask for refreshes with, from any thread.
+    /// Returns a handle that requests refreshes from any thread.
     #[must_use]
     pub fn trigger(&self) -> RefreshTrigger {
         RefreshTrigger {
@@ -99,8 +99,8 @@ impl Refresher {
         }
     }
 
-    /// Asks the thread to end and waits for it, though not longer than `patience`. Says whether it has
-    /// ended. One that has not is in the middle of a query; it only reads, and may be left to itself.
+    /// Asks the thread to end and waits for at most `patience`. Returns whether it has ended. A thread that has not
+    /// ended is in the middle of a query; it only reads, so it can be left running.
     #[must_use]
     pub fn stop(self, patience: Duration) -> bool {
         self.signal();
@@ -113,16 +113,16 @@ impl Refresher {
     }
 }
 
-/// Asks a [`Refresher`] for refreshes.
+/// Requests refreshes from a [`Refresher`].
 #[derive(Clone, Debug)]
 pub struct RefreshTrigger {
     wake: SyncSender<()>,
 }
 
 impl RefreshTrigger {
-    /// As [`Refresher::refresh_now`]; nothing happens once the refresher has ended.
+    /// Like [`Refresher::refresh_now`]. Does nothing once the refresher has ended.
     pub fn refresh_now(&self) {
-        // Refused means that one is waiting already, or that nobody is there to be woken.
+        // An error means that a request is already waiting, or that the thread has ended.
         let _ = self.wake.try_send(());
     }
 }
@@ -133,7 +133,7 @@ impl Drop for Refresher {
     }
 }
 
-/// When refreshes begin.
+/// Determines when refreshes begin.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     length: Duration,
@@ -142,20 +142,21 @@ struct Interval {
 }
 
 impl Interval {
-    /// The pause after a refresh that took this long and ended at this time since 1970; `random` is from 0 to 1.
+    /// Returns the pause after a refresh that took `took` and ended at `now`, the time since 1970. `random` is from
+    /// 0 to 1.
     fn pause(self, took: Duration, now: Duration, random: f64) -> Duration {
         if took >= self.length {
             return Duration::ZERO;
         }
         let passed = now.as_nanos() % self.length.as_nanos();
-        // Less than the length, whose nanoseconds in 64 bits last for 584 years.
+        // Less than the length; 64 bits of nanoseconds last for 584 years.
         let passed = Duration::from_nanos(u64::try_from(passed).unwrap_or(0));
         let delay = self.length.mul_f64(self.jitter).min(GRID / 2);
         self.length.saturating_sub(passed) + delay.mul_f64(random)
     }
 }
 
-/// A number from 0 to 1. It need not be hard to guess: a hasher's random key will do.
+/// Returns a number from 0 to 1. It need not be unpredictable, so a hasher's random key is enough.
 fn random() -> f64 {
     RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
@@ -180,8 +181,8 @@ fn run(mut publisher: Publisher, interval: Interval, stop: &AtomicBool, woken: &
     }
 }
 
-/// Waits until the pause is over, somebody asks, or the clock was set back behind what is served. Says whether
-/// there may still be somebody to ask.
+/// Waits until the pause is over, a refresh is requested, or the clock was set back behind the served timestamps.
+/// Returns false if no handle is left.
 fn wait(publisher: &Publisher, pause: Duration, woken: &Receiver<()>) -> bool {
     let start = Instant::now();
     loop {
@@ -197,7 +198,7 @@ fn wait(publisher: &Publisher, pause: Duration, woken: &Receiver<()>) -> bool {
     }
 }
 
-/// One refresh; says whether all of it went well. What did not is in the log.
+/// Refreshes once. Returns whether all of it succeeded; failures are logged.
 fn refresh(publisher: &mut Publisher) -> bool {
     guarded(publisher, "the refresh", |publisher| {
         publisher
@@ -206,11 +207,11 @@ fn refresh(publisher: &mut Publisher) -> bool {
     })
 }
 
-/// Does something with the publisher, and takes a panic for a failure.
+/// Runs an action on the publisher and treats a panic as a failure.
 ///
-/// A source may be anybody's code. If it panics, the service must not go on calling itself well with
-/// filters that nobody renews. Nothing that is shared is left half done: the snapshot is swapped whole. What the
-/// publisher keeps may lack items then, and is read whole again.
+/// A source may be third-party code. If it panics, the service must not report itself as healthy while its filters
+/// are no longer renewed. Shared state is never left half updated, because the snapshot is swapped whole. The
+/// publisher's own sets may lack items after a panic, so everything is read again.
 fn guarded(
     publisher: &mut Publisher,
     what: &str,
@@ -245,10 +246,10 @@ mod tests {
             (60.0, 0.1, 1.0, 6_021.5, 0.5, 41.5),
             (60.0, 0.1, 1.0, 6_021.5, 1.0, 44.5),
             (60.0, 0.0, 1.0, 6_000.0, 0.0, 60.0),
-            // Without delays of more than half a minute, whatever the interval is.
+            // The delay is at most 30 s, whatever the interval is.
             (3_600.0, 0.5, 1.0, 7_200.0, 1.0, 3_630.0),
             (1.0, 0.0, 0.25, 7.25, 0.0, 0.75),
-            // Late already.
+            // Already late.
             (60.0, 0.1, 60.0, 6_021.5, 0.5, 0.0),
         ] {
             let interval = Interval {

@@ -1,18 +1,18 @@
-//! What a refresh has to tell: while it runs, and when it is over.
+//! Reports of a refresh: its progress and its result.
 
 use std::time::Duration;
 
 use crate::error::PublishError;
 use crate::{KeysetId, Kind};
 
-/// How far a refresh has come.
+/// Progress of a refresh.
 #[derive(Clone, Copy, Debug)]
 pub struct RefreshProgress<'a> {
-    /// The keyset that is being read.
+    /// The keyset being read.
     pub keyset: &'a KeysetId,
-    /// The kind that is being read.
+    /// The kind being read.
     pub kind: Kind,
-    /// How many of its items were read so far.
+    /// Number of its items read so far.
     pub items: u64,
 }
 
@@ -21,22 +21,22 @@ pub struct RefreshProgress<'a> {
 pub struct ReadingReport {
     /// The kind.
     pub kind: Kind,
-    /// Whether everything was read, and not what is new alone.
+    /// Whether everything was read, and not only the new items.
     pub whole: bool,
-    /// How many items were read, of all keysets.
+    /// Number of items read, over all keysets.
     pub items: u64,
-    /// How many items that were held before are no longer in the database. Only reading everything can tell: `None`
-    /// after any other reading, after the first one, and if the earlier state was damaged.
+    /// Number of earlier items that are no longer in the database. Only a full reading can tell: `None` after any
+    /// other reading, after the first one, and if the earlier state was damaged.
     pub lost: Option<u64>,
-    /// The time that reading the rows took.
+    /// Time to read the rows.
     pub read: Duration,
-    /// The time that hashing took.
+    /// Time to hash the items.
     pub hash: Duration,
-    /// The time that sorting took, and putting the new hashes among the old.
+    /// Time to sort the new hashes and to merge them with the old ones.
     pub sort: Duration,
 }
 
-/// The time that each stage of making a filter took.
+/// Time that each stage of building a filter took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
     /// Mapping, differences, Golomb-Rice coding.
@@ -60,32 +60,32 @@ pub struct FilterReport {
     pub body_bytes: usize,
     /// The timestamp in the response, in Unix seconds.
     pub timestamp: u64,
-    /// What took how long.
+    /// Time per stage.
     pub times: StageTimes,
 }
 
-/// A filter that could not be built. The one before it, if there is one, goes on being served.
+/// A filter that could not be built. The previous one, if any, is still served.
 #[derive(Debug)]
 pub struct FilterFailure {
-    /// The keyset; `None` if it is all of them.
+    /// The keyset; `None` means all keysets.
     pub keyset: Option<KeysetId>,
     /// The kind.
     pub kind: Kind,
-    /// What happened.
+    /// The error.
     pub error: PublishError,
 }
 
-/// What a refresh did.
+/// Result of a refresh.
 #[derive(Debug, Default)]
 pub struct RefreshReport {
-    /// How long it took to list the keysets.
+    /// Time to list the keysets.
     pub list: Duration,
-    /// How long everything took, until the new snapshot was being served.
+    /// Total time until the new snapshot was served.
     pub total: Duration,
     /// What was read.
     pub readings: Vec<ReadingReport>,
-    /// What was built. A filter that nothing was added to is not built again, unless it is due for a new timestamp.
+    /// The filters that were built. An unchanged filter is not built again, unless it is due for a new timestamp.
     pub filters: Vec<FilterReport>,
-    /// What was not.
+    /// The filters that could not be built.
     pub failures: Vec<FilterFailure>,
 }

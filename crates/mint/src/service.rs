@@ -1,4 +1,4 @@
-//! The meeting point of the one thread that builds and the many that answer.
+//! Shared state between the one thread that builds and the many threads that answer requests.
 
 use core::error::Error;
 use core::fmt;
@@ -10,12 +10,12 @@ use arc_swap::ArcSwapOption;
 
 use crate::snapshot::Snapshot;
 
-/// What a service offers besides the filters.
+/// What a service offers in addition to the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceOptions {
-    /// Whether to answer `/v1/keysets` from the mint's database. To be turned off where the mint itself
-    /// answers it, as there must be one truth about keysets. On unless said otherwise.
+    /// Whether to answer `/v1/keysets` from the mint's database. Turn it off where the mint itself answers this
+    /// path, so that there is only one source of keysets. On by default.
     pub serve_keysets: bool,
 }
 
@@ -28,7 +28,7 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// The same, with or without `/v1/keysets`.
+    /// Sets whether `/v1/keysets` is answered.
     #[must_use]
     pub fn serve_keysets(mut self, serve: bool) -> Self {
         self.serve_keysets = serve;
@@ -36,7 +36,7 @@ impl ServiceOptions {
     }
 }
 
-/// Holds the current [`Snapshot`]. Clones are handles to one and the same service.
+/// Holds the current [`Snapshot`]. Clones are handles to the same service.
 #[derive(Clone, Debug)]
 pub struct FilterService {
     shared: Arc<Shared>,
@@ -46,27 +46,27 @@ pub struct FilterService {
 struct Shared {
     options: ServiceOptions,
     snapshot: ArcSwapOption<Snapshot>,
-    /// Whether something went wrong in the latest refresh.
+    /// Whether anything failed in the latest refresh.
     failing: AtomicBool,
-    /// When a refresh last ended well, by a clock that nobody sets.
+    /// When a refresh last succeeded, by the monotonic clock.
     last_good: Mutex<Option<Instant>>,
 }
 
-/// How a service is.
+/// Status of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Nothing was built yet.
+    /// Nothing has been built yet.
     Starting,
-    /// The latest refresh failed, and none before it went well: there is nothing to serve.
+    /// The latest refresh failed and none succeeded before: there is nothing to serve.
     Failing,
-    /// The latest refresh went well.
+    /// The latest refresh succeeded.
     Ok,
-    /// The latest refresh failed, wholly or for some filters: older ones are served.
+    /// The latest refresh failed, fully or for some filters: older filters are served.
     Degraded,
 }
 
 impl Status {
-    /// The word for it in `/health`.
+    /// The status as written in `/health`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -78,21 +78,21 @@ impl Status {
     }
 }
 
-/// Why a service should not be sent requests.
+/// Why a service should not receive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotReady {
     /// There is nothing to serve.
     NotBuilt,
-    /// Some keyset lacks a filter.
+    /// At least one keyset lacks a filter.
     Incomplete,
-    /// No refresh has gone well so far.
+    /// No refresh has succeeded yet.
     NeverGood,
-    /// The last refresh that went well is longer ago than it may be.
+    /// The last successful refresh is too old.
     Stale {
-        /// How long ago it ended.
+        /// Time since it ended.
         age: Duration,
-        /// How long ago it may have ended.
+        /// Longest time allowed.
         limit: Duration,
     },
 }
@@ -116,7 +116,7 @@ impl fmt::Display for NotReady {
 impl Error for NotReady {}
 
 impl FilterService {
-    /// A service with nothing to serve yet.
+    /// Creates a service with nothing to serve yet.
     #[must_use]
     pub fn new(options: ServiceOptions) -> Self {
         let shared = Shared {
@@ -130,25 +130,25 @@ impl FilterService {
         }
     }
 
-    /// What it offers.
+    /// The options of this service.
     #[must_use]
     pub fn options(&self) -> ServiceOptions {
         self.shared.options
     }
 
-    /// The snapshot that requests are answered from at the moment; `None` before the first build. It
-    /// stays as it is for as long as it is held.
+    /// The snapshot that requests are currently answered from; `None` before the first build. The returned snapshot
+    /// never changes.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.shared.snapshot.load_full()
     }
 
-    /// Replaces the snapshot. Requests see the old one or the new one, and never a mixture.
+    /// Replaces the snapshot. Requests see the old one or the new one, never a mixture.
     pub fn publish(&self, snapshot: Snapshot) {
         self.shared.snapshot.store(Some(Arc::new(snapshot)));
     }
 
-    /// How it is.
+    /// The current status.
     #[must_use]
     pub fn status(&self) -> Status {
         let built = self.shared.snapshot.load().is_some();
@@ -160,8 +160,8 @@ impl FilterService {
         }
     }
 
-    /// Notes how a refresh ended: well, or failed wholly or for some filters. A [`Publisher`] does this; it is
-    /// for who publishes without one.
+    /// Records whether a refresh failed, fully or for some filters. A [`Publisher`] calls this; call it yourself
+    /// only if you publish without one.
     ///
     /// [`Publisher`]: crate::Publisher
     pub fn set_failing(&self, failing: bool) {
@@ -171,17 +171,17 @@ impl FilterService {
         }
     }
 
-    /// How long ago a refresh last ended well; `None` if none has.
+    /// Time since a refresh last succeeded; `None` if none has.
     #[must_use]
     pub fn since_good(&self) -> Option<Duration> {
         self.last_good().map(|at| at.elapsed())
     }
 
-    /// Whether every keyset has its filters and a refresh ended well not longer ago than `within`.
+    /// Checks that every keyset has its filters and that the last successful refresh ended at most `within` ago.
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// The first condition that is not met.
     pub fn ready(&self, within: Duration) -> Result<(), NotReady> {
         let snapshot = self.snapshot().ok_or(NotReady::NotBuilt)?;
         if !snapshot.is_complete() {
@@ -196,7 +196,7 @@ impl FilterService {
     }
 
     fn last_good(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        // An instant is whole even if the one who held it panicked.
+        // An `Instant` is valid even if a holder of the lock panicked.
         let lock = self.shared.last_good.lock();
         lock.unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What is served: finished bodies, all of them made before the first is asked for.
+//! What is served: finished bodies, all made before the first request for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::{KeysetId, Kind};
 pub struct KeysetEntry {
     /// The keyset.
     pub info: KeysetInfo,
-    /// `None` until the first successful build of it.
+    /// Filter of spent notes; `None` until its first successful build.
     pub spent: Option<Arc<PublishedFilter>>,
-    /// `None` until the first successful build of it.
+    /// Filter of issued notes; `None` until its first successful build.
     pub issued: Option<Arc<PublishedFilter>>,
 }
 
@@ -37,7 +37,7 @@ impl KeysetEntry {
     }
 }
 
-/// Everything that is served, as of one refresh. Immutable: the next refresh makes another.
+/// Everything that is served, as of one refresh. It is immutable: the next refresh makes a new one.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     keysets: BTreeMap<KeysetId, KeysetEntry>,
@@ -46,7 +46,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot of these keysets, by a refresh that began at the Unix second `refreshed_at`.
+    /// Creates a snapshot of these keysets. `refreshed_at` is the Unix second at which the refresh began.
     #[must_use]
     pub fn new(entries: Vec<KeysetEntry>, refreshed_at: u64) -> Self {
         let keysets_body = keysets_body(entries.iter().map(|entry| &entry.info));
@@ -61,8 +61,8 @@ impl Snapshot {
         }
     }
 
-    /// The same with another filter in one place, so that the body it replaces can be freed before the
-    /// next one is made. `None` if there is no such keyset here.
+    /// Returns a copy with one filter replaced, so that the old body can be freed before the next one is made.
+    /// `None` if the keyset is unknown.
     #[must_use]
     pub fn with_filter(
         &self,
@@ -75,7 +75,7 @@ impl Snapshot {
         Some(changed)
     }
 
-    /// The same without the filters whose timestamp is later than this Unix second.
+    /// Returns a copy without the filters whose timestamp is later than the Unix second `latest`.
     pub(crate) fn until(&self, latest: u64) -> Self {
         let mut changed = self.clone();
         for entry in changed.keysets.values_mut() {
@@ -91,7 +91,7 @@ impl Snapshot {
         changed
     }
 
-    /// The latest timestamp of a filter; 0 if there is none.
+    /// The latest timestamp of all filters; 0 if there are no filters.
     pub(crate) fn latest_timestamp(&self) -> u64 {
         let filters = self
             .keysets()
@@ -109,7 +109,7 @@ impl Snapshot {
         filters.all(|filter| filter.is_some())
     }
 
-    /// A keyset, in whichever spelling it is asked for; `None` if the mint has no such keyset.
+    /// Looks up a keyset. All spellings of an id are equal. `None` if the mint has no such keyset.
     #[must_use]
     pub fn keyset(&self, id: &KeysetId) -> Option<&KeysetEntry> {
         self.keysets.get(id)
@@ -120,8 +120,7 @@ impl Snapshot {
         self.keysets.values()
     }
 
-    /// The list of keysets in the shape of NUT-02, as JSON. A keyset of which only notes were found has
-    /// the unit `unknown` there.
+    /// The list of keysets as NUT-02 JSON. A keyset that is known only from its notes has the unit `unknown`.
     #[must_use]
     pub fn keysets_body(&self) -> &Body {
         &self.keysets_body
@@ -133,7 +132,7 @@ impl Snapshot {
         self.refreshed_at
     }
 
-    /// How many items the filters of one kind hold, over all keysets.
+    /// The number of items in the filters of one kind, over all keysets.
     #[must_use]
     pub fn items(&self, kind: Kind) -> u64 {
         self.keysets()

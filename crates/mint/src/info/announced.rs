@@ -1,4 +1,4 @@
-//! One entry more in the mint's info.
+//! Adds one entry to the mint's info.
 
 use core::fmt;
 
@@ -6,16 +6,16 @@ use serde_json::value::RawValue;
 
 use super::{InfoError, Kind};
 
-/// What is announced, as the NUT writes it.
+/// The announced entry, as the NUT writes it.
 const NUT: &str = "25";
 const ENTRY: &str = r#"{"supported":true}"#;
 
-/// The info with the entry added, everything else byte for byte as it came.
+/// Returns the info with the entry added, and everything else byte for byte.
 pub(super) fn announced(info: &[u8]) -> Result<Vec<u8>, InfoError> {
     let malformed = |error| InfoError(Kind::Malformed(error));
     let text = str::from_utf8(info).map_err(|_| InfoError(Kind::NoText))?;
     let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
-    // Of two members of one name the last is what readers go by.
+    // If a name occurs twice, parsers use the last member.
     let nuts = members.0.iter().rfind(|(name, _)| name == "nuts");
     let Some((_, nuts)) = nuts else {
         let nuts = format!(r#""nuts":{{"{NUT}":{ENTRY}}}"#);
@@ -30,14 +30,14 @@ pub(super) fn announced(info: &[u8]) -> Result<Vec<u8>, InfoError> {
     if entries.0.iter().any(|(name, _)| name == NUT) {
         return Ok(info.to_vec());
     }
-    // A raw value is borrowed from the text: the difference of addresses is its place.
+    // A raw value borrows from the text, so the difference of the addresses is its offset.
     let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
     let entry = format!(r#""{NUT}":{ENTRY}"#);
     let at = start + opening(nuts.get());
     Ok(with_member(text, at, &entry, entries.0.is_empty()))
 }
 
-/// How many bytes of an object's text there are up to and with its opening brace.
+/// Length of an object's text up to and including its opening brace, in bytes.
 fn opening(object: &str) -> usize {
     object.find('{').map_or(0, |brace| brace + 1)
 }
@@ -48,7 +48,7 @@ fn with_member(text: &str, at: usize, member: &str, is_only: bool) -> Vec<u8> {
     [before, member, comma, after].concat().into_bytes()
 }
 
-/// The members of an object, in order, with their values unread.
+/// The members of an object in order, with unparsed values.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> serde::Deserialize<'de> for Members<'de> {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_passed_on_byte_for_byte() {
+    fn all_other_bytes_are_unchanged() {
         assert_announced(
             "{ \"name\" : \"x\\u00e9\", \"n\":1.10, \"big\": 123456789012345678901234567890,\n\
              \"nuts\" : { \"4\":{\"methods\":[]} , \"7\": {\"supported\":true}} , \"z\":[1,2] }\n",
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_nuts_or_with_none_in_it_gets_the_entry() {
+    fn missing_or_empty_nuts_get_the_entry() {
         assert_announced("{}", r#"{"nuts":{"25":{"supported":true}}}"#);
         assert_announced(
             r#" { "a":1}"#,
             r#" {"nuts":{"25":{"supported":true}}, "a":1}"#,
         );
         assert_announced(r#"{"nuts":{ }}"#, r#"{"nuts":{"25":{"supported":true} }}"#);
-        // In another object it does not count.
+        // A `nuts` in another object does not count.
         assert_announced(
             r#"{"x":{"nuts":{}},"nuts":{}}"#,
             r#"{"x":{"nuts":{}},"nuts":{"25":{"supported":true}}}"#,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_mint_itself_says_of_25_stands() {
+    fn existing_entry_25_is_kept() {
         for info in [
             r#"{"nuts":{"25":{"supported":false,"more":1}}}"#,
             r#"{"nuts":{"4":{},"25":[]}}"#,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_info_is_refused() {
+    fn invalid_info_is_refused() {
         for info in [
             "",
             "[]",
@@ -146,7 +146,7 @@ mod tests {
             assert!(error.to_string().starts_with("the mint's info is not what"));
         }
         assert!(announced(b"{\"a\":\"\xff\"}").is_err());
-        // Deep, and not followed down.
+        // Deep nesting must not overflow the stack.
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         let _ = announced(deep.as_bytes());
     }

@@ -1,15 +1,15 @@
-//! The time by which readings are dated.
+//! The clock that dates readings.
 
 use core::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clock on the wall, which may be set, and one that nobody sets.
+/// The wall clock, which can be set, and a monotonic clock.
 pub(crate) struct Clock {
     wall: Box<dyn Fn() -> SystemTime + Send>,
     steady: Box<dyn Fn() -> Duration + Send>,
 }
 
-/// A moment, by both clocks.
+/// A moment on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     wall: Duration,
@@ -25,7 +25,7 @@ impl Clock {
         }
     }
 
-    /// A wall clock beside which no other time passes.
+    /// Creates a clock whose monotonic part stands still.
     pub(crate) fn of(wall: impl Fn() -> SystemTime + Send + 'static) -> Self {
         Self {
             wall: Box::new(wall),
@@ -33,7 +33,7 @@ impl Clock {
         }
     }
 
-    /// The time since 1970 by the wall clock; before 1970 it is not set at all.
+    /// Time since 1970 on the wall clock; zero if the clock shows a time before 1970.
     pub(crate) fn wall(&self) -> Duration {
         (self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
@@ -45,9 +45,9 @@ impl Clock {
         }
     }
 
-    /// The Unix second of a moment in the past: by what the wall clock showed then, or by what it shows now, whichever
-    /// is earlier. If the clock was set in between, one of the two is wrong, and the earlier date is the one that
-    /// claims less.
+    /// Returns the Unix second of a past moment. It takes the earlier of two dates: what the wall clock showed
+    /// then, and what follows from what it shows now. If the clock was set in between, one of the two is wrong. The
+    /// earlier date claims less.
     pub(crate) fn date(&self, moment: Moment) -> u64 {
         let ago = (self.steady)().saturating_sub(moment.steady);
         let by_now = self.wall().saturating_sub(ago);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_moment_has_the_earlier_of_two_dates() {
-        // A wall clock that shows this after 100 s, and showed 1,000 before.
+        // The wall clock showed 1,000 at first and shows `later` after 100 s.
         for (later, expected) in [
             (1_100, 1_000),
             (4_700, 1_000),

@@ -1,4 +1,4 @@
-//! Items on their way from a source into sets: hashed as they come.
+//! Collects items from a source into sets and hashes them on arrival.
 
 use core::ops::ControlFlow;
 use std::collections::BTreeMap;
@@ -12,30 +12,30 @@ use crate::report::RefreshProgress;
 use crate::source::{ItemBatch, ItemSink, SourceError};
 use crate::{KeysetId, Kind};
 
-/// What a reading hands over.
+/// Items of one reading.
 pub(super) struct Gather<'a> {
     kind: Kind,
     level: Level,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(RefreshProgress<'_>),
     beyond: Beyond<'a>,
-    /// In the order in which they came.
+    /// Hashes in order of arrival.
     pub(super) hashes: BTreeMap<KeysetId, Vec<u64>>,
     held: usize,
     came: BTreeMap<KeysetId, u64>,
-    /// Keysets of which something could not be read, and what.
+    /// Keysets with an unreadable row, and the first error of each.
     pub(super) bad: BTreeMap<KeysetId, SourceError>,
     pub(super) hashing: Duration,
     pub(super) failed: Option<Failed>,
 }
 
-/// What happens to hashes that are more than may be held in memory.
+/// What to do when there are more hashes than may be held in memory.
 pub(super) enum Beyond<'a> {
-    /// Any number may.
+    /// There is no limit.
     Never,
-    /// The reading breaks off.
+    /// Stop the reading.
     TooMany { limit: usize },
-    /// They go into sets on the disk.
+    /// Move the hashes into sets on disk.
     Disk {
         keep: &'a mut Keep,
         sets: BTreeMap<KeysetId, KeptSet>,
@@ -44,11 +44,11 @@ pub(super) enum Beyond<'a> {
     },
 }
 
-/// Why a reading was broken off from this side.
+/// Why the sink stopped a reading.
 pub(super) enum Failed {
-    /// Asked to.
+    /// The refresh was stopped.
     Stopped,
-    /// There are more new items than are gathered at once.
+    /// There are more new items than may be collected at once.
     TooMany {
         limit: usize,
     },
@@ -77,12 +77,12 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// How many items came.
+    /// Number of items received.
     pub(super) fn came(&self) -> u64 {
         self.came.values().sum()
     }
 
-    /// The sets of a whole reading.
+    /// The sets of a full reading.
     pub(super) fn into_sets(mut self) -> Result<BTreeMap<KeysetId, KeptSet>, KeptError> {
         self.spill()?;
         if let Beyond::Disk { sets, .. } = self.beyond {
@@ -95,7 +95,7 @@ impl<'a> Gather<'a> {
         Ok(sets.collect())
     }
 
-    /// Puts what is held on the disk, where it goes there.
+    /// Moves the collected hashes to disk, if this reading uses the disk.
     fn spill(&mut self) -> Result<(), KeptError> {
         let Beyond::Disk {
             keep, sets, as_of, ..
@@ -156,7 +156,7 @@ impl ItemSink for Gather<'_> {
     }
 
     fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
-        // The first one says enough.
+        // The first error per keyset is enough.
         self.bad.entry(keyset.clone()).or_insert(error);
         self.go_on(Ok(()))
     }

@@ -1,4 +1,4 @@
-//! From the mint's records to finished bodies: read what is new, hash, merge, encode, publish.
+//! Turns the mint's records into finished bodies: reads new items, hashes, merges, encodes and publishes them.
 
 pub(crate) mod clock;
 mod gather;
@@ -22,19 +22,18 @@ use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, twice_if_passing};
 use crate::{KeysetId, Kind};
 
-/// At which multiples of this a filter that nothing is added to gets a new timestamp, unless told otherwise. Until
-/// then its body and tag stay the same, and a client that has it need not fetch it again.
+/// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
+/// body and the tag stay the same, so a client that has the filter need not fetch it again.
 const RESTAMP_AFTER: Duration = Duration::from_secs(600);
 
-/// At which refresh the source counts all items again, unless told otherwise: once an hour, at a refresh a minute. The
-/// count shows nothing that a wallet could be harmed by, and is the only part of a refresh that grows with the
-/// database.
+/// Default number of refreshes between two full counts: once an hour, at one refresh a minute. The count finds
+/// nothing that could harm a wallet. It is the only part of a refresh whose cost grows with the database.
 const VERIFY_EVERY: u32 = 60;
 
-/// Builds every filter of a mint and publishes them to a [`FilterService`].
+/// Builds all filters of a mint and publishes them to a [`FilterService`].
 ///
-/// It is not shared and takes `&mut self` to refresh, so that there is never more than one refresh of a
-/// service at a time. Everything in it blocks: give it a thread of its own, or a [`Refresher`].
+/// Refreshing takes `&mut self`, so a service never has more than one refresh at a time. All methods block: run the
+/// publisher on its own thread, or use a [`Refresher`].
 ///
 /// [`Refresher`]: crate::Refresher
 pub struct Publisher {
@@ -46,16 +45,16 @@ pub struct Publisher {
     restamp_after: u64,
     /// Timestamps are multiples of this, in seconds; at least 1.
     grid: u64,
-    /// The latest date that a filter ever had, also before a restart.
+    /// Latest timestamp of any filter so far, including filters from before a restart.
     latest_date: u64,
     verify_every: u32,
     keep: Keep,
-    /// One for each of [`Kind::ALL`].
+    /// One entry for each of [`Kind::ALL`].
     kept: [KindSets; 2],
     listed: Vec<KeysetInfo>,
-    /// Keysets whose filter of a kind is not to be published after this refresh.
+    /// Keysets per kind whose filters must not be replaced after this refresh.
     held_back: [BTreeSet<KeysetId>; 2],
-    /// What was last said to be no keyset ids, so as not to say it at every refresh.
+    /// Invalid keyset ids that were logged last, so that they are not logged at every refresh.
     unservable: Vec<String>,
     unservable_notes: [Vec<String>; 2],
 }
@@ -69,7 +68,7 @@ impl fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    /// A publisher from this source to this service. A service has one publisher.
+    /// Creates a publisher from `source` to `service`. A service has one publisher.
     pub fn new(source: impl MintSource + 'static, service: FilterService) -> Self {
         Self {
             source: Box::new(source),
@@ -90,15 +89,16 @@ impl Publisher {
         }
     }
 
-    /// Takes the time from elsewhere than the system.
+    /// Replaces the system clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + 'static) -> Self {
         self.clock = Clock::of(clock);
         self
     }
 
-    /// Rounds timestamps down to multiples of this many whole seconds, 1 unless told otherwise, so that several
-    /// services on one database give equal data equal timestamps, bodies and tags. A [`Refresher`] sets its own.
+    /// Rounds timestamps down to multiples of `grid`, in whole seconds; the default is 1 s. With the same grid,
+    /// several services on one database give equal data equal timestamps, bodies and tags. A [`Refresher`] sets its
+    /// own grid.
     ///
     /// [`Refresher`]: crate::Refresher
     #[must_use]
@@ -107,7 +107,7 @@ impl Publisher {
         self
     }
 
-    /// Keeps the sets, and the bodies that are served, in a directory instead of in memory.
+    /// Keeps the sets and the served bodies in a directory instead of in memory.
     #[must_use]
     pub fn with_data_directory(mut self, directory: DataDirectory) -> Self {
         self.place = BodyPlace::Directory(directory.path().to_owned());
@@ -115,24 +115,23 @@ impl Publisher {
         self
     }
 
-    /// Gives a filter that nothing is added to a new timestamp at multiples of this time; 10 minutes unless told
-    /// otherwise.
+    /// Gives an unchanged filter a new timestamp at multiples of `age`; the default is 10 minutes.
     #[must_use]
     pub fn restamp_after(mut self, age: Duration) -> Self {
         self.restamp_after = age.as_secs();
         self
     }
 
-    /// Lets the source count all items at the first refresh and at every so many; 60 unless told otherwise, and 0 is
-    /// taken for 1. Between these, deleted rows may go unnoticed. The filters then answer "maybe" for notes that
-    /// are gone, and never "absent" for one that is there.
+    /// Makes the source count all items at the first refresh and then once every `refreshes`. The default is 60,
+    /// and 0 means 1. Between counts, deleted rows may go unnoticed. The filters then answer "maybe" for deleted
+    /// notes, but never "absent" for a note that exists.
     #[must_use]
     pub fn verify_every(mut self, refreshes: u32) -> Self {
         self.verify_every = refreshes.max(1);
         self
     }
 
-    /// The service that it publishes to.
+    /// The service that this publisher publishes to.
     #[must_use]
     pub fn service(&self) -> &FilterService {
         &self.service
@@ -142,7 +141,7 @@ impl Publisher {
         &self.clock
     }
 
-    /// Whether a filter is served whose timestamp the clock does not show yet: it was set back.
+    /// Whether a served filter has a timestamp in the future, because the clock was set back.
     pub(crate) fn is_dated_ahead(&self) -> bool {
         let now = self.clock.wall().as_secs();
         self.service
@@ -150,7 +149,7 @@ impl Publisher {
             .is_some_and(|snapshot| snapshot.latest_timestamp() > now)
     }
 
-    /// Once true, a refresh under way ends with [`SourceError::Stopped`] and publishes nothing.
+    /// Once the flag is true, a running refresh ends with [`SourceError::Stopped`] and publishes nothing.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -159,36 +158,36 @@ impl Publisher {
         &mut self.kept[index(kind)]
     }
 
-    /// Forgets how far the source was read, so that the next refresh reads everything.
+    /// Drops the watermarks, so that the next refresh reads everything.
     pub(crate) fn start_over(&mut self) {
         for kept in &mut self.kept {
             kept.watermark = None;
         }
     }
 
-    /// Reads what is new, builds what has changed, and publishes it. What fails for one filter is in the
-    /// report and in the log, and does not keep the others from being published.
+    /// Reads new items, builds the changed filters, and publishes them. A failure of one filter is reported and
+    /// logged, and does not prevent publishing the others.
     ///
     /// # Errors
     ///
-    /// If neither kind could be read, the keysets could not be listed, or the refresh was stopped. The last
-    /// snapshot is then served as it is.
+    /// If neither kind could be read, if the keysets could not be listed, or if the refresh was stopped. The last
+    /// snapshot then stays published unchanged.
     ///
     /// # Cost
     ///
-    /// For each kind what the source takes to find what is new, and for each set that has changed one linear pass
-    /// to encode and some over the bodies. In memory 8 bytes for each item are kept, beside the bodies; at its peak,
-    /// while a whole kind is read, 18 more for each item of it. In a data directory the sets take
-    /// some 64 MiB of memory, whatever their size.
+    /// For each kind, what the source takes to find new items. For each changed set, one linear pass to encode and
+    /// several over the bodies. Memory holds 8 bytes per item plus the bodies. While a whole kind is read, the peak
+    /// is another 18 bytes per item of that kind. With a data directory, the sets take about 64 MiB of memory,
+    /// whatever their size.
     pub fn refresh(&mut self) -> Result<RefreshReport, PublishError> {
         self.refresh_with_progress(&mut |_| ())
     }
 
-    /// [`Publisher::refresh`], with word of how far it has come after every batch of items.
+    /// Like [`Publisher::refresh`], but calls `progress` after every batch of items.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Like [`Publisher::refresh`].
     pub fn refresh_with_progress(
         &mut self,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
@@ -202,7 +201,7 @@ impl Publisher {
             Err(_) => "failed",
         };
         let whole = |report: &RefreshReport| report.readings.iter().any(|reading| reading.whole);
-        // A whole reading leaves old sets behind, and one that failed leaves new ones.
+        // A full reading leaves old sets behind; a failed one leaves new sets behind.
         if let Keep::Directory(directory) = &self.keep
             && !result
                 .as_ref()
@@ -249,7 +248,7 @@ impl Publisher {
             }
         }
         for (kind, error) in errors {
-            // Nothing could be read: one error says it.
+            // Neither kind could be read: one error is enough.
             if report.readings.is_empty() {
                 return Err(error);
             }
@@ -276,7 +275,7 @@ impl Publisher {
         Ok(report)
     }
 
-    /// Makes the data directory again if it was removed. Its sets went with it, and everything is read again.
+    /// Creates the data directory again if it was removed. Its sets are gone too, so everything is read again.
     fn remake_data_directory(&mut self) -> Result<(), KeptError> {
         let Keep::Directory(directory) = &mut self.keep else {
             return Ok(());
@@ -293,8 +292,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Withdraws filters whose timestamp the clock does not show yet. The clock was set back: nobody knows what time
-    /// they are really of, and a note spent before that timestamp may be missing in them.
+    /// Withdraws filters with a timestamp in the future. The clock was set back, so the true time of these filters
+    /// is unknown. They may lack a note that was spent before their timestamp.
     fn withdraw_dated_ahead(&mut self) {
         let now = self.clock.wall().as_secs();
         let Some(snapshot) = self.service.snapshot() else {
@@ -311,7 +310,7 @@ impl Publisher {
         }
     }
 
-    /// Records a kind if something has changed, if filters are to get a new timestamp, or if the clock was set back.
+    /// Records a kind if it changed, if its filters are due for new timestamps, or if the clock was set back.
     fn record_if_due(&mut self, kind: Kind) -> Result<(), KeptError> {
         let period = self.restamp_period();
         let kept = &mut self.kept[index(kind)];
@@ -365,7 +364,7 @@ impl Publisher {
                 )
             };
         }
-        // A refresh that finds nothing new comes every few seconds.
+        // A refresh without new items happens every few seconds.
         if read > 0 || !report.failures.is_empty() {
             refreshed!(tracing::Level::INFO);
         } else {
@@ -373,7 +372,7 @@ impl Publisher {
         }
     }
 
-    /// Puts into the gauges what is served.
+    /// Updates the gauges with what is served.
     fn show(&self, refreshed_at: u64) {
         for kind in Kind::ALL {
             let kept = &self.kept[index(kind)];
@@ -386,15 +385,15 @@ impl Publisher {
         metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
     }
 
-    /// The period at whose multiples unchanged filters get a new timestamp: a multiple of the grid, so that no filter
-    /// is dated before the one that it replaces.
+    /// New timestamps of unchanged filters fall on multiples of this period, in seconds. It is a multiple of the
+    /// grid, so no filter is dated before the one that it replaces.
     fn restamp_period(&self) -> u64 {
         let steps = self.restamp_after.div_ceil(self.grid).max(1);
         steps.saturating_mul(self.grid)
     }
 }
 
-/// The multiple of `period`, which is not 0, at or before `time`.
+/// Rounds `time` down to a multiple of `period`, which must not be 0.
 fn round_down(time: u64, period: u64) -> u64 {
     time - time % period
 }
@@ -411,7 +410,7 @@ impl RefreshReport {
     }
 }
 
-/// The place of a kind in an array of both.
+/// Index of a kind in an array with one entry per kind.
 fn index(kind: Kind) -> usize {
     match kind {
         Kind::Spent => 0,
@@ -419,7 +418,7 @@ fn index(kind: Kind) -> usize {
     }
 }
 
-/// Says once which ids in the notes are none.
+/// Logs invalid keyset ids of notes, but only when the list has changed.
 fn warn_of_unservable(told: &mut Vec<String>, reading: &Reading) {
     if *told != reading.unservable {
         if !reading.unservable.is_empty() {

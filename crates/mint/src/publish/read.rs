@@ -1,4 +1,4 @@
-//! Bringing the sets of a kind up to date: by what is new, or whole.
+//! Updates the sets of a kind, from the new items only or from a full reading.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,7 +12,8 @@ use crate::source::{Reading, SourceError, Watermark, twice_if_passing};
 use crate::{KeysetId, Kind};
 
 impl Publisher {
-    /// Reads what is new of a kind, or everything if the source cannot tell or something does not add up.
+    /// Reads the new items of a kind. Reads everything if the source cannot tell what is new or if the result is
+    /// inconsistent.
     pub(super) fn read(
         &mut self,
         kind: Kind,
@@ -42,7 +43,7 @@ impl Publisher {
         Ok(report)
     }
 
-    /// Reads what is new, with a count if one is due, or if it cannot be told otherwise what came again.
+    /// Reads the new items. Counts all items if a count is due, or if only a count shows which items were repeated.
     fn read_new_and_count(
         &mut self,
         kind: Kind,
@@ -64,7 +65,7 @@ impl Publisher {
         }
     }
 
-    /// Reads what is new. `None`, and nothing is kept, if it takes a count to tell what is.
+    /// Reads the new items. Returns `None` and keeps nothing if a count is needed to tell which items are new.
     fn read_new(
         &mut self,
         kind: Kind,
@@ -86,7 +87,7 @@ impl Publisher {
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut gather)?;
         if let Some((keyset, error)) = gather.bad.pop_first() {
-            // What could be read of the others is not lost: they are read whole as well.
+            // No item of the other keysets is lost: they are also part of the full reading.
             let reason = format!("a row of keyset {keyset} cannot be read: {error}");
             return Err(SourceError::StartOver { reason }.into());
         }
@@ -96,7 +97,7 @@ impl Publisher {
 
         let kept = &self.kept[super::index(kind)];
         let new = match reading.total {
-            // Only if every item is new: whatever hashes they have, none of them came again.
+            // Taken only if every item is new. None is then a repeat, even if its hash is already known.
             Some(total) if total == kept.items() + came => gather.hashes,
             total => {
                 let (new, known) = without_repeats(kept, gather.hashes, total)?;
@@ -109,7 +110,8 @@ impl Publisher {
         let kept = &mut self.kept[super::index(kind)];
         for (keyset, hashes) in new {
             let result = self.keep.add(kind, &keyset, &mut kept.sets, hashes, as_of);
-            // A set in memory is gone then, and on a disk the items come again.
+            // The set in memory is gone after an error. With a data directory, the items come again at the next
+            // reading.
             if result.is_err() && matches!(self.keep, Keep::Memory) {
                 kept.watermark = None;
             }
@@ -166,7 +168,7 @@ impl Publisher {
         kept.watermark = reading.watermark.filter(|_| bad.is_empty());
         kept.uncounted = Some(0);
         for (keyset, error) in bad {
-            // As it was, with its own time, rather than with a note missing.
+            // Keep the old set with its own time. A new one would lack a note.
             sets.remove(&keyset);
             self.held_back[super::index(kind)].insert(keyset.clone());
             tracing::error!(%keyset, %kind, %error, "filter held back");
@@ -185,7 +187,7 @@ impl Publisher {
             }
             let new = sets.entry(keyset.clone()).or_default();
             lost.add(keyset, new.changes_since(&old));
-            // As changed as it was, if nothing is new.
+            // If nothing is new, the set keeps its old `changed` flag.
             new.changed = old.changed || !new.is_known_to_equal(&old);
         }
         for (keyset, set) in &mut sets {
@@ -211,12 +213,10 @@ impl Publisher {
     }
 }
 
-/// Drops items that came again, if only the total can tell, and says how many have known hashes.
+/// Drops repeated items where only the total can show them. Also returns the number of items with known hashes.
 ///
-/// An item is certainly new if its hash is.
-///
-/// Nothing can be missing after this: the hash of an item that is dropped is in the set. What has to be right as well
-/// is how often it is in it.
+/// An item with an unknown hash is certainly new. Nothing can be missing after this, because the hash of a dropped
+/// item is in the set. The number of times that a hash occurs must be right as well.
 fn without_repeats(
     kept: &KindSets,
     hashes: BTreeMap<KeysetId, Vec<u64>>,
@@ -249,13 +249,13 @@ fn without_repeats(
     Err(SourceError::StartOver { reason }.into())
 }
 
-/// What a full reading no longer found of what was held before.
+/// Items of the earlier sets that a full reading no longer found.
 #[derive(Default)]
 struct Lost {
     changes: Changes,
-    /// How many items are gone of each keyset of which some are.
+    /// Number of lost items per keyset, for keysets that lost any.
     by_keyset: BTreeMap<KeysetId, u64>,
-    /// Why some set could not be compared.
+    /// Why a set could not be compared.
     not_compared: Option<KeptError>,
 }
 
@@ -273,8 +273,8 @@ impl Lost {
     }
 }
 
-/// Says which it was: a restored backup or deleted rows on one side; on the other rows that were only renumbered or
-/// rewritten, a collision, or a restarted server.
+/// Logs the cause of a full reading. Lost items mean a restored backup or deleted rows. Without lost items, rows
+/// were only renumbered or rewritten, two hashes collided, or a server was restarted.
 fn report_lost(kind: Kind, lost: &Lost, reread: bool) {
     let Changes { lost: count, added } = lost.changes;
     metrics::counter!("nutfilter_items_lost_total", "kind" => kind.as_str()).increment(count);
@@ -294,7 +294,7 @@ fn report_lost(kind: Kind, lost: &Lost, reread: bool) {
     }
 }
 
-/// The result of a reading, or why it was broken off from this side.
+/// Returns the result of a reading, or the error with which the sink stopped it.
 fn checked(
     result: Result<Reading, SourceError>,
     gather: &mut Gather<'_>,

@@ -1,4 +1,4 @@
-//! From sets to what is served: bodies where something has changed, and a snapshot of all.
+//! Turns sets into what is served: bodies for changed sets, and a snapshot of everything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::source::KeysetInfo;
 use crate::{KeysetId, Kind};
 
 impl Publisher {
-    /// Publishes what the data directory holds, with the time it is of; without asking the mint. To be called
-    /// before the first refresh; afterwards, and a second time, it does nothing. Says whether there is anything.
+    /// Publishes the contents of the data directory with their own timestamps, without reading the mint's database.
+    /// Call it before the first refresh; later or repeated calls do nothing. Returns whether anything is served.
     ///
     /// # Cost
     ///
@@ -73,14 +73,14 @@ impl Publisher {
         true
     }
 
-    /// The filter of a restored set, not compressed yet. A set that turns out to be damaged is thrown away; one that is
-    /// not, and of which no filter can be made for another reason, is there for the next refresh.
+    /// Builds the filter of a restored set, not yet compressed. A damaged set is discarded. If building fails for
+    /// another reason, the set is kept for the next refresh.
     fn restored(&mut self, keyset: &KeysetId, kind: Kind) -> Option<PublishedFilter> {
         let kept = &mut self.kept[index(kind)];
         if kept.recorded == 0 || kept.lost.contains(keyset) {
             return None;
         }
-        // What was listed and had no set, had no notes at that time.
+        // A listed keyset without a set had no notes at that time.
         let entry = kept.sets.entry(keyset.clone());
         let set = entry.or_insert_with(|| KeptSet::empty(kept.recorded));
         let mut times = StageTimes::default();
@@ -145,8 +145,8 @@ impl Publisher {
         entries
     }
 
-    /// Builds what has to be built, and serves it: each body at once, so that the one before it is freed, and in the
-    /// end the new list of keysets.
+    /// Builds and publishes the filters that need it. Each body is published at once, so that the old one is freed.
+    /// The new list of keysets is published last.
     pub(super) fn publish(&mut self, as_of: u64, failed: [bool; 2], report: &mut RefreshReport) {
         let mut entries = self.entries(self.listed.clone());
         for entry in entries.values_mut() {
@@ -182,7 +182,7 @@ impl Publisher {
         self.service.publish(snapshot);
     }
 
-    /// The filter of a set: the one there is if it will do, or a new one.
+    /// Returns the filter of a set: the existing one if it is still valid, or a new one.
     fn renewed(
         &mut self,
         keyset: &KeysetId,
@@ -193,7 +193,7 @@ impl Publisher {
         let period = self.restamp_period();
         let kept = &mut self.kept[index(kind)];
         let (as_of, recorded) = (kept.as_of, kept.recorded);
-        // The reading had no notes of a keyset that has no set.
+        // A keyset without a set had no notes in this reading.
         let entry = kept.sets.entry(keyset.clone());
         let set = entry.or_insert_with(|| KeptSet::empty(as_of));
         let complete = set.as_of.min(recorded);
@@ -233,7 +233,7 @@ impl Publisher {
                 Some(Arc::new(filter))
             }
             Err(error) => {
-                // What cannot be read any more is read anew.
+                // A set that can no longer be read is read again from the source.
                 if matches!(&error, PublishError::Kept(error) if error.is_damage()) {
                     kept.watermark = None;
                 }
@@ -243,7 +243,7 @@ impl Publisher {
         }
     }
 
-    /// Serves a filter in the place of the one before it, if the keyset is being served.
+    /// Replaces a published filter, if its keyset is being served.
     fn swap(&self, keyset: &KeysetId, kind: Kind, filter: &Arc<PublishedFilter>) {
         let next = self
             .service
@@ -254,7 +254,7 @@ impl Publisher {
         }
     }
 
-    /// Empty sets of keysets that nobody lists any more.
+    /// Drops the sets of keysets that are no longer served. These sets are empty.
     fn forget_vanished(&mut self, entries: &BTreeMap<KeysetId, KeysetEntry>) {
         for kept in &mut self.kept {
             kept.sets.retain(|keyset, _| entries.contains_key(keyset));
@@ -262,7 +262,7 @@ impl Publisher {
     }
 }
 
-/// The bodies of a set, but for the compressed ones.
+/// Builds the bodies of a set, except the compressed ones.
 fn bodies(
     set: &KeptSet,
     timestamp: u64,
@@ -299,7 +299,7 @@ fn log_filter(built: &FilterReport, old: Option<&PublishedFilter>) {
         "built"
     );
     if let Some(old) = old.filter(|old| old.n() > *n) {
-        // Legitimate after a keyset's final expiry, and otherwise the mark of a restored backup.
+        // Legitimate after a keyset's final expiry; otherwise a sign of a restored backup.
         metrics::counter!("nutfilter_shrunk_total", "kind" => kind.as_str()).increment(1);
         tracing::warn!(%keyset, %kind, n, before = old.n(), "the mint has fewer notes than before");
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::ServiceOptions;
 use crate::source::{ItemBatch, ItemSink, Watermark};
 
-/// A mint with one spent note, which is read once.
+/// A mint with one spent note, which can be read only once.
 struct OneNote;
 
 const KEYSET: &str = "009a1f293253e41e";
@@ -45,7 +45,7 @@ fn spent(publisher: &Publisher) -> Option<u32> {
 }
 
 #[test]
-fn a_body_that_cannot_be_written_after_a_restart_costs_no_set() {
+fn set_survives_failed_body_write_after_restart() {
     let directory = tempfile::tempdir().unwrap();
     let (data, room) = (directory.path().join("data"), directory.path().join("room"));
     publisher(&data).refresh().unwrap();
@@ -55,7 +55,7 @@ fn a_body_that_cannot_be_written_after_a_restart_costs_no_set() {
     assert!(publisher.restore());
     assert_eq!(spent(&publisher), None);
     assert!(!publisher.service().snapshot().unwrap().is_complete());
-    // Nor later, while there is no room: and nothing is said of it in place of that.
+    // Later refreshes without disk space do not discard the set, and do not publish an empty one either.
     let report = publisher.refresh().unwrap();
     assert_eq!(report.failures.len(), 2);
     assert_eq!(spent(&publisher), None);

@@ -1,24 +1,24 @@
-//! Items on their way from the store to the hasher.
+//! Batches of items between the store and the hasher.
 
 use core::num::NonZeroUsize;
 
-/// Some items, one after the other in one buffer.
+/// Items, one after the other in one buffer.
 ///
-/// Rows are gathered into batches so that reading and hashing can be timed apart, and so that a virtual
-/// call is paid once in [`ItemBatch::FULL`] items.
+/// With batches, reading and hashing can be timed separately, and a virtual call is paid only once per
+/// [`ItemBatch::FULL`] items.
 #[derive(Debug, Default)]
 pub struct ItemBatch {
     bytes: Vec<u8>,
-    /// Where each item ends in `bytes`; ascending, the last one being `bytes.len()`.
+    /// End of each item in `bytes`, ascending. The last one is `bytes.len()`.
     ends: Vec<usize>,
 }
 
 impl ItemBatch {
-    /// As many items as a source should gather: 132 KiB of compressed points, which stays in the second
-    /// cache between the reading and the hashing of it.
+    /// Number of items that a source should collect. With compressed points this is 132 KiB, which stays in the L2
+    /// cache between reading and hashing.
     pub const FULL: usize = 4096;
 
-    /// An empty batch.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -30,8 +30,7 @@ impl ItemBatch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds one item that is written in hex digits of either case. Says whether it is; if not, nothing
-    /// is added.
+    /// Adds one item given as hex digits of either case. Returns false and adds nothing if the text is invalid.
     #[must_use]
     pub fn push_hex(&mut self, text: &[u8]) -> bool {
         let valid = decode_hex(text, &mut self.bytes);
@@ -41,32 +40,32 @@ impl ItemBatch {
         valid
     }
 
-    /// How many items there are.
+    /// The number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Whether it is time to hand it on.
+    /// Whether the batch should be handed on.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len() >= Self::FULL
     }
 
-    /// Takes all items out and keeps the room.
+    /// Removes all items and keeps the allocation.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The items as records of one length, if they are all of one length (and there is one, and it is
-    /// not empty): for a hasher that takes many at a time.
+    /// The items as records of one length, for a hasher that processes many at a time. `None` if the batch is
+    /// empty, if the lengths differ, or if the items are empty.
     #[must_use]
     pub fn records(&self) -> Option<(&[u8], NonZeroUsize)> {
         let length = NonZeroUsize::new(*self.ends.first()?)?;
@@ -78,7 +77,7 @@ impl ItemBatch {
             .then_some((&self.bytes, length))
     }
 
-    /// The items, in the order in which they came.
+    /// The items, in the order in which they were added.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -89,13 +88,13 @@ impl ItemBatch {
     }
 }
 
-/// Appends what the hex digits of either case say, strictly `0-9a-fA-F` and an even number of them. Says whether they
-/// are; if not, nothing is appended.
+/// Decodes hex digits of either case and appends the bytes. Only an even number of `0-9a-fA-F` is valid. Returns
+/// false and appends nothing if the text is invalid.
 pub(super) fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> bool {
     let start = bytes.len();
     let (pairs, rest) = text.as_chunks::<2>();
     let mut seen = 0;
-    // No early end, which lets the compiler unroll: what is wrong is rare.
+    // No early exit, so that the compiler can unroll the loop. Invalid text is rare.
     bytes.extend(pairs.iter().map(|&[high, low]| {
         let (high, low) = (NIBBLES[usize::from(high)], NIBBLES[usize::from(low)]);
         seen |= high | low;
@@ -108,7 +107,7 @@ pub(super) fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> bool {
     valid
 }
 
-/// In place of the value of what is no digit.
+/// Marks a byte that is not a hex digit.
 const NO_DIGIT: u8 = 0x80;
 
 /// The value of each hex digit.
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_one_length_are_records_and_others_are_not() {
+    fn items_are_records_only_if_of_one_length() {
         let batch = |items: &[&[u8]]| {
             let mut batch = ItemBatch::new();
             items.iter().for_each(|item| batch.push(item));

@@ -1,41 +1,41 @@
-//! Rows of many keysets on their way to a sink: gathered by keyset, handed on in batches.
+//! Groups rows of many keysets by keyset and passes them to a sink in batches.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{ItemBatch, ItemSink, RowFault, SourceError};
 use crate::KeysetId;
 
-/// How many ids that are none are remembered: enough to wonder about.
+/// Number of invalid ids that are remembered, for the log.
 pub(in crate::source) const MAX_UNSERVABLE: usize = 64;
 
-/// How much of an id that is none is remembered.
+/// Number of characters of an invalid id that are remembered.
 pub(in crate::source) const MAX_ID_CHARS: usize = 128;
 
-/// Gathers rows as a table gives them, in which the keysets are mixed.
+/// Collects rows in table order, in which the keysets are mixed.
 ///
 /// # Cost
 ///
-/// A batch of at most [`ItemBatch::FULL`] items for each keyset: 170 KiB, of compressed points. A row costs one
-/// comparison of ids, where it is of the same keyset as the row before, and one look-up in a hash table otherwise.
+/// One batch of at most [`ItemBatch::FULL`] items per keyset: 170 KiB with compressed points. A row costs one
+/// comparison of ids if it has the same keyset as the previous row, and one hash table lookup otherwise.
 pub(super) struct ByKeyset<'s> {
     sink: &'s mut dyn ItemSink,
-    /// The place in `gathered` of each id as it was written; `None` for what is no id.
+    /// Index in `gathered` of each id as written; `None` for an invalid id.
     places: HashMap<Vec<u8>, Option<usize>>,
-    /// Those of ids that are spelled in several ways are one.
+    /// Several spellings of one id share an index.
     known: BTreeMap<KeysetId, usize>,
     gathered: Vec<(KeysetId, ItemBatch)>,
-    /// The id of the row before, and its place.
+    /// The id of the previous row and its index.
     latest: Option<(Vec<u8>, Option<usize>)>,
     unservable: Vec<String>,
     items: u64,
 }
 
-/// What came of all rows.
+/// Result over all rows.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// How many items were handed on.
+    /// Number of items passed on.
     pub(super) items: u64,
-    /// Ids that are none.
+    /// Invalid ids.
     pub(super) unservable: Vec<String>,
 }
 
@@ -52,8 +52,9 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
-    /// Takes one row of the keyset whose id is written so: `add` puts its item into a batch, or says what is
-    /// wrong with it, of which `describe` makes the error to report. Says whether the keyset can be served.
+    /// Takes one row of the keyset with this id, as written. `add` puts the row's item into a batch, or returns
+    /// what is wrong with it. `describe` turns a fault into the error to report. Returns whether the keyset can be
+    /// served.
     pub(super) fn row(
         &mut self,
         id: &[u8],
@@ -85,7 +86,7 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
-    /// Hands on what is left.
+    /// Passes on the remaining items.
     pub(super) fn finish(self) -> Result<Gathered, SourceError> {
         for (keyset, batch) in &self.gathered {
             if !batch.is_empty() && self.sink.items(keyset, batch).is_break() {
@@ -98,7 +99,7 @@ impl<'s> ByKeyset<'s> {
         })
     }
 
-    /// Where the items of the keyset are gathered; `None` if what should be an id is none.
+    /// Index of the keyset's batch; `None` for an invalid id.
     fn place(&mut self, id: &[u8]) -> Option<usize> {
         if let Some((latest, place)) = &self.latest
             && latest == id
@@ -120,7 +121,7 @@ impl<'s> ByKeyset<'s> {
         let text = core::str::from_utf8(id).ok();
         let Some(keyset) = text.and_then(|text| KeysetId::parse(text).ok()) else {
             self.add_unservable(id);
-            // Remembered too, unless somebody fills the table with inventions.
+            // Cache invalid ids too, but only so many: someone may fill the table with them.
             if self.places.len() < MAX_UNSERVABLE * MAX_UNSERVABLE {
                 self.places.insert(id.to_vec(), None);
             }

@@ -1,4 +1,4 @@
-//! What can go wrong between the mint's store and us.
+//! Errors of reading a mint's store.
 
 use core::error::Error;
 use core::fmt;
@@ -8,87 +8,86 @@ use std::path::PathBuf;
 use super::MintType;
 use crate::{KeysetId, Kind};
 
-/// Why a mint's store could not be read. Each message names the file, table, column or row to look at.
+/// Why a mint's store could not be read. Each message names the file, table, column or row to check.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// There is no such file. (It is never created.)
+    /// The file does not exist. It is never created.
     NotFound {
-        /// The path that was given.
+        /// The given path.
         path: PathBuf,
     },
-    /// A directory that holds no database of a known name, or more than one.
+    /// A directory with no database of a known name, or with several.
     NoSingleDatabase {
-        /// The directory that was given.
+        /// The given directory.
         directory: PathBuf,
-        /// How many databases of known names are in it.
+        /// Number of databases of known names in it.
         found: usize,
     },
-    /// The file cannot be looked at.
+    /// The file cannot be accessed.
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A Postgres URL that does not parse. The URL is not kept: it holds a password.
+    /// A Postgres URL that does not parse. The URL is not kept, because it may contain a password.
     PostgresUrl {
-        /// What is wrong with it.
+        /// What is wrong with the URL.
         reason: &'static str,
     },
-    /// The path is a FIFO, a socket or a device.
+    /// The path is not a regular file: a directory, a FIFO, a socket or a device.
     NotRegular {
         /// The path.
         path: PathBuf,
     },
-    /// A file was asked for, and the database is none.
+    /// A file was required, but the database is not a file.
     NotAFile {
         /// The database, without a password.
         database: String,
     },
-    /// Postgres, or the way to it, failed.
+    /// Postgres or the connection to it failed.
     Postgres {
         /// The database, without a password.
         database: String,
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
-        /// What was said.
+        /// The error.
         source: tokio_postgres::Error,
     },
     /// Postgres did not answer in time.
     PostgresTimeout {
         /// The database, without a password.
         database: String,
-        /// What was being done.
+        /// The step that timed out.
         doing: &'static str,
-        /// How long it was waited.
+        /// The timeout, in seconds.
         seconds: u64,
     },
-    /// A Postgres server that this crate cannot read.
+    /// A Postgres server with an unsupported version.
     PostgresVersion {
         /// The database, without a password.
         database: String,
-        /// What it says it is, as in `130004`.
+        /// The server's version number, such as `130004`.
         found: String,
     },
-    /// What should make a TLS connection possible does not.
+    /// TLS could not be set up.
     Tls {
-        /// What.
+        /// The part of the setup that failed.
         what: String,
-        /// What was said.
+        /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// What should be a table of a mint's is something else of that name: a view, perhaps, of which nobody can
-    /// tell what is new.
+    /// The name of a mint's table belongs to something else, such as a view. New rows of a view cannot be found.
     NotATable {
         /// The database, without a password.
         database: String,
         /// The name.
         table: &'static str,
-        /// The letter in which Postgres says what it is (`relkind`).
+        /// The letter with which Postgres describes the relation (`relkind`).
         found: String,
     },
-    /// A column is of a type that is not this mint's.
+    /// A column has a type that this mint's schema does not use.
     ColumnType {
         /// The database, without a password.
         database: String,
@@ -96,76 +95,76 @@ pub enum SourceError {
         table: &'static str,
         /// The column.
         column: &'static str,
-        /// Its type.
+        /// The type found.
         found: String,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
-    /// The role may not read a column.
+    /// The role has no privilege to read a column.
     NoPrivilege {
         /// The database, without a password.
         database: String,
         /// The table.
         table: &'static str,
-        /// The columns of the table that have to be readable.
+        /// The columns of the table that must be readable.
         columns: String,
     },
-    /// What Postgres sent is not the binary form of rows.
+    /// Postgres sent data that is not valid binary `COPY` output.
     MalformedCopy {
         /// The table.
         table: &'static str,
         /// What is wrong.
         reason: String,
     },
-    /// A table was truncated or rewritten between the look at the database and the lock on the table. Reading
-    /// again will do.
+    /// A table was truncated or rewritten after the snapshot was taken and before the table was locked. Reading
+    /// again is enough.
     Rewritten {
         /// The table.
         table: &'static str,
     },
-    /// A URL of something else. The URL is not kept either.
+    /// A URL with an unsupported scheme. The URL is not kept, because it may contain a password.
     UnsupportedScheme {
-        /// What it begins with.
+        /// The scheme.
         scheme: String,
     },
-    /// A `sqlite:` URL with a user in it, and perhaps a password: it is not kept.
+    /// A `sqlite:` URL with a user name. It is not kept, because it may contain a password.
     UserInUrl,
-    /// The file does not begin as a SQLite database does.
+    /// The file does not start like a SQLite database.
     NotADatabase {
         /// The file.
         path: PathBuf,
     },
-    /// The `-wal` file of a database is there and its `-shm` file is not, and SQLite could not make it.
+    /// The database has a `-wal` file but no `-shm` file, and SQLite could not create the `-shm` file.
     NoSharedMemory {
         /// The database.
         path: PathBuf,
-        /// The file that is missing.
+        /// The missing file.
         shm: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// SQLite failed.
     Sqlite {
         /// The database.
         path: PathBuf,
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// The tables are those of no mint that is known.
+    /// The tables match no known mint.
     UnknownSchema {
         /// The database.
         path: PathBuf,
-        /// For each mint the first table that is not there.
+        /// The first missing table, per mint.
         missing: Vec<(MintType, &'static str)>,
     },
-    /// The tables of two mints in one database.
+    /// The database contains the tables of two mints.
     AmbiguousSchema {
         /// The database.
         path: PathBuf,
     },
-    /// A table is missing that this mint's database should have.
+    /// A table of this mint is missing.
     MissingTable {
         /// The database.
         path: PathBuf,
@@ -174,7 +173,7 @@ pub enum SourceError {
         /// The table.
         table: &'static str,
     },
-    /// A column is missing that this mint's table should have.
+    /// A column of this mint's table is missing.
     MissingColumn {
         /// The database.
         path: PathBuf,
@@ -185,55 +184,55 @@ pub enum SourceError {
         /// The column.
         column: &'static str,
     },
-    /// A row that holds no item.
+    /// A row without a valid item.
     BadRow {
         /// The table.
         table: &'static str,
         /// The column.
         column: &'static str,
-        /// The keyset that was being read.
+        /// The keyset being read.
         keyset: KeysetId,
-        /// The kind that was being read.
+        /// The kind being read.
         kind: Kind,
-        /// Which row of the answer it was, counted from 1.
+        /// The number of the row in the result, from 1.
         row: u64,
-        /// What is wrong with it.
+        /// What is wrong with the row.
         fault: RowFault,
     },
-    /// The store is not what it was with more items: it is to be read whole. Nothing is wrong with it.
+    /// The store is not its earlier state plus new items, so everything must be read. This is not a fault of the
+    /// store.
     StartOver {
-        /// What tells.
+        /// Why it must be read again.
         reason: String,
     },
-    /// A database that nobody had open was opened for writing while it was being read. Reading it again
-    /// will do.
+    /// An unused database was opened for writing while it was being read. Reading it again is enough.
     ChangedWhileRead {
         /// The database.
         path: PathBuf,
     },
-    /// The reader of the items broke off.
+    /// The receiver of the items stopped the reading.
     Stopped,
-    /// Anything that a source outside this crate has to say.
+    /// Any error of a source outside this crate.
     Other(Box<dyn Error + Send + Sync>),
 }
 
-/// What is wrong with a row. The value itself stays out of it: a log is no place for notes.
+/// What is wrong with a row. The value itself is left out, because notes must not appear in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowFault {
-    /// The column holds a value of this type, and should hold one of that.
+    /// The column holds a value of the wrong type.
     WrongType {
-        /// What it is.
+        /// The type found.
         found: &'static str,
-        /// What it should be.
+        /// The expected type.
         expected: &'static str,
     },
-    /// Text of so many bytes that are not all pairs of hex digits.
+    /// Text that is not an even number of hex digits.
     NotHex {
-        /// The length of the text.
+        /// The length of the text, in bytes.
         length: usize,
     },
-    /// Nothing at all: no point is empty.
+    /// An empty value. A point is never empty.
     Empty,
 }
 
@@ -406,7 +405,7 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// What Postgres said: of its own errors the message and the code, and never the detail, which may quote rows.
+/// Writes a Postgres error. Of server errors, only the message and the code are written: the detail may quote rows.
 fn write_postgres(f: &mut fmt::Formatter<'_>, error: &tokio_postgres::Error) -> fmt::Result {
     if let Some(said) = error.as_db_error() {
         return write!(f, "{} (SQLSTATE {})", said.message(), said.code().code());

@@ -1,7 +1,8 @@
-//! A source that is fed: for a mint that has its notes in hand, and tells of each as it is spent or issued.
+//! A source for a mint that pushes each note when it is spent or issued.
 //!
-//! A mint that can list its notes had better implement [`MintSource`](super::MintSource): it is then asked for them when
-//! they are needed. A feed is told everything once, queues it until it was read, and has nothing to fall back on.
+//! A mint that can list its notes should implement [`MintSource`](super::MintSource) instead. It is then asked for
+//! notes when they are needed. A feed receives each note once and queues it until it was read. It cannot recover
+//! notes that were never pushed.
 //!
 //! ```
 //! use nutfilter_mint::source::{ItemFeed, KeysetInfo, feed};
@@ -39,36 +40,36 @@ use crate::{KeysetId, Kind};
 
 mod queue;
 
-/// So many bytes wait at most until they are read, unless told otherwise: 1.6 million compressed points.
+/// Default capacity in bytes: 1.6 million compressed points that wait to be read.
 const CAPACITY: usize = 64 << 20;
 
-/// What an item takes beside its bytes.
+/// Bytes per item in addition to its own bytes.
 const BYTES_BESIDE: usize = size_of::<usize>();
 
-/// The longest mark: it goes into every watermark.
+/// Longest mark, in bytes. The mark is part of every watermark.
 const MAX_MARK: usize = 4096;
 
 const VERSION: u32 = 1;
 
-/// What a mint tells of its notes. All of it returns at once, and may be called on any thread.
+/// The methods with which a mint feeds its notes. None of them blocks; call them on any thread.
 pub trait ItemFeed: Send + Sync {
-    /// Tells of a keyset, or of what changed about it. One that only items name is served too.
+    /// Adds a keyset or updates its description. A keyset that occurs only in items is served too.
     fn announce(&self, keyset: KeysetInfo);
 
-    /// Tells of a spent or an issued note: once it is so for good (committed), and before anybody learns of it. A note
-    /// that is told of again does no harm.
+    /// Adds a spent or issued note. Call it after the change is committed and before anyone learns of it. Pushing a
+    /// note twice is harmless.
     ///
     /// # Errors
     ///
-    /// If no more fits until the next reading. The note is then not taken, and to be told of again.
+    /// If the queue is full until the next reading. The note was not taken; push it again later.
     fn push(&self, kind: Kind, keyset: &KeysetId, item: &[u8]) -> Result<(), FeedError>;
 
-    /// Says that everything up to `mark` has been pushed: all notes of the kind since the beginning, or since the mark that
-    /// [`FeedHandle::wanted`] named. Before the first checkpoint nothing is built of what was pushed, since a filter with
-    /// notes missing would be wrong.
+    /// Declares that everything up to `mark` has been pushed: all notes of the kind from the start, or since the
+    /// mark that [`FeedHandle::wanted`] returned. Before the first checkpoint no filter is built, because a filter
+    /// with missing notes would be wrong.
     ///
-    /// The mark means something to the mint alone: the number of a row, or of a log entry. It is stored with what was
-    /// built, and comes back after a restart.
+    /// Only the mint interprets the mark, for example as a row number or a log position. It is stored with the
+    /// filters' state and is returned after a restart.
     ///
     /// # Errors
     ///
@@ -76,13 +77,13 @@ pub trait ItemFeed: Send + Sync {
     fn checkpoint(&self, kind: Kind, mark: &[u8]) -> Result<(), FeedError>;
 }
 
-/// What the source needs to be fed before it can be read.
+/// What the mint must push before the source can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wanted {
-    /// Nothing but what is new.
+    /// Only new notes.
     News,
-    /// Everything that came after this mark, from an earlier run.
+    /// Everything after this mark of an earlier run.
     Since(Vec<u8>),
     /// Everything.
     Everything,
@@ -92,17 +93,17 @@ pub enum Wanted {
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FeedError {
-    /// So many bytes wait to be read that no more fits.
+    /// The queue is full.
     Full {
-        /// How many may wait.
+        /// The capacity, in bytes.
         capacity: usize,
     },
-    /// A mark that is too long.
+    /// The mark is too long.
     LongMark {
-        /// Its length in bytes.
+        /// Its length, in bytes.
         length: usize,
     },
-    /// An item of no bytes.
+    /// The item is empty.
     Empty,
 }
 
@@ -123,7 +124,7 @@ impl fmt::Display for FeedError {
 
 impl Error for FeedError {}
 
-/// That a reading has to wait for the mint.
+/// A reading has to wait for the mint.
 #[derive(Debug)]
 struct NotFed {
     kind: Kind,
@@ -142,16 +143,16 @@ impl fmt::Display for NotFed {
 
 impl Error for NotFed {}
 
-/// A feed for a mint of this name: the mint keeps the handle, a [`Publisher`](crate::Publisher) takes the source. 64 MiB may
-/// wait to be read.
+/// Creates a feed for a mint of this name, with a capacity of 64 MiB. The mint keeps the handle. A
+/// [`Publisher`](crate::Publisher) takes the source.
 pub fn feed(mint: impl Into<String>) -> (FeedHandle, FeedSource) {
     feed_with_capacity(mint, CAPACITY)
 }
 
-/// A feed in which so many bytes may wait to be read: of each item its own and eight more.
+/// Creates a feed that holds at most `capacity` unread bytes. Each item takes its own length plus eight bytes.
 ///
-/// What is fed before the first reading has to fit as a whole, and so has what comes in during two intervals: it is kept
-/// until the reading *after* the one that took it, when it is certain that it was not lost on the way.
+/// Everything fed before the first reading must fit at once. So must the notes of two intervals: an item is kept
+/// until the reading *after* the one that took it, when it is certain that it was not lost.
 pub fn feed_with_capacity(mint: impl Into<String>, capacity: usize) -> (FeedHandle, FeedSource) {
     let state = RandomState::new();
     let random = |n: u8| {
@@ -174,22 +175,22 @@ pub fn feed_with_capacity(mint: impl Into<String>, capacity: usize) -> (FeedHand
 
 struct Shared {
     mint: String,
-    /// Tells this run from others.
+    /// Distinguishes this run from others.
     run: [u64; 2],
     capacity: usize,
     state: Mutex<State>,
-    /// Notified when something is wanted of the mint.
+    /// Notified when the source needs something from the mint.
     wanted: Condvar,
 }
 
 impl Shared {
-    /// A panic elsewhere leaves nothing half done here.
+    /// A panic of another thread cannot leave the state half updated.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The mint's end of a feed. Clones are the same end.
+/// The mint's end of a feed. Clones are handles to the same feed.
 #[derive(Clone)]
 pub struct FeedHandle {
     shared: Arc<Shared>,
@@ -204,15 +205,15 @@ impl fmt::Debug for FeedHandle {
 }
 
 impl FeedHandle {
-    /// What has to be fed before the filters can be built. It is known with the first reading, since only then is it known
-    /// what an earlier run has left.
+    /// What must be fed before the filters can be built. It is known only after the first reading, which shows what
+    /// an earlier run has left.
     #[must_use]
     pub fn wanted(&self, kind: Kind) -> Wanted {
         let wanted = self.shared.state().of(kind).wanted.clone();
         wanted.unwrap_or(Wanted::News)
     }
 
-    /// Waits until something has to be fed, for so long at most. [`Wanted::News`] if that time passed.
+    /// Waits until something must be fed, for at most `patience`. Returns [`Wanted::News`] after that time.
     #[must_use]
     pub fn wait_until_wanted(&self, kind: Kind, patience: Duration) -> Wanted {
         let state = self.shared.state();
@@ -224,9 +225,10 @@ impl FeedHandle {
         state.of(kind).wanted.clone().unwrap_or(Wanted::News)
     }
 
-    /// Begins to feed what is [`wanted`](Self::wanted): forgets what waits, as it will come again. Everything wanted that
-    /// is on record *after* this call is then to be pushed, followed by a checkpoint; what is new may be pushed at the
-    /// same time. Gives what is to be fed; if it is [`Wanted::News`], nothing was forgotten.
+    /// Starts to feed what is [`wanted`](Self::wanted), and returns it. The queue is emptied, because its notes
+    /// will be pushed again. Then push everything wanted that is on record *after* this call, followed by a
+    /// checkpoint. New notes may be pushed at the same time. If [`Wanted::News`] is returned, the queue was not
+    /// emptied.
     #[must_use]
     pub fn begin(&self, kind: Kind) -> Wanted {
         let mut state = self.shared.state();
@@ -238,13 +240,13 @@ impl FeedHandle {
         wanted
     }
 
-    /// Begins to feed everything again, whatever is wanted: after notes were deleted, or if it is not certain that each was
-    /// pushed. The next reading waits for the checkpoint, and is whole.
+    /// Starts to feed everything again. Use it after notes were deleted, or if it is not certain that each was
+    /// pushed. The next reading waits for the checkpoint, and is a full one.
     pub fn begin_anew(&self, kind: Kind) {
         self.shared.state().of(kind).begin(Wanted::Everything);
     }
 
-    /// How many bytes wait, those of both kinds.
+    /// Number of unread bytes, over both kinds.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let state = self.shared.state();
@@ -281,7 +283,7 @@ impl ItemFeed for FeedHandle {
     }
 }
 
-/// The end of a feed that is read.
+/// The readable end of a feed.
 pub struct FeedSource {
     shared: Arc<Shared>,
 }
@@ -300,13 +302,13 @@ struct Progress {
     version: u32,
     mint: String,
     run: [u64; 2],
-    /// The number of the first batch that was not read.
+    /// The number of the first unread batch.
     next: u64,
     mark: Vec<u8>,
 }
 
 impl FeedSource {
-    /// Makes sure that what follows `since` is in the queue, and nothing before it.
+    /// Ensures that the queue starts right after `since` and lacks nothing.
     fn prepare(
         &self,
         queue: &mut Queue,
@@ -344,7 +346,7 @@ impl FeedSource {
         Err(self.want(queue, kind, wanted))
     }
 
-    /// Asks the mint for something, unless it is about to feed it.
+    /// Asks the mint for something, unless it has already started to feed it.
     fn want(&self, queue: &mut Queue, kind: Kind, wanted: Wanted) -> SourceError {
         let everything = wanted == Wanted::Everything;
         let is_coming = queue.is_said && queue.began == wanted && queue.mark.is_none();
@@ -390,7 +392,7 @@ impl MintSource for FeedSource {
             };
             (batches, progress)
         };
-        // The mint goes on pushing meanwhile.
+        // The lock is released: the mint may push while the sink hashes.
         for batch in batches {
             let (keyset, items) = &*batch;
             if sink.items(keyset, items).is_break() {
@@ -401,7 +403,7 @@ impl MintSource for FeedSource {
             serde_json::to_vec(&progress).map_err(|error| SourceError::Other(error.into()))?;
         Ok(Reading {
             watermark: Some(Watermark::new(bytes)),
-            // A note that was told of twice is in it twice.
+            // The count is unknown: a note that was pushed twice is in the queue twice.
             total: None,
             unservable: vec![],
         })

@@ -1,27 +1,27 @@
-//! Keysets as the rows of a mint's table give them.
+//! Collects keysets from the rows of a mint's table.
 
 use std::collections::BTreeMap;
 
 use super::{KeysetInfo, Keysets};
 use crate::KeysetId;
 
-/// What was found so far.
+/// The keysets found so far.
 #[derive(Default)]
 pub(super) struct Listing {
     found: BTreeMap<KeysetId, KeysetInfo>,
     unservable: Vec<String>,
 }
 
-/// What a row says of a keyset beside its id.
+/// The columns of a keyset's row, except the id.
 pub(super) struct Description {
     pub(super) unit: Option<String>,
     pub(super) active: bool,
-    /// In thousandths of the unit; one that is null or negative is none.
+    /// In thousandths of the unit; 0 if the column is null or negative.
     pub(super) input_fee_ppk: u64,
 }
 
 impl Listing {
-    /// Takes a row with this id. Where several spell the same id the first stands for all.
+    /// Adds a row with this id. If several rows spell the same id, the first one is used.
     pub(super) fn add(&mut self, id: &str, description: Description) {
         let Ok(id) = KeysetId::parse(id) else {
             return self.add_unservable(id);
@@ -39,7 +39,7 @@ impl Listing {
         });
     }
 
-    /// Takes a row that has this in place of an id.
+    /// Adds a row with an invalid id.
     pub(super) fn add_unservable(&mut self, id: &str) {
         if !self.unservable.iter().any(|known| known == id) {
             self.unservable.push(id.to_owned());

@@ -1,4 +1,4 @@
-//! Where a mint's database is: what operators write into `MINT_DATABASE`.
+//! The location of a mint's database, as operators write it into `MINT_DATABASE`.
 
 use core::fmt;
 use std::fs::{self, Metadata};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::postgres::PostgresUrl;
 use super::{MintSource, MintType, PostgresSource, SourceError, SqliteSource};
 
-/// The names that the mints give to their SQLite files.
+/// Names that the mints give to their SQLite files.
 const KNOWN_NAMES: [&str; 2] = ["mint.sqlite3", "cdk-mintd.sqlite"];
 
-/// A database by path or by URL. What it displays has no password in it.
+/// A database, given by path or by URL. Its display form contains no password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseLocation(Place);
 
@@ -21,12 +21,12 @@ enum Place {
     Postgres(Box<PostgresUrl>),
 }
 
-/// Opens the database at a location, whichever it is: [`SqliteSource`] or [`PostgresSource`]. May be called on
-/// any thread, also on an async one, which it blocks for a moment.
+/// Opens the database at a location as a [`SqliteSource`] or [`PostgresSource`]. It can be called on any thread. An
+/// async thread is blocked for a moment.
 ///
 /// # Errors
 ///
-/// Those of the two.
+/// Those of [`SqliteSource::open`] and [`PostgresSource::open`].
 pub fn open(
     location: &DatabaseLocation,
     mint: Option<MintType>,
@@ -38,28 +38,29 @@ pub fn open(
 }
 
 impl DatabaseLocation {
-    /// Reads what an operator wrote: the path of a SQLite file, with or without `sqlite:` or `sqlite://`
-    /// in front, or of the directory that a mint keeps it in under its usual name. A file whose name
-    /// looks like a URL is meant by `./` in front.
+    /// Parses the location of a database. A SQLite database is given by the path of its file, with or without
+    /// `sqlite:` or `sqlite://` in front. The path of the directory is enough if the file has the mint's usual
+    /// name. Put `./` in front of a file name that looks like a URL.
     ///
-    /// Or the URL of a Postgres database, `postgres://user:password@host:port/name?options`. The options are
-    /// those that `tokio-postgres` knows (`host=/run/postgresql`, for a socket), and two of libpq's:
+    /// A Postgres database is given by its URL, `postgres://user:password@host:port/name?options`. The options are
+    /// those of `tokio-postgres` (such as `host=/run/postgresql`, for a socket) and two of libpq's:
     ///
     /// | `sslmode` | the connection |
     /// |---|---|
-    /// | `disable` | in plain text |
-    /// | `prefer`, and without the option | in TLS if the server offers it, with whatever certificate: no protection against somebody in between, who could as well say that the server has no TLS |
-    /// | `verify-ca` | in TLS; the certificate is signed by a root |
-    /// | `require`, `verify-full` | in TLS; the certificate is signed by a root and names the host |
+    /// | `disable` | plain text |
+    /// | `prefer`, and without the option | TLS if the server offers it, with any certificate: no protection
+    /// against an attacker in between, who can also claim that the server has no TLS |
+    /// | `verify-ca` | TLS; the certificate must be signed by a root |
+    /// | `require`, `verify-full` | TLS; the certificate must be signed by a root and name the host |
     ///
-    /// `require` verifies, other than libpq's: encryption without knowing for whom protects from nobody who
-    /// can be in between. Roots are the certificates of the PEM file that `sslrootcert` names, or Mozilla's
-    /// (`sslrootcert=system`, and without the option). A socket of this machine has no TLS, whatever the mode.
+    /// Unlike in libpq, `require` verifies the certificate: encryption to an unknown peer does not protect against
+    /// an attacker in between. The roots are the certificates of the PEM file that `sslrootcert` names. Without the
+    /// option, or with `sslrootcert=system`, they are Mozilla's. A local socket never uses TLS, whatever the mode.
     ///
     /// # Errors
     ///
-    /// For a URL of any other database, one that does not parse, and a `sqlite:` URL with a user in it. No error
-    /// repeats the URL, as it may hold a password.
+    /// For a URL of any other database, a URL that does not parse, and a `sqlite:` URL with a user name. No error
+    /// repeats the URL, because it may contain a password.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Ok(Self::from(Path::new(text)));
@@ -75,7 +76,7 @@ impl DatabaseLocation {
             }
             "sqlite" => {
                 let path = authority.unwrap_or(rest);
-                // Of a path only the first segment could be a user and a host.
+                // Only the first segment of a path could be a user and a host.
                 let first = path.split('/').next().unwrap_or_default();
                 if first.contains('@') {
                     return Err(SourceError::UserInUrl);
@@ -89,7 +90,7 @@ impl DatabaseLocation {
         }
     }
 
-    /// The path as it was given; `None` for what is no file.
+    /// The path as given; `None` if the database is not a file.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
@@ -106,12 +107,12 @@ impl DatabaseLocation {
         }
     }
 
-    /// The file itself: the path, or the one known database in the directory at the path.
+    /// The file itself: the path, or the only known database in the directory at the path.
     ///
     /// # Errors
     ///
-    /// If nothing is there, or a directory with no or more than one database of a known name; and for a
-    /// location that is none of a file.
+    /// If nothing is there, if the directory holds no database of a known name or several, and if the location is
+    /// not a path.
     pub fn file(&self) -> Result<PathBuf, SourceError> {
         let path = self.path().ok_or_else(|| SourceError::NotAFile {
             database: self.to_string(),
@@ -138,8 +139,8 @@ impl DatabaseLocation {
     }
 }
 
-/// What is at a path; `None` if nothing is. That it may not be looked at is an error: a database behind
-/// a closed door is not a missing one.
+/// The metadata of a path; `None` if nothing is there. Missing permissions are an error: an inaccessible database
+/// is not a missing one.
 fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
@@ -151,7 +152,7 @@ fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
     }
 }
 
-/// Whether this could be the scheme of a URL, in lower case.
+/// Whether lower-case text could be the scheme of a URL.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_postgres_url_is_shown_without_its_password_and_options() {
+    fn postgres_url_is_shown_without_password_and_options() {
         for (url, shown) in [
             ("postgres://mint:hunter2@db/mint", "postgres://mint@db/mint"),
             (
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_about_a_url_repeats_its_password() {
+    fn error_messages_do_not_contain_the_password() {
         for (url, said) in [
             ("mysql://mint:hunter2@db/mint", "mysql: is no database"),
             ("https://mint:hunter2@db", "https: is no database"),
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_stands_for_the_one_database_in_it() {
+    fn directory_resolves_to_its_only_database() {
         let directory = tempfile::tempdir().unwrap();
         let location = DatabaseLocation::from(directory.path());
         assert!(

@@ -1,7 +1,7 @@
-//! Where the notes come from: a mint's database, or anything else that can list keysets and their items.
+//! Sources of notes: a mint's database, or anything else that can list keysets and their items.
 //!
-//! [`MintSource`] is the whole boundary. The rest of the crate knows nothing of tables and columns; to
-//! serve another mint, implement the trait and hand it to [`Publisher::new`](crate::Publisher::new).
+//! [`MintSource`] is the only interface. The rest of the crate does not depend on tables and columns. To serve
+//! another mint, implement the trait and pass it to [`Publisher::new`](crate::Publisher::new).
 
 mod batch;
 mod by_keyset;
@@ -27,19 +27,19 @@ pub use sqlite::SqliteSource;
 
 use crate::{KeysetId, Kind};
 
-/// A mint's records of its notes, to be read and never written.
+/// Read-only access to a mint's records of its notes.
 ///
-/// # Writing one for another mint
+/// # Implementing a source for another mint
 ///
-/// - The methods may block; they are called on one thread at a time, and never on an async one.
-/// - The store belongs to the mint: hold no lock that its writers wait for, and no transaction open
-///   between calls.
-/// - Each call of [`read`](Self::read) sees one consistent state of the store, no older than the start of
-///   the call: the filters built of it will claim to be right as of then.
-/// - An item that cannot be read is to be reported. A filter with an item missing tells a wallet that a
-///   spent note is not spent, which is the one thing that must not happen.
-/// - A store that can tell what is new gives a [`Watermark`] with each reading. One that cannot gives none,
-///   and is read whole each time.
+/// - The methods may block. They are called on one thread at a time, and never on an async thread.
+/// - The store belongs to the mint: hold no lock that its writers wait for, and keep no transaction open between
+///   calls.
+/// - Each call of [`read`](Self::read) must see one consistent state of the store, no older than the start of the
+///   call. The filters claim to be complete as of that time.
+/// - Report every item that cannot be read. A filter that lacks an item tells a wallet that a spent note is
+///   unspent. This must never happen.
+/// - A store that can tell what is new returns a [`Watermark`] with each reading. A store that cannot returns none,
+///   and is read in full each time.
 ///
 /// ```
 /// use nutfilter_mint::source::{
@@ -84,27 +84,29 @@ use crate::{KeysetId, Kind};
 /// }
 /// ```
 pub trait MintSource: Send {
-    /// The mint's software in a word, for logs and `/health`.
+    /// Short name of the mint's software, for logs and `/health`.
     fn mint(&self) -> &str;
 
-    /// Every keyset that the mint lists. Those that only its notes name come with the notes.
+    /// Lists the mint's keysets. Keysets that occur only in notes are reported with the notes.
     ///
     /// # Errors
     ///
-    /// If the store cannot be reached or is not as expected.
+    /// If the store cannot be reached or has an unexpected schema.
     fn keysets(&mut self) -> Result<Keysets, SourceError>;
 
-    /// Hands the items of a kind to `sink`, those of all keysets, in batches and in any order: all of them,
-    /// or those that came since the reading that gave the watermark `since`. Items that the earlier reading
-    /// handed over may come again; none may be missing. Better not to hand them over again: where some come again
-    /// and others are new with a hash that is known already, the total cannot tell which, and everything is read.
+    /// Passes the items of a kind to `sink`, over all keysets, in batches and in any order. Without `since`, these
+    /// are all items. Otherwise they are the items added since the reading that returned the watermark `since`.
+    ///
+    /// No item may be missing. Items of the earlier reading may be repeated, but should not be. If some items are
+    /// repeated while others are new with an already known hash, the total cannot tell them apart, and everything
+    /// is read again.
     ///
     /// # Errors
     ///
-    /// If the store cannot be reached or is not as expected; [`SourceError::StartOver`] if it is not
-    /// what it was at `since` with more items (some were deleted, or an older copy was put in its place), and is
-    /// to be read whole; and [`SourceError::Stopped`] once `sink` breaks off. What `sink` was given
-    /// before is then to be thrown away.
+    /// If the store cannot be reached or has an unexpected schema. [`SourceError::StartOver`] if the store is not
+    /// the state at `since` plus new items, because items were deleted or an older copy was restored; everything
+    /// must then be read. [`SourceError::Stopped`] once `sink` breaks. After an error, the items passed to `sink`
+    /// must be discarded.
     fn read(
         &mut self,
         kind: Kind,
@@ -112,15 +114,15 @@ pub trait MintSource: Send {
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError>;
 
-    /// Asks the next reading to count the store, if it can, and to compare the count with what was read before.
+    /// Makes the next reading count the store, if it can, and compare the count with the earlier readings.
     ///
-    /// To count is to scan a table, which costs far more than to find what is new. A source that spares it between
-    /// these calls notices deleted rows late, and must miss no row that was added. One that always counts, or never
-    /// can, has nothing to do here.
+    /// Counting scans a table, which costs far more than finding new items. A source that counts only after this
+    /// call notices deleted rows late. It must still miss no added row. A source that always counts, or never can,
+    /// need not implement this.
     fn verify_next(&mut self) {}
 }
 
-/// A source behind a pointer, if it is chosen at run time.
+/// A boxed source, for a choice at run time.
 impl<S: MintSource + ?Sized> MintSource for Box<S> {
     fn mint(&self) -> &str {
         (**self).mint()
@@ -144,31 +146,31 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
     }
 }
 
-/// What takes the items of a reading.
+/// Receives the items of a reading.
 pub trait ItemSink {
-    /// Takes some items of a keyset. To break off is to end the reading with [`SourceError::Stopped`].
+    /// Receives items of a keyset. `Break` ends the reading with [`SourceError::Stopped`].
     fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()>;
 
-    /// Learns that an item of a keyset could not be read, and why. The reading goes on: the other keysets
-    /// have nothing to do with it.
+    /// Receives the error of an item that could not be read. The reading continues, because other keysets are not
+    /// affected.
     fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()>;
 }
 
-/// What [`MintSource::read`] has to say when all items are handed over.
+/// Result of [`MintSource::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// From where the next reading may go on; `None` if it has to be whole.
+    /// Where the next reading can continue; `None` if it has to be a full reading.
     pub watermark: Option<Watermark>,
-    /// How many items of this kind the store has in all, in keysets that can be served: counted in the state that
-    /// was read, or certain because no item came again. `None` if it is neither.
+    /// Total number of items of this kind in the store, in keysets that can be served. It was counted in the state
+    /// that was read, or is certain because no item was repeated. Otherwise `None`.
     pub total: Option<u64>,
-    /// Ids of keysets that notes name and no request could.
+    /// Invalid keyset ids that occur in notes. No request can name them.
     pub unservable: Vec<String>,
 }
 
 impl Reading {
-    /// A reading of a store that cannot tell what is new, of `total` items.
+    /// A reading of a store that cannot tell what is new, with `total` items.
     #[must_use]
     pub fn whole(total: u64) -> Self {
         Self {
@@ -178,7 +180,7 @@ impl Reading {
         }
     }
 
-    /// A reading after which one may go on from `watermark`.
+    /// A reading after which the next one can continue from `watermark`.
     #[must_use]
     pub fn until(watermark: Watermark, total: u64) -> Self {
         Self {
@@ -188,29 +190,29 @@ impl Reading {
     }
 }
 
-/// How far a source has read, in its own words. It is kept beside the hashes of what was read, also across
-/// restarts, and means something to the source alone.
+/// How far a source has read, in its own format. It is stored with the hashes, also across restarts. Only the
+/// source interprets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watermark(Vec<u8>);
 
 impl Watermark {
-    /// The most bytes that are kept.
+    /// Maximum length that is stored, in bytes.
     pub const MAX_BYTES: usize = 64 << 20;
 
-    /// A watermark that says this.
+    /// Creates a watermark from the source's bytes.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 
-    /// What it says.
+    /// The source's bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The mints whose databases this crate can read by itself.
+/// The mints whose databases this crate can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MintType {
@@ -221,10 +223,10 @@ pub enum MintType {
 }
 
 impl MintType {
-    /// All of them.
+    /// All mint types.
     pub const ALL: [MintType; 2] = [MintType::Cdk, MintType::Nutshell];
 
-    /// The word for it in configuration and logs.
+    /// The name in configuration and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -240,18 +242,17 @@ impl fmt::Display for MintType {
     }
 }
 
-/// What [`MintSource::keysets`] found.
+/// Result of [`MintSource::keysets`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keysets {
-    /// Those that can be served, each once, whichever ways the store spells it.
+    /// The keysets that can be served, each once, even if the store spells an id in several ways.
     pub keysets: Vec<KeysetInfo>,
-    /// Ids in the store that have no shape of a keyset id, so that no request could name them. They are
-    /// reported so that somebody can wonder about them.
+    /// Invalid keyset ids in the store. No request can name them; they are reported for the operator.
     pub unservable: Vec<String>,
 }
 
 impl Keysets {
-    /// Logs the ids that are none, if there are any.
+    /// Logs the invalid ids, if there are any.
     pub fn warn_of_unservable(&self) {
         if !self.unservable.is_empty() {
             tracing::warn!(ids = ?self.unservable, "these are no keyset ids, and cannot be served");
@@ -259,15 +260,15 @@ impl Keysets {
     }
 }
 
-/// One keyset, as far as a wallet has to know.
+/// What a wallet needs to know about a keyset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeysetInfo {
-    /// The id, spelled as the store spells it.
+    /// The id, spelled as in the store.
     pub id: KeysetId,
-    /// The unit (`sat`, `usd`); `None` if only notes of the keyset were found, and no description.
+    /// The unit (`sat`, `usd`); `None` if the store has notes of the keyset but no description.
     pub unit: Option<String>,
     /// Whether the mint still signs with it.
     pub active: bool,
-    /// The fee for an input, in thousandths of the unit.
+    /// The fee per input, in thousandths of the unit.
     pub input_fee_ppk: u64,
 }

@@ -1,10 +1,10 @@
-//! Failures that are over by the time they are noticed.
+//! Transient failures, which are over by the time they are noticed.
 
 use super::SourceError;
 
-/// An error that can tell whether the same attempt is likely to succeed at once.
+/// An error that knows whether an immediate retry is likely to succeed.
 pub trait Passing {
-    /// Whether what went wrong is over.
+    /// Whether the cause is already gone.
     fn is_passing(&self) -> bool;
 }
 
@@ -14,12 +14,12 @@ impl Passing for SourceError {
     }
 }
 
-/// Tries again, once, what failed for a reason that is gone by now: a mint that started while its
-/// database was being read has started. What the first attempt read is to be thrown away.
+/// Retries once if the cause of the failure is already gone. Example: a mint that started while its database was
+/// being read has finished starting. The items of the first attempt must be discarded.
 ///
 /// # Errors
 ///
-/// That of the first attempt, if it is there to stay; otherwise that of the second.
+/// The first error if it is not transient; otherwise the error of the retry.
 pub fn twice_if_passing<T, E: Passing>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     match attempt() {
         Err(error) if error.is_passing() => attempt(),
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_tried_once_more_and_anything_else_is_not() {
+    fn only_transient_errors_are_retried_once() {
         let mut attempts = 0;
         let result = twice_if_passing(|| {
             attempts += 1;

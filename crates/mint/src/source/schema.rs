@@ -1,14 +1,14 @@
-//! The tables of the two mints: what they are called, what is read of them, and which rows count.
+//! The tables of the two mints: their names, the columns that are read, and the rows that count.
 //!
-//! A mint's tables are the same on SQLite and Postgres but for their types. What each database is asked to find out
-//! whether they are there, and what may be read of them, is in its own `schema` module.
+//! A mint's tables are the same on SQLite and Postgres, except for the column types. The queries that check tables
+//! and privileges are in the `schema` module of each database.
 
 use std::path::Path;
 
 use super::{MintType, SourceError};
 use crate::Kind;
 
-/// Everything that this crate knows of one mint's database.
+/// Everything that this crate knows about one mint's database.
 pub(super) struct Schema {
     pub(super) mint: MintType,
     /// Its columns are [`KEYSET_COLUMNS`].
@@ -17,7 +17,7 @@ pub(super) struct Schema {
     pub(super) issued: Notes,
 }
 
-/// A table and the columns of it that are read.
+/// A table and the columns that are read.
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
@@ -30,29 +30,29 @@ pub(super) struct Notes {
     pub(super) keyset: &'static str,
     /// The column with the item; unique.
     pub(super) item: &'static str,
-    /// Whether items are hex in text, as against bytes.
+    /// Whether items are hex text rather than bytes.
     pub(super) hex: bool,
-    /// Whether a row counts: whether its note is spent, its message signed. A row that does not may do so later.
+    /// SQL condition for rows that count: the note is spent, or the message is signed. Other rows may count later.
     pub(super) member: &'static str,
-    /// The column that says when a row came to count, if there is one. It may be absent, and NULL.
+    /// The column with the time at which a row began to count, if there is one. It may be missing or NULL.
     pub(super) since: Option<&'static str>,
-    /// Where the mint itself keeps the sum of the amounts of each keyset, if it does.
+    /// Where the mint keeps the sum of the amounts per keyset, if it does.
     pub(super) totals: Option<Totals>,
 }
 
-/// A sum that the mint keeps for each keyset. No filter depends on it, and it may be absent.
+/// A sum that the mint keeps per keyset. No filter depends on it, and it may be missing.
 pub(super) struct Totals {
-    /// The keyset's id and the sum.
+    /// The table with the keyset's id and the sum.
     pub(super) table: Table,
-    /// The column of the notes' table with what adds up to it.
+    /// The column of the notes' table that adds up to the sum.
     pub(super) amount: &'static str,
 }
 
-/// What describes a keyset, in the order in which a listing reads it.
+/// The columns that describe a keyset, in the order of a listing.
 const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 
-/// A row of `proofs_used` means spent. A promise is inserted before it is signed, and may be deleted
-/// unsigned: only a signed one was issued.
+/// A row of `proofs_used` means spent. A promise is inserted before it is signed, and may be deleted unsigned. Only
+/// a signed promise counts as issued.
 const NUTSHELL: Schema = Schema {
     mint: MintType::Nutshell,
     keysets: Table {
@@ -85,7 +85,7 @@ const NUTSHELL: Schema = Schema {
     },
 };
 
-/// A proof passes through other states before `SPENT`, and may leave them for good without it.
+/// A proof passes through other states before `SPENT`. It may also leave these states without ever being spent.
 const CDK: Schema = Schema {
     mint: MintType::Cdk,
     keysets: Table {
@@ -145,13 +145,13 @@ impl Schema {
         }
     }
 
-    /// The tables that have to be there.
+    /// The required tables.
     pub(super) fn tables(&self) -> [&Table; 3] {
         [&self.spent.table, &self.issued.table, &self.keysets]
     }
 
-    /// Names what a table lacks of what will be read of it: `has_column` says whether it has a column, and is `None`
-    /// if there is no such table at all.
+    /// Checks that a table has all columns that will be read. `has_column` tells whether a column exists; it is
+    /// `None` if the table does not exist.
     pub(super) fn verify_columns(
         &self,
         table: &Table,
@@ -176,13 +176,13 @@ impl Schema {
 }
 
 impl Table {
-    /// Asks for all rows, with the columns in their order.
+    /// Selects all rows, with the columns in their order.
     pub(super) fn select(&self) -> String {
         format!("SELECT {} FROM {}", self.columns.join(", "), self.name)
     }
 }
 
-/// Tells the mint by its tables of notes. (The table of keysets would not do: wallets have one too.)
+/// Detects the mint by its tables of notes. The table of keysets is not enough, because wallets have one too.
 pub(super) fn recognise(
     database: &Path,
     is_there: impl Fn(&str) -> Result<bool, SourceError>,

@@ -1,4 +1,4 @@
-//! What waits in a feed.
+//! The queue of a feed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -23,22 +23,22 @@ impl State {
     }
 }
 
-/// The notes of one kind that wait.
+/// The queued notes of one kind.
 pub(super) struct Queue {
-    /// Those that a reading has seen, or that fill a batch, with their numbers, which ascend.
+    /// Batches that a reading has seen or that are full, with their ascending numbers.
     pub(super) batches: VecDeque<(u64, Arc<(KeysetId, ItemBatch)>)>,
     /// The number of the next batch.
     pub(super) next: u64,
-    /// Those that came since.
+    /// Notes that came later.
     open: BTreeMap<KeysetId, ItemBatch>,
     pub(super) bytes: usize,
-    /// What is being fed, or was.
+    /// What the mint is feeding or has fed.
     pub(super) began: Wanted,
-    /// Whether the mint said so; if not, it may be about to ask.
+    /// Whether the mint called `begin`. If not, it may be about to ask what is wanted.
     pub(super) is_said: bool,
-    /// Whether batches were dropped since it began, as they had been read.
+    /// Whether batches were dropped after they were read, since the last `begin`.
     dropped: bool,
-    /// The mark of the latest checkpoint since it began.
+    /// The mark of the latest checkpoint since the last `begin`.
     pub(super) mark: Option<Vec<u8>>,
     /// What a reading asked for.
     pub(super) wanted: Option<Wanted>,
@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// Drops the batches before this one.
+    /// Drops the batches before number `first`.
     pub(super) fn drop_before(&mut self, first: u64) {
         while self.first() < first
             && let Some((_, batch)) = self.batches.pop_front()
@@ -101,9 +101,9 @@ impl Queue {
         }
     }
 
-    /// Empties it, and begins anew after this.
+    /// Empties the queue and starts a new feed.
     pub(super) fn begin(&mut self, began: Wanted) {
-        // Numbers are not used again: a watermark of before must not fit what comes.
+        // Numbers are never reused: an earlier watermark must not match the new batches.
         self.batches.clear();
         self.next += 1;
         self.open.clear();
@@ -115,14 +115,14 @@ impl Queue {
         self.wanted = None;
     }
 
-    /// The number of the first batch that is still there, or will be.
+    /// The number of the first batch that is queued, or that will be.
     pub(super) fn first(&self) -> u64 {
         self.batches
             .front()
             .map_or(self.next, |(number, _)| *number)
     }
 
-    /// Whether it holds all that was to be fed.
+    /// Whether the queue holds everything that was to be fed.
     pub(super) fn is_whole(&self) -> bool {
         self.mark.is_some() && !self.dropped
     }
