@@ -1,4 +1,4 @@
-//! The shape of the command line; each subcommand's own arguments live beside its code.
+//! The command line's structure. The arguments of each subcommand are next to its code.
 
 use clap::{Parser, Subcommand};
 
@@ -38,7 +38,7 @@ impl Cli {
     }
 }
 
-/// After whatever a subcommand has of its own.
+/// Sorts the global options after a subcommand's own options.
 const LAST: usize = 900;
 
 const EXAMPLES: &str = "\
@@ -61,13 +61,13 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Restore blind signatures, revealing only messages that match the filter.
     Restore(RestoreArgs),
-    /// Validate a filter and print its figures.
+    /// Validate a filter and print its properties.
     Inspect(InspectArgs),
     /// Estimate filter size and false-positive rate.
     Plan(PlanArgs),
     /// Serve the filters of a mint's database over HTTP.
     Serve(ServeArgs),
-    /// Run everything once on a sample mint: build, serve, restore, and show the figures.
+    /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
@@ -80,7 +80,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         super::Cli::command().debug_assert();
     }
 }

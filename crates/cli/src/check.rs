@@ -1,4 +1,4 @@
-//! `nutfilter check`: which of these items may be in the set?
+//! `nutfilter check`: checks which items may be in a filter.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
 use crate::value_parsers;
 
-/// No item matched. (Errors have 2.)
+/// Exit code if no item matched. (The exit code of an error is 2.)
 const EXIT_NONE_MATCHED: u8 = 1;
 
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "FILTER")]
     first: PathBuf,
 
-    /// The items to ask about. For FILTER and ITEMS alike, `-` is standard input.
+    /// File of items to check. For both FILTER and ITEMS, `-` means standard input.
     #[arg(value_name = "ITEMS")]
     second: Option<PathBuf>,
 
@@ -55,7 +55,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print a JSON object per item, on a line of its own.
+    /// Print one JSON object per item and line.
     #[arg(long, conflicts_with_all = ["json", "count"])]
     jsonl: bool,
 
@@ -69,7 +69,7 @@ pub(crate) struct CheckArgs {
     ask: AskArgs,
 }
 
-/// Which filter of which mint.
+/// The options that select a mint's filter.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filter of a mint")]
 struct MintArgs {
@@ -83,19 +83,19 @@ struct MintArgs {
     )]
     url: Option<String>,
 
-    /// Keyset to ask for.
+    /// Keyset whose filter to fetch.
     #[arg(long, value_name = "ID", requires = "mint", allow_hyphen_values = true)]
     keyset: Option<String>,
 
-    /// Which notes of the keyset [default: spent].
+    /// Kind of notes in the filter [default: spent].
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint")]
     kind: Option<Kind>,
 
-    /// Ask the mint whether the items that match are spent. The mint sees these items, and no others.
+    /// Ask the mint whether the matching items are spent. Reveals only these items to the mint.
     #[arg(long, requires = "mint", help_heading = "Asking about matches")]
     confirm: bool,
 
-    /// Do not pad requests with decoy points. For keysets whose id begins with 02: their points are on
+    /// Do not pad requests with decoy points. Needed for keysets whose ID begins with 02: their points are on
     /// another curve, for which there are no decoys.
     #[arg(long, requires = "confirm", help_heading = "Asking about matches")]
     no_decoys: bool,
@@ -120,16 +120,16 @@ Examples:
   nutfilter check --raw --profile bip158 --key 4c6eb1...(32 digits) block.filter scripts.hex
   nutfilter check spent.json mine.hex | grep ^maybe | cut -f2";
 
-/// The answers, and what is worth saying about the filter that gave them.
+/// The results of a check, and the properties of the filter.
 struct Checked {
     /// One for each item, in order.
     verdicts: Vec<Verdict>,
     n: u32,
-    /// Unix seconds, where the filter has a time.
+    /// Unix seconds, if the filter has a timestamp.
     as_of: Option<u64>,
 }
 
-/// What is printed in front of an item.
+/// The result that is printed before an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Maybe,
@@ -139,7 +139,7 @@ enum Verdict {
     Absent,
 }
 
-/// The verdicts that can come up, in the order in which their counts are printed.
+/// The possible verdicts, in the order in which their counts are printed.
 const VERDICTS: [Verdict; 2] = [Verdict::Maybe, Verdict::Absent];
 const CONFIRMED_VERDICTS: [Verdict; 4] = [
     Verdict::Spent,
@@ -176,7 +176,7 @@ impl Verdict {
         }
     }
 
-    /// Whether an item of this kind makes the exit code 0.
+    /// Whether an item with this verdict makes the exit code 0.
     fn is_match(self) -> bool {
         matches!(self, Verdict::Maybe | Verdict::Spent | Verdict::Pending)
     }
@@ -211,7 +211,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
     }
     let matched = checked.verdicts.iter().any(|verdict| verdict.is_match());
     match print(args, &checked, &items) {
-        // The answer is known, whether or not somebody reads all of it.
+        // The result is known even if nobody reads the whole output.
         Ok(()) | Err(CliError::OutputClosed) => {}
         Err(error) => return Err(error),
     }
@@ -222,7 +222,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
     })
 }
 
-/// The filter's path, unless a mint is asked, and the items'.
+/// The paths of the filter (`None` with --mint) and of the items.
 fn paths(args: &CheckArgs) -> Result<(Option<&Path>, &Path), CliError> {
     match (&args.first, &args.second, &args.mint.url) {
         (filter, Some(items), None) if is_stdin(filter) && is_stdin(items) => Err(CliError::usage(
@@ -271,7 +271,7 @@ fn check_mint(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    // Refuses a --key, should there be one.
+    // Rejects a --key, if there is one.
     args.profile.hasher()?;
     match args.profile.profile() {
         Profile::Nut25 => ask_mint::<Nut25>(args, url, items, globals),
@@ -325,7 +325,7 @@ fn ask_mint<H: ItemHash + Default>(
     })
 }
 
-/// `absent` is worth nothing without the time it speaks of.
+/// Prints the time of the filter: `absent` means nothing without it.
 pub(crate) fn say_as_of(n: u32, as_of: Option<u64>, globals: &Globals) {
     match as_of {
         Some(seconds) => globals.note(format_args!(
@@ -387,7 +387,7 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
     Ok(out.flush()?)
 }
 
-/// Each item with its answer, as JSON.
+/// Each item with its verdict, as JSON.
 fn answers(checked: &Checked, items: &ItemList) -> impl Iterator<Item = Value> {
     let answers = checked.verdicts.iter().zip(items.given());
     answers.map(

@@ -10,7 +10,7 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionsArgs {
-    /// Which shell.
+    /// Shell to generate the script for.
     shell: Shell,
 }
 
@@ -21,7 +21,7 @@ Examples:
   nutfilter completions zsh  > \"${fpath[1]}/_nutfilter\"";
 
 pub(crate) fn run(args: &CompletionsArgs) -> Result<(), CliError> {
-    // Into memory first: the generator panics when it cannot write.
+    // Generate in memory first, because the generator panics when a write fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "nutfilter", &mut script);
     output::print(&script)

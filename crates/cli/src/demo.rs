@@ -1,4 +1,4 @@
-//! `nutfilter demo`: a sample mint, served and restored from, and what it took.
+//! `nutfilter demo`: serves a sample mint, restores a wallet from it, and prints the figures.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -27,19 +27,19 @@ use crate::output;
 use crate::serve;
 use crate::value_parsers;
 
-/// The notes of each kind by default: enough to look like a mint, and done in about a second.
+/// Default number of notes of each kind: realistic, and finished in about a second.
 const DEFAULT_ITEMS: u64 = 100_000;
 
-/// More would fill the disk before they prove anything: these take 27 GB.
+/// Maximum number of notes of each kind. They take 27 GB; more would fill the disk without showing anything new.
 const MAX_ITEMS: u64 = 50_000_000;
 
-/// The notes of each kind that the wallet checks; the mint knows half of them.
+/// Number of notes of each kind that the wallet checks. The mint knows half of them.
 const RESTORED: u64 = 5_000;
 
-/// The name that the Cashu Development Kit gives to its database.
+/// The database name of the Cashu Development Kit.
 const DATABASE: &str = "cdk-mintd.sqlite";
 
-/// Files to try `nutfilter check` on.
+/// Files for trying `nutfilter check`.
 const FILTER_FILE: &str = "spent.json";
 const WALLET_FILE: &str = "wallet.hex";
 
@@ -51,28 +51,28 @@ The sample database takes about 55 MB per 100,000 items, in the temporary direct
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct DemoArgs {
-    /// Notes of each kind, spent and issued, in the sample mint, as 1000000, 1e6 or 1M.
+    /// Notes of each kind, spent and issued, in the sample mint, such as 1000000, 1e6 or 1M.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_ITEMS, value_parser = parse_items)]
     items: u64,
 
-    /// Exit after the figures, instead of serving until ctrl-c.
+    /// Exit after printing the figures, instead of serving until ctrl-c.
     #[arg(long)]
     once: bool,
 
-    /// Write the sample database and the files into this directory and keep them.
+    /// Write the sample database and the files to this directory and keep them.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 }
 
-/// Where the sample database is.
+/// The location of the sample database.
 enum Place {
     Kept {
         directory: PathBuf,
-        /// In the directory, and so on the same disk: what is written there appears in the directory
-        /// once it is whole.
+        /// A directory inside the target directory, and so on the same disk. Its files move to the target
+        /// directory when they are complete.
         draft: TempDir,
     },
-    /// Removed when this is dropped, unless its files are kept.
+    /// Removed when dropped, unless its files are kept.
     Temporary(TempDir),
 }
 
@@ -89,7 +89,7 @@ impl Place {
         })
     }
 
-    /// Where the files are in the end.
+    /// The final directory of the files.
     fn directory(&self) -> &Path {
         match self {
             Place::Kept { directory, .. } => directory,
@@ -97,14 +97,14 @@ impl Place {
         }
     }
 
-    /// Where the database is written.
+    /// The path at which the database is written.
     fn draft(&self) -> PathBuf {
         match self {
             Place::Kept { draft, .. } | Place::Temporary(draft) => draft.path().join(DATABASE),
         }
     }
 
-    /// Removes the database of a temporary place and leaves the small files.
+    /// Removes the database from a temporary directory and keeps the small files.
     fn keep_files(self) -> Result<(), CliError> {
         if let Place::Temporary(directory) = self {
             std::fs::remove_file(directory.path().join(DATABASE))?;
@@ -132,13 +132,13 @@ pub(crate) fn run(args: DemoArgs, globals: &Globals) -> Result<(), CliError> {
     log::start_demo(globals);
     let runtime = serve::runtime(globals)?;
     let result = runtime.block_on(demonstrate(&args, *globals));
-    // After a ctrl-c the run may still be at work: it is not waited for.
+    // After a ctrl-c the run may still be working; do not wait for it.
     runtime.shutdown_background();
     result
 }
 
 async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> {
-    // From here on a ctrl-c comes to us, and what is made from here on is removed.
+    // From here on this command handles ctrl-c, and removes everything that it creates.
     let interrupted = serve::stop_signal(1)?;
     let end = serve::stop_signal(1)?;
     let at_once = serve::stop_signal(2)?;
@@ -167,7 +167,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
     if let Some(snapshot) = service.snapshot() {
         let lines = serve::curl_lines(&base, &snapshot);
-        // Also with --quiet: without the address there is no use in serving.
+        // Print this even with --quiet: a service without a known address is useless.
         globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
     }
     tokio::select! {
@@ -176,7 +176,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     }
 }
 
-/// One run from an empty disk to answers in a wallet. It blocks throughout.
+/// One run, from an empty disk to results in a wallet. All of it blocks.
 struct DemoRun {
     sample: Sample,
     draft: PathBuf,
@@ -186,22 +186,22 @@ struct DemoRun {
     globals: Globals,
 }
 
-/// Everything about one filter.
+/// All figures about one filter.
 struct Column<'a> {
     reading: &'a ReadingReport,
     built: &'a FilterReport,
     restored: Restored,
 }
 
-/// What a wallet saw of one filter.
+/// The results of one filter in the wallet.
 struct Restored {
     fetch: Duration,
     check: Duration,
-    /// Notes that the mint knows, and that matched.
+    /// Number of notes that the mint knows and that matched.
     known_matched: u64,
-    /// Notes that the mint knows. All of them have to match.
+    /// Number of notes that the mint knows. All of them must match.
     known: u64,
-    /// Notes that the mint does not know, and that matched by chance.
+    /// Number of notes that the mint does not know and that matched by chance.
     false_positives: u64,
     unknown: u64,
 }
@@ -232,7 +232,7 @@ impl DemoRun {
     }
 
     fn write_sample(&self) -> Result<(), CliError> {
-        // Before the database takes its time.
+        // Check this before writing the database, which takes time.
         for name in [DATABASE, FILTER_FILE, WALLET_FILE] {
             let path = self.path(name);
             if path.try_exists().unwrap_or(true) {
@@ -269,7 +269,7 @@ impl DemoRun {
         let step = Step::start(&self.globals, 2, "read it and build the filters", total);
         let mut report = publisher
             .refresh_with_progress(&mut |at| {
-                // One kind is read after the other.
+                // The kinds are read one after the other.
                 let before = Kind::ALL.iter().take_while(|&&kind| kind != at.kind);
                 step.at(before.map(|&kind| self.sample.count(kind)).sum::<u64>() + at.items);
             })
@@ -283,7 +283,7 @@ impl DemoRun {
             report.filters.len(),
             HumanBytes(bytes as u64)
         ));
-        // One keyset, and so one filter for each reading.
+        // There is one keyset, so each kind has one filter.
         Ok(report)
     }
 
@@ -311,7 +311,7 @@ impl DemoRun {
         Ok(columns)
     }
 
-    /// The response as it is served, and the notes that were checked in it.
+    /// Writes the response as served, and the notes that were checked.
     fn write_files(&self) -> Result<(), CliError> {
         let create = |name| {
             let path = self.path(name);
@@ -332,7 +332,7 @@ impl DemoRun {
         Ok(create(WALLET_FILE)?.write_all(lines.as_bytes())?)
     }
 
-    /// What the wallet asks about: known notes from all over the mint's life, and as many that it never saw.
+    /// The notes that the wallet checks: known notes from the mint's whole lifetime, and as many unknown ones.
     fn notes(&self, kind: Kind) -> Vec<[u8; 33]> {
         let all = self.sample.count(kind);
         let known = (RESTORED / 2).min(all);
@@ -342,7 +342,7 @@ impl DemoRun {
         indexes.map(|index| self.sample.note(kind, index)).collect()
     }
 
-    /// What a wallet does that has nothing but its seed: derive notes, fetch the filter, ask it.
+    /// Does what a wallet does that has only its seed: derives notes, fetches the filter, and checks them.
     fn restore(&self, built: &FilterReport) -> Result<Restored, CliError> {
         let kind = built.kind;
         let notes = self.notes(kind);
@@ -375,7 +375,7 @@ impl DemoRun {
     }
 }
 
-/// A numbered step with a bar, and a line when it is done.
+/// A numbered step with a progress bar, and a line when it is finished.
 struct Step {
     number: u32,
     what: &'static str,
@@ -384,7 +384,7 @@ struct Step {
     globals: Globals,
 }
 
-/// Write, build, check.
+/// The steps are: write, build, check.
 const STEPS: u32 = 3;
 
 impl Step {
@@ -427,7 +427,7 @@ impl Step {
     }
 }
 
-/// What it comes to, for the spent notes.
+/// The conclusion about the spent notes.
 fn conclusion(column: &Column<'_>) -> String {
     let Column {
         built, restored, ..
@@ -441,7 +441,7 @@ fn conclusion(column: &Column<'_>) -> String {
     )
 }
 
-/// A path to paste into a shell.
+/// Quotes a path for a shell.
 fn shell_word(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
@@ -458,7 +458,7 @@ fn maybes(answers: &[Answer]) -> u64 {
         .count() as u64
 }
 
-/// A filter that denies a note it holds is worse than no filter.
+/// Fails if a filter has false negatives: such a filter is worse than none.
 fn verify(columns: &[Column<'_>]) -> Result<(), CliError> {
     for Column {
         built, restored, ..
@@ -515,7 +515,7 @@ fn count(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// In a unit that leaves a few digits to read.
+/// Formats a duration in a unit that leaves a few significant digits.
 fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {

@@ -1,37 +1,37 @@
-//! What a subcommand can end with, other than success.
+//! The ways in which a subcommand can end other than success.
 
 use std::fmt;
 use std::io;
 
-/// Longest message, in characters. Errors may quote what they found, and a hostile file must not fill the
-/// screen with itself.
+/// Maximum length of a message, in characters. Errors may quote their input, and a hostile file must not flood the
+/// screen.
 const MAX_MESSAGE: usize = 2_000;
 
-/// An error on its way to stderr and an exit code.
+/// An error that determines the message on stderr and the exit code.
 #[derive(Debug)]
 pub(crate) enum CliError {
-    /// The command line does not make sense; the message says what would.
+    /// The command line is invalid; the message says what is accepted.
     Usage(String),
-    /// The command line made sense, and doing it failed.
+    /// The command line was valid but the command failed.
     Failed(String),
-    /// The reader of our output has gone (`| head`). Not reported.
+    /// The reader of the output has gone (`| head`). Not reported.
     OutputClosed,
-    /// Doing it failed, and the log has the error already.
+    /// The command failed, and the error is already in the log.
     AlreadyLogged,
 }
 
 impl CliError {
-    /// A command line that parses and yet cannot be meant.
+    /// An error for a command line that parses but is invalid.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         CliError::Usage(message.into())
     }
 
-    /// Anything that went wrong while doing what was asked.
+    /// An error of a command that failed.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         CliError::Failed(message.to_string())
     }
 
-    /// A failure with the name of the file, or whatever else it happened to, in front.
+    /// A failure, preceded by the file or other place where it occurred.
     pub(crate) fn at(place: impl fmt::Display, message: impl fmt::Display) -> Self {
         CliError::Failed(format!("{place}: {message}"))
     }
@@ -63,7 +63,7 @@ impl From<io::Error> for CliError {
     }
 }
 
-// Errors of the libraries are complete sentences already.
+// The libraries' errors are complete sentences.
 macro_rules! failed_from {
     ($($error:ty),* $(,)?) => {$(
         impl From<$error> for CliError {

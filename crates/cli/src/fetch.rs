@@ -1,4 +1,4 @@
-//! What `check --mint` and `restore` have in common: a mint that is not trusted, and its filter.
+//! Shared code of `check --mint` and `restore`: fetching a filter from an untrusted mint.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,38 +16,38 @@ use crate::globals::Globals;
 use crate::progress::Progress;
 use crate::value_parsers;
 
-/// Points in a request; mints refuse more.
+/// Maximum number of points in a request; mints reject more.
 const MAX_BATCH: u32 = 1_000;
 
-/// What a wallet would put up with, fetching a filter.
+/// The limits for fetching a filter.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filter of a mint")]
 pub(crate) struct FetchArgs {
-    /// Least M that is accepted [default: 784931].
+    /// Minimum M to accept [default: 784931].
     #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     min_m: Option<u64>,
 
-    /// Least P that is accepted [default: 16, or 0 with --min-m].
+    /// Minimum P to accept [default: 16, or 0 with --min-m].
     #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
     min_p: Option<u32>,
 
-    /// Largest P that is accepted [default: 32].
+    /// Maximum P to accept [default: 32].
     #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
     max_p: Option<u32>,
 
-    /// Largest response that is accepted, in bytes [default: 67108864].
+    /// Maximum response size to accept, in bytes [default: 67108864].
     #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
     max_bytes: Option<u64>,
 
-    /// Seconds for each request as a whole [default: 30].
+    /// Timeout for each complete request, in seconds [default: 30].
     #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
     timeout: Option<Duration>,
 
-    /// Refuse a filter older than this, in Unix seconds: the time of the newest one seen before.
+    /// Reject a filter older than this, in Unix seconds. Give the time of the newest filter seen before.
     #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     last_seen: Option<u64>,
 
-    /// How many of the items are believed to be in the set. Far more matches than that are an error.
+    /// Expected number of items in the set. Far more matches than that are an error.
     #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     pub(crate) expected: Option<u64>,
 
@@ -57,17 +57,17 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "URL", requires = "mint")]
     proxy: Option<String>,
 
-    /// Keep the filter in this directory, ask again only whether it has changed, and refuse an older one.
+    /// Cache the filter in this directory, download it again only if it has changed, and reject an older one.
     #[arg(long, value_name = "DIR", requires = "mint")]
     cache: Option<PathBuf>,
 
-    /// With --cache, fetch the whole filter even so: asking whether it has changed tells the mint which one
-    /// was fetched before.
+    /// With --cache, always download the whole filter. A conditional request tells the mint which filter was
+    /// fetched before.
     #[arg(long, requires = "cache")]
     no_conditional: bool,
 }
 
-/// How matches are shown to the mint.
+/// The limits for revealing matches to the mint.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Asking about matches")]
 pub(crate) struct AskArgs {
@@ -75,18 +75,18 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BATCH)))]
     pub(crate) batch: Option<u32>,
 
-    /// Most matches that may be shown to the mint; more are an error, and none is [default: 1000].
+    /// Maximum number of matches to reveal to the mint; more are an error, and nothing is sent [default: 1000].
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     pub(crate) max_revealed: Option<u64>,
 }
 
-/// The limits in force: the wallet's own where nothing else was said.
+/// The effective limits: the wallet's defaults except where an option is given.
 pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
     let usual = Policy::default();
     let batch = ask
         .batch
         .and_then(|batch| NonZeroUsize::new(usize::try_from(batch).ok()?));
-    // A lower M has a lower best P.
+    // The best P is lower for a lower M.
     let min_p = fetch.min_m.map_or(usual.min_p, |_| 0);
     Policy {
         min_p: fetch.min_p.unwrap_or(min_p),
@@ -100,7 +100,7 @@ pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
     }
 }
 
-/// The mint's client, through the proxy of the command line or else of the environment.
+/// The mint's client, with the proxy from the command line or the environment.
 pub(crate) fn client(
     url: &str,
     policy: Policy,
@@ -124,7 +124,7 @@ pub(crate) fn client(
     Ok(client.with_proxy(proxy))
 }
 
-/// The mint's URL, and the proxy's: what an error is about.
+/// The URLs of the mint and of the proxy, as the place of an error.
 pub(crate) fn place(client: &MintClient) -> String {
     match client.proxy() {
         None => client.base_url().to_owned(),
@@ -132,13 +132,13 @@ pub(crate) fn place(client: &MintClient) -> String {
     }
 }
 
-/// A keyset as it was given on the command line.
+/// Parses a keyset ID from the command line.
 pub(crate) fn keyset(text: &str) -> Result<KeysetId, CliError> {
     text.parse()
         .map_err(|error| CliError::at("--keyset", error))
 }
 
-/// The mint's filter, by way of the cache if there is one.
+/// Fetches the mint's filter, through the cache if there is one.
 pub(crate) fn filter<H: ItemHash + Default>(
     client: &MintClient,
     args: &FetchArgs,
@@ -187,7 +187,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
     Ok(filter)
 }
 
-/// A refused look-up, with what to do about it.
+/// A rejected look-up, with advice on what to do.
 pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
     match &error {
         CheckError::OtherDialect(other) => match other.dialect {
@@ -206,7 +206,7 @@ pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
     }
 }
 
-/// Prints what is suspicious about a look-up to stderr.
+/// Prints the warnings of a look-up on stderr.
 pub(crate) fn warn(matches: &Matches<'_>, globals: &Globals) {
     for warning in matches.warnings() {
         globals.warn(warning);

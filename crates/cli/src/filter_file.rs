@@ -1,4 +1,4 @@
-//! Filters in files: the response object, `.gcs` files, or raw bytes that options describe.
+//! Reads filters from files: a response object, a `.gcs` file, or raw bytes described by options.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::items::Input;
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::value_parsers;
 
-/// The flags that say what raw bytes mean.
+/// The options that describe raw bytes.
 #[derive(Debug, Args)]
 pub(crate) struct RawArgs {
     /// FILTER is raw bytes without a header. Needs --n, except for bip158.
@@ -32,10 +32,10 @@ pub(crate) struct RawArgs {
     m: Option<u64>,
 }
 
-/// A validated filter, and what its file says about it.
+/// A validated filter, and the metadata of its file.
 pub(crate) struct FilterFile {
     pub(crate) filter: Filter<'static, AnyHash>,
-    /// As the file says, or as was asked for.
+    /// The profile from the file or from the options.
     pub(crate) profile: Profile,
     /// Whether the file itself names the profile.
     pub(crate) names_profile: bool,
@@ -43,11 +43,11 @@ pub(crate) struct FilterFile {
     pub(crate) timestamp: Option<u64>,
 }
 
-/// Whether a key has to be given for a filter whose hash has one.
+/// Whether a keyed hash requires its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Needed,
-    /// The filter is validated only. Without a key its hasher has a key of zeros.
+    /// Only validate the filter. Without a key, its hasher uses a zero key.
     Optional,
 }
 
@@ -68,7 +68,7 @@ impl Key {
     }
 }
 
-/// Reads and validates a filter: a response object, a .gcs file, or with --raw the bytes alone.
+/// Reads and validates a filter: a response object, a .gcs file, or raw bytes with --raw.
 pub(crate) fn read(
     path: &Path,
     raw: &RawArgs,
@@ -177,13 +177,13 @@ fn read_bip158(
     let params = params(raw.p, raw.m)?;
     let name = input.name.clone();
     let bytes = input.read_all(globals)?;
-    // The hasher has no part in parsing, and filters of blocks are small enough to be copied.
+    // Parsing does not use the hasher. Filters of blocks are small enough to copy.
     let parsed = bip158::parse_with(SipHash::new(0, 0), bytes, params);
     let parsed = parsed.map_err(|error| CliError::at(&name, error))?;
     Ok(parsed.with_hasher(hasher).into_owned())
 }
 
-/// P and M. Without M the usual one; without P the best for M.
+/// P and M. The default M is the usual one; the default P is the best for M.
 pub(crate) fn params(p: Option<u32>, m: Option<u64>) -> Result<Params, CliError> {
     let m = m.unwrap_or(Params::CASHU.m());
     Ok(match p {

@@ -1,4 +1,4 @@
-//! `.gcs` files: a filter behind a header that says how to read it. `docs/format.md` has the layout.
+//! The `.gcs` format: a filter with a header that describes it. `docs/format.md` has the layout.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -7,34 +7,34 @@ use nutfilter::{ItemHash, Params};
 
 use crate::profile::{AnyHash, Profile};
 
-/// As with PNG: no text begins like this, and a transfer that changes line ends changes it.
+/// As in PNG: no text file begins with these bytes, and a transfer that converts line ends changes them.
 const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";
 
-/// Present in files that lost their line ends, too.
+/// The part of the magic that survives a conversion of line ends.
 const SHORT_MAGIC: [u8; 4] = *b"\x89GCS";
 
 const VERSION: u8 = 1;
 
-/// What follows the header. Others may come; their fields may differ from offset 12 on.
+/// Type of the data after the header. Other types may be added; their fields may differ from offset 12 on.
 const KIND_FILTER: u8 = 1;
 
-/// The length of the header.
+/// Length of the header, in bytes.
 pub(crate) const HEADER_BYTES: usize = 36;
 
-/// The length of the checksum at the end.
+/// Length of the checksum at the end, in bytes.
 const CHECKSUM_BYTES: usize = 4;
 
-/// Hashed by the filter's hash to tell a wrong key.
+/// The item whose hash detects a wrong key.
 const KEY_CHECK_ITEM: &[u8] = b"nutfilter key check";
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub(crate) profile: Profile,
     pub(crate) params: Params,
-    /// Below 2^32 in any filter that can be read.
+    /// Below 2^32 in every supported filter.
     pub(crate) n: u64,
-    /// Unix seconds; 0 where it is not known.
+    /// Unix seconds; 0 if unknown.
     pub(crate) timestamp: u64,
     /// See [`key_check`].
     pub(crate) key_check: u32,
@@ -83,12 +83,12 @@ impl fmt::Display for GcsError {
 
 impl std::error::Error for GcsError {}
 
-/// Whether these bytes begin as a `.gcs` file does.
+/// Whether the bytes begin like a `.gcs` file.
 pub(crate) fn is_gcs(head: &[u8]) -> bool {
     head.starts_with(&SHORT_MAGIC)
 }
 
-/// Tells a wrong key, which would find no member; 0 for hashes without a key.
+/// The value that detects a wrong key, with which no member would match; 0 for hashes without a key.
 pub(crate) fn key_check(profile: Profile, hasher: &AnyHash) -> u32 {
     match profile.is_keyed() {
         true => (hasher.hash(KEY_CHECK_ITEM) >> 32) as u32,
@@ -119,7 +119,7 @@ impl Header {
         bytes[8] = VERSION;
         bytes[9] = KIND_FILTER;
         bytes[10] = hash_id(self.profile);
-        // At most 32, and below 2^32.
+        // P is at most 32 and M is below 2^32.
         bytes[11] = self.params.p() as u8;
         bytes[12..16].copy_from_slice(&(self.params.m() as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.n.to_le_bytes());
@@ -128,7 +128,7 @@ impl Header {
         bytes
     }
 
-    /// Splits a file into its header and the coded set. The checksum is verified, the coded set is not.
+    /// Splits a file into its header and the coded set. Verifies the checksum but not the coded set.
     pub(crate) fn parse(file: &[u8]) -> Result<(Self, &[u8]), GcsError> {
         if !file.starts_with(&MAGIC) && file.len() >= MAGIC.len() {
             return Err(GcsError::LineEnds);
@@ -171,7 +171,7 @@ impl Header {
     }
 }
 
-/// Writes a `.gcs` file around the bytes of a coded set. [`finish`](Self::finish) ends it.
+/// Writes a `.gcs` file around the bytes of a coded set. [`finish`](Self::finish) completes it.
 pub(crate) struct GcsWriter<W> {
     output: W,
     checksum: crc32fast::Hasher,

@@ -1,4 +1,4 @@
-//! Flags that every subcommand takes, and messages on stderr.
+//! Options of every subcommand, and messages on stderr.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -7,22 +7,21 @@ use anstyle::AnsiColor;
 
 use crate::error::CliError;
 
-/// The most threads that can be asked for, also in the configuration of `serve`. Beyond the CPUs of the largest machines more threads only cost
-/// memory, and starting tens of thousands takes minutes.
+/// Maximum number of threads, also in the configuration of `serve`. Beyond the number of CPUs of the largest
+/// machines, threads only cost memory, and starting tens of thousands takes minutes.
 pub(crate) const MAX_THREADS: i64 = 1_024;
 
-/// The values of the global flags.
+/// The values of the global options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Globals {
-    /// No progress bars, summaries or warnings on stderr; errors still appear.
+    /// Suppresses progress bars, summaries and warnings on stderr. Errors still appear.
     pub(crate) quiet: bool,
-    /// Threads to compute with; `None` means one per CPU.
+    /// Number of worker threads; `None` means one per CPU.
     pub(crate) threads: Option<usize>,
 }
 
 impl Globals {
-    /// Starts the number of threads that was asked for. Without a number the pool starts by itself when it
-    /// is first used.
+    /// Starts the requested number of threads. Without a number, the pool starts at its first use.
     pub(crate) fn start_threads(&self) -> Result<(), CliError> {
         let Some(threads) = self.threads else {
             return Ok(());
@@ -53,19 +52,19 @@ impl Globals {
     }
 }
 
-/// `eprintln!` panics when stderr is a closed pipe; this does not.
+/// Unlike `eprintln!`, this does not panic when stderr is a closed pipe.
 pub(crate) fn eprint_line(message: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// Prints an error the way clap prints its own: `error: ...`, coloured on a terminal.
+/// Prints an error in the same form as clap: `error: ...`, coloured on a terminal.
 pub(crate) fn eprint_error(message: impl fmt::Display) {
     eprint_labelled("error", AnsiColor::Red, message);
 }
 
 fn eprint_labelled(label: &str, color: AnsiColor, message: impl fmt::Display) {
     let style = color.on_default().bold();
-    // Messages quote files and mints, whose control characters must not reach a terminal.
+    // Messages quote files and mints. Their control characters must not reach a terminal.
     let message: String = message
         .to_string()
         .chars()

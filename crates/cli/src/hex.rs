@@ -1,17 +1,17 @@
-//! Hex text: what is wrong with it, and where.
+//! Hex decoding, with errors that name the fault and its column.
 
 use std::fmt;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
-/// Why a text is not hex. Columns are counted from 1.
+/// Why a text is not valid hex. Columns are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HexError {
-    /// The digits do not pair up into bytes.
+    /// The number of digits is odd.
     Odd { digits: usize },
-    /// Begins with `0x`.
+    /// The text begins with `0x`.
     Prefix,
-    /// Something other than a digit.
+    /// The text contains a character that is not a hex digit.
     Digit { byte: u8, column: usize },
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for HexError {
 
 impl std::error::Error for HexError {}
 
-/// A byte as a message shows it.
+/// Displays a byte in a message: as a character if printable, otherwise as a number.
 pub(crate) struct Shown(pub(crate) u8);
 
 impl fmt::Display for Shown {
@@ -42,7 +42,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Appends the bytes that `text` stands for; after an error `out` may hold some of them.
+/// Decodes `text` and appends the bytes to `out`. After an error, `out` may hold some of them.
 pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError> {
     let start = out.len();
     out.resize(start + text.len() / 2, 0);
@@ -53,7 +53,7 @@ pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError
     }
 }
 
-/// Exactly `N` bytes.
+/// Decodes exactly `N` bytes.
 pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let mut bytes = Vec::new();
     decode_into(text.as_bytes(), &mut bytes).map_err(|error| error.to_string())?;
@@ -63,7 +63,7 @@ pub(crate) fn decode_array<const N: usize>(text: &str) -> Result<[u8; N], String
         .map_err(|_| format!("expected {} hex digits, not {digits}", N * 2))
 }
 
-/// What is wrong with a text that is not hex.
+/// Finds the fault in an invalid text.
 fn explain(text: &[u8]) -> HexError {
     if text.starts_with(b"0x") || text.starts_with(b"0X") {
         return HexError::Prefix;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_comes_back_in_either_case() {
+    fn hex_of_either_case_is_decoded() {
         let bytes: Vec<u8> = (0..=255).collect();
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(decode(&text), Ok(bytes.clone()));

@@ -1,4 +1,4 @@
-//! `nutfilter inspect`: is this a filter, what is in it, and whose hash does it speak?
+//! `nutfilter inspect`: validates a filter, prints its properties, and detects its hash profile.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::profile::{AnyHash, ProfileArgs};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// The filter's file, or `-` for standard input.
+    /// Filter file, or `-` for standard input.
     filter: PathBuf,
 
     #[command(flatten)]
@@ -26,15 +26,15 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     profile: ProfileArgs,
 
-    /// An item known to be in the set, to find out which profile the filter speaks. Give several.
+    /// Item known to be in the set, to detect the filter's profile. Can be repeated.
     #[arg(long = "member", value_name = "ITEM")]
     members: Vec<String>,
 
-    /// How the --member items are written.
+    /// Encoding of the --member items.
     #[arg(long = "input", value_enum, value_name = "ENCODING", default_value_t = Encoding::Hex)]
     encoding: Encoding,
 
-    /// Print a JSON object, also for a filter that is not valid.
+    /// Print a JSON object, even for an invalid filter.
     #[arg(long)]
     json: bool,
 }
@@ -51,13 +51,13 @@ Examples:
   nutfilter inspect spent.json --member 02a9ac... --member 03f1b2... --json
   nutfilter inspect --raw --profile bip158 block.filter";
 
-/// A hash that might have made the filter, and how many members it finds there.
+/// A hash that may have made the filter, and the number of members that match by it.
 struct Candidate {
     name: &'static str,
     matched: usize,
 }
 
-/// The name of [`Nut25EmptyTail`] in output.
+/// The name of [`Nut25EmptyTail`] in the output.
 const EMPTY_TAIL: &str = "nut25-empty-tail";
 
 pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError> {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
         Ok(file) => file,
         Err(CliError::Failed(error)) if args.json => {
             return match output::print_json(&json!({ "valid": false, "error": error })) {
-                // The filter is invalid, whether or not somebody reads why.
+                // The filter is invalid even if nobody reads the reason.
                 Ok(()) | Err(CliError::OutputClosed) => Err(CliError::Failed(error)),
                 Err(error) => Err(error),
             };
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
 }
 
 fn read(args: &InspectArgs, globals: &Globals) -> Result<FilterFile, CliError> {
-    // The hasher has no part in validation; members are hashed with each one in turn.
+    // Validation does not use the hasher. Members are hashed with each hasher in turn.
     filter_file::read(
         &args.filter,
         &args.raw,
@@ -127,7 +127,7 @@ fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, C
     Ok(hashers.into_iter().map(count).collect())
 }
 
-/// The hashes that find every member; one of them made the filter, unless all of it is chance.
+/// The hashes by which every member matches. One of them made the filter, unless all matches are chance.
 fn speakers(args: &InspectArgs, candidates: &[Candidate]) -> Vec<&'static str> {
     let finds_all = |candidate: &&Candidate| candidate.matched == args.members.len();
     candidates
@@ -173,7 +173,7 @@ fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> S
     let params = filter.params();
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<14} {value}");
     };
     row("items", filter.n().to_string());
@@ -227,11 +227,11 @@ fn bits_per_item(filter: &Filter<'_, AnyHash>) -> Option<f64> {
     (filter.n() > 0).then(|| filter.bytes().len() as f64 * 8.0 / f64::from(filter.n()))
 }
 
-/// `2026-08-01 12:00:00 UTC`, in the Gregorian calendar.
+/// Formats a time like `2026-08-01 12:00:00 UTC`, in the Gregorian calendar.
 pub(crate) fn utc(unix_seconds: u64) -> String {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Days from 1 March of the year 0: the leap day is then the last day of its year, and months repeat
-    // a pattern of 153 days in five. 719,468 days lie between that and 1970.
+    // Count days from 1 March of the year 0. The leap day is then the last day of the year, and the lengths of the
+    // months repeat every five months (153 days). 719,468 days lie between that date and 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_gregorian_calendar() {
         for (seconds, wanted) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_399, "2000-02-28 23:59:59 UTC"),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_needs_every_member_and_a_single_speaker() {
+    fn verdict_needs_every_member_and_a_single_hash() {
         assert_eq!(verdict(&["nut23"]), "speaks nut23");
         assert!(verdict(&[EMPTY_TAIL]).contains("not spent"));
         assert!(verdict(&["nut25", EMPTY_TAIL]).contains("cannot tell"));

@@ -1,4 +1,4 @@
-//! What the libraries have to say while they work, on stderr like everything that is no result.
+//! The logs of services and commands, on stderr.
 
 use std::io::IsTerminal;
 
@@ -9,7 +9,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::error::CliError;
 use crate::globals::Globals;
 
-/// Parses a log level. `warning` is what Python, and so nutshell, calls `warn`.
+/// Parses a log level. `warning` is the name of `warn` in Python, and so in nutshell.
 pub(crate) fn level() -> impl TypedValueParser<Value = LevelFilter> {
     PossibleValuesParser::new([
         PossibleValue::new("error"),
@@ -30,18 +30,18 @@ pub(crate) fn level() -> impl TypedValueParser<Value = LevelFilter> {
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// A JSON object, for programs.
     Json,
 }
 
-/// The name under which a service says that it starts, is ready, and stops: few lines, which are in the log
-/// whatever its level is. Only `--quiet` silences them.
+/// The log target of a service's start, readiness and stop. These few lines are logged at every level; only
+/// `--quiet` suppresses them.
 pub(crate) const SERVICE: &str = "service";
 
-/// The log of a service: every line with its time, for a journal that may have none.
+/// Starts the log of a service. Every line has its time, in case the journal adds none.
 pub(crate) fn start_service(level: LevelFilter, format: LogFormat, globals: &Globals) {
     let builder = builder(&service_directives(level), globals);
     match format {
@@ -50,13 +50,13 @@ pub(crate) fn start_service(level: LevelFilter, format: LogFormat, globals: &Glo
     }
 }
 
-/// Libraries that warn of what a peer does, once a connection or more often: whoever connects could fill the
-/// log with them. The service counts the connections that it refuses and cuts.
+/// Libraries that warn about the behaviour of a peer, at least once per connection. Any client could flood the log
+/// with them. The service itself counts the connections that it rejects and closes.
 const ABOUT_PEERS: [&str; 3] = ["h2", "hyper", "rustls"];
 
 fn service_directives(level: LevelFilter) -> String {
     let mut directives = format!("{level},{SERVICE}=info");
-    // Who asks for more than the usual wants to see it.
+    // The levels debug and trace ask for these warnings.
     if level <= LevelFilter::INFO {
         for library in ABOUT_PEERS {
             directives.push_str(&format!(",{library}=error"));
@@ -65,8 +65,8 @@ fn service_directives(level: LevelFilter) -> String {
     directives
 }
 
-/// The end of a service whose log is for programs: its error is in the log, as everything else is, and not
-/// said a second time in words that are no JSON.
+/// Handles the result of a service with a JSON log. The error is already in the log, and must not follow as text
+/// that is not JSON.
 pub(crate) fn logged(result: Result<(), CliError>, format: LogFormat) -> Result<(), CliError> {
     match (result, format) {
         (Err(error), LogFormat::Json) => {
@@ -77,7 +77,7 @@ pub(crate) fn logged(result: Result<(), CliError>, format: LogFormat) -> Result<
     }
 }
 
-/// Lets a panic be a line of the log, where it would be lines of text in between.
+/// Writes a panic as one log line, instead of lines of text between the log lines.
 pub(crate) fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic
@@ -94,12 +94,12 @@ pub(crate) fn catch_panics() {
     }));
 }
 
-/// The log of a command, which a person reads at once: warnings and errors.
+/// Starts the log of a command: warnings and errors, for a person who reads them immediately.
 pub(crate) fn start_command(globals: &Globals) {
     builder("warn", globals).without_time().init();
 }
 
-/// The same for a command that reads a database of its own making, of which there is nothing to warn.
+/// Starts the log of a demo, which reads its own database and so needs no warnings about it.
 pub(crate) fn start_demo(globals: &Globals) {
     builder("warn,nutfilter_mint::source=error", globals)
         .without_time()
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_does_fills_no_log_unless_it_is_asked_for() {
+    fn peers_cannot_flood_the_log_at_the_default_level() {
         let peers = || {
             warn!(target: "h2::proto::streams::recv", "too many resets");
             warn!(target: "rustls::msgs::handshake", "a name that is none");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_says_is_in_the_log_at_its_level() {
+    fn service_events_are_logged_at_their_level() {
         let service = || {
             info!(target: SERVICE, "ready");
             warn!(target: "nutfilter_mint::refresh", "the database is away");

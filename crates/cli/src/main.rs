@@ -32,11 +32,11 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 use crate::error::CliError;
 
-/// Any error. 1 is taken: `check` uses it for "no item matched".
+/// Exit code of any error. `check` uses 1 for "no item matched".
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    // On a usage error clap prints it and exits with 2.
+    // On a usage error clap prints the error and exits with 2.
     let cli = Cli::parse();
     match run(cli) {
         Ok(code) => code,
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// `check` and `restore` also report in the exit code whether anything matched.
+/// The exit codes of `check` and `restore` also say whether any item matched.
 fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = cli.globals();
     globals.start_threads()?;

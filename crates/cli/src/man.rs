@@ -12,7 +12,7 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// The subcommand whose page to print [default: the page of nutfilter itself].
+    /// Subcommand whose manual page to print [default: the page of nutfilter itself].
     command: Option<String>,
 
     /// Write all pages into this directory.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), CliError> {
     output::print(&text)
 }
 
-/// The subcommand, named as its page is.
+/// Finds a subcommand by the name of its manual page.
 fn page(cli: &Command, name: &str) -> Result<Command, CliError> {
     let command = cli.find_subcommand(name).ok_or_else(|| {
         let names: Vec<&str> = cli.get_subcommands().map(Command::get_name).collect();

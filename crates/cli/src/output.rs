@@ -1,4 +1,4 @@
-//! Where results go: standard output, a pipe, or a file that appears whole or not at all.
+//! Destinations of results: standard output, a pipe, or a file that is written atomically.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
 
-/// Stdout, buffered. Flush it before the end: an error of a flush in `drop` is lost.
+/// Buffered stdout. Flush it explicitly: `drop` ignores the error of a flush.
 pub(crate) fn stdout() -> impl Write {
     BufWriter::new(io::stdout().lock())
 }
 
-/// Writes the whole of a result to stdout.
+/// Writes a complete result to stdout.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
@@ -23,11 +23,11 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), CliError> {
     print(format!("{value:#}\n").as_bytes())
 }
 
-/// A number of bytes for people: `2,631,549 (2.5 MiB)`.
+/// Formats a number of bytes for display: `2,631,549 (2.5 MiB)`.
 pub(crate) fn size(bytes: u64) -> String {
     let exact = indicatif::HumanCount(bytes);
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    // The largest unit that leaves at least 1 in front of the point.
+    // The largest unit in which the number is at least 1.
     let unit = (bytes.max(1).ilog2() / 10) as usize;
     match unit.checked_sub(1) {
         None => exact.to_string(),
@@ -38,12 +38,12 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// Whether binary output would end up on somebody's screen.
+/// Whether binary output would go to a terminal.
 pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Where a result goes.
+/// The destination of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destination<'a> {
     Stdout,
@@ -51,8 +51,8 @@ pub(crate) enum Destination<'a> {
 }
 
 impl<'a> Destination<'a> {
-    /// No path, `-` and the names of this process's own standard output all mean standard output. (Opened by
-    /// such a name, a redirected standard output would be written from its beginning.)
+    /// No path, `-`, and the names of this process's own standard output all mean standard output. Opening a
+    /// redirected standard output by such a name would overwrite it from its beginning.
     pub(crate) fn of(path: Option<&'a Path>) -> Self {
         let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
         match path {
@@ -63,7 +63,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Writes what `contents` writes: to standard output as it comes, to a file as [`write_file_with`] does.
+    /// Writes the output of `contents`: directly to standard output, or to a file as [`write_file_with`] does.
     pub(crate) fn write(
         self,
         contents: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
@@ -78,7 +78,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// An error of writing here.
+    /// The error for a failed write to this destination.
     pub(crate) fn failed(self, error: &io::Error) -> CliError {
         match self {
             Destination::File(path) => CliError::at(path.display(), error),
@@ -90,12 +90,12 @@ impl<'a> Destination<'a> {
     }
 }
 
-/// Writes a file so that its name stands for the old contents or for all of the new ones, also after a
-/// crash: an unnamed or temporary file in the same directory, synced, renamed over the old one. Where the
-/// system has unnamed files (Linux), a killed process leaves nothing behind.
+/// Writes a file atomically: its name refers to the old contents or to the complete new ones, even after a crash.
+/// It writes an unnamed or temporary file in the same directory, syncs it, and renames it over the old one. Where
+/// the system supports unnamed files (Linux), a killed process leaves nothing behind.
 ///
-/// The mode of an existing file is kept (not its owner, which only root could give away). A symbolic link
-/// stays one, and its target is replaced or made. A pipe or device is written to directly.
+/// The mode of an existing file is kept, but not its owner, which only root could restore. A symbolic link stays,
+/// and its target is replaced or created. A pipe or device is written to directly.
 fn write_file_with(
     path: &Path,
     contents: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
@@ -104,7 +104,7 @@ fn write_file_with(
     let permissions = match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Some(metadata.permissions()),
         Ok(_) => {
-            // By the name that was given: the links of /dev/fd and /proc lead to names such as `pipe:[1]`.
+            // Open the given name: the links of /dev/fd and /proc lead to names such as `pipe:[1]`.
             let mut file = OpenOptions::new().write(true).open(path).map_err(at)?;
             return contents(&mut file);
         }
@@ -121,18 +121,19 @@ fn write_file_with(
     draft.rename_to(&target).map_err(at)
 }
 
-/// A file that is being written and has no name yet, or a temporary one.
+/// A file that is being written under a temporary name or without a name.
 enum Draft {
-    /// Has no name: it goes with the process, however that ends.
+    /// Has no name, so it disappears with the process, however that ends.
     #[cfg(target_os = "linux")]
     Unnamed(File),
-    /// Removed when dropped, and left behind when the process is killed.
+    /// Removed when dropped; left behind when the process is killed.
     Named(tempfile::NamedTempFile),
 }
 
 impl Draft {
-    /// In the target's directory, as a rename does not cross file systems. Private, if it is to replace a file:
-    /// nobody else can open it before it has the mode of that file. Otherwise as the umask says.
+    /// Creates the file in the target's directory, because a rename cannot cross file systems. If it replaces a
+    /// file, it is private, so that nobody else can open it before it has that file's mode. Otherwise the umask
+    /// decides.
     fn create(target: &Path, private: bool) -> io::Result<Self> {
         let directory = directory_of(target);
         #[cfg(target_os = "linux")]
@@ -143,7 +144,7 @@ impl Draft {
                 .custom_flags(rustix::fs::OFlags::TMPFILE.bits().cast_signed())
                 .mode(if private { 0o600 } else { 0o666 })
                 .open(directory);
-            // Not every file system has them. Any other error comes again below.
+            // Not every file system supports unnamed files. Any other error occurs again below.
             if let Ok(file) = unnamed {
                 return Ok(Draft::Unnamed(file));
             }
@@ -163,7 +164,7 @@ impl Draft {
 
     fn rename_to(self, target: &Path) -> io::Result<()> {
         let temporary = match self {
-            // A link cannot replace a file, so it gets a temporary name for the moment until the rename.
+            // A link cannot replace a file, so the file gets a temporary name just before the rename.
             #[cfg(target_os = "linux")]
             Draft::Unnamed(file) => {
                 use rustix::fs::{AtFlags, CWD, linkat};
@@ -188,7 +189,7 @@ fn temporary() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// Where the last of the links points, whether or not something is there.
+/// The target of the last link, whether or not it exists.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -196,20 +197,20 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             found => return found,
         }
-        // Nothing is there, or a link to nothing.
+        // The path does not exist, or is a link to nothing.
         let Ok(next) = fs::read_link(&target) else {
             return Ok(target);
         };
-        // A relative link counts from the directory that it is in.
+        // A relative link is relative to its own directory.
         target = directory_of(&target).join(next);
     }
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// More links in a row than the usual systems follow.
+/// More links in a row than common systems follow.
 const MAX_LINKS: usize = 40;
 
-/// The directory that a file is in, or will be.
+/// The directory of an existing or future file.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -217,7 +218,7 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Never follows a link, and never opens a file that exists.
+/// Creates a file. Never follows a link and never opens an existing file.
 fn create_new(path: &Path, private: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_planted_link_in_place_of_the_temporary_file_is_not_followed() {
+    fn planted_link_for_the_temporary_file_is_not_followed() {
         let directory = tempfile::tempdir().expect("a directory");
         let victim = directory.path().join("victim");
         fs::write(&victim, "precious").expect("a file");
@@ -244,7 +245,7 @@ mod tests {
         let error = create_new(&planted, false).expect_err("a link is there");
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 
-        // A name that follows from the process id could be planted beforehand.
+        // A name derived from the process ID could be planted in advance.
         let guessed = format!(".out.{}.tmp", std::process::id());
         std::os::unix::fs::symlink(&victim, directory.path().join(guessed)).expect("a link");
         let out = directory.path().join("out");

@@ -13,11 +13,11 @@ use crate::value_parsers;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// Number of items in the set, as 1000000, 1e6 or 1M.
+    /// Number of items in the set, such as 1000000, 1e6 or 1M.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parsers::count::<u32>)]
     items: u32,
 
-    /// False-positive rate, as 0.000001, 1e-6 or 1/784931.
+    /// False-positive rate, such as 0.000001, 1e-6 or 1/784931.
     #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
     rate: Option<f64>,
 
@@ -25,7 +25,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     m: Option<u64>,
 
-    /// Number of look-ups for which to print the chance of at least one false positive.
+    /// Number of look-ups for which to print the probability of at least one false positive.
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>, default_value_t = 1000)]
     lookups: u64,
 
@@ -81,11 +81,11 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
-/// Three significant digits, however small.
+/// Formats a probability in percent with three significant digits, however small it is.
 fn percent(chance: f64) -> String {
     let percent = chance * 100.0;
     if percent >= 0.001 || percent == 0.0 {
-        // 100 - 12.3 - 1.23 - 0.123 - 0.0123: as many places as make three digits.
+        // 100 - 12.3 - 1.23 - 0.123 - 0.0123: as many decimals as give three digits.
         let places = (2.0 - percent.max(f64::MIN_POSITIVE).log10().floor()).clamp(0.0, 5.0);
         format!("{percent:.*} %", places as usize)
     } else {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_keep_three_digits() {
+    fn probabilities_keep_three_digits() {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.123_456), "12.3 %");
         assert_eq!(percent(0.001_273_2), "0.127 %");

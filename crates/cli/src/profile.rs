@@ -1,4 +1,4 @@
-//! Which hash: profiles as they are named on the command line.
+//! Hash profiles and their names on the command line.
 
 use std::fs::File;
 use std::io::Read;
@@ -40,10 +40,10 @@ impl Profile {
     }
 }
 
-/// The flags that name a profile.
+/// The options that select a profile.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
-    /// Which hash and serialisation [default: nut25, or what the header of a .gcs file says].
+    /// Hash and serialisation [default: nut25, or the profile in the header of a .gcs file].
     #[arg(long, value_enum)]
     profile: Option<Profile>,
 
@@ -51,19 +51,19 @@ pub(crate) struct ProfileArgs {
     #[arg(long, value_name = "HEX", value_parser = hex::decode_array::<16>)]
     key: Option<[u8; 16]>,
 
-    /// File with the key of the siphash or bip158 profile: 16 bytes, or 32 hex digits. Anyone with the key
-    /// can ask the filter about any item; to everyone else it is random bits.
+    /// File with the key of the siphash or bip158 profile: 16 bytes, or 32 hex digits. With the key anyone can
+    /// check any item against the filter; without it the filter looks like random bits.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     key_file: Option<PathBuf>,
 }
 
 impl ProfileArgs {
-    /// The profile that was asked for.
+    /// The selected profile.
     pub(crate) fn profile(&self) -> Profile {
         self.profile.unwrap_or(Profile::Nut25)
     }
 
-    /// The key that was given.
+    /// The given key.
     pub(crate) fn key(&self) -> Result<Option<[u8; 16]>, CliError> {
         match &self.key_file {
             Some(path) => read_key(path).map(Some),
@@ -71,12 +71,12 @@ impl ProfileArgs {
         }
     }
 
-    /// The hasher of the profile that was asked for.
+    /// The hasher of the selected profile.
     pub(crate) fn hasher(&self) -> Result<AnyHash, CliError> {
         self.hasher_of(self.profile())
     }
 
-    /// The hasher for a file that names its profile, which must not be another one than was asked for.
+    /// The hasher for a file that names its profile. An error if the command line selects another profile.
     pub(crate) fn hasher_for_file(&self, profile: Profile) -> Result<AnyHash, CliError> {
         match self.profile {
             Some(asked) if asked != profile => Err(CliError::usage(format!(
@@ -109,9 +109,9 @@ impl ProfileArgs {
     }
 }
 
-/// 16 bytes, or 32 hex digits and perhaps a line end.
+/// Reads 16 bytes, or 32 hex digits with an optional line end.
 fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
-    /// More than a key in hex with line ends.
+    /// More than the length of a key in hex with line ends.
     const MAX: u64 = 64;
     let at = |error: &dyn std::fmt::Display| CliError::at(path.display(), error);
     let mut bytes = Vec::new();
@@ -129,7 +129,7 @@ fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
     })
 }
 
-/// A hasher chosen at run time. The choice is made once per batch.
+/// A hasher selected at run time. The selection is made once per batch.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum AnyHash {
     Nut25(Nut25),

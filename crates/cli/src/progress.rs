@@ -1,4 +1,4 @@
-//! Progress bars, for whatever takes longer than a second while somebody is looking.
+//! Progress bars for work that takes longer than a second, if stderr is a terminal.
 
 use std::borrow::Cow;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,21 +9,20 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::globals::Globals;
 
-/// What is over sooner needs no bar.
+/// Shorter work needs no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// How often a bar moves.
+/// Interval between updates of a bar.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A bar that appears by itself after a second, also while the program waits for something, and goes
-/// when this is dropped.
+/// A bar that appears after a second, even while the program waits. It disappears when this value is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
     watcher: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
-    /// For work on so many bytes; without a number there is a spinner.
+    /// A bar for a number of bytes, or a spinner if the number is unknown.
     pub(crate) fn bytes(
         globals: &Globals,
         what: impl Into<Cow<'static, str>>,
@@ -36,12 +35,12 @@ impl Progress {
         Self::start(globals, what, total, template)
     }
 
-    /// For work that cannot be counted.
+    /// A spinner for work that cannot be counted.
     pub(crate) fn spinner(globals: &Globals, what: impl Into<Cow<'static, str>>) -> Self {
         Self::start(globals, what, None, "{spinner} {msg} {elapsed}")
     }
 
-    /// For work on items whose number is not known beforehand.
+    /// A counter for items whose number is not known in advance.
     pub(crate) fn items(globals: &Globals, what: impl Into<Cow<'static, str>>) -> Self {
         Self::start(
             globals,
@@ -79,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// Counts bytes or items that are done.
+    /// Adds bytes or items to the count.
     pub(crate) fn advance(&self, by: u64) {
         self.bar.inc(by);
     }
@@ -89,7 +88,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some((finished, watcher)) = self.watcher.take() {
             drop(finished);
-            // The watcher cannot have panicked, and if it had, there would be no bar: nothing to do.
+            // A panic of the watcher would only mean that there is no bar, so ignore it.
             let _ = watcher.join();
             self.bar.finish_and_clear();
         }

@@ -1,4 +1,4 @@
-//! `nutfilter restore`: a mint's signatures on those of these blinded messages that its filter has.
+//! `nutfilter restore`: gets a mint's signatures on the blinded messages that match its filter.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,17 +18,17 @@ use crate::output;
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
 
-/// No item has a signature. (Errors have 2.)
+/// Exit code if no item has a signature. (The exit code of an error is 2.)
 const EXIT_NONE_SIGNED: u8 = 1;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RestoreArgs {
-    /// The blinded messages `B_`, one hex item a line; `-` is standard input.
+    /// File of blinded messages `B_`, one hex item per line; `-` is standard input.
     #[arg(value_name = "ITEMS")]
     items: PathBuf,
 
-    /// The mint. It is not trusted.
+    /// URL of the mint. The mint is not trusted.
     #[arg(
         long = "mint",
         id = "mint",
@@ -37,7 +37,7 @@ pub(crate) struct RestoreArgs {
     )]
     url: String,
 
-    /// Keyset that the messages were for.
+    /// Keyset of the messages.
     #[arg(
         long,
         value_name = "ID",
@@ -77,7 +77,7 @@ Examples:
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3";
 
-/// The answers, and what is worth saying about the filter that gave them.
+/// The results, and the properties of the filter.
 struct Answers {
     restored: Vec<Restored>,
     n: u32,
@@ -85,7 +85,7 @@ struct Answers {
 }
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
-    // Refuses a --key, should there be one.
+    // Rejects a --key, if there is one.
     args.profile.hasher()?;
     let items = ItemList::read(Input::open(&args.items)?, globals)?;
     let answers = match args.profile.profile() {
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
     let any = answers.restored.iter().any(is_signed);
     match print(args, &answers, &items) {
-        // The answer is known, whether or not somebody reads all of it.
+        // The result is known even if nobody reads the whole output.
         Ok(()) | Err(CliError::OutputClosed) => {}
         Err(error) => return Err(error),
     }
@@ -188,7 +188,7 @@ fn entry(restored: &Restored, item: &str) -> Value {
     entry
 }
 
-/// As NUT-00 writes a signature, so that a wallet's own reader takes it.
+/// Writes a signature as in NUT-00, so that wallets can parse it.
 fn as_json(signature: &BlindSignature) -> Value {
     let mut object = json!({
         "amount": signature.amount,

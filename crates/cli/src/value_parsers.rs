@@ -17,7 +17,7 @@ pub(crate) fn kind() -> impl TypedValueParser<Value = Kind> {
     }))
 }
 
-/// The mints whose databases can be read.
+/// The supported mint implementations.
 pub(crate) fn mint_type() -> impl TypedValueParser<Value = MintType> {
     words(MintType::ALL.map(|mint| {
         let help = match mint {
@@ -29,7 +29,7 @@ pub(crate) fn mint_type() -> impl TypedValueParser<Value = MintType> {
     }))
 }
 
-/// A whole number, with a better word than "invalid digit" for one that is out of range.
+/// Parses a whole number. For a number out of range the error says so, instead of "invalid digit".
 pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -45,7 +45,7 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, &'static str> {
     })
 }
 
-/// A count: as 1000000, 1e6, 2.5M or 10k.
+/// Parses a count, such as 1000000, 1e6, 2.5M or 10k.
 pub(crate) fn count<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
     const UNITS: [(&str, u128); 4] = [
         ("k", 1_000),
@@ -56,7 +56,7 @@ pub(crate) fn count<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
     scaled(text, &UNITS, "is not a whole number")
 }
 
-/// A number of bytes: as 1048576, 512K, 512M, 2GiB (powers of 1,024) or 512MB (powers of 1,000).
+/// Parses a number of bytes, such as 1048576, 512K, 512M, 2GiB (powers of 1,024) or 512MB (powers of 1,000).
 pub(crate) fn bytes<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
     const UNITS: [(&str, u128); 13] = [
         ("KiB", 1 << 10),
@@ -76,7 +76,7 @@ pub(crate) fn bytes<T: TryFrom<u128>>(text: &str) -> Result<T, &'static str> {
     scaled(text, &UNITS, "is not a size, such as 1048576, 512M or 2GiB")
 }
 
-/// A decimal number, with an exponent or one of these units, that is whole in the end.
+/// Parses a decimal number with an exponent or one of `units`. The result must be a whole number.
 fn scaled<T: TryFrom<u128>>(
     text: &str,
     units: &[(&str, u128)],
@@ -124,7 +124,7 @@ fn scaled<T: TryFrom<u128>>(
     T::try_from(value).map_err(|_| too_large)
 }
 
-/// A false-positive rate: a number, or one number over another.
+/// Parses a false-positive rate: a number or a fraction.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let number = |text: &str| -> Result<f64, String> {
         text.trim()
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_do_not_fit_are_told_from_what_is_no_number() {
+    fn out_of_range_differs_from_not_a_number() {
         assert_eq!(whole::<u64>("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(whole::<u64>("18446744073709551616"), Err("is too large"));
         assert_eq!(whole::<u32>("4294967296"), Err("is too large"));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_take_exponents_and_units_of_1000() {
+    fn counts_accept_exponents_and_units_of_1000() {
         for (text, wanted) in [
             ("0", 0),
             ("1000000", 1_000_000),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_take_units_of_1024_and_of_1000() {
+    fn sizes_accept_units_of_1024_and_of_1000() {
         for (text, wanted) in [
             ("0", 0_usize),
             ("1048576", 1 << 20),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_read_in_each_spelling() {
+    fn rates_are_parsed_in_each_spelling() {
         assert_eq!(rate("0.25"), Ok(0.25));
         assert_eq!(rate("1e-6"), Ok(1e-6));
         assert_eq!(rate("1/784931"), Ok(1.0 / 784_931.0));

@@ -1,4 +1,4 @@
-//! `nutfilter build --memory`: hashes in sorted runs on disk, merged into a filter that is never held whole.
+//! `nutfilter build --memory`: merges sorted runs of hashes on disk, without holding the whole filter in memory.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -45,8 +45,8 @@ pub(super) fn run(
     summary.ok_or_else(|| CliError::failed("nothing was written"))
 }
 
-/// Where the runs go: next to the output, because the system's temporary directory is in memory on some
-/// machines.
+/// The directory for the runs. Prefer the output's directory, because the system's temporary directory may be in
+/// memory.
 fn scratch(args: &BuildArgs) -> PathBuf {
     match (&args.scratch, Destination::of(args.output.as_deref())) {
         (Some(directory), _) => directory.clone(),
@@ -57,7 +57,7 @@ fn scratch(args: &BuildArgs) -> PathBuf {
     }
 }
 
-/// The filter, in the format that was asked for.
+/// Writes the filter in the selected format.
 fn write(
     args: &BuildArgs,
     store: &Store<AnyHash>,
@@ -112,7 +112,7 @@ fn write(
     })
 }
 
-/// Counts what is written.
+/// Counts the written bytes.
 struct Counted<'a> {
     output: &'a mut dyn Write,
     written: u64,
@@ -130,7 +130,7 @@ impl Write for Counted<'_> {
     }
 }
 
-/// Moves the bar as the filter passes.
+/// Advances the progress bar as the filter is written.
 struct Watched<'a, W>(&'a mut W, &'a Progress);
 
 impl<W: Write> Write for Watched<'_, W> {

@@ -1,4 +1,4 @@
-//! `nutfilter build`: items in, a filter out.
+//! `nutfilter build`: builds a filter from items.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -34,7 +34,7 @@ mod external;
                       nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>"
 )]
 pub(crate) struct BuildArgs {
-    /// File of items, or `-` for standard input. Empty items do not count.
+    /// File of items, or `-` for standard input. Empty items are ignored.
     #[arg(
         required_unless_present = "mint_database",
         conflicts_with = "mint_database"
@@ -59,11 +59,11 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     m: Option<u64>,
 
-    /// False-positive rate, instead of M: as 0.001, 1e-3 or 1/1000.
+    /// False-positive rate, instead of M, such as 0.001, 1e-3 or 1/1000.
     #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
     rate: Option<f64>,
 
-    /// What to write [default: gcs if the name of --output ends in .gcs, json otherwise].
+    /// Output format [default: gcs if the name of --output ends in .gcs, json otherwise].
     #[arg(
         long = "format",
         id = "output_format",
@@ -72,13 +72,13 @@ pub(crate) struct BuildArgs {
     )]
     format: Option<Format>,
 
-    /// Write to FILE, or to standard output for `-`. A file appears complete or not at all [default: -].
+    /// Write to FILE, or to standard output for `-`. A file is written atomically [default: -].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// The filter's time in Unix seconds, not later than the moment at which the dump began: a note
-    /// spent after that is missing, and the filter would call it unspent [default: when this command
-    /// started, which is too late for items dumped earlier].
+    /// The filter's time in Unix seconds, not later than the moment at which the dump began. A note spent after
+    /// that is missing from the filter, which would call it unspent [default: the start of this command, which is
+    /// too late for items dumped earlier].
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     timestamp: Option<u64>,
 
@@ -99,17 +99,17 @@ pub(crate) struct BuildArgs {
     )]
     keyset: Option<String>,
 
-    /// Which notes of the keyset.
+    /// Kind of notes to read.
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint_database")]
     kind: Option<Kind>,
 
-    /// Limit memory to SIZE (as 512M or 2GiB), spilling sorted runs of hashes to --scratch. The program
+    /// Limit memory to SIZE (such as 512M or 2GiB), spilling sorted runs of hashes to --scratch. The program
     /// itself takes up to 8M more.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = value_parsers::bytes::<usize>)]
     memory: Option<usize>,
 
-    /// Directory for the hashes that do not fit into --memory: 8 bytes per item, removed at the end
-    /// [default: the directory of --output, or the system's temporary directory].
+    /// Directory for the hashes that exceed --memory: 8 bytes per item, removed at the end [default: the directory
+    /// of --output, or the system's temporary directory].
     #[arg(long, value_name = "DIR", requires = "memory")]
     scratch: Option<PathBuf>,
 
@@ -152,23 +152,22 @@ enum Format {
     Raw,
 }
 
-/// A filter that is ready to be written.
+/// A filter that is ready to write.
 struct Built {
     filter: Filter<'static, AnyHash>,
-    /// Items whose hash another item has as well; with bip158, items that were dropped because the same one
-    /// is there already.
+    /// Number of items whose hash occurs more than once. With bip158: number of duplicate items that were dropped.
     repeated: u64,
 }
 
-/// What there is to say about a filter that was written.
+/// The properties of a written filter.
 struct Summary {
     n: u32,
     params: Params,
     timestamp: u64,
-    /// The length of the filter.
+    /// Length of the filter, in bytes.
     bytes: u64,
     repeated: u64,
-    /// The length of all that was written.
+    /// Length of the whole output, in bytes.
     written: u64,
 }
 
@@ -187,7 +186,7 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         }
     }
     let params = params(args, globals)?;
-    // Taken before the items are read: a note spent while reading may be missing from the filter.
+    // Take the time before reading the items: a note spent during the read may be missing from the filter.
     let timestamp = args.timestamp.unwrap_or_else(now);
     if let Some(memory) = args.memory {
         let summary = external::run(args, params, timestamp, memory, globals)?;
@@ -224,7 +223,7 @@ impl BuildArgs {
         self.format.unwrap_or_else(by_name)
     }
 
-    /// The header of a .gcs file of this filter.
+    /// The header for a .gcs file of this filter.
     fn header(&self, hasher: &AnyHash, n: u32, params: Params, timestamp: u64) -> gcs::Header {
         let profile = self.profile.profile();
         gcs::Header {
@@ -237,7 +236,7 @@ impl BuildArgs {
     }
 }
 
-/// The filter, in the format that was asked for.
+/// Encodes the filter in the selected format.
 fn in_format(
     args: &BuildArgs,
     filter: &Filter<'_, AnyHash>,
@@ -245,7 +244,7 @@ fn in_format(
 ) -> Result<Vec<u8>, CliError> {
     Ok(match args.format() {
         Format::Json => (FilterResponse::new(filter, timestamp).to_json() + "\n").into_bytes(),
-        // The hasher has no part in the bytes.
+        // The hasher does not affect the bytes.
         Format::Raw if args.profile.profile() == Profile::Bip158 => {
             bip158::serialize(&filter.with_hasher(SipHash::new(0, 0)))
         }
@@ -261,7 +260,7 @@ fn in_format(
     })
 }
 
-/// P and M, with a warning where another P would be smaller.
+/// P and M, with a warning if another P would give a smaller filter.
 fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
     let m = match args.rate {
         Some(rate) => Some(Params::for_rate(rate)?.m()),
@@ -282,7 +281,7 @@ fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
     Ok(params)
 }
 
-/// Refuses an empty set: it is more likely a command that failed in front of a pipe.
+/// Rejects an empty set: its usual cause is a failed command before a pipe.
 fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     if items > 0 || args.allow_empty {
         return Ok(());
@@ -314,7 +313,7 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
         AnyHash::Sip(key) => key,
         other => unreachable!("the bip158 profile is hashed with SipHash, not {other:?}"),
     };
-    // Repeated items are dropped, and not repeated hashes: the items have to be kept.
+    // Duplicate items are dropped, but duplicate hashes are not, so the items must be kept.
     let mut items: Vec<Vec<u8>> = Vec::new();
     gather(args, globals, &mut items)?;
     check_not_empty(args, items.len())?;
@@ -333,7 +332,7 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
     Input::open(path)
 }
 
-/// All items, from a file or a database, into `sink`.
+/// Reads all items from a file or a database into `sink`.
 fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
     let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
     else {
@@ -358,7 +357,7 @@ fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Resul
         };
         let read = source.read(kind, None, &mut of_keyset);
         match (of_keyset.failed, read) {
-            // What the sink has to say is why it broke off.
+            // The sink's error is the reason why the read stopped.
             (Some(NotTaken::Sink(error)), _) => Ok(Err(error)),
             (Some(NotTaken::Row(error)), _) => Err(error),
             (None, Err(error)) => Err(error),
@@ -367,7 +366,7 @@ fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Resul
     })?
 }
 
-/// Takes the items of one keyset out of all.
+/// Filters the items of one keyset.
 struct OfKeyset<'a> {
     keyset: &'a KeysetId,
     sink: &'a mut dyn ItemSink,
@@ -423,7 +422,7 @@ fn open_database(
     Ok((source, keyset))
 }
 
-/// A keyset without notes has an empty filter; one that the mint does not have has none.
+/// A keyset without notes has an empty filter. A keyset that the mint does not have is an error.
 fn check_known(
     source: &mut dyn MintSource,
     asked: &KeysetId,

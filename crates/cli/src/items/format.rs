@@ -1,4 +1,4 @@
-//! How items are written in a file: lines of hex, text or base64, or a field of CSV or JSON lines.
+//! Input formats: lines of hex, text or base64, or a field of CSV or JSON lines.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -11,22 +11,22 @@ use crate::error::CliError;
 use crate::globals::Globals;
 use crate::hex::{self, HexError, Shown};
 
-/// The options that say how items are written.
+/// The options that describe the input format.
 #[derive(Debug, Default, Args)]
 pub(crate) struct InputArgs {
-    /// How items are written.
+    /// Format of the items.
     #[arg(long = "input", value_enum, value_name = "FORMAT", default_value_t = InputFormat::Hex)]
     format: InputFormat,
 
-    /// The field that holds the item: a column of the CSV header, or a member of each JSON object.
+    /// Field that holds the item: a column of the CSV header, or a member of each JSON object.
     #[arg(long, value_name = "NAME")]
     field: Option<String>,
 
-    /// How the item is written inside its field [default: text].
+    /// Encoding of the item in its field [default: text].
     #[arg(long, value_enum, value_name = "ENCODING", requires = "field")]
     field_encoding: Option<Encoding>,
 
-    /// Items end with a NUL byte instead of a line break (hex, text and base64).
+    /// Items end with a NUL byte instead of a line break (for hex, text and base64).
     #[arg(long)]
     pub(crate) null: bool,
 }
@@ -36,7 +36,7 @@ enum InputFormat {
     /// One item in hex per line
     #[default]
     Hex,
-    /// One item per line, as it is
+    /// One item per line, used unchanged
     Text,
     /// One item in base64 per line
     Base64,
@@ -46,7 +46,7 @@ enum InputFormat {
     Jsonl,
 }
 
-/// From text to the bytes of an item.
+/// The encoding of an item as text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Encoding {
     /// The text itself, in UTF-8
@@ -59,17 +59,17 @@ pub(crate) enum Encoding {
 
 /// One item.
 pub(crate) struct Item<'a> {
-    /// As it was given.
+    /// The item as given.
     pub(crate) text: &'a [u8],
     /// The bytes that are hashed.
     pub(crate) bytes: &'a [u8],
 }
 
-/// Takes items one by one.
+/// Receives items one by one.
 type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 
 impl InputArgs {
-    /// Refuses options that do not go together.
+    /// Rejects inconsistent options.
     fn check(&self) -> Result<(), CliError> {
         let has_fields = matches!(self.format, InputFormat::Csv | InputFormat::Jsonl);
         if self.field.is_some() && !has_fields {
@@ -83,7 +83,7 @@ impl InputArgs {
         Ok(())
     }
 
-    /// The encoding of an item that was given alone, as on the command line.
+    /// The encoding of a single item, as on the command line.
     pub(crate) fn encoding(&self) -> Result<Encoding, CliError> {
         self.check()?;
         match self.format {
@@ -100,7 +100,7 @@ impl InputArgs {
 }
 
 impl Encoding {
-    /// The part of a line that is the item. Spaces around digits do not matter; in text they do.
+    /// The part of a line that is the item. Spaces around digits are ignored; in text they are significant.
     fn trim(self, text: &[u8]) -> &[u8] {
         match self {
             Encoding::Text => text,
@@ -108,7 +108,7 @@ impl Encoding {
         }
     }
 
-    /// Appends the bytes of an item.
+    /// Decodes an item and appends its bytes.
     pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), BadItem> {
         match self {
             Encoding::Text => out.extend_from_slice(text),
@@ -135,16 +135,16 @@ impl Encoding {
     }
 }
 
-/// Why a text is not an item.
+/// Why a text is not a valid item.
 #[derive(Debug)]
 pub(crate) struct BadItem {
     pub(crate) message: String,
-    /// Whether the text may be written in another format.
+    /// Whether the text may be in another format.
     is_other_format: bool,
 }
 
 impl Input {
-    /// Hands each item to `sink`. Empty items do not count, nor does a byte-order mark at the beginning.
+    /// Passes each item to `sink`. Ignores empty items and a byte-order mark at the beginning.
     pub(crate) fn items(
         self,
         args: &InputArgs,
@@ -164,7 +164,7 @@ impl Input {
     }
 }
 
-/// Calls `each` with the number and the text of each line, without its end.
+/// Calls `each` with the number and the text of each line, without its line end.
 fn for_each_line(
     name: &str,
     mut reader: impl BufRead,
@@ -213,7 +213,7 @@ fn lines(
         }
         bytes.clear();
         encoding.decode_into(text, &mut bytes).map_err(|error| {
-            // One bad line among good ones is a mistake in that line.
+            // After a valid line, an invalid one is an error in that line only.
             let hint = match guess::format_of(line) {
                 Some(hint) if first && error.is_other_format => format!("; {hint}"),
                 _ => String::new(),
@@ -229,7 +229,7 @@ fn lines(
     })
 }
 
-/// Decodes the text of a field and hands it on.
+/// Decodes the text of a field and passes it on.
 fn field(
     place: impl std::fmt::Display,
     encoding: Encoding,
@@ -299,7 +299,7 @@ fn json_lines(
     })
 }
 
-/// The text of the item in a line's value.
+/// The text of the item in the value of a line.
 fn json_text(value: Value, field: Option<&str>) -> Result<String, String> {
     let value = match (value, field) {
         (Value::Object(mut members), Some(field)) => match members.remove(field) {
@@ -313,7 +313,7 @@ fn json_text(value: Value, field: Option<&str>) -> Result<String, String> {
     };
     match value {
         Value::String(text) => Ok(text),
-        // Floats have several spellings, and the bytes of one of them are hashed.
+        // Floats have several spellings with different hashes, so they are rejected.
         Value::Number(number) if !number.is_f64() => Ok(number.to_string()),
         other => Err(format!(
             "an item must be a string or a whole number, not {}",

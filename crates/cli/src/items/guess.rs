@@ -1,4 +1,4 @@
-//! What a file looks like, for hints in error messages.
+//! Guesses the format of a file, for hints in error messages.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::gcs;
 
-/// Bytes from the beginning of a file that are looked at.
+/// Number of bytes at the beginning of a file that are inspected.
 const HEAD: u64 = 4 << 10;
 
-/// A hint for a first line that could not be read as items.
+/// A hint for a first line that is not a valid item.
 pub(super) fn format_of(line: &[u8]) -> Option<&'static str> {
     let line = line.trim_ascii();
     if looks_like_filter(line) {
@@ -28,14 +28,14 @@ pub(super) fn format_of(line: &[u8]) -> Option<&'static str> {
             Some(text) if looks_like_base64(text) => {
                 "the input looks like base64; use --input base64"
             }
-            // Hex with blemishes.
+            // Hex with errors.
             Some(text) if mostly_hex(text) => return None,
             Some(_) => "the input looks like text; use --input text",
         },
     )
 }
 
-/// The beginning of a response object or of a .gcs file.
+/// Whether this is the beginning of a response object or of a .gcs file.
 fn looks_like_filter(head: &[u8]) -> bool {
     let has = |member: &[u8]| head.windows(member.len()).any(|part| part == member);
     gcs::is_gcs(head) || head.starts_with(b"{") && has(b"\"n\"") && has(b"\"content\"")
@@ -61,7 +61,7 @@ fn mostly_hex(text: &str) -> bool {
     text.len() >= 16 && digits * 10 >= text.len() * 9
 }
 
-/// Whether two files were given in the wrong order: the second one is a filter, and the first one is not.
+/// Whether two files were given in the wrong order: only the second one is a filter.
 pub(crate) fn are_swapped(filter: &Path, items: &Path) -> bool {
     let is_filter = |path: &Path| {
         let mut head = Vec::new();

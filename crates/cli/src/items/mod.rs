@@ -1,4 +1,4 @@
-//! Reads items, in any of the input formats, from a file or standard input.
+//! Reads items in any input format from a file or standard input.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ mod guess;
 pub(crate) use format::{Encoding, InputArgs};
 pub(crate) use guess::are_swapped;
 
-/// Bytes that are read, and items that are hashed, in one go: large enough to forget the overhead.
+/// Bytes per read, and items per batch of hashes: large enough that the overhead does not matter.
 const CHUNK: usize = 256 << 10;
 
 /// A file, or standard input for `-`, with a name for messages.
@@ -51,7 +51,7 @@ impl Input {
         })
     }
 
-    /// All of it, with a progress bar.
+    /// Reads everything, with a progress bar.
     pub(crate) fn read_all(mut self, globals: &Globals) -> Result<Vec<u8>, CliError> {
         let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
         let mut bytes = Vec::new();
@@ -63,7 +63,7 @@ impl Input {
                 .read_to_end(&mut bytes);
             match read.map_err(|error| CliError::at(&self.name, error))? {
                 0 => {
-                    // Room for as much again was made for it, and what is made of it comes on top.
+                    // Growing may have doubled the capacity, and the decoded items need memory too.
                     bytes.shrink_to_fit();
                     return Ok(bytes);
                 }
@@ -72,7 +72,7 @@ impl Input {
         }
     }
 
-    /// The bytes, with a progress bar that goes when the reader does.
+    /// The bytes, with a progress bar that disappears with the reader.
     fn with_progress(self, globals: &Globals) -> impl Read {
         let progress = Progress::bytes(globals, format!("reading {}", self.name), self.bytes);
         WithProgress {
@@ -81,7 +81,7 @@ impl Input {
         }
     }
 
-    /// Hands records of `record_bytes` bytes to `sink`, many at a time.
+    /// Passes records of `record_bytes` bytes to `sink`, many at a time.
     pub(crate) fn records(
         mut self,
         record_bytes: NonZeroUsize,
@@ -95,7 +95,7 @@ impl Input {
         let mut before = 0_u64;
         loop {
             buffer.clear();
-            // Reads until the chunk is full or the input ends, so only the last one can be partial.
+            // This reads until the chunk is full or the input ends, so only the last chunk can be partial.
             let read = self
                 .reader
                 .by_ref()
@@ -128,7 +128,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Moves a bar with each read, and so not for each item.
+/// Advances a progress bar once per read, not once per item.
 struct WithProgress<R> {
     reader: R,
     progress: Progress,
@@ -142,19 +142,19 @@ impl<R: Read> Read for WithProgress<R> {
     }
 }
 
-/// Where items go.
+/// A destination of items.
 pub(crate) trait ItemSink {
-    /// Forgets all items, because they are read again from the beginning.
+    /// Discards all items, because they will be read again from the beginning.
     fn restart(&mut self);
 
-    /// Takes one item.
+    /// Adds one item.
     fn push(&mut self, item: &[u8]) -> Result<(), CliError>;
 
-    /// Takes many items of one length, one after another.
+    /// Adds many items of one length, stored one after another.
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError>;
 }
 
-/// The items themselves.
+/// Keeps the items themselves.
 impl ItemSink for Vec<Vec<u8>> {
     fn restart(&mut self) {
         self.clear();
@@ -171,7 +171,7 @@ impl ItemSink for Vec<Vec<u8>> {
     }
 }
 
-/// Hashes on disk.
+/// Spills hashes to disk.
 impl ItemSink for Batch<'_, AnyHash> {
     fn restart(&mut self) {
         self.clear();
@@ -186,11 +186,11 @@ impl ItemSink for Batch<'_, AnyHash> {
     }
 }
 
-/// Hashes items as they come, 8 bytes each from then on.
+/// Hashes items as they arrive, and keeps 8 bytes per item.
 pub(crate) struct HashSink {
     hasher: AnyHash,
     level: Level,
-    /// Items of one length, one after another, not hashed yet.
+    /// Items of one length, stored one after another, not hashed yet.
     batch: Vec<u8>,
     item_bytes: usize,
     hashes: Vec<u64>,
@@ -255,14 +255,14 @@ impl ItemSink for HashSink {
     }
 }
 
-/// Items with the text they were given as.
+/// Items, and the text of each as given.
 #[derive(Default)]
 pub(crate) struct ItemList {
     texts: Parts,
     items: Parts,
 }
 
-/// Byte strings, one after another.
+/// Byte strings, stored one after another.
 #[derive(Default)]
 struct Parts {
     bytes: Vec<u8>,
@@ -286,12 +286,12 @@ impl Parts {
 }
 
 impl ItemList {
-    /// Reads hex lines.
+    /// Reads hex items, one per line.
     pub(crate) fn read(input: Input, globals: &Globals) -> Result<Self, CliError> {
         Self::read_as(input, &InputArgs::default(), globals)
     }
 
-    /// Reads items in the format that was asked for.
+    /// Reads items in the selected format.
     pub(crate) fn read_as(
         input: Input,
         args: &InputArgs,
@@ -310,14 +310,14 @@ impl ItemList {
         self.items.iter().collect()
     }
 
-    /// Each item as it was given; without the space around it, if it is hex or base64.
+    /// Each item as given, without the space around it if it is hex or base64.
     pub(crate) fn given(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.iter()
     }
 
-    /// The items of [`ItemList::read`] as they were given.
+    /// The items of [`ItemList::read`] as given.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        // Hex digits are always UTF-8.
+        // Hex digits are always valid UTF-8.
         self.given().map(|text| str::from_utf8(text).unwrap_or(""))
     }
 }
@@ -328,7 +328,7 @@ mod tests {
     use nutfilter::Nut25;
 
     #[test]
-    fn items_of_any_lengths_hash_as_they_would_alone() {
+    fn items_of_mixed_lengths_hash_as_they_would_alone() {
         let bytes: Vec<u8> = (0..=250).cycle().take(3 * CHUNK).collect();
         // Runs of one length, changes of length, empty items, and more than one full batch.
         let lengths = [33, 33, 33, 48, 0, 0, 33, 1, 34]
