@@ -1,8 +1,7 @@
-//! A mint's SQLite database full of invented notes, for demonstrations and measurements.
+//! A mint's SQLite database full of generated notes, for demonstrations and measurements.
 //!
-//! The tables, the indexes that matter and the width of the rows are those of a real mint, so that
-//! reading it costs what reading a real one does. The notes are not points of any curve: a filter hashes
-//! bytes, and does not ask.
+//! The tables, the relevant indexes and the row widths are those of a real mint. So reading the sample costs as
+//! much as reading a real database. The notes are not curve points, because a filter only hashes bytes.
 
 use core::error::Error;
 use core::fmt;
@@ -16,20 +15,20 @@ use crate::{KeysetId, Kind, MintType};
 
 mod tables;
 
-/// The length of a note's point: compressed secp256k1.
+/// The length of a note's point in bytes: compressed secp256k1.
 const POINT_BYTES: usize = 33;
 
-/// So many notes are made, put into order and inserted at a time. The order is that of the primary key,
-/// which makes its index grow at one end instead of all over.
+/// Number of notes that are generated, sorted and inserted at a time. They are sorted by primary key, so that its
+/// index grows only at one end.
 const CHUNK: u64 = 1 << 20;
 
-/// How often progress is told, in notes.
+/// Progress is reported once per this number of notes.
 const PROGRESS_STEP: u64 = 1 << 14;
 
 /// A sample database to be written.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Whose tables they are.
+    /// The mint whose tables are created.
     pub mint: MintType,
     /// The only keyset in it.
     pub keyset: KeysetId,
@@ -37,16 +36,16 @@ pub struct Sample {
     pub spent: u64,
     /// The number of issued notes.
     pub issued: u64,
-    /// Samples of one seed have the same notes.
+    /// Samples with the same seed have the same notes.
     pub seed: u64,
 }
 
-/// How far the writing has come.
+/// Progress of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleProgress {
-    /// The notes written so far, of both kinds.
+    /// Number of notes written so far, of both kinds.
     pub written: u64,
-    /// All that are to be written.
+    /// Number of notes to write.
     pub total: u64,
 }
 
@@ -54,7 +53,7 @@ pub struct SampleProgress {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// Something is there already. It might be a mint's database, and is left alone.
+    /// The path exists. It might be a mint's database, so it is left unchanged.
     Exists {
         /// The path.
         path: PathBuf,
@@ -63,7 +62,7 @@ pub enum SampleError {
     Sqlite {
         /// The path.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
 }
@@ -95,13 +94,13 @@ impl Error for SampleError {
 }
 
 impl Sample {
-    /// A sample of CDK's tables with as many notes of each kind, of a keyset of its own.
+    /// Creates a sample with CDK's tables, this many notes of each kind, and its own keyset.
     #[must_use]
     pub fn new(spent: u64, issued: u64) -> Self {
         Self::of(MintType::Cdk, spent, issued)
     }
 
-    /// The same of this mint's tables. The notes do not depend on them.
+    /// Creates a sample with this mint's tables. The notes do not depend on the tables.
     #[must_use]
     pub fn of(mint: MintType, spent: u64, issued: u64) -> Self {
         let keyset = KeysetId::parse("00deadbeefc0ffee").expect("16 hex digits beginning 00");
@@ -114,8 +113,8 @@ impl Sample {
         }
     }
 
-    /// Note `index` of a kind. Indexes from [`Sample::spent`] or [`Sample::issued`] on are notes that
-    /// the database does not hold.
+    /// Note `index` of a kind. Indexes from [`Sample::spent`] or [`Sample::issued`] on are notes that the database
+    /// does not contain.
     #[must_use]
     pub fn note(&self, kind: Kind, index: u64) -> [u8; POINT_BYTES] {
         let stream = match kind {
@@ -125,7 +124,7 @@ impl Sample {
         point(self.seed, stream, index)
     }
 
-    /// How many notes of a kind the database holds.
+    /// Number of notes of a kind in the database.
     #[must_use]
     pub fn count(&self, kind: Kind) -> u64 {
         match kind {
@@ -134,17 +133,17 @@ impl Sample {
         }
     }
 
-    /// Writes the database to a path where nothing is yet, and leaves it as a mint that was stopped
-    /// does: in WAL mode and closed.
+    /// Writes the database to a path that does not exist yet. The result looks like that of a stopped mint: in WAL
+    /// mode and closed.
     ///
     /// # Errors
     ///
-    /// If something is at the path, or SQLite fails. What was begun is left there.
+    /// If the path exists, or if SQLite fails. A partly written file is left there.
     ///
     /// # Cost
     ///
-    /// About five seconds and 550 MiB of disk for a million notes of each kind. Nothing of it is synced:
-    /// a sample that is lost with the machine is no loss.
+    /// About 5 s and 550 MiB of disk per million notes of each kind. Nothing is synced, because a sample can be
+    /// written again after a power failure.
     pub fn write(
         &self,
         path: &Path,
@@ -194,7 +193,7 @@ impl Sample {
     ) -> rusqlite::Result<()> {
         let tables = Tables::of(self.mint);
         let mut statement = transaction.prepare(tables.insert(kind))?;
-        // Bound once: a new string for each row would cost as much as the row.
+        // Bound once: a new string per row would cost as much as the row.
         let keyset = Value::from(self.keyset.as_str().to_owned());
         let (mut written, mut total) = (0, 0);
         while written < self.count(kind) {
@@ -214,16 +213,18 @@ impl Sample {
         self.add_total(transaction, kind, total)
     }
 
-    /// Adds so many notes to a database that [`Sample::write`] has written, as the mint would that it runs: in the order in
-    /// which they come, ten in a transaction. They are the next ones of the same seed, and counted from now on.
+    /// Adds `notes` notes to a database that [`Sample::write`] has written. Like a running mint, it inserts them in
+    /// order of arrival, with ten notes per transaction. They are the next notes of the same seed, and are counted
+    /// from now on.
     ///
     /// # Errors
     ///
-    /// If there is no such database, or SQLite fails. What was committed is there, and not counted.
+    /// If the database does not exist, or if SQLite fails. Committed notes stay in the database, but are not
+    /// counted.
     ///
     /// # Cost
     ///
-    /// Some 20 microseconds a note. Nothing is synced.
+    /// About 20 microseconds per note. Nothing is synced.
     pub fn grow(&mut self, path: &Path, kind: Kind, notes: u64) -> Result<(), SampleError> {
         const IN_TRANSACTION: u64 = 10;
         let end = self.count(kind) + notes;
@@ -261,7 +262,7 @@ impl Sample {
         Ok(())
     }
 
-    /// Counts what was added where the mint counts it.
+    /// Updates the mint's own totals, if it has any.
     fn add_total(
         &self,
         transaction: &Transaction<'_>,
@@ -291,9 +292,8 @@ fn point(seed: u64, stream: u64, index: u64) -> [u8; POINT_BYTES] {
     bytes
 }
 
-/// The output function of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-/// generators, 2014) after one step of its counter. A bijection, so that different counters give
-/// different words.
+/// The output function of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)
+/// after one step of its counter. It is a bijection, so different counters give different words.
 fn mix(counter: u64) -> u64 {
     let mut z = counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -301,7 +301,7 @@ fn mix(counter: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Hex digits, as most secrets are.
+/// Hex digits, the form of most secrets.
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     bytes
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_is_not_overwritten() {
+    fn existing_file_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mint.sqlite");
         std::fs::write(&path, "precious").unwrap();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_goes_from_the_first_note_to_the_last() {
+    fn progress_covers_all_notes() {
         let directory = tempfile::tempdir().unwrap();
         let mut told = Vec::new();
         let path = directory.path().join("mint.sqlite");

@@ -1,18 +1,18 @@
-//! What goes on at a connection, and by when something has to.
+//! Activity of a connection and its deadlines.
 //!
-//! hyper's own timer covers the head of HTTP/1 alone, and begins only once it is known which protocol is
-//! spoken. Here one rule covers every stage and both protocols: without a request a connection lasts for
-//! the time that a head may take; with an answer to send, for as long as the peer takes enough of it.
+//! hyper's own timer only covers the head of an HTTP/1 request, and starts when the protocol is known. Here one
+//! rule covers all stages and both protocols. Without a request, a connection lasts for the head timeout. While an
+//! answer is being sent, it lasts as long as the peer reads enough of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::limits::ServerOptions;
 
-/// How often a connection is looked at while a handler is at work, for which there is no limit here.
+/// Interval of checks while a handler runs. Handlers have no time limit here.
 const HANDLER_CHECK: Duration = Duration::from_secs(1);
 
-/// Shared by a connection's socket, its requests, and the one who looks at the clock.
+/// Shared by a connection's socket, its requests, and its watchdog.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<State>,
@@ -21,42 +21,42 @@ pub(super) struct Activity {
 
 #[derive(Debug)]
 struct State {
-    /// Requests whose answers are not handed over yet.
+    /// Requests whose answers are not fully handed over yet.
     open: usize,
-    /// Those of them that have an answer.
+    /// Open requests that have an answer.
     sending: usize,
-    /// Since when there is no request, if there is none.
+    /// Start of the time without requests, if no request is open.
     idle_since: Instant,
-    /// Whether something came since then: the beginning of a head.
+    /// Whether any bytes were received since then: the beginning of a head.
     came: bool,
-    /// Whether there has been a request.
+    /// Whether there was any request.
     asked: bool,
-    /// Bytes that the socket took.
+    /// Bytes that the socket accepted.
     written: u64,
-    /// `written` at the last moment in which enough had been taken since the moment before it.
+    /// Value of `written` when the peer last had read enough since the previous mark.
     mark: u64,
     mark_at: Instant,
-    /// Whether what the peer has not taken is to be thrown away.
+    /// Whether unread data must be discarded on close.
     abort: bool,
 }
 
-/// What is to be done about a connection.
+/// What to do with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing, until then.
+    /// Nothing until this time.
     Until(Instant),
-    /// It may be closed: nothing is under way.
+    /// Close it: no request is open.
     Idle(Overdue),
-    /// It must be cut: the peer does not take what it asked for.
+    /// Cut it: the peer does not read the answers that it requested.
     SlowReader,
 }
 
-/// What did not come in time.
+/// What did not arrive in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
-    /// The head of a request, the first one or one that was begun.
+    /// The head of a request: the first one, or one that was begun.
     Head,
-    /// Another request, which is no fault.
+    /// Another request. This is not an error.
     Next,
 }
 
@@ -80,7 +80,7 @@ impl Activity {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Counters: there is nothing that a panic could have left half done.
+        // Plain counters: a panic cannot leave them half updated.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,9 +107,8 @@ impl Activity {
         self.state().abort
     }
 
-    /// When a connection without open requests that is being closed need not be waited for any longer;
-    /// `None` if there are some. The end of an answer is still on its way when its request is over, and the
-    /// peer has as much time for it as for all else.
+    /// When a closing connection without open requests may be dropped; `None` if requests are open. The end of an
+    /// answer may still be in transit when its request is done. The peer has the usual write window for it.
     pub(super) fn parted_at(&self, write_window: Duration) -> Option<Instant> {
         let state = self.state();
         match (state.open, state.asked) {
@@ -119,12 +118,12 @@ impl Activity {
         }
     }
 
-    /// How it stands now.
+    /// Returns what to do with the connection now.
     pub(super) fn judge(&self, idle: Duration, write_window: Duration) -> Verdict {
         let now = Instant::now();
         let state = self.state();
         if state.open == 0 {
-            // The last piece of an answer counts as handed over while the peer still takes it.
+            // The last piece of an answer counts as handed over while the peer still reads it.
             let deadline = state.idle_since.max(state.mark_at) + idle;
             let overdue = match state.came || !state.asked {
                 true => Overdue::Head,
@@ -146,7 +145,7 @@ impl Activity {
     }
 }
 
-/// A request that is open for as long as this lives.
+/// An open request; it ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Open {
     activity: Arc<Activity>,
@@ -165,12 +164,12 @@ impl Open {
         }
     }
 
-    /// From now on there is something to send.
+    /// Marks that there is data to send from now on.
     pub(super) fn send(&mut self) {
         let mut state = self.activity.state();
         if !self.sending {
             state.sending += 1;
-            // Others may have made the peer's window full; the first one begins a new count.
+            // Other answers may have filled the peer's window. The first answer starts a new count.
             if state.sending == 1 {
                 state.mark = state.written;
                 state.mark_at = Instant::now();
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_request_it_is_the_head_that_is_overdue() {
+    fn without_a_request_the_head_is_overdue() {
         let activity = activity();
         assert!(matches!(activity.judge(LATER, NOW), Verdict::Until(_)));
         assert_eq!(activity.judge(NOW, LATER), Verdict::Idle(Overdue::Head));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_has_all_the_time_and_a_reader_has_not() {
+    fn handler_has_no_time_limit_but_reader_has() {
         let activity = activity();
         let mut request = Open::new(&activity);
         assert!(matches!(activity.judge(NOW, NOW), Verdict::Until(_)));
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_begins_again_when_enough_was_taken_and_not_before() {
+    fn write_window_restarts_only_after_enough_bytes() {
         let activity = activity();
         let mut request = Open::new(&activity);
         request.send();

@@ -1,4 +1,4 @@
-//! A request on its way through the router, and its answer on the way out.
+//! Passes requests to the router and tracks their answers.
 
 use core::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -21,8 +21,8 @@ use super::activity::{Activity, Open};
 use super::error::CashuError;
 use super::guard;
 
-/// The most that is handed to a connection at once, in bytes. A body is one piece of memory, and an HTTP/2
-/// connection would take it whole into its queue and count it as sent.
+/// Maximum number of bytes handed to a connection at once. A body is one piece of memory. An HTTP/2 connection
+/// would queue it whole and count it as sent.
 const PIECE: usize = 256 << 10;
 
 /// Answers the requests of one connection.
@@ -54,7 +54,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
                 return Ok(answer(response, open, began));
             }
             let answering = async { tower_service::Service::call(&mut router, request).await };
-            // A handler that panics has answered nobody; the connection need not go with it.
+            // A panicking handler has not answered. The connection can still be used.
             let response = match AssertUnwindSafe(answering).catch_unwind().await {
                 Ok(Ok(response)) => response,
                 Err(_) => {
@@ -67,7 +67,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
     }
 }
 
-/// HTTP/1.1 demands exactly one, so that proxies and servers agree on whom a request is for.
+/// HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
 fn has_host(request: &Request<Incoming>) -> bool {
     request.version() != Version::HTTP_11 || request.headers().get_all(HOST).iter().count() == 1
 }
@@ -82,11 +82,11 @@ fn answer(response: Response<Body>, mut open: Open, began: Instant) -> Response<
     })
 }
 
-/// A body that is handed over in pieces. Its request is open until it is dropped.
+/// A body that is handed over in pieces. Its request stays open until this is dropped.
 #[derive(Debug)]
 pub(super) struct Answer {
     body: Body,
-    /// What is left of the frame that was too long.
+    /// The rest of a frame that was too long.
     rest: Bytes,
     began: Instant,
     _open: Open,

@@ -1,4 +1,4 @@
-//! A router under a path of its own.
+//! Mounts a router under a base path.
 
 use core::error::Error;
 use core::fmt;
@@ -8,12 +8,12 @@ use axum::middleware::from_fn;
 
 use super::{endpoints, guard};
 
-/// Puts a router under a base path, as a mint may have one of its own: with `/cashu` the filters are at
-/// `/cashu/v1/filter/..`. An empty path, or `/`, leaves the router as it is.
+/// Mounts a router under a base path, such as the mint's own. With `/cashu`, the filters are at
+/// `/cashu/v1/filter/..`. An empty path or `/` leaves the router unchanged.
 ///
 /// # Errors
 ///
-/// If the path holds anything but letters, digits and `/-._~`, or an empty segment.
+/// If the path contains anything but letters, digits and `/-._~`, or an empty segment.
 pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
     let path = base_path.trim_matches('/');
     if path.is_empty() {
@@ -35,7 +35,7 @@ pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
     Ok(outside.nest(&format!("/{path}"), router))
 }
 
-/// A text that cannot be a base path.
+/// An invalid base path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BasePathError {
     path: String,

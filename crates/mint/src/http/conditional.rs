@@ -1,4 +1,4 @@
-//! What a client has already: `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range`.
+//! Conditional and partial requests: `If-None-Match`, `If-Modified-Since`, `Range` and `If-Range`.
 
 use core::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use super::negotiate::members;
 
-/// Which of the current tags a client says it has, the first of `tags` first. With `*` it has them all.
+/// The first of `tags` that the client already has. `*` matches every tag.
 pub(super) fn known_tag<'a>(
     headers: &HeaderMap,
     tags: impl Iterator<Item = &'a HeaderValue>,
@@ -19,14 +19,14 @@ pub(super) fn known_tag<'a>(
     let mut tags = tags;
     tags.find(|tag| {
         members(headers, &IF_NONE_MATCH).any(|member| {
-            // A proxy that compresses makes the tag a weak one; it stands for the same all the same.
+            // A compressing proxy weakens the tag. The weak tag still stands for the same content.
             let opaque = member.strip_prefix("W/").unwrap_or(member);
             member == "*" || opaque.as_bytes() == tag.as_bytes()
         })
     })
 }
 
-/// Whether a client that asks by date alone has what was modified at the Unix second `modified`.
+/// Whether a client that only sends a date already has the version modified at the Unix second `modified`.
 pub(super) fn is_unmodified(headers: &HeaderMap, modified: u64) -> bool {
     if headers.contains_key(IF_NONE_MATCH) {
         return false;
@@ -38,9 +38,9 @@ pub(super) fn is_unmodified(headers: &HeaderMap, modified: u64) -> bool {
         .is_some_and(|since| modified <= since.as_secs())
 }
 
-/// A Unix second as a header has it; `None` after the year 9999.
+/// A Unix second as a header value; `None` after the year 9999.
 pub(super) fn http_date(seconds: u64) -> Option<HeaderValue> {
-    // The first second that has five digits for the year, which `httpdate` does not write.
+    // The first second of a year with five digits, which `httpdate` cannot write.
     const YEAR_10000: u64 = 253_402_300_800;
     if seconds >= YEAR_10000 {
         return None;
@@ -49,18 +49,18 @@ pub(super) fn http_date(seconds: u64) -> Option<HeaderValue> {
     HeaderValue::try_from(httpdate::fmt_http_date(time)).ok()
 }
 
-/// The part of a body that is asked for.
+/// The requested part of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
     Bytes(Range<usize>),
-    /// Asked for is what lies beyond the end.
+    /// The requested range starts beyond the end.
     Unsatisfiable,
 }
 
-/// Which part of the body with this tag and length is asked for. All of it, if several parts are, if the
-/// request makes no sense, or if the client has the beginning of another body. A date in `If-Range`
-/// never matches: two bodies may be of one second, and a wrong patchwork is worse than a long answer.
+/// Returns the requested part of the body with this tag and length. It is the whole body if several parts are
+/// requested, if the request is invalid, or if the client has a part of another body. A date in `If-Range` never
+/// matches: two bodies may be of the same second, and a wrong mix of them is worse than a long answer.
 pub(super) fn part(headers: &HeaderMap, tag: &HeaderValue, length: usize) -> Part {
     let Some(range) = headers.get(RANGE).and_then(|value| value.to_str().ok()) else {
         return Part::Whole;
@@ -99,7 +99,7 @@ pub(super) fn part(headers: &HeaderMap, tag: &HeaderValue, length: usize) -> Par
     }
 }
 
-/// A position of any number of digits: beyond all memory is beyond the end too.
+/// A position with any number of digits. A number that overflows lies beyond the end too.
 fn position(digits: &str) -> Option<usize> {
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| digits.parse().unwrap_or(usize::MAX))
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_range_is_answered_whole() {
+    fn other_than_a_single_range_is_answered_in_full() {
         for range in [
             "bytes=0-1,5-6",
             "bytes=",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_sent_only_to_who_has_the_beginning_of_this_body() {
+    fn if_range_requires_the_current_tag() {
         for (if_range, expected) in [
             ("\"abc\"", Part::Bytes(1..3)),
             ("\"abd\"", Part::Whole),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_count_only_where_no_tag_is_sent() {
+    fn dates_count_only_without_a_tag() {
         let date = http_date(1_767_225_600).expect("a date");
         assert_eq!(date, "Thu, 01 Jan 2026 00:00:00 GMT");
         let mut headers = HeaderMap::new();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_no_header_can_hold_have_none() {
+    fn unrepresentable_times_have_no_header() {
         for seconds in [u64::MAX, 253_402_300_800] {
             assert_eq!(http_date(seconds), None);
         }

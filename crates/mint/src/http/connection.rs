@@ -17,19 +17,19 @@ use super::limits::{MAX_ERROR_RESETS, MAX_RESET_STREAMS, ServerOptions};
 use super::socket::{Socket, Watched};
 use super::tls::Tls;
 
-/// The least that hyper takes for its buffer.
+/// The minimum buffer size of hyper, in bytes.
 const LEAST_HEAD: usize = 8 << 10;
 
-/// How long a peer has to answer to word that its connection is being closed.
+/// Time for a peer to react to the notice that its connection is being closed.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// What all connections of a server have in common.
+/// Shared by all connections of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     router: Router,
     options: ServerOptions,
     builder: auto::Builder<TokioExecutor>,
-    /// True once the server is to end; its other end is not dropped before that.
+    /// True once the server shuts down. The sender is not dropped before that.
     ending: watch::Receiver<bool>,
 }
 
@@ -42,7 +42,7 @@ impl Connections {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
-            // The one who looks at the clock sees all stages of a connection; see `activity`.
+            // The watchdog covers all stages of a connection; see `activity`.
             .header_read_timeout(None)
             .max_buf_size(options.max_head.max(LEAST_HEAD))
             .max_headers(options.max_headers);
@@ -93,7 +93,7 @@ impl Connections {
             write_window,
             ..
         } = self.options;
-        // Said a little before the time is over, so that the end comes in time.
+        // The notice is sent a little early, so that the connection ends in time.
         let parting = PARTING.min(head_timeout / 10);
         let idle = head_timeout - parting;
 
@@ -138,18 +138,18 @@ impl Connections {
     }
 }
 
-/// Ready once the server is to end.
+/// Ready once the server shuts down.
 pub(super) async fn end(ending: &mut watch::Receiver<bool>) {
     // An error would mean that the server is gone.
     let _ = ending.wait_for(|ending| *ending).await;
 }
 
-/// A connection that was told of its end.
+/// A connection whose peer was told that it ends.
 #[derive(Clone, Copy, Debug)]
 struct Closing {
-    /// Until when the peer may answer to that; later, if an answer is still on its way.
+    /// How long the peer may react. It is extended while an answer is still being sent.
     until: Instant,
-    /// Why; `None` if the server ends.
+    /// What was overdue; `None` if the server shuts down.
     overdue: Option<Overdue>,
 }
 
@@ -170,13 +170,13 @@ impl Closing {
     }
 }
 
-/// Counts a connection that was ended by us.
+/// Counts a connection that the server ended.
 pub(super) fn cut(reason: &'static str) {
     tracing::debug!(reason, "a connection is cut");
     metrics::counter!("nutfilter_http_connections_cut_total", "reason" => reason).increment(1);
 }
 
-/// A connection in the gauge, for as long as this lives.
+/// Counts an open connection in the gauge until it is dropped.
 struct Counted;
 
 impl Counted {

@@ -1,4 +1,4 @@
-//! The handlers: each turns a request into one look-up of something finished.
+//! The handlers. Each one turns a request into a single lookup of a finished body.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
 use crate::{KeysetId, Kind};
 
-/// What handlers answer from.
+/// The state of the handlers.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoints(Arc<Shared>);
 
@@ -36,7 +36,7 @@ struct Shared {
 impl Endpoints {
     pub(super) fn new(service: FilterService, options: RouterOptions) -> Self {
         let cache_control = format!("public, max-age={}", options.max_age.as_secs());
-        // A number and plain letters are a header value.
+        // A number and ASCII letters are always a valid header value.
         let cache_control = HeaderValue::try_from(cache_control).unwrap_or(NO_STORE);
         Self(Arc::new(Shared {
             service,
@@ -50,10 +50,10 @@ impl Endpoints {
     }
 }
 
-/// What follows an id in the path of the raw filter. No id contains a dot.
+/// Suffix of an id in the path of the raw filter. No id contains a dot.
 const RAW: &str = ".gcs";
 
-/// The id, decoded; an error if it is not UTF-8 then.
+/// The decoded id; an error if it is not UTF-8.
 type Id = Result<Path<String>, PathRejection>;
 
 pub(super) async fn spent(
@@ -144,7 +144,7 @@ pub(super) async fn info(
     (Extension(Route("info")), answer)
 }
 
-/// Says how the service is, with status 200 in any case: the one who answers is alive.
+/// Answers with the service's status. The HTTP status is always 200, because a process that answers is alive.
 pub(super) async fn health(State(endpoints): State<Endpoints>) -> impl IntoResponse {
     let service = &endpoints.0.service;
     let snapshot = service.snapshot();
@@ -167,7 +167,7 @@ pub(super) async fn health(State(endpoints): State<Endpoints>) -> impl IntoRespo
     )
 }
 
-/// Says whether requests should be sent here.
+/// Tells whether requests should be sent here.
 pub(super) async fn ready(State(endpoints): State<Endpoints>) -> impl IntoResponse {
     let within = endpoints.options().ready_within;
     let answer = match endpoints.0.service.ready(within) {
@@ -180,7 +180,7 @@ pub(super) async fn ready(State(endpoints): State<Endpoints>) -> impl IntoRespon
     (Extension(Route("ready")), answer)
 }
 
-/// The metrics, as text that Prometheus reads.
+/// The metrics as Prometheus text.
 pub(super) async fn metrics(State(endpoints): State<Endpoints>) -> impl IntoResponse {
     let render = endpoints.options().metrics.as_ref();
     let answer = render.ok_or(CashuError::NotFound).map(|render| {
@@ -190,7 +190,7 @@ pub(super) async fn metrics(State(endpoints): State<Endpoints>) -> impl IntoResp
     (Extension(Route("metrics")), answer)
 }
 
-/// Asks for a refresh, for who knows the token.
+/// Requests a refresh, if the token is right.
 pub(super) async fn refresh(
     State(endpoints): State<Endpoints>,
     headers: HeaderMap,
@@ -207,8 +207,8 @@ pub(super) async fn refresh(
     (Extension(Route("admin_refresh")), answer)
 }
 
-/// Whether a request bears the token. What is compared are hashes, all bytes of them: how long it takes
-/// says nothing about how much of a guess was right, nor how long the token is.
+/// Whether a request bears the token. It compares all bytes of two hashes, so that the time reveals neither the
+/// correct part of a guess nor the length of the token.
 fn is_token(headers: &HeaderMap, token: &str) -> bool {
     const SCHEME: &[u8] = b"Bearer ";
     let sent = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -221,14 +221,14 @@ fn is_token(headers: &HeaderMap, token: &str) -> bool {
     same && scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty()
 }
 
-/// Lets a browser ask first, as it does when a wallet sends headers of its own.
+/// Answers CORS preflight requests, which browsers send when a wallet sets its own headers.
 pub(super) async fn preflight() -> impl IntoResponse {
     let allowed = [
         (
             ACCESS_CONTROL_ALLOW_METHODS,
             HeaderValue::from_static("GET, HEAD, OPTIONS"),
         ),
-        // By name for browsers that take `*` for a name.
+        // Headers are listed by name for browsers that take `*` for a header name.
         (
             ACCESS_CONTROL_ALLOW_HEADERS,
             HeaderValue::from_static(
@@ -236,7 +236,7 @@ pub(super) async fn preflight() -> impl IntoResponse {
                  If-None-Match, If-Range, Range, *",
             ),
         ),
-        // A day; no browser remembers it for longer.
+        // One day, the maximum of all browsers.
         (ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400")),
     ];
     (

@@ -1,4 +1,4 @@
-//! Errors in the form that wallets know from every Cashu mint.
+//! Errors in the form of every Cashu mint.
 
 use axum::http::header::{CACHE_CONTROL, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -7,49 +7,49 @@ use core::fmt;
 
 use super::Json;
 
-/// The protocol's code for a keyset that the mint does not know.
+/// The protocol's code for an unknown keyset.
 const KEYSET_UNKNOWN: u32 = 12_001;
-/// The code of errors that the protocol has no code for.
+/// The code of errors without a code in the protocol.
 const NO_CODE: u32 = 0;
 
-/// After how many seconds it is worth asking again for what is not built yet: a large mint's first build
-/// takes about that long, a small one's is over before.
+/// Seconds after which a client should retry before the first build has finished. The first build of a large mint
+/// takes about this long; that of a small one is faster.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
 
-/// Why a request gets no filter. None of the texts repeats what was sent.
+/// Why a request gets no filter. No text repeats request data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CashuError {
-    /// What stands in the place of a keyset id is none. No mint can know it, hence the same code.
+    /// The keyset id is invalid. No mint can know it, so the code is that of an unknown keyset.
     InvalidKeysetId,
     /// The mint has no such keyset.
     UnknownKeyset,
     /// The filter has not been built yet.
     NotBuilt,
-    /// The mint's own `/v1/info` has not been had yet.
+    /// The mint's own `/v1/info` has not been fetched yet.
     NoInfo,
     /// There is nothing at this path.
     NotFound,
-    /// There is something at this path, for another method.
+    /// This path does not support the method.
     MethodNotAllowed,
-    /// None of the forms that there are is acceptable to the client.
+    /// No available representation is acceptable to the client.
     NotAcceptable,
-    /// The request has a body, which nothing here takes.
+    /// The request has a body, which no endpoint accepts.
     BodyRefused,
     /// An HTTP/1.1 request without `Host`, or with several.
     InvalidHost,
-    /// The path and query are longer than any that means something.
+    /// The path and query are longer than any valid ones.
     UriTooLong,
-    /// The part that is asked for lies beyond the end.
+    /// The requested range starts beyond the end.
     RangeNotSatisfiable,
-    /// The token is missing or another.
+    /// The token is missing or wrong.
     Unauthorized,
-    /// An error of ours.
+    /// An internal error.
     Internal,
 }
 
 impl CashuError {
-    /// The number in the answer.
+    /// The `code` in the response.
     #[must_use]
     pub const fn code(self) -> u32 {
         match self {
@@ -58,7 +58,7 @@ impl CashuError {
         }
     }
 
-    /// The status of the answer.
+    /// The status of the response.
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
@@ -105,7 +105,7 @@ impl IntoResponse for CashuError {
         let mut response = refusal(self.status(), &self.to_string(), self.code());
         let headers = response.headers_mut();
         match self {
-            // The body is not read, so what follows on the connection cannot be understood.
+            // The body is not read, so the following bytes on the connection cannot be parsed.
             CashuError::BodyRefused => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -118,8 +118,8 @@ impl IntoResponse for CashuError {
     }
 }
 
-/// An answer in the form of every Cashu mint. It is not to be kept by caches, some of which keep a 404 or
-/// a 414 for hours if nothing is said; and who gets a 503 is told when to come again.
+/// An error response in the form of every Cashu mint. It must not be cached: without `no-store`, some caches keep a
+/// 404 or a 414 for hours. A 503 tells the client when to retry.
 pub(super) fn refusal(status: StatusCode, detail: &str, code: u32) -> Response {
     let body = serde_json::json!({ "detail": detail, "code": code });
     let mut response = (status, Json(body.to_string().into())).into_response();

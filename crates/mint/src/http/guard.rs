@@ -1,5 +1,5 @@
-//! What stands before and behind every handler: requests that nothing here could answer are refused, and
-//! every answer to wallets, errors included, may be read by a page from anywhere.
+//! Middleware around every handler. It refuses requests that no handler could answer, and adds CORS headers to all
+//! answers for wallets, including errors.
 
 use axum::extract::Request;
 use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS};
@@ -10,22 +10,22 @@ use http_body::Body as _;
 
 use super::error::CashuError;
 
-/// The longest path and query, in bytes: no id has 100, and nothing here has a query.
+/// Maximum length of path and query, in bytes. No id has 100 bytes, and no endpoint has a query.
 pub const MAX_URI: usize = 2 << 10;
 
-/// What a page may see besides the body and the type: the list of the safe headers lacks the tag.
+/// Response headers that a page may read. The list of safelisted headers lacks the tag.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "ETag, Content-Length, Content-Range, Accept-Ranges, Retry-After, \
      Nutfilter-N, Nutfilter-P, Nutfilter-M, Nutfilter-Timestamp",
 );
 
-/// Which endpoint answered, for the metrics: one of a few words, whatever was asked.
+/// The endpoint that answered, for the metrics. It is one of a few fixed names, whatever the path was.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route(pub(super) &'static str);
 
-/// Refuses, lets in, counts, and adds what every answer has.
+/// Refuses or passes a request, counts it, and adds the common response headers.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
-    // Asked of the body and not of the headers: HTTP/2 needs none to send one.
+    // Checks the body and not the headers, because HTTP/2 can send a body without any header.
     let mut response = if !request.body().is_end_stream() {
         CashuError::BodyRefused.into_response()
     } else if is_too_long(&request) {
@@ -37,7 +37,7 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
         .extensions()
         .get()
         .map_or("other", |Route(name)| name);
-    // What an operator measures is no business of a page in a browser.
+    // The operator's metrics must not be readable by pages in a browser.
     if route != "metrics" {
         let headers = response.headers_mut();
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -47,7 +47,7 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-/// Counts a request that is answered.
+/// Counts an answered request.
 pub(super) fn count(route: &'static str, status: StatusCode) {
     metrics::counter!(
         "nutfilter_http_requests_total",
@@ -57,14 +57,14 @@ pub(super) fn count(route: &'static str, status: StatusCode) {
     .increment(1);
 }
 
-/// A path of any length that could be a filter's is left to the handler, which says that the id is none.
+/// Filter paths of any length are passed to the handler, which answers that the id is invalid.
 fn is_too_long(request: &Request) -> bool {
     let uri = request.uri();
     let query = uri.query().map_or(0, str::len);
     query > MAX_URI || (uri.path().len() > MAX_URI && !uri.path().starts_with("/v1/filter/"))
 }
 
-/// The statuses that are sent here, by name; anything else as one of the rest.
+/// The statuses that are sent here, by name; any other as a common label.
 fn status_label(status: StatusCode) -> &'static str {
     match status.as_u16() {
         200 => "200",

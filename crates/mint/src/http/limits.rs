@@ -1,57 +1,56 @@
-//! What a server puts up with. Each limit has a reason, and each can be set.
+//! The limits of a server, each with its reason. Each can be configured.
 
 use std::time::Duration;
 
-/// How many connections are held at once. A thousand wallets are served with far fewer; this many idle ones
-/// cost some tens of MiB. One more is accepted and closed at once: its client, which may be a proxy, learns
-/// now that it has to try again or elsewhere, where in the backlog it would wait without a word.
+/// Maximum number of open connections. A thousand wallets need far fewer; this many idle ones take some tens of
+/// MiB. A further connection is accepted and closed at once. Its client, perhaps a proxy, can then retry now or
+/// elsewhere. In the backlog it would wait without notice.
 pub const MAX_CONNECTIONS: usize = 4_096;
 
-/// Time for a request's head, from the moment in which the connection is open or the answer before it is
-/// sent: for all of it, so that a byte a second does not help. Idle connections end after the same time.
+/// Time limit for a request's head. It starts when the connection opens or when the previous answer is sent. It
+/// covers the whole head, so sending one byte a second does not help. Idle connections end after the same time.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for a TLS handshake, which takes a few round trips.
+/// Time limit for a TLS handshake, which takes a few round trips.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time in which a peer has to take [`WRITE_LEAST`] while there is something to send to it.
+/// Time in which a peer must read [`WRITE_LEAST`] bytes while there is data to send.
 pub const WRITE_WINDOW: Duration = Duration::from_secs(10);
 
-/// What a peer has to take in each [`WRITE_WINDOW`], in bytes: 6.5 KB a second, less than any line that
-/// still brings a filter of some MB in the time for which a wallet waits.
+/// Bytes that a peer must read in each [`WRITE_WINDOW`]: 6.5 KB/s. This is slower than any line that delivers a
+/// filter of several MB within the time that a wallet waits.
 pub const WRITE_LEAST: u64 = 64 << 10;
 
-/// The longest head, in bytes: a browser's has 2 KB, one with large cookies 8.
+/// Maximum length of a request's head, in bytes. A browser sends 2 KB, or 8 KB with large cookies.
 pub const MAX_HEAD: usize = 16 << 10;
 
-/// How many headers a request may have: a browser sends about 20, proxies add some.
+/// Maximum number of request headers. A browser sends about 20, and proxies add some.
 pub const MAX_HEADERS: usize = 64;
 
-/// How many requests an HTTP/2 connection may have open: the least that the protocol recommends.
+/// Maximum number of open requests on an HTTP/2 connection: the minimum that the protocol recommends.
 pub const MAX_STREAMS: u32 = 100;
 
-/// How many streams of an HTTP/2 connection may have been opened and reset before they were looked at.
-/// Browsers cancel a few at a time.
+/// Maximum number of HTTP/2 streams that were reset before they were handled. Browsers cancel a few at a time.
 pub const MAX_RESET_STREAMS: usize = 20;
 
-/// How many streams of an HTTP/2 connection may have been reset for errors of the peer.
+/// Maximum number of HTTP/2 streams of a connection that may be reset because of protocol errors of the peer.
 pub const MAX_ERROR_RESETS: usize = 100;
 
-/// How often the peer of an HTTP/2 connection is asked whether it is still there, while it has requests open.
+/// Interval of HTTP/2 pings while requests are open.
 pub const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// How long it may take to say so.
+/// Time limit for the answer to a ping.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long requests under way may take to end after the shutdown signal: service managers kill after
-/// some tens of seconds, and a filter is sent in less.
+/// Time for open requests to finish after the shutdown signal. Service managers kill after some tens of seconds,
+/// and sending a filter takes less.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// The limits of a server; the default is the constants of this module.
+/// The limits of a server. The defaults are the constants of this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// See [`MAX_CONNECTIONS`]. For all listeners together. Each connection is a file descriptor.
+    /// See [`MAX_CONNECTIONS`]. Applies to all listeners together. Each connection takes a file descriptor.
     pub max_connections: usize,
     /// See [`HEAD_TIMEOUT`].
     pub head_timeout: Duration,
@@ -61,9 +60,9 @@ pub struct ServerOptions {
     pub write_window: Duration,
     /// See [`WRITE_LEAST`].
     pub write_least: u64,
-    /// See [`MAX_HEAD`]. Not less than 8 KiB.
+    /// See [`MAX_HEAD`]. At least 8 KiB.
     pub max_head: usize,
-    /// See [`MAX_HEADERS`]. For HTTP/1; over HTTP/2 the length limits them.
+    /// See [`MAX_HEADERS`]. Applies to HTTP/1 only; HTTP/2 is limited by length.
     pub max_headers: usize,
     /// See [`MAX_STREAMS`].
     pub max_streams: u32,

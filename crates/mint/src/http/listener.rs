@@ -1,4 +1,4 @@
-//! Where connections come from.
+//! Sockets that accept connections.
 
 use core::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use super::socket::Socket;
 use super::tls::Tls;
 
-/// A bound socket that connections are accepted from, with TLS or without.
+/// A bound socket that accepts connections, with or without TLS.
 #[derive(Debug)]
 pub struct Listener {
     bound: Bound,
@@ -29,12 +29,13 @@ enum Bound {
 }
 
 impl Listener {
-    /// Binds a Unix socket at this path, with these permissions (`0o660`, say: who may write may connect).
-    /// A socket that a killed process left there is replaced; when the listener ends its file is removed.
+    /// Binds a Unix socket at this path with these permissions, such as `0o660`. A process that may write to the
+    /// socket may connect. A socket left by a killed process is replaced. The file is removed when the listener
+    /// ends.
     ///
     /// # Errors
     ///
-    /// If somebody answers at the path, if there is something else there, or if it cannot be bound.
+    /// If a process listens at the path, if something other than a socket exists there, or if binding fails.
     #[cfg(unix)]
     pub async fn unix(path: impl Into<PathBuf>, mode: u32) -> io::Result<Self> {
         use std::os::unix::fs::PermissionsExt as _;
@@ -47,7 +48,7 @@ impl Listener {
         Ok(Self { bound, tls: None })
     }
 
-    /// The same, with TLS on every connection.
+    /// Uses TLS for every connection.
     #[must_use]
     pub fn with_tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -62,8 +63,8 @@ impl Listener {
         match &self.bound {
             Bound::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // An answer is written whole: there is nothing to gain by waiting for more. A connection
-                // for which it fails is gone, as will be found out.
+                // Answers are written whole, so waiting for more data has no benefit. If this fails, the connection
+                // is already gone, which the next read or write reports.
                 let _ = stream.set_nodelay(true);
                 Ok(Socket::Tcp(stream))
             }
@@ -82,7 +83,7 @@ impl From<TcpListener> for Listener {
     }
 }
 
-/// The address, as in a URL.
+/// The address in URL form.
 impl fmt::Display for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -97,7 +98,7 @@ impl fmt::Display for Listener {
     }
 }
 
-/// Removes a socket at which nobody answers, and nothing else.
+/// Removes a socket on which no process listens, and nothing else.
 #[cfg(unix)]
 async fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
@@ -117,12 +118,12 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)
         }
-        // Other errors, too, mean that it may be in use: by one who is busy, or by another user.
+        // After any other error, the socket may be in use by a busy process or by another user.
         _ => Err(said(io::ErrorKind::AddrInUse, "a process listens there")),
     }
 }
 
-/// The file of a Unix socket, removed when dropped if it is still the same one.
+/// The file of a Unix socket. It is removed on drop, if it is still the same file.
 #[cfg(unix)]
 #[derive(Debug)]
 struct SocketFile {
@@ -141,7 +142,7 @@ impl SocketFile {
 #[cfg(unix)]
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // A successor may have bound its own in the meantime.
+        // A successor may have bound its own socket in the meantime.
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = std::fs::remove_file(&self.path);
         }

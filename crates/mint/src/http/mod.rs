@@ -1,21 +1,22 @@
-//! The endpoints, as an axum router, and a server that puts one on the network.
+//! The endpoints as an axum router, and a server for it.
 //!
 //! | path | answer |
 //! |---|---|
 //! | `/v1/filter/spent/{keyset_id}` | the filter of all spent notes, by `Y` |
 //! | `/v1/filter/issued/{keyset_id}` | the filter of all signed notes, by `B_` |
-//! | the same, and `.gcs` | the filter itself, whatever `Accept` says |
-//! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this |
-//! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if asked for |
-//! | `/health` | how the service is |
-//! | `/ready` | 200 if requests should be sent here, 503 with the reason if not |
-//! | `/metrics` | what was counted, if somebody counts |
-//! | `POST /admin/refresh` | 202, for who knows the token, if there is one |
+//! | the same with `.gcs` appended | the raw filter, whatever `Accept` contains |
+//! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this path |
+//! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if enabled |
+//! | `/health` | the status of the service |
+//! | `/ready` | 200 if requests should be sent here, otherwise 503 with the reason |
+//! | `/metrics` | metrics, if enabled |
+//! | `POST /admin/refresh` | 202 for requests with the token, if one is configured |
 //!
-//! A filter is JSON, or the filter itself (`.gcs`, or `Accept: application/octet-stream`) with its numbers in headers
-//! `Nutfilter-N`, `-P`, `-M` and `-Timestamp`; JSON also as gzip or zstd. Handlers look up a finished body
-//! and send it, a part of it, or word that it has not changed. Errors have the form of every Cashu mint:
-//! a status and `{"detail": text, "code": number}`, 400 where the keyset is not known, 503 before the first build.
+//! A filter is sent as JSON or raw (`.gcs`, or `Accept: application/octet-stream`). With a raw filter, the
+//! parameters are in the headers `Nutfilter-N`, `-P`, `-M` and `-Timestamp`. JSON is also available in gzip or
+//! zstd. Handlers look up a finished body and send it, a part of it, or a 304. Errors have the form of every Cashu
+//! mint: a status and `{"detail": text, "code": number}`. The status is 400 for an unknown keyset, and 503 before
+//! the first build.
 
 mod activity;
 mod answer;
@@ -53,16 +54,16 @@ pub use self::serve::{Served, serve, serve_with};
 pub use self::tls::{Tls, TlsError};
 use crate::service::FilterService;
 
-/// For what is true only now.
+/// For answers that are only valid now.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// The filters, `/health`, `/ready`, and `/v1/keysets` if the service is to answer it. To be served by
-/// [`serve`](fn@serve), or mounted in a larger application with `nest`.
+/// Routes for the filters, `/health`, `/ready`, and `/v1/keysets` if the service answers it. Serve the router with
+/// [`serve`](fn@serve), or mount it in a larger application with `nest`.
 pub fn router(service: FilterService) -> Router {
     router_with(service, RouterOptions::default())
 }
 
-/// [`router`], with what the options add. Whatever else is asked for is an error in the Cashu form.
+/// Like [`router`], with the endpoints of `options`. Any other path is an error in the Cashu form.
 pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
     let mut router = filters()
         .route("/health", readable(get(endpoints::health)))
@@ -85,20 +86,20 @@ pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
     )
 }
 
-/// The filters alone, for an application that has all else itself. To be mounted with `merge` or `nest`: the
-/// headers for pages from elsewhere and the refusal of bodies are inside, and touch no other route.
+/// Routes for the filters only, for an application that has the other paths. Mount it with `merge` or `nest`. The
+/// CORS headers and the refusal of request bodies apply to these routes only.
 pub fn filter_router(service: FilterService) -> Router {
     filter_router_with(service, RouterOptions::default())
 }
 
-/// [`filter_router`] with another `max_age`; the other options are for [`router_with`].
+/// Like [`filter_router`], with another `max_age`. The other options only apply to [`router_with`].
 pub fn filter_router_with(service: FilterService, options: RouterOptions) -> Router {
     finish(filters(), Endpoints::new(service, options))
 }
 
 fn filters() -> Router<Endpoints> {
-    // The rest of the path is the id, and not one segment of it: a legacy id may hold a `/`, and
-    // proxies decode the `%2F` that a wallet sends.
+    // The id is the rest of the path rather than one segment. A legacy id may contain a `/`, and proxies decode the
+    // `%2F` that a wallet sends.
     Router::new()
         .route(
             "/v1/filter/spent/{*keyset_id}",
@@ -121,7 +122,7 @@ fn readable(route: MethodRouter<Endpoints>) -> MethodRouter<Endpoints> {
     route.options(endpoints::preflight)
 }
 
-/// JSON that is written already.
+/// JSON that is already serialized.
 struct Json(Bytes);
 
 impl IntoResponse for Json {

@@ -1,10 +1,9 @@
-//! What a client would rather have: `Accept` and `Accept-Encoding`, with their weights.
+//! Content negotiation: `Accept` and `Accept-Encoding`, with their weights.
 
 use axum::http::header::{ACCEPT, ACCEPT_ENCODING, HeaderName};
 use axum::http::{HeaderMap, HeaderValue};
 
-/// How many members of a header's list are looked at. Browsers send five or six; more is not worth a
-/// server's time.
+/// Maximum number of list members that are parsed. Browsers send five or six; longer lists are not worth the time.
 pub(super) const MAX_MEMBERS: usize = 32;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -13,14 +12,14 @@ pub(super) const OCTET_STREAM: HeaderValue = HeaderValue::from_static("applicati
 /// A weight in thousandths.
 type Weight = u16;
 
-/// What a body can be.
+/// The media type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Media {
     Json,
     Raw,
 }
 
-/// How a body can be coded.
+/// The content coding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
@@ -29,7 +28,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// Its name in `Content-Encoding`, where identity has none.
+    /// Its name in `Content-Encoding`; `None` for identity.
     pub(super) fn name(self) -> Option<HeaderValue> {
         match self {
             Coding::Identity => None,
@@ -39,8 +38,8 @@ impl Coding {
     }
 }
 
-/// The members of a list that may be spread over several header lines, without the white space around
-/// them. What is no text has none.
+/// The members of a list, which may be spread over several header lines, without surrounding white space. A line
+/// that is not text has no members.
 pub(super) fn members<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -55,10 +54,10 @@ pub(super) fn members<'a>(
         .take(MAX_MEMBERS)
 }
 
-/// Which of the two a client wants; `None` if it wants neither. It gets JSON unless it says otherwise,
-/// and also if it asks for what there is not, as every mint answers whatever is asked for.
+/// The media type that a client wants; `None` if it accepts neither. The default is JSON. It is also sent if the
+/// client asks for an unavailable type, because every mint answers regardless of `Accept`.
 pub(super) fn media(headers: &HeaderMap) -> Option<Media> {
-    // The most exact range that fits decides, and among equals the JSON's weight.
+    // The most specific matching range decides. On a tie, the weight of JSON wins.
     let mut json: Option<(u8, Weight)> = None;
     let mut raw: Option<(u8, Weight)> = None;
     for member in members(headers, &ACCEPT) {
@@ -83,13 +82,13 @@ pub(super) fn media(headers: &HeaderMap) -> Option<Media> {
     match (weight(json), weight(raw)) {
         (Some((0, _)), None | Some((0, _))) => None,
         (Some((0, _)), Some(_)) => Some(Media::Raw),
-        // Only by name: `*/*` is no wish for bytes, however it is weighted.
+        // Raw filters must be requested by name: `*/*` does not ask for bytes, whatever its weight.
         (json, Some(raw @ (1.., 3))) if json.is_none_or(|json| raw > json) => Some(Media::Raw),
         _ => Some(Media::Json),
     }
 }
 
-/// Which of the codings that there are a client wants; `None` if it wants none of them.
+/// The available coding that a client wants; `None` if it accepts none of them.
 pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding> {
     let [mut identity, mut gzip, mut zstd, mut any] = [None; 4];
     for member in members(headers, &ACCEPT_ENCODING) {
@@ -105,13 +104,13 @@ pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding
         };
         weighed.get_or_insert(weight);
     }
-    // Unless it is refused by name or with all others, identity will do if there is nothing better.
+    // Identity is acceptable as the last choice, unless it is refused by name or by `*`.
     let identity = match (identity, any) {
         (Some(0), _) | (None, Some(0)) => None,
         (given, any) => Some(given.or(any).unwrap_or(0)),
     };
     let wanted = |weight: Option<Weight>| weight.or(any).filter(|&weight| weight > 0);
-    // Of equal weights the last wins, which is the shortest.
+    // Of equal weights the last one wins, which is the shortest.
     [
         (Coding::Identity, identity),
         (Coding::Gzip, wanted(gzip)),
@@ -124,7 +123,7 @@ pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding
     .map(|(_, coding)| coding)
 }
 
-/// A member and its weight; `None` if the weight is none.
+/// A member and its weight; `None` if the weight is invalid.
 fn weighted(member: &str) -> Option<(&str, Weight)> {
     let mut parts = member.split(';').map(|part| part.trim_matches([' ', '\t']));
     let name = parts.next()?;
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_what_everybody_gets_who_does_not_ask_for_the_raw_filter() {
+    fn json_is_the_default_media_type() {
         use Media::{Json, Raw};
         for (accept, expected) in [
             (&[][..], Some(Json)),
@@ -201,7 +200,7 @@ mod tests {
             (&["application/json;q=0"], None),
             (&["*/*;q=0"], None),
             (&["application/octet-stream;v=1;q=0.1"], Some(Raw)),
-            // A weight that is none: the member is not looked at.
+            // Members with an invalid weight are ignored.
             (&["application/octet-stream;q=2"], Some(Json)),
         ] {
             assert_eq!(media(&headers(ACCEPT, accept)), expected, "{accept:?}");
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_coding_of_the_greatest_weight_and_then_the_shortest_is_sent() {
+    fn coding_with_highest_weight_then_shortest_wins() {
         use Coding::{Gzip, Identity, Zstd};
         let all = [Identity, Gzip, Zstd];
         let cases: &[(&[&str], &[Coding], Option<Coding>)] = &[
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_endless_list_only_the_beginning_is_looked_at() {
+    fn only_the_beginning_of_a_long_list_is_parsed() {
         let mut long = "br,".repeat(MAX_MEMBERS - 1);
         long.push_str("gzip,zstd");
         let headers = headers(ACCEPT_ENCODING, &[&long]);

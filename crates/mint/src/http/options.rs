@@ -1,4 +1,4 @@
-//! What a router offers besides the filters.
+//! What a router offers in addition to the filters.
 
 use core::fmt;
 use std::sync::Arc;
@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use crate::info::InfoService;
 
-/// For how long a cache may hand out a filter without asking: as long as it takes until there is another,
-/// unless the operator has chosen a different interval.
+/// Default time for which a cache may reuse a filter: the default interval between two refreshes.
 pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// How old the last good refresh may be in `/ready`: five of the usual intervals, so that one failed
-/// refresh and a long one do not take a service out of rotation.
+/// Default maximum age of the last good refresh for `/ready`. It is five default intervals, so that one failed
+/// refresh and a slow one do not take a service out of rotation.
 pub const DEFAULT_READY_WITHIN: Duration = Duration::from_secs(300);
 
-/// What [`router_with`](super::router_with) adds to the filters. The default is what [`router`](super::router) has.
+/// What [`router_with`](super::router_with) adds to the filters. The defaults are those of
+/// [`router`](super::router).
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RouterOptions {
     /// The `max-age` of filters and keysets, in whole seconds.
     pub max_age: Duration,
-    /// How long ago the last good refresh may have ended for `/ready` to say yes.
+    /// Maximum age of the last good refresh for `/ready`.
     pub ready_within: Duration,
-    /// Writes the text of `/metrics`; without it there is no such path.
+    /// Renders the text of `/metrics`; without it, the path does not exist.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
-    /// Answers `POST /admin/refresh`; without it there is no such path.
+    /// Answers `POST /admin/refresh`; without it, the path does not exist.
     pub admin: Option<AdminOptions>,
-    /// Answers `/v1/info`; without it there is no such path.
+    /// Answers `/v1/info`; without it, the path does not exist.
     pub info: Option<InfoService>,
 }
 
-/// Who may ask for a refresh, and what then happens.
+/// Who may request a refresh, and how it is started.
 #[derive(Clone)]
 pub struct AdminOptions {
-    /// What has to follow `Authorization: Bearer`. With an empty one nobody is let in.
+    /// The token that must follow `Authorization: Bearer`. An empty token refuses every request.
     pub token: String,
-    /// Asks for a refresh and returns at once. That requests do not queue up is its matter.
+    /// Requests a refresh and must return at once. It must prevent requests from queueing up.
     pub refresh: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Debug for RouterOptions {
     }
 }
 
-/// Without the token.
+/// Omits the token.
 impl fmt::Debug for AdminOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdminOptions").finish_non_exhaustive()

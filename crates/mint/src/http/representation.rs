@@ -1,4 +1,4 @@
-//! From finished bodies and a request's headers to the answer: which form, all of it, a part, or nothing.
+//! Builds the answer from finished bodies and request headers: which form, and all of it, a part, or nothing.
 
 use axum::body::Body as ResponseBody;
 use axum::http::header::{
@@ -14,10 +14,10 @@ use super::negotiate::{Coding, JSON, Media, OCTET_STREAM, coding};
 use crate::body::Body;
 use crate::published::PublishedFilter;
 
-/// What the body depends on besides the path, for caches.
+/// The request headers that the body depends on, for caches.
 const NEGOTIATED: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
 
-/// The names of the headers that say what a raw filter is. Lower case, as `HeaderName` wants them.
+/// The names of the headers with a raw filter's parameters. Lower case, as `HeaderName` requires.
 pub(super) const FILTER_HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("nutfilter-n"),
     HeaderName::from_static("nutfilter-p"),
@@ -25,29 +25,29 @@ pub(super) const FILTER_HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("nutfilter-timestamp"),
 ];
 
-/// What a raw filter is to caches where the URL gives JSON as well: some ignore `Vary: Accept`.
+/// For raw filters at a URL that also gives JSON, because some caches ignore `Vary: Accept`.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private");
 
-/// The form in which a filter is asked for.
+/// The requested form of a filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
-    /// By the URL.
+    /// Requested by URL.
     Raw,
-    /// By `Accept`; `None` if no form is acceptable.
+    /// Requested by `Accept`; `None` if no form is acceptable.
     Negotiated(Option<Media>),
 }
 
-/// The forms of one thing, of which a client gets one.
+/// All forms of one resource. A client gets one of them.
 struct Forms<'a> {
     media: HeaderValue,
     codings: Vec<(Coding, &'a Body)>,
-    /// The Unix second that the thing is of.
+    /// The modification time of the resource, as a Unix second.
     modified: Option<u64>,
-    /// What goes with it in any case, the 304 included.
+    /// Headers of every answer, including a 304.
     headers: HeaderMap,
 }
 
-/// The answer to a request for a filter.
+/// Answers a request for a filter.
 pub(super) fn filter(
     method: &Method,
     headers: &HeaderMap,
@@ -112,7 +112,7 @@ pub(super) fn filter(
     }
 }
 
-/// The answer to a request for a JSON that has one form only.
+/// Answers a request for JSON that has only one form.
 pub(super) fn json(
     method: &Method,
     headers: &HeaderMap,
@@ -128,7 +128,7 @@ pub(super) fn json(
         modified,
         headers: common,
     };
-    // Nothing is negotiated: who refuses everything else gets it all the same, as from any mint.
+    // Nothing is negotiated. A client that refuses all forms gets the JSON anyway, as from any mint.
     forms.send(method, headers, Coding::Identity, body)
 }
 
@@ -160,7 +160,8 @@ impl Forms<'_> {
         if let Some(date) = self.modified.and_then(http_date) {
             self.headers.insert(LAST_MODIFIED, date);
         }
-        // The chosen form's tag first; but who has the other coding has the same thing.
+        // The chosen form's tag comes first. The tags of the other codings also match, because the content is the
+        // same.
         let others = self.codings.iter().map(|(_, other)| other.etag());
         let mut known = known_tag(headers, core::iter::once(body.etag()).chain(others));
         if known.is_none() && self.modified.is_some_and(|at| is_unmodified(headers, at)) {
@@ -174,7 +175,7 @@ impl Forms<'_> {
         let mut answer = self.headers;
         answer.insert(ETAG, body.etag().clone());
         answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        // Ranges are defined for GET alone.
+        // Ranges are only defined for GET.
         let part = match *method {
             Method::GET => part(headers, body.etag(), body.len()),
             _ => Part::Whole,
@@ -202,7 +203,7 @@ impl Forms<'_> {
     }
 }
 
-/// A text of digits and spaces, which every header can hold.
+/// Inserts text of digits and spaces, which is always a valid header value.
 fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);

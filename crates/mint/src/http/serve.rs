@@ -1,4 +1,4 @@
-//! Putting a router on the network.
+//! Serves a router on the network.
 
 use core::future::Future;
 use std::io;
@@ -15,26 +15,26 @@ use super::connection::{Connections, cut, end};
 use super::limits::ServerOptions;
 use super::listener::Listener;
 
-/// The pause when the system has no descriptor or memory for another connection. Those that are there end
-/// within seconds, and the ones that wait are in the backlog meanwhile.
+/// Pause when the system has no descriptor or memory for another connection. Existing connections end within
+/// seconds; new ones wait in the backlog meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often that is worth a line in the log.
+/// Minimum time between two log lines about this.
 const ACCEPT_WARNING: Duration = Duration::from_secs(10);
 
 /// How a server ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Served {
-    /// Connections whose requests had not ended when the grace was over.
+    /// Number of connections with unfinished requests at the end of the grace period.
     pub cut: usize,
 }
 
-/// Serves until `shutdown` is ready, then lets the requests under way end, within 10 s.
+/// Serves until `shutdown` is ready, then lets open requests finish within 10 s.
 ///
 /// # Errors
 ///
-/// None at present: a listener that fails is asked again.
+/// None at present: after an error, the listener accepts again.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -45,11 +45,11 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves at several listeners, HTTP/1.1 and HTTP/2, until `shutdown` is ready. Then nothing more is
-/// accepted, every peer is told that its connection ends, and what is still under way after the grace is cut.
+/// Serves HTTP/1.1 and HTTP/2 on several listeners until `shutdown` is ready. Then no more connections are
+/// accepted, and every peer is told that its connection ends. Unfinished requests are cut after the grace period.
 ///
-/// The limits of `options` are for what comes before and after a handler. A handler that reads a body has to
-/// set its own for that; those of this crate refuse bodies.
+/// The limits of `options` apply before and after a handler. A handler that reads a body must set its own limits;
+/// the handlers of this crate refuse bodies.
 pub async fn serve_with(
     listeners: Vec<Listener>,
     router: Router,
@@ -94,7 +94,7 @@ pub async fn serve_with(
     served
 }
 
-/// Accepts until the end, and then waits for the connections. Says how many had to be cut.
+/// Accepts connections until shutdown, then waits for them. Returns how many had to be cut.
 async fn accept_all(
     listener: Listener,
     connections: Connections,
@@ -149,7 +149,7 @@ async fn accept_all(
     left
 }
 
-/// Whether only the connection is gone that was about to be accepted.
+/// Whether the error only concerns the connection that was about to be accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The socket of a connection, and what passes through it.
+//! The socket of a connection, with accounting of its bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::activity::Activity;
 
-/// A socket of either kind.
+/// A TCP or Unix socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
@@ -22,17 +22,16 @@ pub(super) enum Socket {
     Unix(UnixStream),
 }
 
-/// How long, and for how many bytes, a peer is listened to after the last word to it. To close a socket
-/// with something unread in it is to reset it, and then the peer may lose the answer that says why its
-/// request was refused.
+/// How long, and for how many bytes, to read from a peer after the last answer. Closing a socket with unread data
+/// resets it. The peer might then lose the answer that explains why its request was refused.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 256 << 10;
 
-/// How many bytes a connection may write before the others have their turn. On a fast line a task would never have to
-/// wait for its peer, and would send one body after the other while the other connections wait.
+/// Number of bytes that a connection may write before it yields. On a fast line, a task never has to wait for its
+/// peer. It would send one body after the other while the other connections wait.
 const TURN: usize = 512 << 10;
 
-/// A socket that tells what it takes and gives.
+/// A socket that records its bytes in [`Activity`].
 #[derive(Debug)]
 pub(super) struct Watched {
     socket: Socket,
@@ -42,7 +41,7 @@ pub(super) struct Watched {
     linger: Option<Linger>,
 }
 
-/// What is left of the time and the bytes after the last word.
+/// Remaining time and bytes after the last answer.
 #[derive(Debug)]
 struct Linger {
     end: Pin<Box<Sleep>>,
@@ -67,7 +66,7 @@ impl Watched {
         Poll::Ready(written)
     }
 
-    /// Ready unless it is the turn of the others; the task is then woken behind them.
+    /// Pending if the other connections have their turn. The task is then woken after them.
     fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.turn < TURN {
             return Poll::Ready(());
@@ -83,8 +82,8 @@ impl Drop for Watched {
         if !self.activity.is_aborted() {
             return;
         }
-        // Otherwise the system would keep for minutes what the peer has not taken in all its time. If this
-        // fails the connection is gone already.
+        // Otherwise the system would keep the unsent data for minutes, although the peer was too slow. If this
+        // fails, the connection is already gone.
         if let Socket::Tcp(stream) = &self.socket {
             let _ = stream.set_zero_linger();
         }
@@ -156,7 +155,7 @@ impl AsyncWrite for Watched {
         }
     }
 
-    /// Ready when the peer has ended its side too, or has had its time.
+    /// Ready when the peer has closed its side too, or when its time is over.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.linger.is_none() {
@@ -197,14 +196,14 @@ mod tests {
     use crate::http::ServerOptions;
 
     #[tokio::test]
-    async fn a_connection_lets_others_write_after_its_turn() {
+    async fn connection_yields_after_its_turn() {
         let (ours, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let socket = UnixStream::from_std(ours).unwrap();
         socket.writable().await.unwrap();
         let activity = Activity::new(&ServerOptions::default());
         let mut watched = Watched::new(Socket::Unix(socket), activity);
-        // Without the runtime's own turns, which count calls and not bytes.
+        // `unconstrained` disables the runtime's own budget, which counts calls and not bytes.
         let turns = tokio::task::unconstrained(async move {
             let mut context = Context::from_waker(Waker::noop());
             let (mut turns, mut written) = (vec![], 0);
@@ -212,7 +211,7 @@ mod tests {
             while turns.len() < 3 {
                 match Pin::new(&mut watched).poll_write(&mut context, &piece) {
                     Poll::Ready(result) => {
-                        // The peer takes everything at once, so that the socket is never full.
+                        // The peer reads everything at once, so the socket is never full.
                         let mut taken = vec![0; result.unwrap()];
                         peer.read_exact(&mut taken).unwrap();
                         written += taken.len();

@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key, which can be read anew while the server runs.
+//! TLS: a certificate and its key, which can be reloaded while the server runs.
 
 use core::error::Error;
 use core::fmt;
@@ -12,11 +12,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use tokio_rustls::TlsAcceptor;
 
-/// What is spoken inside, the preferred first.
+/// The application protocols, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// A certificate and its key, from two files. Clones are handles to the same: what one of them reads anew,
-/// all use for the connections that follow.
+/// A certificate and its key, from two files. Clones are handles to the same certificate. After a reload of any of
+/// them, all use the new certificate for later connections.
 #[derive(Clone)]
 pub struct Tls {
     shared: Arc<Shared>,
@@ -37,11 +37,11 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads a chain of certificates, the server's own first, and its private key, both in PEM.
+    /// Reads a certificate chain, with the server's own certificate first, and its private key. Both files are PEM.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, has no such thing in it, or the two do not belong together.
+    /// If a file cannot be read or lacks its contents, or if the key does not match the certificate.
     pub fn open(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -57,11 +57,11 @@ impl Tls {
         })
     }
 
-    /// Reads both files again, as they are after a renewal. Connections that are open stay as they are.
+    /// Reads both files again, after a renewal. Open connections are not affected.
     ///
     /// # Errors
     ///
-    /// As [`Tls::open`]. What was in use stays in use then.
+    /// Like [`Tls::open`]. The previous certificate then stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         let Shared {
             certificate, key, ..

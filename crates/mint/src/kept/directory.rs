@@ -6,10 +6,10 @@
 //! sets/KIND-ID-NUMBER/          the sorted hashes of one keyset and kind: a `nutfilter::store::Store`
 //! ```
 //!
-//! A reading puts new hashes into the stores, one commit each, and then replaces the state file. What a crash
-//! leaves in between is stores that are ahead of the state: the items come again with the next reading, and are
-//! found to be there. A whole reading makes stores of its own, which count from the replacing of the state file
-//! on. Whatever is damaged is thrown away, said in the log, and read anew.
+//! A reading adds new hashes to the stores, one commit each, and then replaces the state file. After a crash in
+//! between, the stores are ahead of the state file. The next reading then returns these items again and finds them
+//! present. A full reading creates new stores, which become valid when the state file is replaced. Damaged state is
+//! discarded, logged, and read again.
 
 use core::error::Error;
 use core::fmt;
@@ -29,26 +29,26 @@ use crate::{KeysetId, Kind};
 const LOCK: &str = "nutfilter-data.lock";
 const SETS: &str = "sets";
 
-/// What a store may take while it sorts, merges or encodes: enough for runs of 2.6 million items.
+/// Memory of a store while it sorts, merges or encodes, in bytes: enough for runs of 2.6 million items.
 const STORE_MEMORY: usize = 24 << 20;
 
-/// How many hashes are gathered before they go to the disk: 16 MiB.
+/// Number of hashes collected in memory before they go to disk: 16 MiB.
 const GATHER_LIMIT: usize = 2 << 20;
 
-/// A directory in which a service keeps its sets, so that a restart serves at once and reads only what is new.
+/// A directory for the sets of a service. With it, a restart serves at once and reads only new items.
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
-    /// Later than that of every set there is.
+    /// Greater than the number of every existing set.
     next_number: u64,
-    /// The sets that each state file names, or may name: a restart needs them, whatever has come since. Nothing
-    /// is known of a kind before its state file was read or written.
+    /// The sets that each state file names or may name. A restart needs them, even if newer sets exist. A kind has
+    /// no entry until its state file was read or written.
     named: BTreeMap<Kind, Vec<String>>,
-    /// The lock goes with the file.
+    /// Closing the file releases the lock.
     _lock: File,
 }
 
-/// Why sets could not be kept, or a filter not be made of them.
+/// Why sets could not be stored or encoded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum KeptError {
@@ -59,29 +59,29 @@ pub enum KeptError {
     },
     /// A file or directory could not be read or written.
     Io {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A set could not be read or written, or is damaged.
     Store(StoreError),
-    /// A set cannot be a filter, or there is no memory for it.
+    /// A set cannot be encoded as a filter, or there is not enough memory.
     Build(BuildError),
-    /// What is to be published could not be written.
+    /// A body could not be written.
     Body(io::Error),
 }
 
 impl KeptError {
-    /// Whether a set is not what was written: only reading everything again helps then.
+    /// Whether a set differs from what was written. Then only a full reading helps.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, KeptError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_lost(error))
     }
 }
 
-/// Whether a file of a store is gone, or lies where the disk cannot be read.
+/// Whether a file of a store is missing or lies on unreadable parts of the disk.
 fn is_lost(error: &StoreError) -> bool {
-    /// `EIO`, for which there is no [`io::ErrorKind`].
+    /// `EIO`, which has no stable [`io::ErrorKind`].
     const BAD_DISK: i32 = 5;
     error.io_error().is_some_and(|error| {
         error.kind() == io::ErrorKind::NotFound
@@ -135,11 +135,11 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> KeptError {
 }
 
 impl DataDirectory {
-    /// Opens a directory, which is made unless it is there, and locks it.
+    /// Opens and locks a directory. Creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// If it cannot be made, written to or locked, or another process has it.
+    /// If it cannot be created, written to or locked, or if another process uses it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, KeptError> {
         let path = path.as_ref();
         let sets = path.join(SETS);
@@ -153,11 +153,11 @@ impl DataDirectory {
             Err(TryLockError::WouldBlock) => {
                 return Err(KeptError::InUse { path: path.into() });
             }
-            // Some file systems know no locks; then it is for the operator to start one process.
+            // Some file systems have no locks. The operator must then start only one process.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(at(&lock_path)(error)),
         }
-        // Whoever opened it may never look at what is kept, and must not write in its place.
+        // A caller may never restore the existing sets. New sets must not overwrite them.
         let names = own_names(&sets).map_err(at(&sets))?;
         let latest = names.iter().filter_map(|name| number_of(name)).max();
         let mut directory = Self {
@@ -174,7 +174,7 @@ impl DataDirectory {
         Ok(directory)
     }
 
-    /// Whether somebody removed it, or a part of it that does not come back by itself.
+    /// Whether the directory, or a part that is not created on demand, was removed.
     pub(crate) fn is_gone(&self) -> bool {
         let parts = [LOCK, SETS].map(|name| self.path.join(name));
         parts
@@ -182,7 +182,7 @@ impl DataDirectory {
             .any(|part| matches!(part.try_exists(), Ok(false)))
     }
 
-    /// Makes again what somebody removed.
+    /// Creates the removed parts again.
     pub(crate) fn remake(&mut self) -> Result<(), KeptError> {
         if matches!(self.path.join(LOCK).try_exists(), Ok(false)) {
             *self = Self::open(self.path.clone())?;
@@ -201,8 +201,8 @@ impl DataDirectory {
         GATHER_LIMIT
     }
 
-    /// What was kept of a kind, and the keysets listed then. Where something is damaged or missing, the sets that
-    /// are whole, and no watermark: all is read again.
+    /// The recorded sets of a kind, and the keysets listed at that time. If something is damaged or missing, only
+    /// the intact sets are returned, without a watermark, so that everything is read again.
     pub(crate) fn restore(&mut self, kind: Kind) -> (KindSets, Vec<KeysetInfo>) {
         let mut kept = KindSets::default();
         let path = self.state_path(kind);
@@ -236,7 +236,7 @@ impl DataDirectory {
             };
             match self.restore_set(kind, &keyset, &recorded) {
                 Ok(mut set) => {
-                    // What came after the record has the date of its own commit.
+                    // A set with later items keeps the date of its own commit.
                     if set.len() == recorded.items {
                         set.as_of = recorded.as_of;
                     }
@@ -268,11 +268,11 @@ impl DataDirectory {
             let (has, had) = (store.len(), recorded.items);
             return Err(format!("has {has} items, and had {had}"));
         }
-        // Whether every byte is right is seen when it is read, before anything of it is served.
+        // Checksums are verified when the data is read, before anything is served.
         Ok(KeptSet::on_disk(store, name.clone()))
     }
 
-    /// An empty set of a keyset.
+    /// Creates an empty set of a keyset.
     pub(super) fn create(&mut self, kind: Kind, keyset: &KeysetId) -> Result<KeptSet, KeptError> {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
@@ -287,7 +287,7 @@ impl DataDirectory {
         Ok(KeptSet::on_disk(store, name))
     }
 
-    /// Replaces the state file of a kind: from here on a restart begins with this.
+    /// Replaces the state file of a kind. From then on, a restart begins with this state.
     pub(crate) fn record(
         &mut self,
         kind: Kind,
@@ -309,7 +309,7 @@ impl DataDirectory {
         };
         let names = kept.sets.values().filter_map(KeptSet::directory_name);
         let names: Vec<String> = names.map(str::to_owned).collect();
-        // After an error it may be the old ones that count, or the new ones.
+        // After an error, either the old or the new sets may be valid.
         if let Some(named) = self.named.get_mut(&kind) {
             named.extend_from_slice(&names);
         }
@@ -319,7 +319,7 @@ impl DataDirectory {
             let mut file = create_private(&new)?;
             file.write_all(&recorded.to_bytes(kind))?;
             file.sync_all()?;
-            // The names of new sets are to be there before the file that names them.
+            // The names of new sets must be durable before the file that names them.
             sync_directory(&self.path.join(SETS))?;
             fs::rename(&new, &path)?;
             sync_directory(&self.path)
@@ -329,7 +329,7 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// Removes the directories of sets that no kind has any more, and no state file names.
+    /// Removes the directories of sets that are not in use and that no state file names.
     pub(crate) fn remove_others<'a>(&self, kinds: impl Iterator<Item = &'a KindSets>) {
         let used: BTreeSet<&str> = kinds
             .flat_map(|kept| kept.sets.values())
@@ -362,7 +362,7 @@ fn options(kind: Kind, keyset: &KeysetId) -> Options<Nut25> {
     Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
 }
 
-/// The number in the name of a set's directory; `None` if a set's directory is not called so.
+/// The number in the name of a set's directory; `None` if the name is not that of a set.
 fn number_of(name: &str) -> Option<u64> {
     let is_hex = |text: &str| text.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
     kind_of(name)?;
@@ -373,13 +373,13 @@ fn number_of(name: &str) -> Option<u64> {
     is_own.then_some(number)
 }
 
-/// The kind that is in the name of a set's directory.
+/// The kind in the name of a set's directory.
 fn kind_of(name: &str) -> Option<Kind> {
     let (kind, _) = name.split_once('-')?;
     Kind::ALL.into_iter().find(|known| known.as_str() == kind)
 }
 
-/// The names in the directory of sets that are such as sets have. What else is there is somebody else's.
+/// The names in the directory of sets that are names of sets. Other entries are not ours.
 fn own_names(sets: &Path) -> io::Result<Vec<String>> {
     let mut names = vec![];
     for entry in fs::read_dir(sets)? {
@@ -394,9 +394,9 @@ fn own_names(sets: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// A new file for this user alone: a watermark may hold notes.
+/// Creates a file that only this user can read: a watermark may contain notes.
 fn create_private(path: &Path) -> io::Result<File> {
-    // One that is there may be open to others.
+    // An existing file may be readable by others.
     let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     options.create_new(true).write(true);
@@ -405,7 +405,7 @@ fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// The state file; `None` if there is none.
+/// The contents of the state file; `None` if the file does not exist.
 fn read_state(path: &Path, kind: Kind) -> Result<Option<Recorded>, String> {
     let mut bytes = vec![];
     match File::open(path) {
@@ -441,7 +441,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
-    // Elsewhere a directory cannot be opened as a file, and renaming is as durable as it gets.
+    // Other systems cannot open a directory as a file. Renaming is as durable as they allow.
     if cfg!(unix) {
         File::open(path)?.sync_all()?;
     }

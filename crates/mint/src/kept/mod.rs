@@ -1,8 +1,7 @@
-//! What is kept from one reading to the next: for each keyset and kind the sorted hashes, and for each kind how
-//! far the source was read.
+//! State between two readings: the sorted hashes of each keyset and kind, and the watermark of each kind.
 //!
-//! With hashes kept, a new filter takes the new items and one linear pass; no old row is read, hashed or sorted
-//! again. They are in memory, or in a [`DataDirectory`], from where a restart goes on.
+//! With these hashes, a new filter costs the new items and one linear pass. No old row is read, hashed or sorted
+//! again. The hashes are in memory, or in a [`DataDirectory`] from which a restart continues.
 
 mod directory;
 mod set;
@@ -16,36 +15,37 @@ pub(crate) use set::{Changes, KeptSet};
 use crate::source::{KeysetInfo, Watermark};
 use crate::{KeysetId, Kind};
 
-/// Everything that is kept of one kind.
+/// The state of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct KindSets {
-    /// From where the source goes on; `None` if it is to be read whole.
+    /// Where the source continues; `None` if everything must be read.
     pub(crate) watermark: Option<Watermark>,
     /// The Unix second in which the latest reading began; 0 before the first.
     pub(crate) as_of: u64,
-    /// The one that was recorded last. No filter is dated later: a restart would have only an older date for it.
+    /// The last recorded value of `as_of`. No filter is dated later, because a restart would only have an older
+    /// date.
     pub(crate) recorded: u64,
-    /// How many readings there were since the source was last asked to count; `None` before it was.
+    /// Readings since the source was last asked to count; `None` before the first count.
     pub(crate) uncounted: Option<u32>,
     pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
-    /// Keysets that had sets which cannot be used: there is nothing to say of them before a whole reading, and
-    /// least of all that they have no notes.
+    /// Keysets whose sets were unusable. Until a full reading, nothing is known about their notes. They must not be
+    /// treated as empty.
     pub(crate) lost: BTreeSet<KeysetId>,
 }
 
 impl KindSets {
-    /// How many items all sets hold.
+    /// Number of items in all sets.
     pub(crate) fn items(&self) -> u64 {
         self.sets.values().map(KeptSet::len).sum()
     }
 
-    /// The dates of all that is recorded.
+    /// The dates of everything recorded.
     pub(crate) fn dates(&self) -> impl Iterator<Item = u64> {
         let sets = self.sets.values().map(|set| set.as_of);
         sets.chain([self.recorded])
     }
 
-    /// Throws a set away that cannot be used.
+    /// Discards a set that cannot be used.
     pub(crate) fn lose(&mut self, keyset: &KeysetId) {
         self.sets.remove(keyset);
         self.lost.insert(keyset.clone());
@@ -53,7 +53,7 @@ impl KindSets {
     }
 }
 
-/// Where sets are kept.
+/// Where sets are stored.
 #[derive(Debug)]
 pub(crate) enum Keep {
     Memory,
@@ -61,7 +61,7 @@ pub(crate) enum Keep {
 }
 
 impl Keep {
-    /// How many hashes may be gathered in memory, where there is a limit.
+    /// Number of hashes that may be collected in memory; `None` means no limit.
     pub(crate) fn gather_limit(&self) -> Option<usize> {
         match self {
             Keep::Memory => None,
@@ -69,7 +69,7 @@ impl Keep {
         }
     }
 
-    /// Adds hashes to the set of a keyset, which is made unless it is there.
+    /// Adds hashes to the set of a keyset, and creates the set if necessary.
     pub(crate) fn add(
         &mut self,
         kind: Kind,
@@ -79,7 +79,8 @@ impl Keep {
         as_of: u64,
     ) -> Result<(), KeptError> {
         let entry = sets.entry(keyset.clone());
-        // By the spelling that will be recorded: a store opens under the name that it was made under alone.
+        // Use the spelling that will be recorded: a store can only be opened under the name with which it was
+        // created.
         let keyset = entry.key().clone();
         let set = entry.or_default();
         if let Keep::Directory(directory) = self
@@ -93,7 +94,7 @@ impl Keep {
         set.add(hashes, as_of)
     }
 
-    /// Records what is kept of a kind, where a restart is to find it; in memory there is nothing to do.
+    /// Records the state of a kind for a restart. Does nothing if the sets are in memory.
     pub(crate) fn record(
         &mut self,
         kind: Kind,

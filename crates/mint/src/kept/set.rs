@@ -1,4 +1,4 @@
-//! One keyset's hashes.
+//! The hashes of one keyset.
 
 use std::io::Write;
 use std::panic::resume_unwind;
@@ -10,13 +10,13 @@ use nutfilter::{Nut25, Params, SortedHashes};
 
 use super::KeptError;
 
-/// The sorted hashes of one keyset and kind. An empty one is in memory in any case.
+/// The sorted hashes of one keyset and kind. An empty set is always in memory.
 #[derive(Debug)]
 pub(crate) struct KeptSet {
     hashes: Hashes,
-    /// Whether it is another than the one that was published last.
+    /// Whether it differs from the last published set.
     pub(crate) changed: bool,
-    /// The Unix second as of which it is complete.
+    /// The Unix second up to which the set is complete.
     pub(crate) as_of: u64,
 }
 
@@ -30,16 +30,16 @@ enum Hashes {
     },
 }
 
-/// Hashes that came, held against a set.
+/// New hashes, compared with a set.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SplitHashes {
-    /// Those that the set does not hold: certainly of new items.
+    /// Hashes that the set does not contain: these items are certainly new.
     pub(crate) unknown: Vec<u64>,
-    /// Those that it does: of items that came again, or of new items with the same hash.
+    /// Hashes that the set contains: repeated items, or new items with the same hash.
     pub(crate) known: Vec<u64>,
 }
 
-/// What a set holds more and less than the one before it.
+/// Differences between a set and its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) lost: u64,
@@ -53,7 +53,7 @@ impl core::ops::AddAssign for Changes {
     }
 }
 
-/// How many pieces of an old set are read ahead of the new one that it is compared with.
+/// How many pieces of the old set are read ahead during a comparison.
 const PIECES_AHEAD: usize = 4;
 
 impl Default for KeptSet {
@@ -63,7 +63,7 @@ impl Default for KeptSet {
 }
 
 impl KeptSet {
-    /// A set without items, as of a Unix second.
+    /// Creates a set without items, complete up to a Unix second.
     pub(crate) fn empty(as_of: u64) -> Self {
         Self {
             as_of,
@@ -79,7 +79,7 @@ impl KeptSet {
         }
     }
 
-    /// A set in a directory of this name.
+    /// Creates a set that is stored in a directory of this name.
     pub(super) fn on_disk(store: Store<Nut25>, name: String) -> Self {
         let as_of = note_to_as_of(store.note());
         Self {
@@ -96,7 +96,7 @@ impl KeptSet {
         matches!(self.hashes, Hashes::Memory(_))
     }
 
-    /// The name of its directory, if it has one.
+    /// The name of its directory; `None` if it is in memory.
     pub(super) fn directory_name(&self) -> Option<&str> {
         match &self.hashes {
             Hashes::Memory(_) => None,
@@ -104,7 +104,7 @@ impl KeptSet {
         }
     }
 
-    /// N.
+    /// The number of items.
     pub(crate) fn len(&self) -> u64 {
         match &self.hashes {
             Hashes::Memory(hashes) => hashes.len() as u64,
@@ -112,7 +112,7 @@ impl KeptSet {
         }
     }
 
-    /// Whether it holds the same hashes as another, where that is cheap to see.
+    /// Whether both sets hold the same hashes, if this can be told cheaply.
     pub(crate) fn is_known_to_equal(&self, other: &Self) -> bool {
         match (&self.hashes, &other.hashes) {
             (Hashes::Memory(ours), Hashes::Memory(theirs)) => ours == theirs,
@@ -120,7 +120,7 @@ impl KeptSet {
         }
     }
 
-    /// Splits `hashes`, given in any order, into those that it does not hold and those that it does, each sorted.
+    /// Splits `hashes`, in any order, into unknown and known hashes, each sorted.
     pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<SplitHashes, KeptError> {
         let sorted = SortedHashes::<Nut25>::from_hashes(hashes).into_hashes();
         let mut is_known = vec![false; sorted.len()];
@@ -136,18 +136,19 @@ impl KeptSet {
         Ok(split)
     }
 
-    /// Compares it with the set that it replaces.
+    /// Compares the set with the one that it replaces.
     pub(crate) fn changes_since(&self, old: &Self) -> Result<Changes, KeptError> {
         let store = match &old.hashes {
             Hashes::Memory(old) => return self.changes_from(old.as_slice().iter().copied()),
             Hashes::Disk { store, .. } => store,
         };
-        // Both sets may be larger than memory, and a store hands its pieces over by itself: a thread for each.
+        // Both sets may be larger than memory, and a store calls back for each piece. So each set gets its own
+        // thread.
         thread::scope(|scope| {
             let (sender, pieces) = sync_channel::<Vec<u64>>(PIECES_AHEAD);
             let reader = thread::Builder::new()
                 .spawn_scoped(scope, move || {
-                    // Nobody listens any more once the other set could not be read.
+                    // The receiver is gone if the other set could not be read.
                     store.for_each_piece(|piece| drop(sender.send(piece.to_vec())))
                 })
                 .map_err(KeptError::Body)?;
@@ -168,7 +169,7 @@ impl KeptSet {
                 while old.next_if(|&old| old < hash).is_some() {
                     changes.lost += 1;
                 }
-                // Equal hashes are counted each: they belong to different items.
+                // Equal hashes count separately, because they belong to different items.
                 if old.next_if_eq(&hash).is_none() {
                     changes.added += 1;
                 }
@@ -186,9 +187,9 @@ impl KeptSet {
         Ok(())
     }
 
-    /// Adds hashes, in any order, also those that it holds already. They are on the disk then, if the set is.
+    /// Adds hashes in any order; repeated hashes count again. A set on disk is durable afterwards.
     ///
-    /// After an error a set in memory may be empty, and is to be read whole; one on the disk is as it was.
+    /// After an error, a set in memory may be empty, and everything must be read again. A set on disk is unchanged.
     pub(crate) fn add(&mut self, hashes: Vec<u64>, as_of: u64) -> Result<(), KeptError> {
         if hashes.is_empty() {
             return Ok(());
@@ -206,7 +207,7 @@ impl KeptSet {
         Ok(())
     }
 
-    /// Writes the filter; says N.
+    /// Writes the filter and returns its number of items.
     pub(crate) fn encode_to(
         &self,
         params: Params,
@@ -226,11 +227,11 @@ impl KeptSet {
     }
 }
 
-/// Tells what the output refused from what is wrong with the store.
+/// Distinguishes errors of the output from errors of the store.
 fn body_or_store(error: StoreError) -> KeptError {
     match (error.kind(), error.io_error()) {
         (StoreErrorKind::Output, Some(said)) => {
-            // The original stays with the store's error; what counts is its kind and its words.
+            // The original error stays inside the store's error. Its kind and its text are enough.
             let error = std::io::Error::new(said.kind(), said.to_string());
             KeptError::Body(error)
         }
@@ -238,7 +239,7 @@ fn body_or_store(error: StoreError) -> KeptError {
     }
 }
 
-/// Puts sorted hashes into a store, for good.
+/// Adds sorted hashes to a store durably.
 fn commit(store: &mut Store<Nut25>, hashes: &[u64], as_of: u64) -> Result<(), KeptError> {
     let mut batch = store.batch();
     batch.push_hashes(hashes)?;
@@ -246,19 +247,19 @@ fn commit(store: &mut Store<Nut25>, hashes: &[u64], as_of: u64) -> Result<(), Ke
     Ok(())
 }
 
-/// What a store's note says: the Unix second of its last commit. Anything else is none.
+/// The Unix second in a store's note, written by its last commit; 0 if the note has another length.
 fn note_to_as_of(note: &[u8]) -> u64 {
     note.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// Marks those of `sorted` that are in this piece of a set, from `at` on, which moves on.
+/// Marks the hashes of `sorted` that this piece of a set contains, starting at `at`, and advances `at`.
 fn mark_known(mut piece: &[u64], sorted: &[u64], is_known: &mut [bool], at: &mut usize) {
     while let Some(last) = piece.last()
         && *at < sorted.len()
         && sorted[*at] <= *last
     {
         let hash = sorted[*at];
-        // Both are sorted: what was passed is not looked at again.
+        // Both are sorted, so the part before `hash` need not be searched again.
         piece = &piece[piece.partition_point(|&held| held < hash)..];
         let found = piece.first() == Some(&hash);
         while *at < sorted.len() && sorted[*at] == hash {
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn known_hashes_are_split_off_and_only_unknown_ones_are_added() {
+    fn only_unknown_hashes_are_added() {
         let directory = tempfile::tempdir().unwrap();
         let kept: Vec<u64> = (0..200_000).map(|i| i * 7).collect();
         for new in [
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_between_sets_are_counted_with_equal_hashes_apart() {
+    fn changes_count_equal_hashes_separately() {
         let directory = tempfile::tempdir().unwrap();
         let long: Vec<u64> = (0..100_000).collect();
         let cases: [(&[u64], &[u64], u64, u64); 7] = [

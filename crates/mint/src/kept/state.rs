@@ -1,4 +1,4 @@
-//! The file that says what a data directory holds of one kind.
+//! The state file: what a data directory holds of one kind.
 //!
 //! ```text
 //! nutfilter state 1\n
@@ -7,7 +7,8 @@
 //! the SHA-256 of all that is before (32 bytes)
 //! ```
 //!
-//! It is replaced by renaming, and so is there whole or not at all. The sets it names are on the disk before it.
+//! The file is replaced by renaming, so it is either complete or absent. The sets that it names are on disk before
+//! it.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,21 +18,21 @@ use crate::source::{KeysetInfo, Watermark};
 
 const FIRST_LINE: &[u8] = b"nutfilter state 1\n";
 
-/// The hash of the items. A set of another hash would answer "absent" to everything.
+/// The item hash. A set with another hash would answer "absent" to everything.
 const PROFILE: &str = "nut25";
 
 const SUM_BYTES: usize = 32;
 
-/// The most bytes that such a file has.
+/// Maximum length of a state file, in bytes.
 pub(super) const MAX_BYTES: u64 = 2 * Watermark::MAX_BYTES as u64;
 
-/// What is recorded of a kind.
+/// The recorded state of a kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recorded {
     pub(crate) as_of: u64,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) sets: Vec<RecordedSet>,
-    /// Keysets of which there is no set, and that are not empty for that.
+    /// Keysets without a set whose notes are unknown. They must not be treated as empty.
     pub(crate) lost: Vec<String>,
     /// The keysets that the mint listed.
     pub(crate) keysets: Vec<KeysetInfo>,
@@ -41,11 +42,11 @@ pub(crate) struct Recorded {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedSet {
     pub(crate) keyset: String,
-    /// The name of its directory; `None` for an empty set, which has none.
+    /// The name of its directory; `None` for an empty set, which has no directory.
     pub(crate) directory: Option<String>,
-    /// The Unix second as of which it is complete.
+    /// The Unix second up to which it is complete.
     pub(crate) as_of: u64,
-    /// How many items it had. More is what a crash left between two writes, and right; fewer is damage.
+    /// Its number of items. A crash between two writes leaves more items, which is valid. Fewer items mean damage.
     pub(crate) items: u64,
 }
 
@@ -57,7 +58,8 @@ struct Line {
     sets: Vec<RecordedSet>,
     lost: Vec<String>,
     keysets: Vec<ListedKeyset>,
-    /// How many bytes follow; `None` if there is no watermark, which is not an empty one.
+    /// Length of the watermark that follows, in bytes; `None` if there is no watermark, which differs from an empty
+    /// one.
     watermark: Option<usize>,
 }
 
@@ -88,7 +90,7 @@ impl Recorded {
             watermark: watermark.map(<[u8]>::len),
         };
         let mut bytes = FIRST_LINE.to_vec();
-        // Strings and numbers alone: nothing that JSON could refuse.
+        // The line contains only strings and numbers, so serialization cannot fail.
         bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
         bytes.push(b'\n');
         bytes.extend_from_slice(watermark.unwrap_or_default());
@@ -97,7 +99,7 @@ impl Recorded {
         bytes
     }
 
-    /// What a file says, or what is wrong with it.
+    /// Parses a state file, or returns what is wrong with it.
     pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Result<Self, &'static str> {
         if !bytes.starts_with(FIRST_LINE) {
             return Err("not a state file of this version");
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_comes_back_and_nothing_that_was_damaged_does() {
+    fn state_roundtrips_and_damage_is_detected() {
         for watermark in [None, Some(&b""[..]), Some(b"{\"row\":7}\n\0\xff")] {
             let recorded = recorded(watermark);
             let bytes = recorded.to_bytes(Kind::Spent);

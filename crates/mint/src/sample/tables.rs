@@ -1,4 +1,4 @@
-//! The tables of the mints, as far as a sample needs them.
+//! The mints' tables, as far as a sample needs them.
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{ToSql, params};
@@ -6,15 +6,15 @@ use rusqlite::{ToSql, params};
 use super::{POINT_BYTES, hex};
 use crate::{Kind, MintType};
 
-/// What it takes to make one mint's database.
+/// The SQL that creates one mint's database.
 pub(super) struct Tables {
     pub(super) create: &'static str,
-    /// Those indexes that SQLite uses to answer what is asked of a mint. Made last, which is faster.
+    /// The indexes that SQLite uses for queries on a mint. They are created last, which is faster.
     pub(super) index: &'static str,
     pub(super) insert_keyset: &'static str,
     insert_spent: &'static str,
     insert_issued: &'static str,
-    /// Adds to the totals of a keyset, of those that were spent and those that were issued, where the mint keeps them.
+    /// Adds to a keyset's totals of spent and issued amounts, if the mint keeps such totals.
     pub(super) add_totals: Option<&'static str>,
     pub(super) hex: bool,
 }
@@ -57,12 +57,12 @@ impl ToSql for Point {
     }
 }
 
-/// The amount of a note: some power of two.
+/// The amount of a note: a power of two.
 pub(super) fn amount(note: &[u8; POINT_BYTES]) -> i64 {
     1 << (note[POINT_BYTES - 1] & 7)
 }
 
-/// Adds one note by a statement of [`Tables::insert`].
+/// Inserts one note with a statement of [`Tables::insert`].
 pub(super) fn insert(
     statement: &mut rusqlite::Statement<'_>,
     tables: &Tables,
