@@ -48,14 +48,15 @@ impl DatabaseLocation {
     /// | `sslmode` | the connection |
     /// |---|---|
     /// | `disable` | plain text |
-    /// | `prefer`, and without the option | TLS if the server offers it, with any certificate: no protection
-    /// against an attacker in between, who can also claim that the server has no TLS |
+    /// | `prefer`, and without the option | TLS if the server offers it; the certificate is not verified |
+    /// | `require` | TLS; the certificate is only verified if `sslrootcert` is given |
     /// | `verify-ca` | TLS; the certificate must be signed by a root |
-    /// | `require`, `verify-full` | TLS; the certificate must be signed by a root and name the host |
+    /// | `verify-full` | TLS; the certificate must be signed by a root and name the host |
     ///
-    /// Unlike in libpq, `require` verifies the certificate: encryption to an unknown peer does not protect against
-    /// an attacker in between. The roots are the certificates of the PEM file that `sslrootcert` names. Without the
-    /// option, or with `sslrootcert=system`, they are Mozilla's. A local socket never uses TLS, whatever the mode.
+    /// The roots are the certificates of the PEM file that `sslrootcert` names. With a file, `require` is the same
+    /// as `verify-ca`. Without the option, or with `sslrootcert=system`, the roots are Mozilla's, and every
+    /// verification includes the host name. Without verification, an attacker in between can read and change
+    /// everything. A local socket never uses TLS, whatever the mode.
     ///
     /// # Errors
     ///

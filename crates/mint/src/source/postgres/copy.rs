@@ -1,4 +1,4 @@
-//! The binary form in which `COPY` sends rows.
+//! The binary format of `COPY`.
 //!
 //! ```text
 //! "PGCOPY\n\xff\r\n\0"  flags: u32  length: u32, so many bytes of an extension
@@ -6,26 +6,26 @@
 //! in the end: -1 as i16, and nothing behind it
 //! ```
 //!
-//! All numbers are big-endian. The pieces in which it arrives may end anywhere.
+//! All numbers are big-endian. The stream arrives in pieces that can end anywhere.
 
-/// What every stream begins with.
+/// Start of every stream.
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
-/// Bit 16 of the flags: each row has an oid in front, which no Postgres of this decade sends. All bits from 16 on
-/// are critical: a reader that does not know them has to give up.
+/// Bits 16 to 31 of the flags are critical: a reader must give up on unknown ones. Bit 16 means that each row
+/// starts with an oid, which no current Postgres sends.
 const CRITICAL_FLAGS: u32 = 0xffff_0000;
 
-/// No field of a mint's is near this: 16 MiB.
+/// Maximum field length, 16 MiB. No field of a mint comes near it.
 const MAX_FIELD_BYTES: usize = 16 << 20;
 
-/// Rows of `N` fields out of the pieces of a stream.
+/// Parses rows of `N` fields from the pieces of a stream.
 ///
 /// # Cost
 ///
-/// Memory for the pieces that were fed and not read yet.
+/// Memory for the pieces that were fed but not read yet.
 pub(super) struct BinaryCopy<const N: usize> {
     buffer: Vec<u8>,
-    /// What of the buffer was read.
+    /// Position up to which the buffer was read.
     at: usize,
     stage: Stage,
 }
@@ -58,7 +58,7 @@ impl<const N: usize> BinaryCopy<N> {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next row; `None` if it is not there yet, or the stream has ended.
+    /// The next row; `None` if it has not arrived yet, or if the stream has ended.
     pub(super) fn next_row(&mut self) -> Result<Option<Row<'_, N>>, String> {
         if self.stage == Stage::Header && !self.header()? {
             return Ok(None);
@@ -103,7 +103,7 @@ impl<const N: usize> BinaryCopy<N> {
         Ok(Some(row))
     }
 
-    /// To be asked when the stream has ended: whether it was whole.
+    /// Checks at the end of the stream that it was complete.
     pub(super) fn finish(&self) -> Result<(), String> {
         match self.stage {
             Stage::Ended if self.at == self.buffer.len() => Ok(()),
@@ -114,7 +114,7 @@ impl<const N: usize> BinaryCopy<N> {
         }
     }
 
-    /// Reads the header, if it is there.
+    /// Reads the header. Returns false if it has not arrived yet.
     fn header(&mut self) -> Result<bool, String> {
         let mut rest = &self.buffer[self.at..];
         let seen = rest.len().min(SIGNATURE.len());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_out_wherever_the_pieces_end() {
+    fn rows_are_parsed_wherever_the_pieces_end() {
         let bytes = stream(b"more", &rows());
         assert_eq!(read([&bytes[..]]), Ok(rows()));
         assert_eq!(read(bytes.chunks(1)), Ok(rows()));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_anywhere_before_its_end_is_refused() {
+    fn truncated_stream_is_refused() {
         let bytes = stream(b"", &rows());
         for end in 0..bytes.len() {
             assert!(read([&bytes[..end]]).is_err(), "end at {end}");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_stream_is_refused_with_the_number_in_it() {
+    fn invalid_stream_is_refused_with_the_value() {
         let whole = stream(b"", &rows());
         let changed = |at: usize, bytes: &[u8]| {
             let mut changed = whole.clone();

@@ -1,7 +1,7 @@
 //! The Postgres databases of both mints.
 //!
-//! Notes come by binary `COPY`. What is new is told by the ids of the transactions that wrote the rows (`xmin`),
-//! which need no column of the mint's, no clock, and cannot miss what was committed late: see
+//! Notes are read with binary `COPY`. New rows are found by the ids of the transactions that wrote them (`xmin`).
+//! This needs no column of the mint's and no clock, and cannot miss late commits. See
 //! `docs/decisions/0015-postgres-increments.md`.
 
 mod copy;
@@ -25,16 +25,16 @@ use super::{
 };
 use crate::Kind;
 
-/// So often a reading begins anew if a table was rewritten just then.
+/// Number of attempts at a reading if a table is rewritten at the same time.
 const ATTEMPTS: u32 = 3;
 
-/// A mint's Postgres database, read in a transaction of its own each time.
+/// A mint's Postgres database. Each reading uses its own transaction.
 ///
-/// The mint's writers are not held up: a reading waits for no row and no row waits for it. Whoever alters or
-/// truncates a table waits until the reading is over, as with a backup.
+/// The mint's writers are not blocked: a reading waits for no row lock, and no row lock waits for it. `ALTER TABLE`
+/// and `TRUNCATE` wait until the reading is over, as they do during a backup.
 ///
-/// The role needs no more than to read the columns in question, and `xmin`, without which every reading is a whole
-/// one:
+/// The role only needs privileges on the columns that are read, and on `xmin`. Without `xmin`, every reading is a
+/// full one:
 ///
 /// ```sql
 /// GRANT SELECT (id, unit, active, input_fee_ppk) ON keyset TO nutfilter;
@@ -44,33 +44,32 @@ const ATTEMPTS: u32 = 3;
 ///
 /// # Cost
 ///
-/// A whole reading is a scan of the table at the server, and an increment too, of which only what is new crosses the
-/// wire. It is another scan where a count is [asked for](MintSource::verify_next), and none at all if no transaction has
-/// ended since. After a restart of the server the next reading is a whole one.
+/// A full reading scans the table at the server. An incremental one scans it too, but only new rows cross the
+/// network. A count that is [asked for](MintSource::verify_next) is another scan. If no transaction has ended since
+/// the last reading, nothing is scanned. After a restart of the server, the next reading is a full one.
 #[derive(Clone, Debug)]
 pub struct PostgresSource {
     url: PostgresUrl,
     mint: MintType,
-    /// Whether it was said that `xmin` cannot be read.
+    /// Whether the missing privilege on `xmin` was logged.
     warned: bool,
     /// Whether the next reading counts the rows.
     verify: bool,
 }
 
 impl PostgresSource {
-    /// Looks at the database, recognises the mint by its tables unless told which it is, and verifies
-    /// that everything is there that will be read, and may be. May be called on an async thread, which it blocks
-    /// for a moment.
+    /// Checks the database. It detects the mint by its tables, unless `mint` is given, and verifies that everything
+    /// it needs exists and may be read. It can be called on an async thread, which is blocked for a moment.
     ///
     /// # Errors
     ///
-    /// If the location is no Postgres URL, the server cannot be reached or lets nobody in, or the database is not
-    /// as this version knows it; the error names the first table, column or privilege that is missing.
+    /// If the location is not a Postgres URL, or the server cannot be reached or refuses the login. Also if the
+    /// schema is not one that this version supports; the error names the first missing table, column or privilege.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
         let url = location.postgres().ok_or(SourceError::PostgresUrl {
             reason: "it does not begin with postgres:// or postgresql://",
         })?;
-        // A thread of its own, as a runtime cannot be entered from within another.
+        // A separate thread, because a runtime cannot be entered from within another one.
         let mint = std::thread::scope(|scope| {
             let look = scope.spawn(|| look(url, mint));
             look.join()
@@ -84,13 +83,13 @@ impl PostgresSource {
         })
     }
 
-    /// Which mint's database it is.
+    /// The mint that the database belongs to.
     #[must_use]
     pub fn mint_type(&self) -> MintType {
         self.mint
     }
 
-    /// A transaction, the schema as it sees it, and whether that is as expected.
+    /// Begins a transaction, reads the schema that it sees, and verifies it.
     fn begin(&self) -> Result<(Session<'_>, Found, &'static Schema), SourceError> {
         let mut session = Session::begin(&self.url)?;
         let found = Found::look(&mut session, self.url.to_string())?;
@@ -139,7 +138,7 @@ impl MintSource for PostgresSource {
             Some(Ok(mark)) => Some(mark),
             Some(Err(reason)) => return Err(SourceError::StartOver { reason }),
         };
-        // Nothing has come to the sink before the table is locked.
+        // The sink has received nothing before the table is locked, so a retry is safe.
         let begun = retried(|| Begun::new(self, kind, since.as_ref(), verify))?;
         let warn = !begun.tells_new && !self.warned;
         if warn {
@@ -159,7 +158,7 @@ impl MintSource for PostgresSource {
     }
 }
 
-/// Begins again what a rewritten table interrupted.
+/// Retries a reading that a rewritten table interrupted.
 fn retried<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, SourceError> {
     for _ in 1..ATTEMPTS {
         match attempt() {
@@ -170,7 +169,7 @@ fn retried<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, 
     attempt()
 }
 
-/// The keysets in rows of id, unit, whether active, and fee.
+/// Converts rows of id, unit, active flag and fee into keysets.
 fn listed(rows: Vec<TextRow>) -> Keysets {
     let mut listing = Listing::default();
     for row in rows {

@@ -1,4 +1,4 @@
-//! One reading of a table of notes: the look at the database, the count, the rows.
+//! One reading of a table of notes: state of the database, count, and rows.
 
 use std::cell::Cell;
 
@@ -10,24 +10,24 @@ use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
 use crate::{KeysetId, Kind};
 
-/// A reading that is about to begin.
+/// A reading that is about to copy rows.
 pub(super) struct Begun<'u> {
     session: Session<'u>,
     pub(super) notes: &'static Notes,
     state: State,
-    /// Whether the role may read what tells new rows from old ones.
+    /// Whether the role may read the column that distinguishes new rows (`xmin`).
     pub(super) tells_new: bool,
-    /// Whether nothing has happened since the last reading. Otherwise the table is locked, so that what the transaction
-    /// sees stays there.
+    /// Whether nothing has happened since the last reading. Otherwise the table is locked, so that it cannot change
+    /// under the transaction's snapshot.
     is_now: bool,
-    /// How many notes there are, if somebody asked.
+    /// The count of the table, if one was requested.
     counted: Option<Counted>,
 }
 
-/// What a table has in all.
+/// Totals of a table.
 #[derive(Default)]
 struct Counted {
-    /// The rows of keysets that can be served.
+    /// Rows of keysets that can be served.
     members: u64,
     unservable: Vec<String>,
 }
@@ -62,7 +62,7 @@ impl<'u> Begun<'u> {
                 return Ok(begun);
             }
         }
-        // What is read whole is counted as it comes.
+        // A full reading counts the rows as they arrive.
         begun.counted = match verify && since.is_some() {
             true => Some(count(&mut begun.session, notes)?),
             false => {
@@ -116,7 +116,7 @@ impl<'u> Begun<'u> {
                 unservable.sort();
                 unservable.dedup();
                 unservable.truncate(MAX_UNSERVABLE);
-                // Rows that were rewritten are among those that came, so that to add up would not be to count.
+                // Rewritten rows are among the new ones, so adding up would give a wrong total.
                 (is_whole.then_some(gathered.items), unservable)
             }
         };
@@ -128,7 +128,7 @@ impl<'u> Begun<'u> {
             copied.recent.finish(),
         );
         let mut reading = reading(&mark);
-        // A row that could not be read may be mended without being written anew: by a new version of us.
+        // Read everything again next time. A later version may be able to read a bad row that was not rewritten.
         if bad > 0 || !self.tells_new {
             reading.watermark = None;
         }
@@ -150,7 +150,7 @@ impl<'u> Begun<'u> {
         }
     }
 
-    /// All members, or those whose row was written by a transaction that the earlier reading may not have seen.
+    /// Selects all members, or only those written by a transaction that the earlier reading may not have seen.
     fn select(&self, since: Option<&Mark>) -> String {
         let Notes {
             table,
@@ -165,7 +165,7 @@ impl<'u> Begun<'u> {
             table.name
         );
         if let Some(mark) = since {
-            // The lower 32 bits: that is what a row has.
+            // Rows only have the lower 32 bits of a transaction id.
             let oldest = mark.state.snapshot.xmin as u32;
             select.push_str(&format!(
                 " AND pg_catalog.age(t.xmin) <= (SELECT pg_catalog.age('{oldest}'::pg_catalog.xid))"
@@ -174,7 +174,7 @@ impl<'u> Begun<'u> {
         select
     }
 
-    /// Hands over the rows of a query, but for those that the earlier reading had.
+    /// Passes on the rows of a query, except those that the earlier reading already passed on.
     fn copy(
         &mut self,
         kind: Kind,
@@ -224,11 +224,11 @@ impl<'u> Begun<'u> {
     }
 }
 
-/// What is remembered of the rows that were copied.
+/// What is remembered of the copied rows.
 struct Copied {
     newest: Newest,
     recent: Recent,
-    /// How many could not be read.
+    /// Number of unreadable rows.
     bad: u64,
 }
 
@@ -240,7 +240,7 @@ fn reading(mark: &Mark) -> Reading {
     }
 }
 
-/// What is being read, and when.
+/// The state of the server and the table at this moment.
 fn state(session: &mut Session<'_>, schema: &Schema, notes: &Notes) -> Result<State, SourceError> {
     let doing = "reading the snapshot";
     let table = notes.table.name;
@@ -278,7 +278,7 @@ fn state(session: &mut Session<'_>, schema: &Schema, notes: &Notes) -> Result<St
     })
 }
 
-/// Keeps the table from being truncated or rewritten until the transaction ends.
+/// Prevents truncating or rewriting of the table until the transaction ends.
 fn lock(session: &mut Session<'_>, notes: &Notes) -> Result<(), SourceError> {
     let (table, item) = (notes.table.name, notes.item);
     session.rows(
@@ -311,9 +311,9 @@ fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceErro
 
 /// The oid of a table that this transaction has read, and thereby locked.
 ///
-/// `TRUNCATE` and what rewrites a table take no heed of snapshots: of a table that met with them after the
-/// transaction's snapshot and before its lock, the transaction sees nothing at all, a state that never was. Its
-/// snapshot shows the table with the file it had, and the function the one that it has.
+/// `TRUNCATE` and rewriting commands ignore snapshots. If one ran after the transaction's snapshot and before its
+/// lock, the transaction would see an empty table, a state that never existed. The comparison detects this: the
+/// snapshot shows the old file of the table, and the function returns its current file.
 pub(super) fn relation_if_unchanged(
     session: &mut Session<'_>,
     table: &'static str,
@@ -330,7 +330,7 @@ pub(super) fn relation_if_unchanged(
     }
 }
 
-/// Adds the item of a row, or says why the row holds none.
+/// Adds the item of a row, or returns what is wrong with it.
 fn push(batch: &mut ItemBatch, notes: &Notes, item: Option<&[u8]>) -> Result<(), RowFault> {
     match item {
         None => Err(RowFault::WrongType {

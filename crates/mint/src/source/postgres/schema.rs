@@ -1,4 +1,4 @@
-//! Whether a mint's tables are there on Postgres, with the types and privileges that it takes to read them.
+//! Checks that a mint's tables exist on Postgres with the required types and privileges.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,25 +8,25 @@ use crate::source::schema::{self, Notes, Schema, Table};
 use crate::source::{MintType, SourceError};
 
 impl Notes {
-    /// What the item's column should be.
+    /// The required type of the item's column.
     pub(super) fn item_type(&self) -> &'static str {
         if self.hex { "text" } else { "bytea" }
     }
 }
 
-/// The column that every table has, with the transaction that wrote the row.
+/// A system column of every table: the transaction that wrote the row.
 const XMIN: &str = "xmin";
 
-/// The tables of both mints that the connection's search path leads to.
+/// The tables of both mints that are on the connection's search path.
 pub(super) struct Found {
     database: String,
     tables: HashMap<String, FoundTable>,
 }
 
 struct FoundTable {
-    /// What Postgres says it is; `r` is a table.
+    /// The kind of the relation; `r` is a table.
     kind: String,
-    /// The type of each column, and whether it may be read.
+    /// The type of each column, and whether the role may read it.
     columns: HashMap<String, (String, bool)>,
 }
 
@@ -61,13 +61,13 @@ impl Found {
         Ok(Self { database, tables })
     }
 
-    /// Tells the mint by its tables.
+    /// Detects the mint by its tables.
     pub(super) fn recognise(&self) -> Result<MintType, SourceError> {
         schema::recognise(self.path(), |table| Ok(self.tables.contains_key(table)))
     }
 
-    /// Holds the database against what will be asked of it, so that a changed schema or a missing privilege is
-    /// named and not met as a failed statement.
+    /// Compares the database with what will be queried. A changed schema or a missing privilege is then named,
+    /// instead of failing in a later statement.
     pub(super) fn verify(&self, schema: &Schema) -> Result<(), SourceError> {
         for table in schema.tables() {
             self.verify_table(schema, table)?;
@@ -80,7 +80,7 @@ impl Found {
         Ok(())
     }
 
-    /// Whether what is new in a table of notes can be told.
+    /// Whether new rows of a table of notes can be found.
     pub(super) fn may_read_xmin(&self, notes: &Notes) -> bool {
         let table = self.tables.get(notes.table.name);
         let column = table.and_then(|table| table.columns.get(XMIN));
@@ -110,7 +110,7 @@ impl Found {
         Ok(())
     }
 
-    /// The database as errors name it.
+    /// The database as named in errors.
     fn path(&self) -> &Path {
         Path::new(&self.database)
     }
@@ -123,7 +123,7 @@ impl Found {
         expected: &'static str,
     ) -> Result<(), SourceError> {
         let found = &table.columns[column].0;
-        // In binary they are all the text itself.
+        // In binary format, all of these types are plain text.
         let same = expected == "text" && (found == "character varying" || found == "character");
         match found == expected || same {
             true => Ok(()),

@@ -1,12 +1,13 @@
 //! A connection for one reading.
 //!
-//! Each call connects anew. That costs some milliseconds a minute; in return nothing of ours is open at the mint's
-//! server between readings, and a server that was restarted, moved or given another password needs no care.
+//! Each call opens a new connection, which costs some milliseconds a minute. In return, no connection stays open at
+//! the mint's server between readings. A server that was restarted, moved or given another password needs no
+//! special case.
 //!
-//! Everything happens in one transaction, `REPEATABLE READ, READ ONLY`: one state of the database, no lock that a
-//! writer waits for. What is set, is set for this transaction alone (`SET LOCAL`): behind a pooler of connections
-//! a setting of the session, and `default_transaction_read_only` above all, would be left to whoever comes next,
-//! which might be the mint.
+//! Everything runs in one transaction with `REPEATABLE READ, READ ONLY`: it sees one state of the database and
+//! holds no lock that a writer waits for. Settings apply to this transaction only (`SET LOCAL`). Behind a
+//! connection pooler, a setting of the session would be inherited by the next client, which might be the mint. This
+//! would be harmful above all for `default_transaction_read_only`.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -23,19 +24,19 @@ use super::tls;
 use super::url::{CONNECT_TIMEOUT, PostgresUrl};
 use crate::source::SourceError;
 
-/// So many times the URL's `connect_timeout` it may take to try all hosts, agree on TLS and be let in.
+/// Factor of the URL's `connect_timeout` for trying all hosts, the TLS handshake and the login.
 const LOGIN_FACTOR: u32 = 3;
 
-/// How long one statement may take, at the server: a count or a copy of hundreds of millions of rows.
+/// Time limit of one statement at the server: a count or a copy of hundreds of millions of rows.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// How long it is waited for what the server should have ended itself.
+/// Extra time to wait for something that the server should have ended itself.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// How long the goodbye may take.
+/// Time limit for closing the connection.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
 
-/// `lock_timeout`: the one lock that ours waits for is that of somebody who alters the table.
+/// About `lock_timeout`: this transaction waits only for the lock of a command that alters the table.
 const BEGIN: &str = "
     BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL lock_timeout = '10s';
@@ -44,16 +45,16 @@ const BEGIN: &str = "
     SET LOCAL client_encoding = 'UTF8';
     SET LOCAL standard_conforming_strings = on;";
 
-/// So many bytes of a copy are gathered before its rows are looked at.
+/// Bytes of a copy that are collected before its rows are parsed.
 const GATHERED: usize = 256 << 10;
 
-/// The first version that has `pg_current_snapshot`.
+/// The first version with `pg_current_snapshot`.
 const OLDEST_VERSION: u32 = 13_00_00;
 
 /// A transaction that sees one state of the database.
 pub(super) struct Session<'u> {
     url: &'u PostgresUrl,
-    /// `None` when it is over.
+    /// `None` once the session has ended.
     runtime: Option<Runtime>,
     client: Client,
     connection: Option<JoinHandle<Result<(), Error>>>,
@@ -63,7 +64,7 @@ pub(super) struct Session<'u> {
 pub(super) type TextRow = Vec<Option<String>>;
 
 impl<'u> Session<'u> {
-    /// Connects and begins.
+    /// Connects and begins the transaction.
     pub(super) fn begin(url: &'u PostgresUrl) -> Result<Self, SourceError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -72,7 +73,7 @@ impl<'u> Session<'u> {
         let (client, connection) = match login(url, &runtime) {
             Ok(pair) => pair,
             Err(error) => {
-                // A name that does not resolve may keep a thread busy: nobody waits for it.
+                // Name resolution may keep a thread busy; do not wait for it.
                 runtime.shutdown_background();
                 return Err(error);
             }
@@ -120,7 +121,7 @@ impl<'u> Session<'u> {
         Ok(rows.collect())
     }
 
-    /// The only value of the only row; empty if it is null or there is none.
+    /// The only value of the only row; empty if the value is null or there are no rows.
     pub(super) fn value(&mut self, doing: &'static str, sql: &str) -> Result<String, SourceError> {
         let rows = self.rows(doing, sql)?;
         let value = rows
@@ -130,7 +131,7 @@ impl<'u> Session<'u> {
         Ok(value.flatten().unwrap_or_default())
     }
 
-    /// Begins to copy rows of `N` columns out.
+    /// Starts to copy rows of `N` columns out.
     pub(super) fn copy<const N: usize>(
         &mut self,
         doing: &'static str,
@@ -152,13 +153,13 @@ impl<'u> Session<'u> {
         })
     }
 
-    /// Ends the transaction and says goodbye. What was read is good whether that succeeds or not.
+    /// Ends the transaction and closes the connection. What was read is valid even if this fails.
     pub(super) fn finish(self) {
         let commit = self.client.simple_query("COMMIT");
         run(self.runtime.as_ref(), GOODBYE_LIMIT, commit);
     }
 
-    /// What came of waiting, with the database in the error.
+    /// The result of a wait, with the database named in the error.
     fn checked<T>(
         &mut self,
         doing: &'static str,
@@ -172,7 +173,7 @@ impl<'u> Session<'u> {
     }
 
     fn failed(&mut self, doing: &'static str, error: Error) -> SourceError {
-        // That the connection is closed is all that a statement learns; the connection knows why.
+        // A statement only learns that the connection is closed. The connection knows why.
         let reason = match self.connection.take() {
             Some(connection) if error.is_closed() => {
                 run(self.runtime.as_ref(), GOODBYE_LIMIT, connection)
@@ -191,7 +192,7 @@ impl<'u> Session<'u> {
     }
 }
 
-/// Whatever is still going on is dropped: the socket closes, and the server rolls back.
+/// Drops everything in progress: the socket is closed, and the server rolls back.
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
@@ -230,7 +231,7 @@ fn login(url: &PostgresUrl, runtime: &Runtime) -> Result<Connected, SourceError>
 }
 
 fn login_limit(url: &PostgresUrl) -> Duration {
-    // Zero is libpq's word for no limit, and every wait of ours has one.
+    // In libpq, zero means no limit. Here every wait has a limit.
     let one = url.config.get_connect_timeout().copied();
     let one = one
         .filter(|limit| !limit.is_zero())
@@ -246,7 +247,7 @@ fn timeout(url: &PostgresUrl, doing: &'static str, limit: Duration) -> SourceErr
     }
 }
 
-/// Waits for something, and not longer than that.
+/// Waits for `work`, but not longer than `limit`.
 fn run<T>(runtime: Option<&Runtime>, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     runtime?.block_on(async { tokio::time::timeout(limit, work).await.ok() })
 }
@@ -261,7 +262,7 @@ pub(super) struct Copy<'s, 'u, const N: usize> {
 }
 
 impl<const N: usize> Copy<'_, '_, N> {
-    /// Hands over all rows, each to `take`, which is called outside of the runtime and may block.
+    /// Passes each row to `take`, which is called outside of the runtime and may block.
     pub(super) fn for_each(
         mut self,
         mut take: impl FnMut([Option<&[u8]>; N]) -> Result<(), SourceError>,
@@ -279,7 +280,7 @@ impl<const N: usize> Copy<'_, '_, N> {
         }
     }
 
-    /// Waits for the next pieces. Says whether there may be more.
+    /// Waits for the next pieces. Returns whether there may be more.
     fn gather(&mut self) -> Result<bool, SourceError> {
         let (stream, rows) = (&mut self.stream, &mut self.rows);
         let work = async {

@@ -1,4 +1,4 @@
-//! TLS to the server, by rustls.
+//! TLS to the server, with rustls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::url::PostgresUrl;
 use crate::source::SourceError;
 
-/// What of a server's certificate is verified.
+/// What is verified about a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Nothing, as with libpq's `require` without roots.
+    /// Nothing, like libpq's `require` without roots.
     None,
-    /// That a root signed it.
+    /// A root signed it.
     Chain,
-    /// That a root signed it for this host.
+    /// A root signed it for this host.
     ChainAndName,
 }
 
-/// What makes the TLS connections to the database of a URL. The files are read each time: they may be replaced while
-/// the service runs.
+/// The TLS connector for the database of a URL. The files are read for each connection, so they may be replaced
+/// while the service runs.
 pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceError> {
     let provider = Arc::new(ring::default_provider());
     let trusted = match url.verification {
@@ -54,7 +54,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect, SourceEr
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// The certificates of a PEM file, of which there is at least one.
+/// The certificates of a PEM file, at least one.
 fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, SourceError> {
     let what = format!("{option} {}", file.display());
     let certificates = CertificateDer::pem_file_iter(file)
@@ -73,12 +73,12 @@ fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>
     }
 }
 
-/// Certificates that are trusted, and how far.
+/// Trusted certificates, and what is verified with them.
 #[derive(Debug)]
 struct Trusted {
     verification: Verification,
     roots: RootCertStore,
-    /// The roots themselves, unless they are Mozilla's.
+    /// The roots of the given file; empty for Mozilla's.
     given: Vec<CertificateDer<'static>>,
 }
 
@@ -105,7 +105,7 @@ impl Trusted {
     }
 }
 
-/// Verifies a server as libpq does. That it has the certificate's key is verified in any case.
+/// Verifies a server like libpq. It always verifies that the server has the certificate's key.
 #[derive(Debug)]
 struct Verifier {
     /// `None` accepts any certificate.
@@ -126,8 +126,8 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        // A server may have the very certificate that is trusted, and `openssl req -x509` makes that one an
-        // authority's, which is refused as a link at the end of a chain.
+        // A server may use the trusted certificate itself. `openssl req -x509` marks such a certificate as an
+        // authority, and rustls refuses an authority at the end of a chain.
         if !trusted.given.contains(end_entity) {
             verify_server_cert_signed_by_trust_anchor(
                 &certificate,

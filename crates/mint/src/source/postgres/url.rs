@@ -1,4 +1,4 @@
-//! What is in a Postgres URL: how to reach the server, and how to know that it is the right one.
+//! Postgres URLs: how to reach the server, and how to verify it.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,26 +10,26 @@ use tokio_postgres::config::{Host, SslMode};
 use super::tls::Verification;
 use crate::source::SourceError;
 
-/// How long it may take to reach a host, unless the URL says something else.
+/// Default time limit for reaching one host.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// After so much silence the other side is asked whether it is there.
+/// Idle time before a TCP keepalive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// How often it is asked.
+/// Interval of keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// After so many questions without an answer it is not there.
+/// Number of unanswered probes after which the connection is considered dead.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Where Debian's, Fedora's and upstream's servers have their sockets.
+/// Socket directories of Debian, Fedora and upstream Postgres.
 #[cfg(unix)]
 const SOCKET_DIRECTORIES: [&str; 3] = ["/run/postgresql", "/var/run/postgresql", "/tmp"];
 
-/// What libpq takes for the port if none is named.
+/// libpq's default port.
 const DEFAULT_PORT: u16 = 5432;
 
-/// The options that the URL may contain, besides `sslmode` and the files of TLS.
+/// The options that a URL may contain, in addition to `sslmode` and the TLS files.
 const OPTIONS: [&str; 18] = [
     "application_name",
     "channel_binding",
@@ -55,18 +55,18 @@ const OPTIONS: [&str; 18] = [
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::source) struct PostgresUrl {
     pub(super) config: Config,
-    /// How the server's certificate is verified; not at all where there is no TLS.
+    /// How the server's certificate is verified; `None` without TLS.
     pub(super) verification: Verification,
-    /// The file with the roots, if not Mozilla's.
+    /// The file with the roots; `None` for Mozilla's.
     pub(super) roots: Option<PathBuf>,
-    /// The files with our own certificate and its key, if the server wants one.
+    /// The files with the client certificate and its key, for servers that require one.
     pub(super) identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl PostgresUrl {
-    /// Parses what is behind `postgres://`.
+    /// Parses the part after `postgres://`.
     pub(in crate::source) fn parse(rest: &str) -> Result<Self, SourceError> {
-        // The user and the password end with the first `@`, as the parser of the rest sees it too.
+        // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
         let behind_user = rest.find('@').map_or(0, |at| at + 1);
         let (place, query) = match rest[behind_user..].find('?') {
             Some(at) => (&rest[..behind_user + at], &rest[behind_user + at + 1..]),
@@ -95,7 +95,7 @@ impl PostgresUrl {
         }
         let config = format!("postgres://{place}?{}", kept.join("&"))
             .parse()
-            // What the parser says may quote the URL.
+            // The parser's own message may quote the URL.
             .map_err(|_| refused(
                 "it does not parse as postgres://user:password@host:port/name?options; characters like / and @ in \
                  a name or password are written in percent",
@@ -141,10 +141,10 @@ impl PostgresUrl {
     }
 }
 
-/// The name of the roots that come with the program: Mozilla's.
+/// The name of the built-in roots: Mozilla's.
 const SYSTEM: &str = "system";
 
-/// What the URL says of TLS.
+/// The TLS options of a URL.
 #[derive(Default)]
 struct Ssl {
     mode: Mode,
@@ -153,7 +153,7 @@ struct Ssl {
     key: Option<PathBuf>,
 }
 
-/// `sslmode`.
+/// The value of `sslmode`.
 #[derive(Clone, Copy, Default)]
 enum Mode {
     Disable,
@@ -189,8 +189,8 @@ impl Ssl {
         }
     }
 
-    /// As libpq has it: `require` verifies nothing, and with roots as much as `verify-ca`. Roots that would vouch for
-    /// anybody's host need the name in any case.
+    /// Like libpq: `require` verifies nothing without roots, and as much as `verify-ca` with a file of roots.
+    /// Public roots sign certificates for any host, so they always require the host name.
     fn verification(&self) -> Verification {
         let is_system = self
             .roots
@@ -209,7 +209,7 @@ fn refused(reason: &'static str) -> SourceError {
     SourceError::PostgresUrl { reason }
 }
 
-/// Where libpq would look: the first socket there is, else this machine by TCP.
+/// Like libpq: the first existing socket, otherwise localhost by TCP.
 fn add_default_host(config: &mut Config) {
     #[cfg(unix)]
     {
@@ -225,7 +225,7 @@ fn add_default_host(config: &mut Config) {
     config.host("localhost");
 }
 
-/// The path that a value in percent encoding names.
+/// Decodes a percent-encoded path.
 fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
     let mut bytes = vec![];
     let mut rest = value.as_bytes();
@@ -251,7 +251,7 @@ fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
     Ok(text.into())
 }
 
-/// Without the password, and of the options the socket alone.
+/// Omits the password and all options except the socket.
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("postgres://")?;
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_with_the_roots_is_written_in_percent_or_not() {
+    fn root_file_may_be_percent_encoded() {
         let roots = |rest| parse(rest).roots;
         assert_eq!(roots("db/mint"), None);
         assert_eq!(roots("db/mint?sslrootcert=system"), None);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_no_tls_and_every_wait_has_an_end() {
+    fn socket_has_no_tls_and_all_waits_are_limited() {
         let url = parse("/mint?host=/run/postgresql&sslmode=require");
         assert_eq!(url.config.get_ssl_mode(), SslMode::Disable);
         let url = parse("m:p%2Fw@db,other:6000/mint");
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_mark_in_a_password_begins_no_options() {
+    fn question_mark_in_password_starts_no_options() {
         let url = parse("m:a?b=c@db/mint");
         assert_eq!(url.config.get_password(), Some(&b"a?b=c"[..]));
         assert_eq!(url.to_string(), "postgres://m@db/mint");

@@ -1,6 +1,6 @@
-//! From where a reading goes on: the moment of the last one, in the server's own terms.
+//! Where a reading continues: the moment of the last one, in the server's own terms.
 //!
-//! Why nothing is missed is in `docs/decisions/0015-postgres-increments.md`.
+//! `docs/decisions/0015-postgres-increments.md` explains why nothing is missed.
 
 use std::collections::HashSet;
 
@@ -9,30 +9,31 @@ use serde::{Deserialize, Serialize};
 use crate::source::Watermark;
 use crate::source::schema::Notes;
 
-/// How many of the newest items are looked up before the next reading.
+/// Number of newest items that are looked up before the next reading.
 pub(super) const ANCHORS: usize = 64;
 
-/// The distance of transaction ids over which 32 bits of them are still compared; they could be over twice that.
+/// Maximum distance over which the low 32 bits of transaction ids are compared. The comparison would be valid up to
+/// twice that distance.
 const MAX_DISTANCE: u64 = 1 << 30;
 
-/// The most rows that are remembered because the next reading will be given them again.
+/// Maximum number of rows that are remembered because the next reading returns them again.
 const MAX_RECENT: usize = 1 << 15;
 
-/// The form of what is kept.
+/// Version of the stored format.
 const FORMAT: u32 = 2;
 
-/// All that is kept of a reading.
+/// Everything that is remembered of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
     format: u32,
     pub(super) state: State,
-    /// How many items there were, in keysets that can be served, if they were counted.
+    /// Number of items in keysets that can be served, if they were counted.
     pub(super) members: Option<u64>,
-    /// Ids of keysets that notes name and no request could.
+    /// Invalid keyset ids that occur in notes.
     pub(super) unservable: Vec<String>,
     /// The newest items.
     pub(super) anchors: Vec<Anchor>,
-    /// The rows that the next reading will be given again, see [`Recent`].
+    /// The rows that the next reading returns again; see [`Recent`].
     pub(super) recent: Vec<String>,
 }
 
@@ -41,9 +42,9 @@ pub(super) struct Mark {
 pub(super) struct State {
     pub(super) mint: String,
     pub(super) table: String,
-    /// The cluster, if the role may know.
+    /// The cluster's system identifier, if the role may read it.
     pub(super) system: Option<String>,
-    /// Since when the server has been running, in seconds since 1970, with a fraction.
+    /// Start of the server, in seconds since 1970, with a fraction.
     pub(super) started: String,
     /// The database's oid.
     pub(super) database: String,
@@ -52,11 +53,11 @@ pub(super) struct State {
     pub(super) snapshot: Snapshot,
 }
 
-/// What a transaction sees: everything before `xmin`, nothing from `xmax` on, and of what is between all but those
-/// that were running.
+/// What a transaction sees: everything before `xmin`, and nothing from `xmax` on. In between, it sees all
+/// transactions except those that were running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Snapshot {
-    /// In Postgres' words, `xmin:xmax:running`.
+    /// In Postgres' format, `xmin:xmax:running`.
     text: String,
     pub(super) xmin: u64,
     pub(super) xmax: u64,
@@ -73,19 +74,19 @@ impl Snapshot {
         })
     }
 
-    /// The 64 bits of the id of a transaction that is visible in this snapshot, of which a row has 32.
+    /// Returns the 64-bit id of a transaction that is visible in this snapshot, from the 32 bits in a row.
     pub(super) fn widen(&self, xid: u32) -> u64 {
         let age = (self.xmax as u32).wrapping_sub(xid);
         self.xmax.saturating_sub(age.into())
     }
 }
 
-/// An item that was among the newest.
+/// One of the newest items.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Anchor {
     /// The transaction that wrote its row.
     xid: u64,
-    /// In hex, in the case in which it is written if it is.
+    /// In hex. If the column is hex text, in the same case as there.
     pub(super) item: String,
 }
 
@@ -110,7 +111,7 @@ impl Mark {
     pub(super) fn decode(watermark: &Watermark) -> Result<Self, String> {
         let unreadable = || "the watermark is not one of this version".to_owned();
         let mark: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|_| unreadable())?;
-        // The items become part of a statement.
+        // The items become part of an SQL statement, so only hex is accepted.
         let hex = |anchor: &Anchor| {
             !anchor.item.is_empty() && anchor.item.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
@@ -120,12 +121,12 @@ impl Mark {
         }
     }
 
-    /// `None` if it cannot be written, which has no reason.
+    /// Serializes the mark; `None` if that fails, which is not expected.
     pub(super) fn encode(&self) -> Option<Watermark> {
         serde_json::to_vec(self).ok().map(Watermark::new)
     }
 
-    /// Why a reading of `now` cannot go on from here, as far as that can be told without looking at the rows.
+    /// Why a reading of `now` cannot continue from here, as far as this can be told without reading rows.
     pub(super) fn obstacle(&self, now: &State) -> Option<String> {
         let then = &self.state;
         if (&then.mint, &then.table) != (&now.mint, &now.table) {
@@ -158,12 +159,12 @@ impl Mark {
 
     /// Whether no transaction has ended since, so that there is nothing to read.
     pub(super) fn is_now(&self, now: &State) -> bool {
-        // On a standby the text does not list what is running, so that equal texts say something only where
-        // nothing is.
+        // On a standby, the text does not list running transactions. Equal texts are therefore only conclusive if
+        // nothing is running.
         self.state == *now && now.snapshot.xmin == now.snapshot.xmax
     }
 
-    /// The statement that counts how many of the anchors are still members.
+    /// The statement that counts how many anchors are still members.
     pub(super) fn count_anchors(&self, notes: &Notes) -> String {
         let items: Vec<String> = self
             .anchors
@@ -183,20 +184,20 @@ impl Mark {
     }
 }
 
-/// Tells rows that come again from new rows whose items have the same hash.
+/// Distinguishes repeated rows from new rows whose items have the same hash.
 ///
-/// A reading is given all rows of transactions that began after the oldest one that was running at the reading before
-/// it, and so some that it had already. These are remembered by keyset and item: hashes would not do, since
-/// anyone can make items with equal ones.
+/// A reading returns all rows of transactions that began after the oldest one running at the previous reading. So
+/// some rows are repeated. These are remembered by keyset and item. Hashes would not do, because anyone can create
+/// items with equal hashes.
 pub(super) struct Recent {
     before: HashSet<String>,
-    /// Rows of this transaction and later ones will come again.
+    /// Rows of this transaction and later ones will be returned again.
     oldest: u64,
     rows: Vec<String>,
 }
 
 impl Recent {
-    /// `before` are the rows that the earlier reading remembered, and `now` is what this one sees.
+    /// `before` contains the rows that the earlier reading remembered. `now` is the snapshot of this reading.
     pub(super) fn new(before: Vec<String>, now: &Snapshot) -> Self {
         Self {
             before: before.into_iter().collect(),
@@ -205,17 +206,17 @@ impl Recent {
         }
     }
 
-    /// Whether the earlier reading had this row.
+    /// Whether the earlier reading already returned this row.
     ///
-    /// A row that moved to another keyset is another row: its new keyset lacks the item.
+    /// A row that moved to another keyset counts as new, because the new keyset lacks the item.
     pub(super) fn is_repeat(&self, keyset: &[u8], item: &[u8]) -> bool {
         !self.before.is_empty() && self.before.contains(&key(keyset, item))
     }
 
-    /// Remembers a row of this transaction if it will come again.
+    /// Remembers a row of this transaction if it will be returned again.
     ///
-    /// Where there is no room the consumer is left with its count of all rows, which tells as long as not both
-    /// repeats and collisions come at once.
+    /// If there is no room, the consumer still has its count of all rows. The count is sufficient unless repeats
+    /// and hash collisions occur in the same reading.
     pub(super) fn add(&mut self, xid: u64, keyset: &[u8], item: &[u8]) {
         if xid >= self.oldest && self.rows.len() < MAX_RECENT {
             self.rows.push(key(keyset, item));
@@ -231,24 +232,26 @@ fn key(keyset: &[u8], item: &[u8]) -> String {
     format!("{} {}", hex(keyset), hex(item))
 }
 
-/// The newest items of a reading, as they come by.
+/// Collects the newest items of a reading.
 pub(super) struct Newest {
     anchors: Vec<Anchor>,
-    /// Nothing older than this is among the newest.
+    /// No older transaction is among the newest.
     least: u64,
 }
 
 impl Newest {
-    /// Of these and those that follow.
+    /// Starts with these anchors.
     pub(super) fn among(anchors: Vec<Anchor>) -> Self {
         Self { anchors, least: 0 }
     }
 
+    /// Adds an item.
+    ///
     /// # Cost
     ///
-    /// A comparison for a row that is not among the newest so far, and now and then the sorting of 128.
+    /// One comparison for a row that is not among the newest so far. Occasionally 128 rows are sorted.
     pub(super) fn add(&mut self, xid: u64, item: impl FnOnce() -> String) {
-        // Of rows that one transaction wrote those that came first will do.
+        // For rows of the same transaction, the first ones are kept.
         if self.anchors.len() >= ANCHORS && xid <= self.least {
             return;
         }
@@ -268,7 +271,7 @@ impl Newest {
     }
 
     pub(super) fn finish(mut self) -> Vec<Anchor> {
-        // The same item may have come with an older and a newer row.
+        // An item may occur in an older and in a newer row.
         self.anchors.sort_unstable_by(|a, b| b.cmp(a));
         let mut seen = HashSet::new();
         self.anchors
@@ -278,7 +281,7 @@ impl Newest {
     }
 }
 
-/// An item for an anchor.
+/// Formats an item for an anchor.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_goes_on_from_the_same_table_of_the_same_running_server_alone() {
+    fn reading_continues_only_on_same_table_and_server() {
         let then = mark("100:105:100,103");
         assert_eq!(then.obstacle(&state("100:105:100,103")), None);
         assert_eq!(then.obstacle(&state("200:210:")), None);
@@ -332,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_new_if_the_snapshot_is_the_same_and_nothing_was_running() {
+    fn same_snapshot_without_running_means_no_news() {
         assert!(mark("100:100:").is_now(&state("100:100:")));
         assert!(!mark("100:100:").is_now(&state("100:101:")));
         assert!(!mark("100:100:").is_now(&state("101:101:")));
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_32_bits_are_those_before_the_end_of_the_snapshot() {
+    fn short_ids_widen_to_before_the_end_of_the_snapshot() {
         let wrap = 1_u64 << 32;
         let snapshot = Snapshot::parse(&format!("{}:{}:", wrap + 4, wrap + 10)).unwrap();
         assert_eq!(snapshot.widen(9), wrap + 9);
@@ -350,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_that_are_none_are_refused() {
+    fn invalid_snapshots_are_refused() {
         for text in ["", "1", "1:", "x:1:", "5:4:", "-1:4:"] {
             assert_eq!(Snapshot::parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_watermark_comes_back_and_anything_else_is_refused() {
+    fn watermark_roundtrips_and_invalid_is_refused() {
         let mut mark = mark("100:105:100,103");
         mark.anchors.push(Anchor {
             xid: 99,
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_will_come_again_are_known_by_keyset_and_item() {
+    fn repeats_are_recognized_by_keyset_and_item() {
         let mut recent = Recent::new(vec![], &Snapshot::parse("100:105:100").unwrap());
         recent.add(99, b"a", b"old");
         recent.add(100, b"a", b"new");
@@ -400,9 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_those_of_the_latest_transactions_each_once() {
+    fn newest_are_from_latest_transactions_without_dups() {
         let mut newest = Newest::among(vec![]);
-        // In an order that is neither of both.
+        // In neither ascending nor descending order.
         for xid in (0..1000_u64).map(|i| i * 7 % 1000) {
             newest.add(xid, || format!("{xid:04}"));
         }

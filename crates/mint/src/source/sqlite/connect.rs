@@ -1,21 +1,20 @@
-//! Opening a database that belongs to somebody else.
+//! Opens a database that belongs to someone else.
 //!
-//! Read-only is not enough to leave no trace. A database in WAL mode that nobody has open has no `-wal`
-//! file, and SQLite makes one (and an `-shm`) even for a read-only connection, owned by whoever reads:
-//! a mint started later under another user may then be unable to write its own database. So these cases
-//! are told apart:
+//! Read-only access can still leave traces. A closed database in WAL mode has no `-wal` file. SQLite creates one
+//! (and a `-shm`) even for a read-only connection, owned by the reading user. A mint that starts later under
+//! another user may then be unable to write its own database. So these cases are distinguished:
 //!
-//! | the mint's database | opened with | made beside it |
+//! | the mint's database | opened with | files created |
 //! |---|---|---|
-//! | WAL mode, `-wal` and `-shm` there: the mint is running, or was killed | `mode=ro` | nothing |
-//! | WAL mode, `-wal` without `-shm`: copied so, or somebody removed the latter | `mode=ro` | an `-shm`, owned by the reader |
-//! | not in WAL mode | `mode=ro`: a reader holds up writers | nothing |
-//! | WAL mode, no `-wal`: closed | `immutable=1`, and a check afterwards that it stayed closed | nothing |
+//! | WAL mode, `-wal` and `-shm` exist: the mint is running, or was killed | `mode=ro` | none |
+//! | WAL mode, `-wal` without `-shm`: copied this way, or `-shm` was removed | `mode=ro` | a `-shm`, owned by the
+//! reader |
+//! | not in WAL mode | `mode=ro`: a reader blocks writers | none |
+//! | WAL mode, no `-wal`: closed | `immutable=1`, with a check afterwards that it stayed closed | none |
 //!
-//! The `-shm` of the second case is the price of the notes in the `-wal`, which no other way of opening
-//! shows. Between the look at the `-wal` file and the opening a mint may still stop; in that moment
-//! SQLite makes both files after all. Taking a database for immutable that is not would be worse: notes
-//! would be missing.
+//! In the second case, the notes in the `-wal` file can only be read by creating a `-shm` file. A mint may still
+//! stop between the check for the `-wal` file and the opening; SQLite then creates both files after all. Wrongly
+//! opening a database as immutable would be worse, because notes would be missing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,19 +30,19 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::sqlite_error;
 use crate::source::SourceError;
 
-/// How long a statement waits for a lock of the mint's. In WAL mode that is the moment in which the
-/// first or last connection comes or goes; otherwise one commit.
+/// How long a statement waits for a lock of the mint. In WAL mode, such locks are only held while the first or last
+/// connection opens or closes. Otherwise they last for one commit.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An open database, and what has to be looked at when the reading is over.
+/// An open database, and what must be checked at the end of the reading.
 pub(super) struct ReadOnly {
     pub(super) connection: Connection,
     pub(super) mode: JournalMode,
-    /// The same as at another opening only if the database went on from there: it is the same file, no mint was
-    /// stopped or started, and no schema was changed, as `.restore` does too. `None` if that cannot be told.
+    /// Equal at two openings only if the database was continued in between: same file, no start or stop of a mint,
+    /// and no schema change (`.restore` changes it too). `None` if this cannot be told.
     pub(super) identity: Option<String>,
     path: PathBuf,
-    /// How the file looked before, if it was taken for immutable.
+    /// State of the file before it was opened as immutable.
     before: Option<Stamp>,
 }
 
@@ -51,13 +50,13 @@ pub(super) struct ReadOnly {
 pub(super) enum JournalMode {
     /// Readers and writers do not wait for each other.
     Wal,
-    /// A reader holds up the writers.
+    /// A reader blocks writers.
     Rollback,
 }
 
 impl ReadOnly {
     pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
-        // The `-wal` file is beside the real file, not beside a link to it.
+        // The `-wal` file is next to the real file, not next to a symbolic link.
         let real = fs::canonicalize(path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => SourceError::NotFound { path: path.into() },
             _ => SourceError::Io {
@@ -66,7 +65,8 @@ impl ReadOnly {
             },
         })?;
         let before = Stamp::of(&real)?;
-        // Of a closed database all of the file, and of an open one also the log, which every start of a mint makes anew.
+        // For a closed database this is the database file. For an open one it includes the log, which every start
+        // of a mint creates again.
         let files = match before.wal {
             true => file_identity(&real).zip(file_identity(&beside(&real, "-wal"))),
             false => file_identity(&real).map(|file| (file, format!("{before:?}"))),
@@ -85,11 +85,11 @@ impl ReadOnly {
             "mode=ro"
         };
         let connection = connect(&real, how)?;
-        // Errors about the file itself come with the first look into it.
+        // The first query reports errors of the file itself.
         let schema: i64 = connection
             .query_row("PRAGMA schema_version", [], |row| row.get(0))
             .map_err(|source| cannot_open(&real, source))?;
-        // Without a log a mint that is stopped and started leaves no trace.
+        // Without a log, a stop and start of the mint cannot be detected.
         let files = files.filter(|_| mode == JournalMode::Wal);
         Ok(Self {
             connection,
@@ -100,16 +100,16 @@ impl ReadOnly {
         })
     }
 
-    /// Whether nobody had the database open when we came.
+    /// Whether the database was closed when it was opened here.
     pub(super) fn is_closed(&self) -> bool {
         self.before.is_some()
     }
 
-    /// To be asked after the last read: whether what was read can be relied upon.
+    /// Checks after the last read whether the results are valid.
     pub(super) fn finish(self) -> Result<(), SourceError> {
         match self.before {
-            // Whoever opens a database in WAL mode makes the `-wal` file before writing anything, and
-            // whatever was moved to the database itself, if the file is gone again, changed its time.
+            // Opening a database in WAL mode creates the `-wal` file before anything is written. If that file is
+            // gone again, its contents were moved to the database file, whose time has changed.
             Some(before) if before != Stamp::of(&self.path)? => {
                 Err(SourceError::ChangedWhileRead { path: self.path })
             }
@@ -118,7 +118,7 @@ impl ReadOnly {
     }
 }
 
-/// How a closed database looks from outside.
+/// The outside state of a closed database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     length: u64,
@@ -133,7 +133,7 @@ impl Stamp {
             source,
         };
         let metadata = fs::metadata(path).map_err(io_error)?;
-        // To open a FIFO is to wait for somebody who writes to it.
+        // Opening a FIFO would wait for a writer.
         if !metadata.is_file() {
             return Err(SourceError::NotRegular { path: path.into() });
         }
@@ -145,7 +145,7 @@ impl Stamp {
     }
 }
 
-/// Tells a file from one that takes its place, also where its number is given again; `None` if the system cannot.
+/// Identifies a file, also if its inode number was reused by a replacement. `None` if the system cannot tell.
 #[cfg(unix)]
 fn file_identity(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -161,15 +161,15 @@ fn file_identity(_: &Path) -> Option<String> {
     None
 }
 
-/// One of the files that SQLite keeps beside a database.
+/// One of the files that SQLite keeps next to a database.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// What to say when SQLite could not open a database. It says "unable to open database file" of three
-/// files, and not which of them, nor why.
+/// The error to report when SQLite could not open a database. SQLite says "unable to open database file" for any of
+/// three files, without naming the file or the cause.
 fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
     if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
         return SourceError::NotADatabase { path: path.into() };
@@ -196,10 +196,10 @@ fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
     sqlite_error(path, "opening", source)
 }
 
-/// Opens a file to see whether that is allowed.
+/// Opens a file to check whether this is allowed.
 ///
-/// To close it again would drop the locks that other connections of this process hold on it, as said at
-/// [`journal_mode`]. A file that opens is therefore kept open; it is one of three, and seldom that.
+/// Closing it would drop the locks that other connections of this process hold on it; see [`journal_mode`]. So the
+/// file is kept open. There are at most three such files, and rarely any.
 fn readable(file: &Path) -> io::Result<()> {
     static KEPT: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,10 +211,9 @@ fn readable(file: &Path) -> io::Result<()> {
 
 /// The journal mode of a database without a `-wal` file.
 ///
-/// It is in the header, but to open and close the file ourselves would drop the locks that any other
-/// connection of this process holds on it (POSIX gives locks to processes, and a mint may have mounted
-/// us). SQLite knows about that. Without locks it can read no database in WAL mode, and says so before
-/// making any file.
+/// The mode is in the file header. But opening and closing the file here would drop the locks of other connections
+/// in this process: POSIX locks belong to processes, and a mint may have mounted this crate. SQLite avoids this.
+/// With locking disabled, it cannot read a database in WAL mode, and reports this before it creates any file.
 fn journal_mode(path: &Path) -> Result<JournalMode, SourceError> {
     let connection = connect(path, "mode=ro&nolock=1")?;
     match connection.query_row("PRAGMA schema_version", [], |row| row.get::<_, i64>(0)) {
@@ -222,7 +221,7 @@ fn journal_mode(path: &Path) -> Result<JournalMode, SourceError> {
         Err(source) => match source.sqlite_error_code() {
             Some(ErrorCode::CannotOpen) => Ok(JournalMode::Wal),
             Some(ErrorCode::NotADatabase) => Err(SourceError::NotADatabase { path: path.into() }),
-            // Anything else (a hot journal, a full read) is better said by the real connection.
+            // The real connection reports other errors (a hot journal, a failed read) better.
             _ => Ok(JournalMode::Rollback),
         },
     }
@@ -241,7 +240,7 @@ fn connect(path: &Path, parameters: &str) -> Result<Connection, SourceError> {
     open().map_err(|source| cannot_open(path, source))
 }
 
-/// A `file:` URI in which no character of the path means anything.
+/// A `file:` URI in which no character of the path has a special meaning.
 fn uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for &byte in path_bytes(path).iter() {
@@ -261,7 +260,7 @@ fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
     path.as_os_str().as_bytes().into()
 }
 
-/// Elsewhere SQLite takes UTF-8, forward slashes, and one in front of a drive letter.
+/// On other systems, SQLite takes UTF-8, forward slashes, and one slash in front of a drive letter.
 #[cfg(not(unix))]
 fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
     let text = path.to_string_lossy().replace('\\', "/");
@@ -276,7 +275,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nothing_in_a_path_is_taken_for_a_parameter() {
+    fn path_characters_are_not_parameters() {
         use std::ffi::OsStr;
         use std::os::unix::ffi::OsStrExt;
         let path = Path::new(OsStr::from_bytes(b"/a b/?mode=rwc#%00\xff.db"));

@@ -1,18 +1,18 @@
-//! The rows that came to count last, by the mint's own clock.
+//! The rows that began to count last, by the mint's own clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::progress::NEWEST;
 
-/// The row ids of the latest of all rows that were seen.
+/// The row ids of the latest rows seen.
 ///
 /// # Cost
 ///
-/// Of rows in the order of their times, each replaces another: some 20 ns a row.
+/// About 20 ns per row if the rows are in the order of their times, because each row then replaces another.
 #[derive(Default)]
 pub(super) struct Latest {
-    /// Time and row id, the earliest at hand.
+    /// Time and row id, with the earliest on top.
     rows: BinaryHeap<Reverse<(i64, i64)>>,
 }
 

@@ -1,8 +1,8 @@
 //! The SQLite databases of both mints.
 //!
-//! Every call opens the database anew and closes it again. That costs a fraction of a millisecond, and
-//! in return no transaction outlives a call, a database that was replaced by another (a restored backup)
-//! is noticed, and its schema is verified each time.
+//! Every call opens the database and closes it again, which costs a fraction of a millisecond. In return, no
+//! transaction outlives a call, a replaced database (a restored backup) is noticed, and the schema is verified each
+//! time.
 
 mod connect;
 mod latest;
@@ -26,18 +26,18 @@ use super::{
 };
 use crate::Kind;
 
-/// A mint's SQLite database, opened read-only for each reading of it.
+/// A mint's SQLite database, opened read-only for each reading.
 ///
-/// It works beside the running mint: in WAL mode, which both mints use, readers and writers do not wait
-/// for each other. A database in another journal mode is read as well, with a warning, since the mint's
-/// commits then wait until a keyset has been read.
+/// It can be read while the mint is running. In WAL mode, which both mints use, readers and writers do not wait for
+/// each other. A database in another journal mode is read too, with a warning: the mint's commits then wait until
+/// the reading of a table is over.
 ///
 /// # Cost
 ///
-/// A whole reading is one pass over the table. A reading of what is new looks up some 128 rows, those that do not
-/// count yet, and reads the new ones. Where it is [asked to](MintSource::verify_next), and where another file, a mint that was
-/// restarted or another schema makes it doubt that the database is the same, it counts the rows too, which is a
-/// pass over the smallest index of the table.
+/// A full reading is one pass over the table. An incremental reading looks up about 128 rows and those that do not
+/// count yet, and reads the new rows. It also counts the rows if it is [asked to](MintSource::verify_next), or if
+/// another file, a restarted mint or another schema casts doubt on the identity of the database. A count is a pass
+/// over the smallest index of the table.
 #[derive(Clone, Debug)]
 pub struct SqliteSource {
     path: PathBuf,
@@ -48,13 +48,13 @@ pub struct SqliteSource {
 }
 
 impl SqliteSource {
-    /// Looks at the database, recognises the mint by its tables unless told which it is, and verifies
-    /// that everything is there that will be read.
+    /// Checks the database. It detects the mint by its tables, unless `mint` is given, and verifies that everything
+    /// it needs exists.
     ///
     /// # Errors
     ///
-    /// If the file does not exist (it is never created), is no SQLite database, or is not a database as
-    /// this version knows it; the error names the first table or column that is missing.
+    /// If the file does not exist (it is never created) or is not a SQLite database. Also if the schema is not one
+    /// that this version supports; the error names the first missing table or column.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
         let path = location.file()?;
         twice_if_passing(|| Self::look(&path, mint))
@@ -77,7 +77,7 @@ impl SqliteSource {
         })
     }
 
-    /// Which mint's database it is.
+    /// The mint that the database belongs to.
     #[must_use]
     pub fn mint_type(&self) -> MintType {
         self.mint
@@ -169,11 +169,11 @@ impl MintSource for SqliteSource {
     }
 }
 
-/// How often the mint's totals may be the only thing that tells of a difference before they are taken to count
-/// something else than notes, in this version of the mint. A database is not restored so often.
+/// How often the mint's totals may be the only sign of a difference. After that, they are assumed to count
+/// something else in this version of the mint. Databases are not restored that often.
 const MAX_ALARMS: u32 = 3;
 
-/// How often the mint's totals were the only thing that told of a difference.
+/// How often the mint's totals were the only sign of a difference.
 #[derive(Clone, Debug, Default)]
 struct Alarms {
     spent: u32,
@@ -212,7 +212,7 @@ fn sqlite_error(path: &Path, doing: &'static str, source: rusqlite::Error) -> So
     }
 }
 
-/// Says once what an operator should know about the way in which the database is read.
+/// Warns once about how the database is accessed, if the operator should know.
 fn warn_of_access(database: &ReadOnly, path: &Path) {
     let database_path = path.display();
     if database.mode == JournalMode::Rollback {
@@ -221,7 +221,7 @@ fn warn_of_access(database: &ReadOnly, path: &Path) {
             "the database is not in WAL mode: the mint's commits wait while it is read"
         );
     } else if database.is_closed() {
-        // A container that was given the file alone sees it so, while the latest notes are elsewhere.
+        // A container with access to the file only sees this state, while the latest notes are in the `-wal` file.
         tracing::warn!(
             database = %database_path,
             "nobody has the database open; if the mint is running, its -wal file is not visible \
@@ -230,7 +230,7 @@ fn warn_of_access(database: &ReadOnly, path: &Path) {
     }
 }
 
-/// Adds the item of a row, or says why the row holds none.
+/// Adds the item of a row, or returns what is wrong with it.
 fn push(batch: &mut ItemBatch, notes: &Notes, value: ValueRef<'_>) -> Result<(), RowFault> {
     match value {
         ValueRef::Text(b"") | ValueRef::Blob(b"") => Err(RowFault::Empty),
@@ -263,7 +263,7 @@ fn unit(value: ValueRef<'_>) -> Option<String> {
     value.as_str().ok().map(str::to_owned)
 }
 
-/// `BOOL` is no type of SQLite's: what is stored is what the mint's driver made of it.
+/// SQLite has no type `BOOL`. The stored value depends on the mint's driver.
 fn is_true(value: ValueRef<'_>) -> bool {
     match value {
         ValueRef::Integer(number) => number != 0,

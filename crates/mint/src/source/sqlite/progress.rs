@@ -1,4 +1,4 @@
-//! What is remembered of a table between two readings of it: the watermark in its parts.
+//! What is remembered of a table between two readings: the parts of the watermark.
 
 use std::collections::BTreeMap;
 
@@ -8,45 +8,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::source::{SourceError, Watermark};
 
-/// Watermarks of another form are refused, and the table is read whole.
+/// Version of the format. Watermarks of another version are refused, and the table is read in full.
 const VERSION: u32 = 3;
 
-/// How many of the newest rows are looked up again, of each sort.
+/// Number of newest rows, of each sort, that are looked up again.
 pub(super) const NEWEST: usize = 64;
 
-/// The most rows that are remembered because they may come to count later. A busy mint has some
-/// hundreds at a time; those of abandoned quotes stay.
+/// Maximum number of remembered rows that may count later. A busy mint has some hundreds at a time. Rows of
+/// abandoned quotes stay.
 const MAX_PENDING: usize = 900_000;
 
-/// What a reading knows of its table. All of it belongs to one state of the database.
+/// What a reading knows about its table, all from one state of the database.
 ///
-/// Every row of that state is counted once: among the members, the unservable or the pending.
+/// Every row of that state is counted once: as a member, as unservable or as pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Progress {
     version: u32,
     mint: String,
     table: String,
-    /// How many rows count and are of a keyset that can be served.
+    /// Number of rows that count and belong to a keyset that can be served.
     pub(super) members: u64,
-    /// How many rows count and name a keyset that no request could.
+    /// Number of rows that count and have an invalid keyset id.
     pub(super) unservable: u64,
-    /// Some of the ids that they name.
+    /// Some of these invalid ids.
     pub(super) unservable_ids: Vec<String>,
-    /// The rows with the highest ids among those that count, the highest first.
+    /// The rows with the highest row ids among those that count, the highest first.
     pub(super) anchors: Vec<(i64, Item)>,
-    /// Rows that came to count after they had been pending, the latest last.
+    /// Rows that began to count after they had been pending, the latest last.
     pub(super) flipped: Vec<Item>,
-    /// The rows that came to count last by the mint's clock, the earliest first, with their times.
+    /// The rows that began to count last by the mint's clock, with their times, the earliest first.
     pub(super) latest: Vec<(i64, Item)>,
     /// All rows that do not count yet.
     pub(super) pending: Vec<Item>,
-    /// What the mint says that the amounts of each keyset add up to; `None` if it says nothing.
+    /// The mint's own total of the amounts per keyset; `None` if the mint keeps none.
     pub(super) totals: Option<BTreeMap<String, i64>>,
-    /// Which database was read, see [`ReadOnly::identity`](super::connect::ReadOnly::identity).
+    /// The database that was read; see [`ReadOnly::identity`](super::connect::ReadOnly::identity).
     pub(super) identity: Option<String>,
 }
 
-/// The value of an item's column, just as it is there, so that it can be looked up.
+/// The value of an item's column, exactly as stored, so that it can be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(super) enum Item {
@@ -64,7 +64,7 @@ impl Progress {
         }
     }
 
-    /// Reads what [`Progress::watermark`] wrote.
+    /// Parses the output of [`Progress::watermark`].
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Progress {
         table: &str,
     ) -> Result<Self, SourceError> {
         let parsed: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|error| {
-            // The message of a parser may repeat what it could not parse.
+            // A parser's message may repeat its input.
             start_over(format!(
                 "the watermark cannot be read, line {} column {}",
                 error.line(),
@@ -95,7 +95,7 @@ impl Progress {
         Ok(parsed)
     }
 
-    /// What to remember; nothing if that would be too much.
+    /// Serializes this; `None` if the result is too long.
     pub(super) fn watermark(&self) -> Option<Watermark> {
         let bytes = serde_json::to_vec(self).ok()?;
         if bytes.len() > Watermark::MAX_BYTES {
@@ -110,7 +110,7 @@ impl Progress {
         Some(Watermark::new(bytes))
     }
 
-    /// Remembers a row that does not count yet; says whether there was room.
+    /// Remembers a row that does not count yet. Returns whether there was room.
     pub(super) fn remember(&mut self, item: Item) -> bool {
         let room = self.pending.len() < MAX_PENDING;
         if room {
@@ -119,20 +119,20 @@ impl Progress {
         room
     }
 
-    /// The highest id of a row that counted.
+    /// The highest row id of a row that counts.
     pub(super) fn last(&self) -> Option<i64> {
         self.anchors.first().map(|&(rowid, _)| rowid)
     }
 
     pub(super) fn add_flipped(&mut self, item: Item) {
         self.flipped.push(item);
-        // Rarely, so that to drop the oldest costs little.
+        // Done rarely, so that dropping the oldest rows is cheap.
         if self.flipped.len() >= 2 * NEWEST {
             self.trim_flipped();
         }
     }
 
-    /// Rows that came to count since.
+    /// Adds rows that have begun to count since.
     pub(super) fn add_latest(&mut self, rows: impl Iterator<Item = (i64, self::Item)>) {
         self.latest.extend(rows);
         self.latest.sort();
@@ -153,7 +153,7 @@ pub(super) fn start_over(reason: impl Into<String>) -> SourceError {
 }
 
 impl Item {
-    /// The value, if it is of a type that an item may have.
+    /// The value, if its type is one that an item can have.
     pub(super) fn of(value: ValueRef<'_>) -> Option<Self> {
         match value {
             ValueRef::Text(text) => Some(Item::Text(core::str::from_utf8(text).ok()?.to_owned())),
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watermark_says_what_was_put_into_it() {
+    fn watermark_roundtrips() {
         let mut progress = Progress::of("cdk", "proof");
         progress.members = 7;
         progress.anchors = vec![(i64::MIN, Item::Blob(vec![0, 0xff, 0x1a]))];
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_watermark_is_refused_and_not_repeated() {
+    fn invalid_watermark_is_refused_and_not_quoted() {
         for bytes in [&b""[..], b"{}", b"\"02secret\"", b"[[[[", b"\xff"] {
             let error =
                 Progress::parse(&Watermark::new(bytes.to_vec()), "cdk", "proof").unwrap_err();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_flipped_the_latest_are_kept() {
+    fn latest_flipped_rows_are_kept() {
         let mut progress = Progress::default();
         let item = |n: usize| Item::Text(n.to_string());
         (0..1000).for_each(|n| progress.add_flipped(item(n)));

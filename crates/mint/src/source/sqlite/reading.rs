@@ -1,13 +1,15 @@
-//! One reading of a table of notes: whole, or what is new since another.
+//! One reading of a table of notes: in full, or only what is new since an earlier reading.
 //!
-//! All four tables are alike: a row names its keyset, holds an item that no other row of the table holds, and counts or
-//! does not count yet. A mint adds rows, lets rows count that did not, and deletes rows that do not count; after a
-//! keyset's expiry it may delete others too. SQLite gives a new row an id above all that are there. Hence, while the
-//! row with the highest id of those that counted is there, whatever has a lower id was there with it: it counted, or is
-//! remembered as pending. Everything else is above it, and is read.
+//! All four tables are alike. A row names its keyset, holds an item that is unique in the table, and counts or does
+//! not count yet. A mint adds rows, lets pending rows count, and deletes rows that do not count. After a keyset's
+//! expiry it may delete other rows too.
 //!
-//! What a mint does not do, an operator does who restores a backup. `docs/decisions/0014` says what tells, and what does
-//! not.
+//! SQLite gives a new row an id above all existing ones. So as long as the counted row with the highest id still
+//! exists, every row with a lower id existed at that time too. Such a row was counted, or is remembered as pending.
+//! All other rows have higher ids, and are read.
+//!
+//! An operator who restores a backup breaks these rules. `docs/decisions/0014` describes what is detected and what
+//! is not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,30 +26,30 @@ use crate::source::schema::{Notes, Totals};
 use crate::source::{ItemSink, Reading, SourceError};
 use crate::{KeysetId, Kind};
 
-/// In place of the column with the amount, where nobody asks.
+/// Selected instead of the amount if no one needs it.
 const NO_AMOUNT: &str = "0";
 
-/// In place of the column with the time.
+/// Selected instead of the time column.
 const NO_TIME: &str = "NULL";
 
-/// The table that is read, and how.
+/// The table to read, and how to read it.
 pub(super) struct Table<'a> {
     pub(super) connection: &'a Connection,
     pub(super) path: &'a Path,
     pub(super) mint: &'static str,
     pub(super) notes: &'static Notes,
     pub(super) kind: Kind,
-    /// Whether the mint's own totals are believed to be of use.
+    /// Whether the mint's own totals are considered useful.
     pub(super) compare_totals: bool,
     /// Whether the rows are counted in any case.
     pub(super) verify: bool,
-    /// Which database it is, if that can be told.
+    /// Identity of the database, if it can be told.
     pub(super) identity: Option<&'a str>,
 }
 
-/// Why a reading came to nothing.
+/// Why a reading failed.
 pub(super) enum Failure {
-    /// The mint's totals say otherwise, and nothing else does.
+    /// Only the mint's totals contradict the result.
     Totals(SourceError),
     Other(SourceError),
 }
@@ -63,12 +65,12 @@ struct Taken<'s> {
     by_keyset: ByKeyset<'s>,
     rows: u64,
     bad: u64,
-    /// The column with the amount of a row, if somebody will ask for the sums.
+    /// The column with a row's amount, if the sums will be needed.
     amount: &'static str,
-    /// The column that says when a row came to count.
+    /// The column with the time at which a row began to count.
     since: &'static str,
     latest: Latest,
-    /// The sum of the amounts of each keyset.
+    /// The sum of the amounts per keyset.
     sums: BTreeMap<KeysetId, i64>,
 }
 
@@ -119,8 +121,8 @@ impl Table<'_> {
         } = taken;
         let gathered = by_keyset.finish()?;
         progress.members += gathered.items;
-        // In a database that a mint goes on writing, every new row is found without it. In one that was put in its
-        // place, rows may have come back that were forgotten.
+        // If the mint only continued the database, every new row is found without a count. If the database was
+        // replaced, rows may be back that were already forgotten.
         let is_same = self.identity.is_some() && progress.identity.as_deref() == self.identity;
         if !whole && (self.verify || !is_same) {
             let pending = progress.pending.len() as u64 + forgotten;
@@ -155,8 +157,8 @@ impl Table<'_> {
         Ok(reading)
     }
 
-    /// The rows that counted and had the highest ids are where they were. Then no row was renumbered in a way that
-    /// matters, and all that is new is above the first of them.
+    /// Checks that the rows that counted and had the highest ids are unchanged. Then no relevant row was
+    /// renumbered, and all new rows are above the highest of them.
     fn check_anchors(&self, progress: &Progress) -> Result<(), SourceError> {
         let mut look_up = self.look_up(NO_AMOUNT, NO_TIME)?;
         for (rowid, item) in &progress.anchors {
@@ -177,8 +179,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// The rows that were seen to count later than they came, and those that say that they were the last to do so, still
-    /// count.
+    /// Checks that rows which began to count late, and the rows with the latest times, still count.
     fn check_flipped(&self, progress: &Progress) -> Result<(), SourceError> {
         let mut look_up = self.look_up(NO_AMOUNT, NO_TIME)?;
         let latest = progress.latest.iter().map(|(_, item)| item);
@@ -197,7 +198,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Takes those that were pending and count now.
+    /// Takes the pending rows that count now.
     fn take_flipped(
         &self,
         progress: &mut Progress,
@@ -211,11 +212,12 @@ impl Table<'_> {
         let mut look_up = self.look_up(taken.amount, taken.since)?;
         for item in pending {
             let mut rows = look_up.query([&item]).map_err(self.failed())?;
-            // A row that is gone was deleted, and is forgotten.
+            // The row was deleted, so it is forgotten.
             let Some(row) = rows.next().map_err(self.failed())? else {
                 continue;
             };
-            // One that is above the last was so before or was deleted and came again: it will be read with the new ones.
+            // A row above the last one was there before, or was deleted and added again. It will be read with the
+            // new rows.
             if row.get::<_, i64>(0).map_err(self.failed())? > last {
                 continue;
             }
@@ -229,16 +231,17 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Takes the rows above the last that counted. Says how many do not count and could not be remembered.
+    /// Takes the rows above the last counted row. Returns the number of rows that do not count and could not be
+    /// remembered.
     fn take_new(&self, progress: &mut Progress, taken: &mut Taken<'_>) -> Result<u64, SourceError> {
         let first = match progress.last() {
             None => i64::MIN,
-            // There are no ids above, and SQLite looks for free ones below.
+            // There are no higher ids, and SQLite would look for free ones below.
             Some(i64::MAX) => return Err(start_over("a row has the highest id there is")),
             Some(last) => last + 1,
         };
         let mut forgotten = 0;
-        // Whatever indexes there are, to follow the rows in their own order is fastest, and sorts nothing.
+        // Reading in row order is the fastest and needs no sort, whatever indexes exist.
         let mut statement = self.select(
             taken.amount,
             taken.since,
@@ -301,8 +304,8 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// The table has as many rows as were found: nothing that counted, or was remembered, is missing, and nothing is
-    /// there that was not read.
+    /// Checks that the table has as many rows as were found. Then no counted or remembered row is missing, and no
+    /// row was left unread.
     fn check_count(&self, expected: u64) -> Result<(), SourceError> {
         let table = self.notes.table.name;
         let count: i64 = self
@@ -317,9 +320,9 @@ impl Table<'_> {
         }
     }
 
-    /// The rows by which the next reading will know this state again; `None` if one of them has nothing to know it by.
+    /// The rows by which the next reading recognizes this state; `None` if one of them has no item.
     ///
-    /// The search ends when enough are found; it passes over rows that do not count, and all of those were just read.
+    /// The search ends when enough rows are found. It skips rows that do not count; all of those were just read.
     fn anchors(&self) -> Result<Option<Vec<(i64, Item)>>, SourceError> {
         let newest = format!(
             "NOT INDEXED WHERE {} ORDER BY rowid DESC LIMIT {NEWEST}",
@@ -330,7 +333,7 @@ impl Table<'_> {
         let mut anchors = vec![];
         while let Some(row) = rows.next().map_err(self.failed())? {
             let rowid = row.get(0).map_err(self.failed())?;
-            // Of a keyset that cannot be served it may be anything.
+            // In a keyset that cannot be served, the item can have any type.
             let Some(item) = Item::of(row.get_ref(2).map_err(self.failed())?) else {
                 return Ok(None);
             };
@@ -339,7 +342,7 @@ impl Table<'_> {
         Ok(Some(anchors))
     }
 
-    /// Remembers those that were the last to count. One without an item has nothing to be known by.
+    /// Remembers the rows that began to count last. A row without an item cannot be recognized and is skipped.
     fn add_latest(&self, progress: &mut Progress, latest: Latest) -> Result<(), SourceError> {
         let mut statement = self.select(NO_AMOUNT, NO_TIME, "WHERE rowid = ?1")?;
         let mut rows = vec![];
@@ -355,7 +358,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// What the mint says that the amounts of each keyset add up to.
+    /// The mint's own totals of the amounts per keyset.
     fn totals(&self, totals: &Totals) -> Result<BTreeMap<String, i64>, SourceError> {
         let mut statement = self.prepare(&totals.table.select())?;
         let mut rows = statement.query([]).map_err(self.failed())?;
@@ -370,7 +373,7 @@ impl Table<'_> {
         Ok(found)
     }
 
-    /// Looks rows up by their items.
+    /// Looks up rows by item.
     fn look_up(&self, amount: &str, since: &str) -> Result<Statement<'_>, SourceError> {
         self.select(amount, since, &format!("WHERE {} = ?1", self.notes.item))
     }

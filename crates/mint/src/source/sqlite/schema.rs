@@ -1,4 +1,4 @@
-//! Whether a mint's tables are there, and which of those that may be absent.
+//! Checks that a mint's tables exist, and which optional ones.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::source::schema::{self, Notes, Schema, Totals};
 use crate::source::{MintType, SourceError};
 
 impl Notes {
-    /// When a row came to count, in seconds, if this database says so; an expression in any case.
+    /// SQL expression for the time at which a row began to count, in seconds; NULL if this database has no such
+    /// column.
     pub(super) fn since(
         &self,
         connection: &Connection,
@@ -21,7 +22,7 @@ impl Notes {
         Ok(if there { column } else { "NULL" })
     }
 
-    /// The totals, if this database has what it takes to compare with them.
+    /// The totals, if this database has the tables and columns to compare with them.
     pub(super) fn totals(
         &self,
         connection: &Connection,
@@ -37,15 +38,15 @@ impl Notes {
     }
 }
 
-/// Tells the mint by its tables.
+/// Detects the mint by its tables.
 pub(super) fn recognise(connection: &Connection, path: &Path) -> Result<MintType, SourceError> {
     schema::recognise(path, |table| {
         Ok(!columns(connection, path, table)?.is_empty())
     })
 }
 
-/// Holds the database against what will be asked of it, so that a changed schema is named and not met as
-/// a syntax error.
+/// Compares the database with what will be queried. A changed schema is then named, instead of failing with a
+/// syntax error.
 pub(super) fn verify(
     connection: &Connection,
     path: &Path,
@@ -63,7 +64,7 @@ fn has(columns: &[String], column: &str) -> bool {
     columns.iter().any(|name| name.eq_ignore_ascii_case(column))
 }
 
-/// The columns of a table; none if there is no such table.
+/// The columns of a table; empty if the table does not exist.
 fn columns(connection: &Connection, path: &Path, table: &str) -> Result<Vec<String>, SourceError> {
     let read = || -> rusqlite::Result<Vec<String>> {
         connection

@@ -1,4 +1,4 @@
-//! What the mint says that its notes add up to, against what was read of them.
+//! Compares the mint's own totals with the notes that were read.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ pub(super) fn keyset_of(id: &[u8]) -> Option<KeysetId> {
     KeysetId::parse(core::str::from_utf8(id).ok()?).ok()
 }
 
-/// The amounts of what was read are what the mint's totals grew by.
+/// Checks that the mint's totals grew by the sum of the amounts that were read.
 pub(super) fn check_totals(
     before: &BTreeMap<String, i64>,
     now: &BTreeMap<String, i64>,
     sums: &BTreeMap<KeysetId, i64>,
 ) -> Result<(), SourceError> {
-    // Ids may be spelled in several ways, here as in the notes.
+    // Ids may be spelled in several ways, here as well as in the notes.
     let mut unexplained: BTreeMap<KeysetId, i64> = BTreeMap::new();
     let mut add = |id: &str, sum: i64| {
         if let Ok(keyset) = KeysetId::parse(id) {
