@@ -90,7 +90,7 @@ test:
     @for flag in avx2 avx512_vbmi2; do \
         grep -qw "$flag" /proc/cpuinfo || echo "NOT TESTED: this CPU has no $flag, and so lacks a level"; \
     done
-    NUTFILTER_REQUIRE_POSTGRES=1 cargo test --locked --workspace
+    NUTFILTER_REQUIRE_POSTGRES=1 cargo test --locked --workspace --no-fail-fast
 
 # The library's unit tests on CPUs without AVX2 and without AVX-512
 [group('gate')]

@@ -148,7 +148,7 @@ fn what_cannot_be_served_is_said_at_once() {
         ),
         (
             &["--mint-database", database, "--base-path", "/{id}"],
-            "`/{id}` is no base path",
+            "base_path: invalid value `/{id}`",
         ),
         (
             &["--mint-database", database, "--mint-api", "mint.example"],
