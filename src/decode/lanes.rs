@@ -1,9 +1,9 @@
-//! Many places of one stream decoded side by side: what the kernels do not do.
+//! Decodes many places of one stream in parallel; this is the part outside the kernels.
 //!
-//! A kernel moves all lanes by groups of 8 codes, in lock step, as long as every code is short. Around it
-//! [`Decoder::run`] brings every lane to the first code that begins at or behind the lane's own stop, one code
-//! at a time near the end, and reads what the kernel could not. Lanes know nothing of each other here, and
-//! their values are relative to where they began.
+//! A kernel advances all lanes in lock step by groups of 8 codes, as long as every code is short.
+//! [`Decoder::run`] brings every lane to the first code that begins at or after the lane's own stop. Near the
+//! stop it decodes one code at a time, and it decodes the codes that the kernel cannot. Lanes are independent
+//! here, and their values are relative to their starts.
 
 use crate::arch::lanes::{Advanced, GROUP, Lanes, WINDOW, groups_within};
 #[cfg(target_arch = "x86_64")]
@@ -12,12 +12,12 @@ use crate::bits::BitReader;
 use crate::cost;
 use crate::rice;
 
-/// A lane kernel: `Lanes` by the group.
+/// A lane kernel: advances `Lanes` in groups.
 pub(crate) trait Kernel<const N: usize>: Copy {
-    /// Decodes so many groups, or fewer: see [`Advanced`].
+    /// Decodes this many groups, or fewer: see [`Advanced`].
     fn advance(self, bytes: &[u8], code: Code, lanes: &mut Lanes<N>, groups: usize) -> Advanced;
 
-    /// The same, with the values of lane `i` written from `out[places[i]]` on.
+    /// The same; also writes the values of lane `i` from `out[places[i]]` on.
     fn advance_into(
         self,
         bytes: &[u8],
@@ -64,7 +64,7 @@ kernel_of!(Avx2, avx2::lanes::LANES);
 #[cfg(target_arch = "x86_64")]
 kernel_of!(Avx512, avx512::lanes::LANES);
 
-/// Four lanes in plain Rust: a processor overlaps four chains of which each waits for itself.
+/// Four lanes in scalar Rust: the processor overlaps their dependency chains.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain;
 
@@ -86,8 +86,8 @@ impl Kernel<4> for Plain {
     }
 }
 
-/// The 8 bytes at a bit position, inverted, the first bit at the top; an empty window, which is odd, where
-/// there are none.
+/// The 8 bytes at a bit position, inverted, with the first bit at the top. Beyond the bytes it is an empty
+/// window, which counts as odd.
 #[inline(always)]
 fn window(bytes: &[u8], position: u64) -> u64 {
     bytes
@@ -96,8 +96,8 @@ fn window(bytes: &[u8], position: u64) -> u64 {
         .map_or(0, |word| !u64::from_be_bytes(*word) << (position % 8))
 }
 
-/// Sums only. As in the vector kernels, a code adds `(run << P) + ones - top`; the runs are taken from how
-/// far the position went, and so a code takes two shifts, a count and an addition.
+/// Sums only. As in the vector kernels, a code adds `(run << P) + ones - top`. The runs are derived from the
+/// advance of the position, so a code takes two shifts, a count and an addition.
 #[inline(always)]
 fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
     let (p, in_pairs) = code;
@@ -115,7 +115,8 @@ fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -
         for _ in 0..GROUP / codes {
             for (position, tops) in positions.iter_mut().zip(&mut tops) {
                 let window = window(bytes, *position);
-                // Below 64, for the sake of processors that cannot count the zeros of zero: odd anyway.
+                // The result stays below 64, for processors that cannot count the zeros of zero. Such a window
+                // is odd in any case.
                 let run = (window | 1).leading_zeros();
                 let end_of_run = window << run;
                 *tops = tops.wrapping_add(end_of_run >> down);
@@ -127,7 +128,7 @@ fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -
                     bits += run + width;
                 }
                 *position += u64::from(bits);
-                // Above the width of a window where one of them is: bits are below 256.
+                // Exceeds the width of a window if one of them does: bits are below 256.
                 most |= WINDOW.wrapping_sub(bits);
             }
         }
@@ -137,7 +138,7 @@ fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -
             (positions, tops) = before;
         }
     }
-    // All four wait for the one that is odd: it is rare, and they are few.
+    // All four wait for the odd one: that is rare, and they are few.
     let behind = if odd == 0 { 0 } else { 0b1111 };
     let codes = ((done - odd as usize) * GROUP) as u64;
     for lane in 0..4 {
@@ -153,7 +154,7 @@ fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -
     }
 }
 
-/// Every value, where it belongs.
+/// Decodes every value to its place.
 #[inline(always)]
 fn plain_into(
     bytes: &[u8],
@@ -209,12 +210,12 @@ fn plain_into(
     }
 }
 
-/// P, and whether two codes are taken at a step.
+/// P, and whether each step decodes two codes.
 pub(crate) type Code = (u32, bool);
 
-/// What becomes of the items of lanes.
+/// Receives the items of lanes.
 pub(super) trait Take<const N: usize> {
-    /// All lanes are at their item number `done`. Gives how many codes may follow in lock step before the
+    /// All lanes are at their item number `done`. Returns how many codes may follow in lock step before the
     /// next call.
     fn mark(&mut self, _done: usize, _lanes: &Lanes<N>) -> usize {
         usize::MAX
@@ -223,7 +224,7 @@ pub(super) trait Take<const N: usize> {
     /// One lane is at its item number `done`, at the given position and value.
     fn mark_one(&mut self, _lane: usize, _done: usize, _position: u64, _value: u64) {}
 
-    /// One lane read item number `done`; false where there is no room for it.
+    /// One lane decoded item number `done`. Returns false if there is no room for it.
     fn put(&mut self, _lane: usize, _done: usize, _value: u64) -> bool {
         true
     }
@@ -242,31 +243,32 @@ pub(super) trait Take<const N: usize> {
     }
 }
 
-/// Nothing but the sums.
+/// Keeps only the sums.
 pub(super) struct Totals;
 
 impl<const N: usize> Take<N> for Totals {}
 
-/// A stream, and what is known of it.
+/// A stream and its expected shape.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoder<'a, K> {
     pub(super) kernel: K,
     pub(super) bytes: &'a [u8],
     pub(super) code: Code,
-    /// The mean length of a group in bits, rounded up; at least 1. A guess is enough.
+    /// The mean length of a group in bits, rounded up; at least 1. An estimate is sufficient.
     pub(super) group_bits: u64,
 }
 
-/// What was expected to be rare was not, or there is no room: the lanes are given up.
+/// An assumption about rare codes failed, or there is no room: the lanes are abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Odd;
 
-/// The longest run that is read in a lane. Codes that lanes are for have runs of six ones on average, so none of
-/// a usual filter is as long. A lane that begins within a longer run would read what its neighbours read.
+/// The longest run that is decoded in a lane. Codes suitable for lanes have runs of six ones on average, so no
+/// code of a usual filter is this long. A lane that begins within a longer run would read the same bits as its
+/// neighbours.
 const LONGEST_RUN: u64 = 256;
 
 impl<K> Decoder<'_, K> {
-    /// One code at `position`: the number and where the next one begins.
+    /// Decodes one code at `position`: returns the number and the position of the next code.
     #[inline]
     pub(super) fn one(&self, position: u64) -> Result<(u64, u64), Odd> {
         let (p, _) = self.code;
@@ -286,8 +288,8 @@ impl<K> Decoder<'_, K> {
         Ok((number.map_err(|_| Odd)?, reader.position()))
     }
 
-    /// Moves every lane to its first code at or behind its stop, and gives how many items each had.
-    /// `budget` is how many codes may be read singly, and is used up by them.
+    /// Advances every lane to its first code at or after its stop, and returns the number of items of each.
+    /// `budget` limits the codes that are decoded singly, and is reduced by them.
     pub(super) fn run<const N: usize>(
         &self,
         lanes: &mut Lanes<N>,
@@ -299,7 +301,7 @@ impl<K> Decoder<'_, K> {
         K: Kernel<N>,
     {
         let mut done = self.in_step(lanes, stops, take, budget)?;
-        // Lane by lane would wait for each code; in turns they overlap.
+        // One lane after the other would wait for each code; in turns they overlap.
         loop {
             let mut moved = 0;
             for lane in 0..N {
@@ -316,11 +318,10 @@ impl<K> Decoder<'_, K> {
         }
     }
 
-    /// Moves all lanes on in lock step for as long as none passes its stop.
+    /// Advances all lanes in lock step as long as none passes its stop.
     ///
-    /// In rounds. How many groups a round has is a guess first: lanes need about as many codes as the mean
-    /// length says. Where one passes its stop all the same, the round is done again, and from then on groups are
-    /// reckoned at the length that no code of a kernel exceeds.
+    /// Works in rounds. The first estimate of a round's groups uses the mean length of a code. If a lane passes
+    /// its stop, the round is repeated. From then on the estimate uses the maximum length of a kernel's code.
     #[inline(always)]
     fn in_step<const N: usize>(
         &self,
@@ -365,8 +366,8 @@ impl<K> Decoder<'_, K> {
         }
     }
 
-    /// At most `groups` groups. Gives how many it was and, where lanes have to stop within one, how many
-    /// items each lane has.
+    /// Advances by at most `groups` groups. Returns their number. If lanes have to stop within a group, also
+    /// returns the number of items of each lane.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn round<const N: usize>(
@@ -400,7 +401,7 @@ impl<K> Decoder<'_, K> {
             moved += advanced.groups;
             *done += advanced.groups * GROUP;
             if advanced.behind != 0 {
-                // To be interrupted takes a kernel about as long as so many codes.
+                // Interrupting a kernel costs about as much as this many codes.
                 *budget = budget.checked_sub(N).ok_or(Odd)?;
                 let mut each = [*done; N];
                 for lane in (0..N).filter(|lane| advanced.behind >> lane & 1 == 1) {
@@ -414,7 +415,7 @@ impl<K> Decoder<'_, K> {
                         each[lane] += 1;
                     }
                     if guessing && each[lane] < *done {
-                        // It is beyond its stop, and the round will be done again.
+                        // The lane is beyond its stop, and the round will be repeated.
                         return Ok((moved, None));
                     }
                 }
@@ -426,7 +427,7 @@ impl<K> Decoder<'_, K> {
         Ok((moved, None))
     }
 
-    /// One code of one lane.
+    /// Decodes one code of one lane.
     #[inline]
     fn step<const N: usize>(
         &self,

@@ -1,11 +1,11 @@
-//! From the bytes of a filter to its values.
+//! Decodes the bytes of a filter to its values.
 //!
-//! [`scan`] reads them one after another, which is what a stream of differences asks for. [`lanes`] reads at
-//! many places at once, by the kernels of the level; [`sync`] finds the places in a filter without an index, and
-//! `threads` does the same on all threads. Every way of decoding gives the same values and the same error as
-//! the scan, and the same class of error as the bit-by-bit reference.
+//! [`scan`] decodes serially, as the stream of differences suggests. [`lanes`] decodes at many places in
+//! parallel with the kernels of the SIMD level. [`sync`] finds these places in a filter without an index, and
+//! `threads` does the same on all threads. All of them give the same values and the same error as the scan, and
+//! the same class of error as the bit-by-bit reference.
 //!
-//! Whole filters go through one of these:
+//! Whole filters are decoded by one of these functions:
 //!
 //! | function | gives | checks |
 //! |---|---|---|
@@ -34,30 +34,29 @@ use sinks::{Check, Sample, Visit};
 pub(crate) use spans::{Gap, longest_span, most_items};
 use sync::{Place, Stream};
 
-/// How many values a consumer takes at a time: 1 KiB, which stays in the nearest cache beside whatever
-/// the consumer itself works on.
+/// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
+/// consumer's own data.
 pub(crate) const BLOCK: usize = 128;
 
-/// Lanes of at most so many items, where nothing is kept of them. Long ones make little of the codes that
-/// are read to find the start.
+/// The maximum items per lane if nothing is kept of them. In long lanes, the codes that are read to find the
+/// start cost little.
 const LONG_LANE: u64 = 8192;
 
-/// Lanes of at most so many items, where their values are kept: the values of 32 lanes fill half a
-/// megabyte.
+/// The maximum items per lane if their values are kept: the values of 32 lanes take half a megabyte.
 const BUFFERED_LANE: u64 = 2048;
 
-/// From so many items on four lanes and their buffer take less time than one lane that needs no buffer.
+/// From this many items on, four lanes with a buffer are faster than one lane without.
 const PORTABLE_VISIT: u32 = 1 << 16;
 
-/// How many lanes the widest kernel has.
+/// The number of lanes of the widest kernel.
 const MOST_LANES: u64 = 32;
 
-/// Fewer items than so do not fill the widest kernel's lanes, and half as many lanes still win: at 5,000 items
-/// by half.
+/// Fewer items than this do not fill the lanes of the widest kernel. Half as many lanes are then faster, by
+/// half at 5,000 items.
 #[cfg(target_arch = "x86_64")]
 const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
 
-/// What all these functions are given: the kernel is chosen here, once.
+/// Calls the decoder with the kernel of the level.
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
         match $stream.level.kind() {
@@ -74,7 +73,7 @@ macro_rules! drive {
     };
 }
 
-/// The same from the first item on, on all threads where that is worth it.
+/// The same from the first item on, on all threads if that is worth it.
 macro_rules! drive_all {
     ($stream:expr, $lane_items:expr, $sink:expr, $new:expr) => {{
         #[cfg(feature = "parallel")]
@@ -95,16 +94,15 @@ macro_rules! drive_all {
     }};
 }
 
-/// Checks the bytes of a filter of `n` items from the first bit to the last; gives the bit position where
-/// the items end.
+/// Validates the bytes of a filter of `n` items completely. Returns the bit position where the items end.
 ///
 /// # Errors
 ///
-/// Too short, out of range, trailing data, padding: exactly the error of [`Scanner::finish`].
+/// Too short, out of range, trailing data, or padding: exactly the error of [`Scanner::finish`].
 ///
 /// # Cost
 ///
-/// Nothing is allocated, but what threads need.
+/// Only threads need an allocation.
 pub(crate) fn validate(
     level: Level,
     bytes: &[u8],
@@ -117,20 +115,20 @@ pub(crate) fn validate(
         n,
         params,
     };
-    // Nothing stops this one.
+    // This visitor never breaks.
     match drive_all!(stream, LONG_LANE, &mut Check, |_| Check)? {
         ControlFlow::Continue(end) => Ok(end),
         ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
     }
 }
 
-/// Calls `each` with slices of the values, in order and without a gap; no slice is empty, and all fit the
-/// nearest cache. Ends early with `Break` where `each` does; otherwise with the bit position where the
-/// items end, and then all is checked that [`validate`] checks.
+/// Calls `each` with slices of the values, in order and without omissions. No slice is empty, and all fit in
+/// the first-level cache. Returns `Break` early if `each` does. Otherwise returns the bit position where the
+/// items end, after all checks of [`validate`].
 ///
 /// # Errors
 ///
-/// As [`validate`]. `each` may have seen values before that, right ones as far as they go.
+/// As [`validate`]. `each` may have received values before the error; those are correct.
 pub(crate) fn visit(
     level: Level,
     bytes: &[u8],
@@ -141,7 +139,7 @@ pub(crate) fn visit(
     visit_rest(&Scanner::new(level, bytes, n, params), bytes, params, each)
 }
 
-/// [`visit`] from where `scanner`, which scans these bytes with these parameters, is.
+/// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.
 ///
 /// # Errors
 ///
@@ -159,7 +157,7 @@ pub(crate) fn visit_rest(
         n: scanner.n(),
         params,
     };
-    // A small filter gets a buffer about as large as itself, whatever it says of its items.
+    // A small filter gets a buffer of about its own size, regardless of the declared number of items.
     let values = (bytes.len() as u64 + (48 << 10)) / 8;
     let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
     let mut visit = Visit::new(stream.level, each);
@@ -169,22 +167,22 @@ pub(crate) fn visit_rest(
     drive!(stream, place, lane_items, &mut visit)
 }
 
-/// Places in a filter where decoding can begin; made by [`seek_table`].
+/// Places in a filter from which items can be decoded, made by [`seek_table`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SeekTable {
-    /// The bit positions of the first code after each place, never decreasing. The first is 0.
+    /// The bit position of the first code after each place, in ascending order. The first is 0.
     pub(crate) positions: Vec<u64>,
-    /// The value before each place, 0 before the first item; never decreasing.
+    /// The value before each place, or 0 before the first item, in ascending order.
     pub(crate) bases: Vec<u64>,
     /// The bit position where the items end.
     pub(crate) end: u64,
-    /// The codes that are longer than what may lie between two places, in order. Usual filters have none.
+    /// The codes that are longer than the maximum distance of two places, in order. Usual filters have none.
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Validates a filter and gives places in it, the first item's first, between which lie at most `step`
-/// items (at least 1): `step` as a rule, fewer now and then. An empty filter has none. Nor do more than `longest`
-/// bits lie between them, but where a single code has more: that one is a [`Gap`].
+/// Validates a filter and returns places in it, starting with the first item's. Between two places lie at most
+/// `step` items (at least 1): usually `step`, sometimes fewer. An empty filter has no places. The distance of
+/// two places is at most `longest` bits, unless a single code is longer: that code is a [`Gap`].
 ///
 /// # Errors
 ///
@@ -192,7 +190,7 @@ pub(crate) struct SeekTable {
 ///
 /// # Cost
 ///
-/// One pass, and another over what was too long for the first; 16 bytes a place, 24 a gap.
+/// One pass, plus another one over the spans that were too long; 16 bytes per place and 24 per gap.
 pub(crate) fn seek_table(
     level: Level,
     bytes: &[u8],
@@ -209,7 +207,7 @@ pub(crate) fn seek_table(
     };
     let mut sample = Sample::new(n, step.max(1) as usize);
     let driven = if (step as usize) < GROUP {
-        // Lanes sample at whole groups.
+        // Lanes sample only at whole groups.
         sync::drive_serially(stream, Place::START, &mut sample)
     } else {
         drive_all!(stream, sample.lane_items(), &mut sample, |items| {
@@ -218,7 +216,7 @@ pub(crate) fn seek_table(
     };
     match driven? {
         ControlFlow::Continue(end) => spans::divide(sample.into_table(end), &stream, longest),
-        // Nothing stops this one.
+        // This visitor never breaks.
         ControlFlow::Break(()) => Ok(SeekTable::default()),
     }
 }

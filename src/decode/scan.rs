@@ -1,4 +1,4 @@
-//! [`Scanner`]: serial decoding, with validation in the same pass.
+//! [`Scanner`]: serial decoding with validation in the same pass.
 
 use crate::arch::{Kind, Level};
 use crate::bits::{BitReader, MAX_BITS};
@@ -7,23 +7,23 @@ use crate::error::{DecodeError, DecodeFault};
 use crate::params::Params;
 use crate::rice::{self, Unreadable};
 
-/// Decodes the values of a filter in order, checking each.
+/// Decodes the values of a filter in order, and checks each.
 ///
-/// The values given so far are below F and do not decrease, whatever the bytes are.
+/// For any bytes, the returned values are below F and in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner<'a> {
     level: Level,
     reader: BitReader<'a>,
     bits: u64,
     p: u32,
-    /// Whether two codes usually fit a refilled buffer.
+    /// Whether two codes usually fit in a refilled buffer.
     in_pairs: bool,
     n: u32,
-    /// How many items were read.
+    /// The number of items read.
     item: u32,
-    /// The value of the last item read, 0 before the first.
+    /// The value of the last item read, or 0 before the first.
     value: u64,
-    /// The largest value that is allowed: F - 1.
+    /// The largest valid value: F - 1.
     largest: u64,
 }
 
@@ -39,13 +39,13 @@ impl<'a> Scanner<'a> {
             n,
             item: 0,
             value: 0,
-            // With no items F is 0, and nothing will be compared with this.
+            // Without items F is 0, and this is never compared.
             largest: params.range(n).saturating_sub(1),
         }
     }
 
-    /// A scanner of a filter of `n` items whose first items were read: at bit `position`, after value `value`
-    /// and `item` items.
+    /// A scanner that starts in the middle of a filter of `n` items: at bit `position`, after `item` items, the
+    /// last of which has value `value`.
     pub(crate) fn at_item(
         level: Level,
         bytes: &'a [u8],
@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
         self.level
     }
 
-    /// The number of items, read ones and others.
+    /// The number of items, read or not.
     pub(super) fn n(&self) -> u32 {
         self.n
     }
@@ -74,21 +74,21 @@ impl<'a> Scanner<'a> {
         self.reader.position()
     }
 
-    /// The value of the last item read, 0 before the first.
+    /// The value of the last item read, or 0 before the first.
     pub(crate) fn value(&self) -> u64 {
         self.value
     }
 
-    /// How many items are still to come.
+    /// The number of items that are not read yet.
     pub(crate) fn remaining(&self) -> u32 {
         self.n - self.item
     }
 
-    /// The next value, or nothing after the last item.
+    /// Returns the next value, or nothing after the last item.
     ///
     /// # Errors
     ///
-    /// Too short or out of range; every later call gives the same error again.
+    /// Too short or out of range. Every later call returns the same error.
     #[inline]
     pub(crate) fn next_value(&mut self) -> Result<Option<u64>, DecodeError> {
         if self.item == self.n {
@@ -109,12 +109,12 @@ impl<'a> Scanner<'a> {
         Ok(Some(self.value))
     }
 
-    /// Fills `out` with the coming values and gives how many those are: all of `out`, or what is left,
-    /// and 0 only at the end.
+    /// Fills `out` with the next values and returns their number: the length of `out`, or the number of
+    /// remaining items. It is 0 only at the end.
     ///
     /// # Errors
     ///
-    /// As [`Scanner::next_value`]. The values before the bad item are in `out`, but not counted.
+    /// As [`Scanner::next_value`]. The values before the invalid item are in `out`, but are not counted.
     #[inline]
     pub(crate) fn fill(&mut self, out: &mut [u64]) -> Result<usize, DecodeError> {
         let count = out.len().min(self.remaining() as usize);
@@ -123,8 +123,8 @@ impl<'a> Scanner<'a> {
             let before = self.reader.position();
             filled += match self.level.kind() {
                 Kind::Portable => self.fill_apart(&mut out[filled..count]),
-                // Counting zeros and shifting by a variable are one instruction each there; vectors
-                // have nothing to give to one stream.
+                // There, counting zeros and shifting by a variable take one instruction each. A single stream
+                // cannot be vectorized.
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx2(avx2) => avx2.compiled(
                     #[inline(always)]
@@ -138,7 +138,7 @@ impl<'a> Scanner<'a> {
             };
             cost::count(|| self.reader.position() - before);
             if filled < count {
-                // One code that is long, near the end of the bytes, or bad: take it with care.
+                // One code that is long, near the end of the bytes, or invalid.
                 let Some(value) = self.next_value()? else {
                     break;
                 };
@@ -149,13 +149,13 @@ impl<'a> Scanner<'a> {
         Ok(filled)
     }
 
-    /// A function of its own: within a larger one the loop has too few registers (3.8 against 3.0 ns an item).
+    /// A separate function: within a larger one the loop has too few registers (3.8 against 3.0 ns per item).
     #[inline(never)]
     fn fill_apart(&mut self, out: &mut [u64]) -> usize {
         self.fill_short(out)
     }
 
-    /// Fills `out` as long as codes are short and right.
+    /// Fills `out` as long as codes are short and valid.
     #[inline(always)]
     fn fill_short(&mut self, out: &mut [u64]) -> usize {
         if self.in_pairs {
@@ -165,14 +165,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The inner loop: two codes a refill, as long as both are short and right.
+    /// The inner loop: two codes per refill, as long as both are short and valid.
     ///
-    /// Neither this nor the next one reads a bit of the last byte (a word refill keeps back the last byte
-    /// that it loads), where the items end; so they take no padding for items.
+    /// The items end in the last byte. Neither this loop nor the next one reads a bit of it, because a word
+    /// refill keeps back the last byte that it loads. They therefore never take padding for items.
     #[inline(always)]
     fn fill_by_pairs(&mut self, out: &mut [u64]) -> usize {
         let p = self.p;
-        // In registers for the loop, not behind a reference.
+        // A local copy keeps the reader in registers during the loop.
         let mut reader = self.reader.clone();
         let mut value = self.value;
         let mut filled = 0;
@@ -183,8 +183,8 @@ impl<'a> Scanner<'a> {
             }
             let (buffer, available) = reader.peek();
             let (first, second, bits) = rice::read_pair(buffer, p);
-            // Each difference is below 2^6 * 2^32, so the sum does not overflow. One comparison of sums
-            // stands for both values, because neither difference is negative.
+            // Each difference is below 2^6 * 2^32, so the sum does not overflow. Neither difference is
+            // negative, so one comparison of the sum checks both values.
             if bits > available || first + second > self.largest - value {
                 break;
             }
@@ -200,7 +200,7 @@ impl<'a> Scanner<'a> {
         filled
     }
 
-    /// The inner loop where two codes are too long for one refill.
+    /// The inner loop for codes of which two do not fit in one refill.
     #[inline(always)]
     fn fill_one_by_one(&mut self, out: &mut [u64]) -> usize {
         let p = self.p;
@@ -227,12 +227,12 @@ impl<'a> Scanner<'a> {
         filled
     }
 
-    /// Decodes what is left, for the sake of its faults, and checks that the last item ends in the last
-    /// byte and that zeros fill that byte up. Gives the bit position where the items end.
+    /// Decodes the remaining items to find their faults. Checks that the last item ends in the last byte, and
+    /// that the padding of that byte is zero. Returns the bit position where the items end.
     ///
     /// # Errors
     ///
-    /// Too short, out of range, trailing data, padding.
+    /// Too short, out of range, trailing data, or padding.
     pub(crate) fn finish(mut self) -> Result<u64, DecodeError> {
         let mut block = [0; super::BLOCK];
         while self.fill(&mut block)? > 0 {}
@@ -262,7 +262,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether two codes of average length fit a refilled buffer, with a few bits to spare.
+/// Returns whether two codes of average length fit in a refilled buffer, with a few bits to spare.
 pub(crate) fn in_pairs(params: Params) -> bool {
     let mean_quotient = params.m() >> params.p();
     2 * (u64::from(params.p()) + 1 + mean_quotient) + 4 <= u64::from(MAX_BITS)
@@ -275,13 +275,13 @@ mod tests {
     use crate::error::DecodeErrorKind;
     use alloc::vec::Vec;
 
-    /// A scanner at a code that comes after the largest value but one of the widest range there is.
+    /// A scanner at a code after the second-largest value of the widest possible range.
     fn near_the_end_of_64_bits(quotient: u64, remainder: u64) -> Result<Vec<u64>, DecodeError> {
         let params = Params::new(32, u64::from(u32::MAX)).unwrap();
         let (n, range) = (u32::MAX, params.range(u32::MAX));
         let mut writer = BitWriter::new();
         rice::write(&mut writer, quotient << 32 | remainder, 32);
-        // Four more items of the same value, so that the fast loop has enough to read.
+        // Four more items of the same value, so that the fast loop has enough bits to read.
         for _ in 0..4 {
             rice::write(&mut writer, 0, 32);
         }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_given_again_at_every_later_call() {
+    fn later_calls_return_the_same_error() {
         let params = Params::new(3, 20).unwrap();
         let mut scanner = Scanner::new(Level::detect(), &[0b0000_1111], 2, params);
         let mut block = [0; 8];

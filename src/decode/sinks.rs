@@ -1,4 +1,4 @@
-//! What whole filters are decoded into: nothing, a table of places, slices of values.
+//! Consumers of decoded filters: a check, a table of places, and slices of values.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -9,26 +9,26 @@ use super::{LONG_LANE, SeekTable};
 use crate::arch::Level;
 use crate::arch::lanes::{Advanced, GROUP, Lanes};
 
-/// Nothing is kept.
+/// Keeps nothing.
 pub(super) struct Check;
 
 impl<const N: usize> Take<N> for Check {}
 impl<const N: usize> Sink<N> for Check {}
 
-/// The place before every item whose number in its lane is a multiple of `step`.
+/// Records the place before every item whose number in its lane is a multiple of `step`.
 pub(super) struct Sample {
     step: usize,
-    /// For each lane `room` places: items 0, `step`, and so on of it, values relative to where it began.
+    /// `room` places per lane, for its items 0, `step`, and so on. Values are relative to the lane's start.
     positions: Vec<u64>,
     values: Vec<u64>,
     room: usize,
     table: SeekTable,
-    /// How many items the serial scan may read before the next place is due.
+    /// The number of items that the serial scan may read before the next place.
     left: usize,
 }
 
 impl Sample {
-    /// For about `n` items. `step` is at least 1, and at least a group where lanes are used.
+    /// For about `n` items. `step` is at least 1, and at least a group if lanes are used.
     pub(super) fn new(n: u32, step: usize) -> Self {
         let places = n as usize / step + 64;
         Self {
@@ -50,7 +50,7 @@ impl Sample {
         }
     }
 
-    /// Lanes that have at most 128 places each.
+    /// The lane length for at most 128 places per lane.
     pub(super) fn lane_items(&self) -> u64 {
         LONG_LANE.min(self.step as u64 * 128)
     }
@@ -97,7 +97,7 @@ impl<const N: usize> Take<N> for Sample {
 
 impl<const N: usize> Sink<N> for Sample {
     fn begin(&mut self, room: usize) {
-        // One more for the place behind the last item.
+        // One more for the place after the last item.
         self.room = odd_lines(room / self.step + 2);
         self.positions.resize(N * self.room, 0);
         self.values.resize(N * self.room, 0);
@@ -130,8 +130,8 @@ impl<const N: usize> Sink<N> for Sample {
     }
 }
 
-/// At least `numbers`, and an odd number of cache lines: stretches that are written in step, one a lane, would
-/// else all want the same few places of the cache.
+/// At least `numbers`, rounded to an odd number of cache lines. The lanes write their stretches in step, and
+/// would otherwise compete for the same few cache sets.
 fn odd_lines(numbers: usize) -> usize {
     (numbers.div_ceil(8) | 1) * 8
 }
@@ -152,14 +152,14 @@ impl super::threads::Part for Sample {
     }
 }
 
-/// How many values of a lane a visitor is given at a time: 4 KiB.
+/// The number of values of a lane per call of the visitor: 4 KiB.
 const SLICE: usize = 512;
 
-/// All values, in slices.
+/// Passes all values on, in slices.
 pub(super) struct Visit<F> {
     level: Level,
     each: F,
-    /// The values of each lane, relative to where it began, in stretches of `room`.
+    /// The values of each lane, relative to its start, in stretches of `room`.
     values: Vec<u64>,
     room: usize,
 }
@@ -211,7 +211,7 @@ impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
     fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
         let mut block = [0; SLICE];
         for slice in self.values[lane * self.room..][..count].chunks(SLICE) {
-            // Not in place: the buffer is in the second-level cache, which would have to take it back.
+            // Not in place: the buffer is in the second-level cache, and would have to be written back to it.
             let block = &mut block[..slice.len()];
             add(self.level, slice, base, block);
             (self.each)(block)?;
@@ -224,7 +224,7 @@ impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
     }
 }
 
-/// `values`, each with `base` added, in `out`.
+/// Writes `values`, each plus `base`, to `out`.
 fn add(level: Level, values: &[u64], base: u64, out: &mut [u64]) {
     level.compiled(
         #[inline(always)]

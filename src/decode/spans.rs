@@ -1,4 +1,4 @@
-//! Places so close together that no bits between two of them cost much, however somebody made the filter.
+//! Limits the number of bits between two places, for filters crafted to have long codes.
 
 use alloc::vec::Vec;
 
@@ -6,33 +6,33 @@ use super::SeekTable;
 use super::sync::{Place, Stream};
 use crate::error::DecodeError;
 
-/// A code that alone is longer than what may lie between two places.
+/// A code that is longer than the maximum distance of two places.
 ///
 /// No item has a value between `from` and `value`, so targets there are answered without reading its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// The value of the item before it, 0 where there is none.
+    /// The value of the item before it, or 0 before the first item.
     pub(crate) from: u64,
     /// The value of its item.
     pub(crate) value: u64,
-    /// The bit position behind it.
+    /// The bit position after the code.
     pub(crate) position: u64,
 }
 
-/// How many average items take as many bits as may lie between two places, and in an index between a place
-/// and the items that are looked up from it: twice a step and 64, which uniform hashes never reach.
+/// The maximum distance of two places, in average items. In an index it is also the maximum distance of a place
+/// and the items that are looked up from it. Twice a step plus 64, which uniform hashes never reach.
 pub(crate) fn most_items(step: u32) -> u64 {
     2 * u64::from(step) + 64
 }
 
-/// The bits of [`most_items`] average items in a filter of `len` bytes.
+/// The length in bits of [`most_items`] average items in a filter of `len` bytes.
 pub(crate) fn longest_span(n: u32, len: u64, step: u32) -> u64 {
     let mean = len.saturating_mul(8).div_ceil(u64::from(n.max(1)));
     mean.saturating_mul(most_items(step))
 }
 
-/// Adds places to the table of a validated filter until between two of them lie at most `longest` bits, or one
-/// code, which is then one of its gaps.
+/// Adds places to the table of a validated filter until at most `longest` bits lie between two of them. A
+/// single longer code becomes a gap.
 pub(super) fn divide(
     table: SeekTable,
     stream: &Stream<'_>,
@@ -62,7 +62,7 @@ pub(super) fn divide(
 }
 
 impl SeekTable {
-    /// The bit positions between which no place lies.
+    /// Pairs of bit positions without a place between them.
     fn spans(&self) -> impl Iterator<Item = (u64, u64)> {
         let ends = self.positions.iter().skip(1).chain([&self.end]);
         self.positions.iter().copied().zip(ends.copied())
@@ -73,7 +73,7 @@ impl SeekTable {
         self.bases.push(base);
     }
 
-    /// Adds the places between `place`, which is the last one, and bit `end`.
+    /// Adds places between `place`, which is the last one, and bit `end`.
     fn divide_span(
         &mut self,
         stream: &Stream<'_>,
@@ -81,7 +81,7 @@ impl SeekTable {
         end: u64,
         longest: u64,
     ) -> Result<(), DecodeError> {
-        // Which item comes there is not known: the end of the span ends it.
+        // The number of the item there is unknown; decoding stops at the end of the span.
         let mut scanner = stream.scanner(place);
         let mut start = place.position;
         while scanner.position() < end {

@@ -1,21 +1,21 @@
-//! Decoding a filter in lanes without an index: lanes find the codes by themselves.
+//! Decodes a filter in lanes without an index: each lane finds the code boundaries itself.
 //!
-//! A Rice stream entered at a wrong bit falls into step: after some codes the wrong reading and the right one
-//! meet at a boundary, and then agree for ever. So a chunk of the stream is cut into lanes of equal length in
-//! bits. Each lane begins to read some codes before its cut, as if a code began there, and takes the first
-//! boundary at or behind its cut for its start; it then decodes to the first boundary at or behind the next
-//! cut. The first lane starts at a boundary that is known.
+//! A Rice stream that is entered at a wrong bit synchronises. After some codes, the wrong and the correct
+//! reading meet at a boundary, and agree from there on. A chunk of the stream is therefore cut into lanes of
+//! equal length in bits. Each lane starts to read some codes before its cut, as if a code began there, and
+//! takes the first boundary at or after its cut as its start. It then decodes to the first boundary at or after
+//! the next cut. The first lane starts at a known boundary.
 //!
-//! What makes it exact: a lane that starts at a true boundary decodes true items and ends at a true
-//! boundary, and that is where the next lane has to start. [`Driver::accept`] takes a lane only if it
-//! started where the true items before it end; any other is decoded again, serially, from that place. So
-//! by induction every item is true, whatever the bytes are, and luck decides on the time alone.
+//! Correctness: a lane that starts at a true boundary decodes true items and ends at a true boundary, where the
+//! next lane has to start. [`Driver::accept`] accepts a lane only if it started where the true items before it
+//! end. Any other lane is decoded again, serially, from that place. By induction every item is true, for any
+//! bytes; chance only affects the time.
 //!
-//! Time: a stream of equal differences never falls into step. A chunk of which many lanes had to be decoded
-//! again has failed, and after [`MAX_FAILED`] of those the rest is decoded serially.
+//! Time: a stream of equal differences never synchronises. A chunk with many lanes that were decoded again has
+//! failed. After [`MAX_FAILED`] failed chunks, the rest is decoded serially.
 //!
-//! Errors: lanes report none. Whatever is not as it should be ends the lanes at the last true place, and
-//! the serial scan goes on from there and finds the fault that it would have found.
+//! Errors: lanes report no errors. Anything invalid ends the lanes at the last true place. The serial scan
+//! continues from there and finds the same fault as without lanes.
 
 use core::ops::ControlFlow;
 
@@ -26,28 +26,28 @@ use crate::arch::lanes::{GROUP, Lanes, WINDOW};
 use crate::error::DecodeError;
 use crate::params::Params;
 
-/// After so many chunks that failed, no more are tried.
+/// After this many failed chunks, no more are tried.
 const MAX_FAILED: u32 = 2;
 
-/// What is left to the serial scan at the end, in bits: the last byte has padding in it, which lanes could
-/// take for items, and kernels read some way ahead.
+/// The bits that are left to the serial scan at the end. Lanes could take the padding in the last byte for
+/// items, and kernels read ahead.
 const TAIL: u64 = 10_240;
 
-/// Sums of one lane stay below 2^64: so many bits hold runs of 2^28 ones in all, 2^60 as quotients, and
-/// remainders below 2^60; one code that goes on behind them is below 2^45.
+/// With this limit the sums of one lane stay below 2^64. This many bits hold runs of 2^28 ones in total, which
+/// are 2^60 as quotients, and remainders below 2^60. One code that extends beyond them is below 2^45.
 const MAX_LANE_BITS: u64 = 1 << 28;
 
-/// Shorter lanes are no lanes.
+/// Shorter lanes are not worth it.
 const MIN_LANE_BITS: u64 = 256;
 
-/// A place between two items.
+/// A boundary between two items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The bit position of the next item.
     pub(super) position: u64,
-    /// The value of the item before, 0 before the first.
+    /// The value of the previous item, or 0 before the first.
     pub(super) value: u64,
-    /// How many items come before.
+    /// The number of previous items.
     pub(super) item: u32,
 }
 
@@ -58,7 +58,7 @@ impl Place {
         item: 0,
     };
 
-    /// Where a scanner that counts items is.
+    /// The position of a scanner that counts items.
     pub(super) fn of(scanner: &Scanner<'_>) -> Self {
         Self {
             position: scanner.position(),
@@ -68,18 +68,18 @@ impl Place {
     }
 }
 
-/// What becomes of the items: from lanes by [`Take`], which is told which of them counted by `lane`, and from
-/// the serial scan by `place` and `values`.
+/// Receives the items. Items from lanes come by [`Take`], and `lane` then tells which of them are valid. Items
+/// from the serial scan come by `place` and `values`.
 pub(super) trait Sink<const N: usize>: Take<N> {
-    /// Lanes of at most `room` items are about to be decoded.
+    /// Lanes of at most `room` items will be decoded next.
     fn begin(&mut self, _room: usize) {}
 
-    /// The next items in order are those of a lane, whose values count from `base`.
+    /// The next items in order are those of a lane. Their values are relative to `base`.
     fn lane(&mut self, _lane: usize, _count: usize, _base: u64) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    /// The serial scan is here. Gives how many items it may read before the next call, at least 1.
+    /// The position of the serial scan. Returns how many items it may read before the next call, at least 1.
     fn place(&mut self, _position: u64, _value: u64) -> usize {
         BLOCK
     }
@@ -90,7 +90,7 @@ pub(super) trait Sink<const N: usize>: Take<N> {
     }
 }
 
-/// The bytes of a filter, and what they are said to be.
+/// The bytes of a filter and its declared numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream<'a> {
     pub(super) level: Level,
@@ -104,26 +104,26 @@ impl<'a> Stream<'a> {
         self.bytes.len() as u64 * 8
     }
 
-    /// How many bits `items` items take on average, rounded up.
+    /// The average length of `items` items in bits, rounded up.
     pub(super) fn bits_of(&self, items: u64) -> u64 {
         let bits = u128::from(self.bits()) * u128::from(items);
-        // Too many for 64 bits are as good as the most.
+        // A number that does not fit in 64 bits becomes the maximum.
         u64::try_from(bits.div_ceil(u128::from(self.n.max(1)))).unwrap_or(u64::MAX)
     }
 
-    /// How many items are in `bits` bits on average.
+    /// The average number of items in `bits` bits.
     fn items_in(&self, bits: u64) -> u64 {
         let items = u128::from(bits) * u128::from(self.n) / u128::from(self.bits().max(1));
         u64::try_from(items).unwrap_or(u64::MAX)
     }
 
-    /// The mean quotient, about.
+    /// The approximate mean quotient.
     fn mean_run(&self) -> u64 {
         let fixed = u64::from(self.params.p()) + 1;
         self.bits_of(1).saturating_sub(fixed + 1)
     }
 
-    /// The lane decoder of these bytes, where their codes are short enough for one.
+    /// The lane decoder of these bytes, if their codes are short enough for one.
     pub(super) fn decoder<const N: usize, K: Kernel<N>>(
         &self,
         kernel: K,
@@ -137,7 +137,7 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// Where the last lane ends at the latest, about.
+    /// The approximate latest end of the last lane.
     pub(super) fn lanes_end(&self) -> u64 {
         self.bits().saturating_sub(TAIL)
     }
@@ -151,20 +151,20 @@ impl<'a> Stream<'a> {
         )
     }
 
-    /// How many codes before its cut a lane begins to read.
+    /// The number of codes that a lane reads before its cut.
     ///
-    /// A straight line above three points: fewer than one lane in 500 is out of step after 142 codes at P = 19,
-    /// 48 at P = 10 and 24 at P = 6 (measured, with the M that P fits). Other P were not measured: if the line is
-    /// below the truth there, more lanes are decoded again, which costs time and no item.
+    /// A straight line above three measured points (with the M that suits P). Fewer than one lane in 500 is out
+    /// of step after 142 codes at P = 19, 48 at P = 10, and 24 at P = 6. Other P were not measured. If the line
+    /// is too low there, more lanes are decoded again, which costs time but no item.
     pub(super) fn warm_up(&self) -> u64 {
         8 * (u64::from(self.params.p()) + 1)
     }
 }
 
-/// How many codes a kernel takes at a step: 2 or 1, or 0 where codes are too long for kernels.
+/// The number of codes that a kernel decodes per step: 2 or 1, or 0 if codes are too long for kernels.
 fn codes_a_step(p: u32, mean_run: u64) -> u64 {
     let fixed = u64::from(p) + 1;
-    // Runs are geometric where hashes are uniform: one of 8 times the mean and more is one in thousands.
+    // Runs are geometric if hashes are uniform: one in thousands has at least 8 times the mean.
     let runs = mean_run.saturating_add(1).saturating_mul(8);
     match u64::from(WINDOW).checked_sub(runs) {
         Some(room) if room >= 2 * fixed => 2,
@@ -173,13 +173,13 @@ fn codes_a_step(p: u32, mean_run: u64) -> u64 {
     }
 }
 
-/// Decodes `stream` in order from `place` on into `sink`, in lanes of about `lane_items` items where that
-/// is worth it. Ends early with `Break` where the sink does; otherwise with the bit position where the
-/// items end, and then all is checked.
+/// Decodes `stream` from `place` on, in order, into `sink`. Uses lanes of about `lane_items` items if that is
+/// worth it. Returns `Break` early if the sink does. Otherwise returns the bit position where the items end,
+/// after all checks.
 ///
 /// # Errors
 ///
-/// Those of the serial scan.
+/// Errors of the serial scan.
 pub(super) fn drive<const N: usize>(
     stream: Stream<'_>,
     kernel: impl Kernel<N>,
@@ -208,11 +208,11 @@ pub(super) fn drive_serially(
 
 pub(super) struct Driver<'a> {
     stream: Stream<'a>,
-    /// What comes before is decoded, and true.
+    /// Everything before this place is decoded and true.
     pub(super) place: Place,
-    /// The largest value that is allowed.
+    /// The largest valid value.
     largest: u64,
-    /// How many chunks failed.
+    /// The number of failed chunks.
     failed: u32,
 }
 
@@ -220,9 +220,9 @@ pub(super) struct Driver<'a> {
 struct Chunk<const N: usize> {
     starts: [u64; N],
     stops: [u64; N],
-    /// How many items each lane has.
+    /// The number of items of each lane.
     counts: [usize; N],
-    /// Where each lane ended, and the sum of its differences.
+    /// The end of each lane, and the sum of its differences.
     lanes: Lanes<N>,
 }
 
@@ -236,7 +236,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Decodes to the end serially, and checks what follows it.
+    /// Decodes the rest serially, and checks the padding.
     pub(super) fn rest<const N: usize>(
         &mut self,
         sink: &mut impl Sink<N>,
@@ -250,7 +250,7 @@ impl<'a> Driver<'a> {
             .map(ControlFlow::Continue)
     }
 
-    /// Decodes to the first item at or behind bit `stop`, in lanes as far as they go.
+    /// Decodes to the first item at or after bit `stop`, in lanes if possible.
     #[cfg(feature = "parallel")]
     pub(super) fn to<const N: usize, K: Kernel<N>>(
         &mut self,
@@ -265,7 +265,7 @@ impl<'a> Driver<'a> {
         self.serial(stop, sink)
     }
 
-    /// Decodes chunk after chunk up to about bit `end`, or until lanes are not worth it.
+    /// Decodes chunk after chunk up to about bit `end`, or until lanes are no longer worth it.
     fn lanes<const N: usize, K: Kernel<N>>(
         &mut self,
         decoder: &Decoder<'_, K>,
@@ -301,7 +301,7 @@ impl<'a> Driver<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Decodes lanes that end at `stops`, each from the boundary that it takes for its start.
+    /// Decodes lanes that end at `stops`, each from the boundary that it found as its start.
     fn chunk<const N: usize, K: Kernel<N>>(
         &self,
         decoder: &Decoder<'_, K>,
@@ -311,15 +311,15 @@ impl<'a> Driver<'a> {
         sink: &mut impl Sink<N>,
     ) -> Result<Chunk<N>, Odd> {
         let fixed = u64::from(self.stream.params.p()) + 1;
-        // More than usual, and never more than there can be.
+        // More than usual, but never more than possible.
         let usual = self.stream.items_in(lane_bits);
         let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
-        // Lanes end within some tens of codes of each other, and one pair in 16,000 does not fit a step.
+        // Lanes end within some tens of codes of each other, and one pair in 16,000 does not fit in a step.
         let mut budget = 64 * N + room * N / 64;
 
         let mut lanes = Lanes {
-            // The first lane knows its start. It reads what the second reads, because a lane that stands
-            // still would hold up the others.
+            // The first lane knows its start. It reads the same bits as the second, because an idle lane would
+            // hold up the others.
             positions: core::array::from_fn(|lane| {
                 let cut = stops[lane.saturating_sub(1)];
                 cut.saturating_sub(warm_up).max(self.place.position)
@@ -342,7 +342,7 @@ impl<'a> Driver<'a> {
         })
     }
 
-    /// Takes the lanes in order, and decodes those again that are not true.
+    /// Accepts the lanes in order, and decodes those that are not true again.
     fn join<const N: usize>(
         &mut self,
         chunk: &Chunk<N>,
@@ -354,7 +354,7 @@ impl<'a> Driver<'a> {
             let end = Place {
                 position: chunk.lanes.positions[lane],
                 value: chunk.lanes.values[lane],
-                // More than 32 bits are more than any filter has.
+                // No filter has more items than fit in 32 bits.
                 item: u32::try_from(chunk.counts[lane]).unwrap_or(u32::MAX),
             };
             let flow = if self.accept(chunk.starts[lane], end) {
@@ -373,11 +373,11 @@ impl<'a> Driver<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Moves the place behind a lane or a range, if that starts there and its items are allowed; else leaves
-    /// it. The value and the number of items at `end` count from the start.
+    /// Moves the place past a lane or a range if that starts there and its items are valid. Otherwise leaves it
+    /// unchanged. The value and the number of items of `end` are relative to the start.
     pub(super) fn accept(&mut self, start: u64, end: Place) -> bool {
         let item = self.place.item.checked_add(end.item);
-        // No difference is negative, so the last value stands for all.
+        // No difference is negative, so checking the last value checks all.
         let value = self.place.value.checked_add(end.value);
         match (item, value) {
             (Some(item), Some(value))
@@ -396,7 +396,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Decodes serially from the place to the first item at or behind bit `stop`, or to the last one.
+    /// Decodes serially from the place to the first item at or after bit `stop`, or to the last item.
     fn serial<const N: usize>(
         &mut self,
         stop: u64,
@@ -413,8 +413,8 @@ impl<'a> Driver<'a> {
             let before = scanner.clone();
             let mut filled = scanner.fill(&mut block[..wanted])?;
             if filled > 1 && scanner.position() > stop {
-                // A code was longer than `longest`: the first item behind the stop has to be found. It is one of
-                // these. Read singly up to there, so that a long code is read twice and not once for each of them.
+                // A code was longer than `longest`, so the first item after the stop is one of these. Decode
+                // them singly from the previous position, so that a long code is read twice, not once per item.
                 scanner = before;
                 longest = u64::MAX;
                 filled = scanner.fill(&mut block[..1])?;

@@ -1,9 +1,9 @@
-//! One filter on all threads: each finds its own start.
+//! Decodes one filter on all threads: each thread finds its own start.
 //!
-//! What lanes do in a chunk, threads do in the filter. It is cut into as many ranges as there are threads; each
-//! begins to read before its cut and decodes, in lanes of its own, from the first boundary at or behind its
-//! cut to the first at or behind the next one. A range counts if it starts where the true items before it end;
-//! one that does not is decoded again from there.
+//! This applies the method of lanes to the whole filter, which is cut into one range per thread. Each thread
+//! starts to read before its cut. It decodes, in its own lanes, from the first boundary at or after its cut to
+//! the first one at or after the next cut. A range is valid if it starts where the true items before it end.
+//! Otherwise it is decoded again from there.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -15,12 +15,12 @@ use super::sync::{Driver, Place, Sink, Stream};
 use crate::cost;
 use crate::error::DecodeError;
 
-/// From so many items on threads are worth it: a range then takes a hundred microseconds and more.
+/// From this many items on threads are worth it: a range then takes at least a hundred microseconds.
 pub(super) const MIN_ITEMS: u32 = 1 << 20;
 
-/// A sink of which each thread has one.
+/// A sink of which each thread has its own.
 pub(super) trait Part: Send {
-    /// Takes over what another sink was given, whose values count from `base`.
+    /// Appends the contents of another sink, whose values are relative to `base`.
     fn append(&mut self, _other: Self, _base: u64)
     where
         Self: Sized,
@@ -28,18 +28,19 @@ pub(super) trait Part: Send {
     }
 }
 
-/// A range that was decoded: where it starts and ends. The place at its end counts from its start.
+/// A decoded range with its start and end. The place at its end is relative to its start.
 struct Range<S> {
     start: u64,
     end: Place,
     sink: S,
 }
 
-/// [`drive`](super::sync::drive) from the first item to the last; `new` makes an empty sink for so many items.
+/// [`drive`](super::sync::drive) from the first item to the last. `new` makes an empty sink for the given
+/// number of items.
 ///
 /// # Errors
 ///
-/// Those of the serial scan.
+/// Errors of the serial scan.
 pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
     stream: Stream<'_>,
     kernel: impl Kernel<N> + Sync,
@@ -62,7 +63,7 @@ pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
         };
         let mut driver = Driver::new(stream, place);
         let mut sink = new(items);
-        // An error here can come from a wrong start: whoever decodes the range again will tell.
+        // An error here can come from a wrong start; decoding the range again detects true errors.
         let flow = driver
             .to(&decoder, cut(range + 1), lane_items, &mut sink)
             .ok()?;
@@ -97,7 +98,8 @@ pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
     driver.rest(sink)
 }
 
-/// The first boundary at or behind `cut`, as it seems from so far before it that a wrong guess is rare.
+/// Guesses the first boundary at or after `cut`. The reading starts far enough before it that a wrong guess is
+/// rare.
 fn find_start<K>(stream: &Stream<'_>, decoder: &Decoder<'_, K>, cut: u64) -> Option<u64> {
     let before = stream.bits_of(8 * stream.warm_up());
     let mut position = cut.saturating_sub(before);

@@ -1,33 +1,34 @@
-//! Targets at codes so long that nobody should read them twice.
+//! Answers for targets at codes that are too long to be decoded repeatedly.
 
 use crate::decode::Gap;
 use crate::matching::table::Point;
 
 impl Point {
-    /// Beyond the bits of any filter, and so far below 2^64 that steps from there do not come back to the start.
+    /// Beyond the bits of any filter, and far enough below 2^64 that steps from there do not wrap around.
     const NOWHERE: u64 = 1 << 63;
 
-    /// The target is not in the set: there is nothing to read.
+    /// The target is not in the set; nothing needs to be decoded.
     pub(crate) const ABSENT: Self = Self {
         position: Self::NOWHERE,
         base: 0,
     };
 
-    /// The target is in the set: there is nothing to read.
+    /// The target is in the set; nothing needs to be decoded.
     pub(crate) const PRESENT: Self = Self {
         position: Self::NOWHERE,
         base: 1,
     };
 
-    /// The answer, where this point is one.
+    /// The answer, if this point is one.
     #[inline(always)]
     pub(crate) fn answer(self) -> Option<bool> {
         (self.position == Self::NOWHERE).then_some(self.base == 1)
     }
 }
 
-/// `point`, or the end of the last gap before `target` if that is nearer, or the answer if the target lies
-/// within the gap or at its end. From what this gives to the target there is no gap.
+/// Applies the last gap that begins before `target`. If the target lies within the gap or at its end, returns
+/// the answer. If the target is behind the gap, returns the end of the gap or `point`, whichever is nearer.
+/// Between the returned point and the target there is no gap.
 #[cold]
 #[inline(never)]
 pub(super) fn beyond(gaps: &[Gap], target: u64, point: Point) -> Point {

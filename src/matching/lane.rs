@@ -1,25 +1,25 @@
-//! One of four look-ups that run side by side in plain code.
+//! One of four look-ups that run in parallel in scalar code.
 //!
-//! A lane keeps no buffer: it loads eight bytes at its position anew for every two codes. That makes its chain
-//! longer than a serial reader's, but four chains overlap, and four lanes fit the registers: 91 against 148 ns a
-//! target with AVX2 (index of 64 items an entry). Steps without branches, where a lane that is done stays
-//! where it is by arithmetic, took 177.
+//! A lane keeps no buffer: for every two codes it loads eight bytes at its position. That makes its dependency
+//! chain longer than a serial reader's. But four chains overlap, and four lanes fit in the registers: 91
+//! against 148 ns per target with AVX2 (index of 64 items per entry). A version with steps without branches, in
+//! which arithmetic keeps a finished lane in place, took 177 ns.
 
 use crate::arch::lanes::WINDOW;
 use crate::cost;
 use crate::matching::table::Point;
 use crate::rice;
 
-/// How many look-ups run side by side in plain code.
+/// The number of parallel look-ups in scalar code.
 pub(super) const LANES: usize = 4;
 
-/// One of them: all of it in two registers, so that four fit.
+/// The state of one look-up: two registers, so that four fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lane {
     position: u64,
-    /// How much the values have still to grow to the target.
+    /// The remaining difference between the current value and the target.
     room: u64,
-    /// The target's place in the batch.
+    /// The target's index in the batch.
     pub(super) place: usize,
 }
 
@@ -28,14 +28,14 @@ impl Lane {
     pub(super) fn new(points: &[Point], targets: &[u64], place: usize) -> Self {
         let (Point { position, base }, target) = (points[place], targets[place]);
         Self {
-            // A base above the target is a forged one, and leads to a careful look-up.
+            // A base above the target is forged, and leads to a careful look-up.
             position: if base <= target { position } else { u64::MAX },
             room: target.wrapping_sub(base),
             place,
         }
     }
 
-    /// The next two numbers and how many bits they take, if there are eight bytes, and if the two fit.
+    /// The next two numbers and their length in bits, if eight bytes remain and both codes fit.
     #[inline(always)]
     fn peek(&self, bytes: &[u8], last: usize, p: u32) -> Option<(u64, u64, u32)> {
         let at = usize::try_from(self.position / 8)
@@ -47,8 +47,8 @@ impl Lane {
         (bits <= WINDOW).then_some((first, second, bits))
     }
 
-    /// Takes two codes; false, with nothing done, where the target is reached or passed, or has to be looked
-    /// for with more care.
+    /// Decodes two codes. Returns false, without any change, if the target is reached or passed, or needs a
+    /// careful look-up.
     #[inline(always)]
     pub(super) fn step(&mut self, bytes: &[u8], last: usize, p: u32) -> bool {
         match self.peek(bytes, last, p) {
@@ -62,7 +62,7 @@ impl Lane {
         }
     }
 
-    /// What the lane knows, if it has to stay where it is.
+    /// The result, if the lane has stopped.
     #[inline(always)]
     pub(super) fn answer(&self, bytes: &[u8], last: usize, p: u32) -> Option<Answer> {
         let Some((first, second, _)) = self.peek(bytes, last, p) else {
@@ -73,9 +73,9 @@ impl Lane {
     }
 }
 
-/// What a lane knows when it stays where it is.
+/// The result of a lane that has stopped.
 pub(super) enum Answer {
     Known(bool),
-    /// Nothing: the target has to be looked for with more care.
+    /// Unknown: the target needs a careful look-up.
     Careful,
 }

@@ -1,11 +1,11 @@
-//! Point look-ups: each target is looked for on its own, from the [`Point`] that a table gives for it.
+//! Point look-ups: each target is searched individually, from the [`Point`] that a table gives for it.
 //!
-//! One look-up is one chain of decoding, in which each code waits for the one before it. Many of them are
-//! independent, so four run side by side in plain code, and 32 in the vectors of AVX-512; then targets
-//! need no order, and sorting them would take longer than finding them.
+//! One look-up is a dependency chain: each code waits for the previous one. Separate look-ups are independent,
+//! so four run in parallel in scalar code, and 32 in AVX-512 vectors. The targets then need no order; sorting
+//! them would take longer than finding them.
 //!
-//! Nothing here trusts a point: whatever it says, reads stay within the bytes, and every step takes bits.
-//! Where a forged one leads to bits that are no code, the look-up says so ([`Astray`]).
+//! Points are not trusted. With any point, reads stay within the bytes, and every step consumes bits. If a
+//! forged point leads to bits that are not a code, the look-up returns [`Astray`].
 
 use crate::arch::lanes::WINDOW;
 use crate::arch::{Kind, Level};
@@ -24,32 +24,32 @@ pub(crate) struct Stream<'a> {
     pub(crate) level: Level,
     pub(crate) bytes: &'a [u8],
     pub(crate) params: Params,
-    /// F: values are below it.
+    /// F: the exclusive upper limit of the values.
     pub(crate) range: u64,
     /// The bit position where the last item ends.
     pub(crate) end: u64,
 }
 
-/// A point that no table of this filter has led to bits that are no code.
+/// An invalid point led to bits that are not a code. No table of this filter contains such a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Astray;
 
-/// How many targets are looked for at a time: few enough that all that is kept of them stays in the nearest
-/// cache, many enough that the lanes that wait for the last one hardly count.
+/// The number of targets per batch. Few enough that their state stays in the first-level cache, and enough that
+/// lanes waiting for the last target cost little.
 const BATCH: usize = 256;
 
-/// Below so many, one after the other is quicker than side by side.
+/// Fewer targets than this are faster one by one than in lanes.
 const FEW: usize = 5;
 
 impl Stream<'_> {
-    /// Whether `target`, which is below F, is among the items after `point` (none of which is above it before
-    /// it comes).
+    /// Returns whether `target`, which is below F, is among the items after `point`. Before the target, no item
+    /// is above it.
     ///
     /// # Errors
     ///
-    /// Where the point was forged; but a forged one may give a wrong answer as well.
+    /// The point is forged. A forged point may also give a wrong answer.
     pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
-        // One chain of codes: vectors have nothing to give.
+        // One chain of codes cannot be vectorized.
         self.level.compiled(
             #[inline(always)]
             || self.find_here(point, target),
@@ -64,7 +64,7 @@ impl Stream<'_> {
         let mut cursor = Cursor::new(self.bytes, point);
         let start = cursor.reader.position();
         let found = self.find_from(&mut cursor, target);
-        // What the last step looked at was not consumed.
+        // The last step looked at bits that it did not consume.
         cost::count(|| cursor.reader.position() - start + u64::from(WINDOW));
         found
     }
@@ -89,8 +89,8 @@ impl Stream<'_> {
         }
     }
 
-    /// Takes one code that is long, or near the end of the bytes; gives the answer where that is known then. Of
-    /// a code that leads beyond the target no more is read than shows that it does.
+    /// Decodes one code that is long or near the end of the bytes. Returns the answer if it is known after
+    /// that. If the code leads beyond the target, reads only as much as it needs to detect that.
     #[cold]
     #[inline(never)]
     fn find_with_care(&self, cursor: &mut Cursor<'_>, target: u64) -> Result<Option<bool>, Astray> {
@@ -111,12 +111,12 @@ impl Stream<'_> {
         Ok(None)
     }
 
-    /// Calls `visit` with the place in `targets` of each one that is in the set, in order, until it gives
-    /// false. `locate` gives the point for each target of a batch.
+    /// Calls `visit` with the index in `targets` of each member of the set, in order, until `visit` returns
+    /// false. `locate` gives the points for a batch of targets.
     ///
     /// # Errors
     ///
-    /// Where the points were forged.
+    /// The points are forged.
     pub(crate) fn find_each(
         &self,
         locate: impl Fn(&[u64], &mut [Point]),
@@ -140,7 +140,7 @@ impl Stream<'_> {
             let points = &mut points[..targets.len()];
             let found = &mut found[..targets.len()];
             locate(targets, points);
-            // What lies beyond the range is in no part of it, and no item would stop the search.
+            // Targets beyond the range are in no part, and no item would stop their search.
             for (point, _) in points
                 .iter_mut()
                 .zip(targets)
@@ -158,11 +158,11 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// [`Stream::find_each`], with the points of an index; or one pass over the filter, if that is cheaper.
+    /// [`Stream::find_each`] with the points of an index, or one pass over the filter if that is cheaper.
     ///
     /// # Errors
     ///
-    /// Where the index was forged.
+    /// The index is forged.
     pub(crate) fn visit_matches(
         &self,
         strategy: Strategy,
@@ -189,7 +189,7 @@ impl Stream<'_> {
         self.find_each(locate, targets, &mut visit)
     }
 
-    /// Whether each target is in the set, given the point for each. Targets at or above F are not.
+    /// Returns for each target whether it is in the set, given its point. Targets at or above F are not.
     fn find_batch(
         &self,
         points: &[Point],
@@ -208,7 +208,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Four chains of codes side by side: while one waits for its last code, the others go on.
+    /// Four chains of codes in parallel: while one waits for its last code, the others proceed.
     #[inline(always)]
     fn find_in_fours(
         &self,
@@ -232,7 +232,7 @@ impl Stream<'_> {
         let mut lanes: [Lane; LANES] = core::array::from_fn(|at| Lane::new(points, targets, at));
         let mut next = LANES;
         loop {
-            // Once a lane stays where it is, all are looked at.
+            // When a lane stops, all lanes are checked.
             let [a, b, c, d] = &mut lanes;
             while a.step(self.bytes, last, p)
                 && b.step(self.bytes, last, p)
@@ -249,7 +249,7 @@ impl Stream<'_> {
                     next += 1;
                     continue;
                 }
-                // The others have no company any more.
+                // The other lanes have no targets left to share with.
                 let settled = lane.place;
                 for lane in lanes.iter().filter(|lane| lane.place != settled) {
                     self.settle(lane.place, Answer::Careful, points, targets, found)?;
@@ -259,7 +259,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Writes the answer for the target at `place`, which is looked for once more if it has to be.
+    /// Writes the answer for the target at `place`, after a careful look-up if necessary.
     #[inline(always)]
     fn settle(
         &self,
@@ -302,7 +302,7 @@ impl Stream<'_> {
                 && match answers[at] {
                     ABSENT => false,
                     FOUND => true,
-                    // A long code, or the last few items: the lanes leave those.
+                    // A long code, or the last few items: the lanes leave those to this function.
                     _ => self.find(points[at], targets[at])?,
                 };
         }
@@ -310,8 +310,8 @@ impl Stream<'_> {
     }
 }
 
-/// Where a look-up is: all values before it are below the target, but for the 0 that the first item counts
-/// from.
+/// The state of a look-up. All values before it are below the target, except the initial 0 before the first
+/// item.
 #[derive(Clone, Debug)]
 struct Cursor<'a> {
     reader: BitReader<'a>,
@@ -321,7 +321,7 @@ struct Cursor<'a> {
 enum Outcome {
     Found,
     Absent,
-    /// The next code does not fit the buffer, or the bytes are nearly used up.
+    /// The next code does not fit in the buffer, or the bytes are nearly used up.
     Careful,
 }
 
@@ -334,11 +334,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Decodes until the target is reached or passed. Padding is zeros, which decode as repeats of the last
-    /// value: those equal no target that the value itself did not.
+    /// Decodes until the target is reached or passed. Padding consists of zeros, which decode as repetitions of
+    /// the last value. They equal a target only if that value did.
     #[inline(always)]
     fn pairs_to(&mut self, target: u64, p: u32) -> Outcome {
-        // In registers for the loop, not behind a reference.
+        // A local copy keeps the reader in registers during the loop.
         let mut reader = self.reader.clone();
         let Some(mut room) = target.checked_sub(self.value) else {
             return Outcome::Absent;
@@ -368,7 +368,7 @@ impl<'a> Cursor<'a> {
         step
     }
 
-    /// The same where two codes are too long for one refill.
+    /// The same for codes of which two do not fit in one refill.
     #[inline(always)]
     fn singles_to(&mut self, target: u64, p: u32) -> Outcome {
         let mut reader = self.reader.clone();

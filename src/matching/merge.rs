@@ -1,4 +1,4 @@
-//! One pass over the filter and over the targets, both sorted.
+//! One pass over the filter and the targets, both sorted.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -7,11 +7,12 @@ use super::Coded;
 use crate::decode;
 use crate::error::DecodeError;
 
-/// Calls `visit` with the place of each of `targets` that is among the values, until it gives false.
-/// Where `whole` says so, the filter is decoded to its end all the same.
+/// Calls `visit` with the index of each of `targets` that is among the values, until `visit` returns false. If
+/// `whole` is set, decodes the filter to its end in any case.
 ///
 /// # Errors
 ///
+/// Errors of decoding.
 /// Those of decoding.
 pub(super) fn visit_matches(
     coded: &Coded<'_>,
@@ -28,8 +29,8 @@ pub(super) fn visit_matches(
             .filter(|&(_, &target)| target < range)
     };
     if range.leading_zeros() >= place_bits {
-        // The order of words is the order of targets, and words are sorted in a third of the time that
-        // pairs take.
+        // The packed words have the order of the targets. Sorting words takes a third of the time of sorting
+        // pairs.
         let packed = inside().map(|(place, &target)| target << place_bits | place as u64);
         let mut sorted: Vec<u64> = packed.collect();
         sorted.sort_unstable();
@@ -44,7 +45,7 @@ pub(super) fn visit_matches(
     }
 }
 
-/// The pass itself; `unpack` gives a target and its place.
+/// The pass. `unpack` returns a target and its index.
 fn merge<T: Copy>(
     coded: &Coded<'_>,
     sorted: &[T],
@@ -82,14 +83,14 @@ fn merge<T: Copy>(
 
 /// The index of the first of the sorted `values` that is not below `target`.
 ///
-/// Steps of 1, 2, 4, ... and then a binary search: one comparison where targets are dense, and few where
-/// a block holds one target.
+/// Steps of 1, 2, 4, ... and then a binary search. This takes one comparison if targets are dense, and few if a
+/// block has only one target.
 fn first_at_least(values: &[u64], target: u64) -> usize {
     let mut step = 1;
     while step < values.len() && values[step] < target {
         step *= 2;
     }
-    // All before step / 2 + 1 were seen to be smaller; `step` was not, or is beyond the end.
+    // Every item before step / 2 + 1 is smaller; the one at `step` is not, or is beyond the end.
     let from = if step == 1 { 0 } else { step / 2 + 1 };
     let to = values.len().min(step + 1);
     from + values[from..to].partition_point(|&value| value < target)
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_galloping_search_equals_the_plain_one() {
+    fn galloping_search_equals_linear_search() {
         for len in 0..40 {
             for equal in 1..4 {
                 let values: Vec<u64> = (0..len).map(|i| i / equal * 2 + 1).collect();

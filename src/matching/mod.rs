@@ -1,5 +1,5 @@
-//! Many targets against one filter: by point look-ups ([`lookup`]) or by one pass over both sides, sorted
-//! ([`merge`]); which of the two is a question of cost ([`plan`]), never of the answer.
+//! Queries with many targets, by point look-ups ([`lookup`]) or by one pass over both sorted sides ([`merge`]).
+//! The cost model ([`plan`]) chooses; both give the same answers.
 
 mod gaps;
 mod lane;
@@ -22,10 +22,10 @@ pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
 pub(crate) use table::{Entry, Point, Shape, Table};
 
-/// How many items are hashed, and then mapped.
+/// The number of items that are hashed before they are mapped.
 const BATCH: usize = 512;
 
-/// The mapped values of `items`, in their order.
+/// The mapped values of `items`, in the given order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     level: Level,
     hasher: &H,
@@ -33,7 +33,7 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     range: u64,
 ) -> Vec<u64> {
     let mut values = vec![0; items.len()];
-    // What was hashed is still in the first cache when it is mapped.
+    // The hashes are still in the first-level cache when they are mapped.
     for (items, values) in items.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
         hasher.hash_items(level, items, values);
         map_all_to_range(level, values, range);
@@ -41,7 +41,7 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     values
 }
 
-/// The bits of a filter, whether they were validated or not.
+/// The bits of a filter, validated or not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coded<'a> {
     pub(crate) level: Level,
@@ -55,13 +55,14 @@ impl Coded<'_> {
         self.params.range(self.n)
     }
 
-    /// The way that the cost model takes for so many targets, where the `whole` filter has to be read or not.
+    /// The strategy that the cost model chooses for so many targets. `whole` means that the whole filter must
+    /// be decoded.
     pub(crate) fn planned(&self, targets: usize, whole: bool) -> Strategy {
         let size = (self.n, self.bytes.len());
         plan::unindexed(self.level, size, targets, plan::seek_step(size), whole)
     }
 
-    /// For each target whether it is in the set.
+    /// Returns for each target whether it is in the set.
     ///
     /// # Errors
     ///
@@ -80,13 +81,13 @@ impl Coded<'_> {
         Ok(found)
     }
 
-    /// Calls `visit` with the place in `targets` of each one that is in the set, in any order, until it gives
-    /// false. The filter is validated all the same where `whole` says so; otherwise no more of it is read than
-    /// has to be.
+    /// Calls `visit` with the index in `targets` of each member of the set, in any order, until `visit` returns
+    /// false. If `whole` is set, the filter is validated completely. Otherwise only as much of it is read as
+    /// necessary.
     ///
     /// # Errors
     ///
-    /// As [`decode::validate`]. Then places that were visited mean nothing.
+    /// As [`decode::validate`]. Indexes that were visited before the error are meaningless.
     pub(crate) fn visit_matches(
         &self,
         strategy: Strategy,
@@ -116,18 +117,18 @@ impl Coded<'_> {
             {
                 return Ok(());
             }
-            // No place of a table that was just made leads astray.
+            // A table that was just built contains only valid points.
             debug_assert!(false, "a seek table led astray");
         }
         merge::visit_matches(self, targets, whole, visit)
     }
 }
 
-/// How many targets are searched for side by side.
+/// The number of parallel searches.
 const SEARCHES: usize = 256;
 
-/// The point to begin at for each of `targets`: the last one of `table` whose items before are all smaller, or
-/// the answer where a gap gives it.
+/// The start point for each of `targets`: the last one of `table` with only smaller items before it, or the
+/// answer if a gap gives it.
 fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Point]) {
     let mut places = [0_u32; SEARCHES];
     let batches = targets.chunks(SEARCHES);
@@ -156,8 +157,8 @@ fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Po
 /// Moves each of `places`, all 0, to the last of the sorted `bases` that is smaller than its target, if there
 /// is one.
 ///
-/// Binary searches without branches, all of them a step at a time: the loads of one do not wait for those of
-/// another.
+/// The binary searches have no branches, and all advance one step at a time. The loads of one search do not
+/// wait for those of another.
 #[inline(always)]
 fn search(bases: &[u64], targets: &[u64], places: &mut [u32]) {
     let Some(last) = bases.len().checked_sub(1) else {
@@ -167,8 +168,8 @@ fn search(bases: &[u64], targets: &[u64], places: &mut [u32]) {
     while size > 1 {
         let half = size / 2;
         for (place, &target) in places.iter_mut().zip(targets) {
-            // Of the `size` bases from here on, the wanted one is the first, or the last that is smaller. The
-            // minimum only spares a check: none of these is beyond the last.
+            // Of the `size` bases from here on, the result is the first, or the last smaller one. The minimum
+            // only saves a bounds check: none of these is beyond the last.
             let middle = (*place as usize + half).min(last);
             *place += select_unpredictable(bases[middle] < target, half as u32, 0);
         }
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_searches_at_once_equal_one_at_a_time() {
+    fn parallel_searches_equal_single_searches() {
         for len in (0..40).chain([1000]) {
             for equal in 1..4 {
                 let bases: Vec<u64> = (0..len).map(|i| i / equal * 2).collect();

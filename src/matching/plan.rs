@@ -1,45 +1,45 @@
-//! Which way to ask: what each would cost, from the number of items, the number of targets, the level, and
+//! The cost model. It chooses the strategy from the number of items, the number of targets, the SIMD level, and
 //! whether there is an index.
 //!
-//! Costs are picoseconds of the machine that they were measured on (`benches/cost_model.rs` holds them against
-//! the clock). Only their ratios matter, and those of one level differ little from machine to machine.
+//! Costs are in picoseconds, measured on one machine (`benches/cost_model.rs` compares them with the clock).
+//! Only their ratios matter, and for one level those differ little between machines.
 
 use crate::arch::lanes::WINDOW;
 use crate::arch::{Kind, Level};
 
-/// How targets are looked for. The answers are the same.
+/// How targets are looked up. The answers are the same.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// Whatever the cost model finds cheaper.
+    /// The cheaper one according to the cost model.
     #[default]
     Cheapest,
-    /// Each target on its own.
+    /// A look-up for each target.
     Points,
     /// One pass over the whole filter.
     Merge,
 }
 
-/// What the steps of the two ways cost, in picoseconds.
+/// Costs of the steps of both strategies, in picoseconds.
 struct Costs {
-    /// Decoding an item and handing it on: `decode::visit`.
+    /// Decoding an item and passing it on: `decode::visit`.
     visit: Pass,
-    /// Finding places to begin at, an item: `decode::seek_table`.
+    /// Finding start points, per item: `decode::seek_table`.
     seek: Pass,
-    /// A target's own share of a look-up, but for the items.
+    /// The cost of a look-up per target, without its items.
     look_up: u64,
-    /// An item in a look-up.
+    /// The cost of an item in a look-up.
     scan: u64,
-    /// What a look-up takes more where the filter has more than [`NEAR_BYTES`].
+    /// The extra cost of a look-up if the filter has more than [`NEAR_BYTES`].
     far: u64,
 }
 
-/// A pass over all items, in lanes or, where that is cheaper, serially.
+/// A pass over all items, in lanes or, if that is cheaper, serially.
 struct Pass {
     serial: u64,
-    /// An item where there are enough of them to fill the lanes.
+    /// The cost of an item if there are enough items to fill the lanes.
     lanes: u64,
-    /// What filling the lanes takes.
+    /// The cost of filling the lanes.
     start: u64,
 }
 
@@ -99,40 +99,41 @@ impl Costs {
                 },
                 look_up: 8_000,
                 scan: 500,
-                // The bits of all targets are asked for early.
+                // The bits of all targets are prefetched.
                 far: 15_000,
             },
         }
     }
 }
 
-/// Sorting a target, for each doubling of their number.
+/// Sorting, per target and per doubling of the number of targets.
 const SORT: u64 = 1_000;
-/// A target's own share of the pass over both.
+/// The cost of the merge pass per target.
 const MERGE: u64 = 8_000;
-/// Skipping to the next target, for each doubling of how many items lie between two of them.
+/// Skipping to the next target, per doubling of the number of items between two targets.
 const SKIP: u64 = 2_500;
-/// The most bytes of a filter that a cache near the core holds.
+/// The size in bytes up to which a filter fits in a cache near the core.
 const NEAR_BYTES: u64 = 4 << 20;
-/// Finding the place for a target in a table by search, for each doubling of their number.
+/// Searching a table for the start point of a target, per doubling of the number of points.
 const SEARCH: u64 = 700;
-/// How many items a look-up decodes beside half a step: those before its part, those before a lane is looked
-/// at again.
+/// The number of items that a look-up decodes in addition to half a step: those before its part, and those
+/// before a lane is checked again.
 const BESIDE: u64 = 8;
-/// Reading one more window of a code that does not fit one.
+/// Reading one more window of a code that does not fit in one.
 const LONG: u64 = 2_000;
 
-/// The number of items of a filter and its bytes. An item of many bits costs more than one of few.
+/// The number of items of a filter, and its length in bytes. Items with many bits cost more than items with
+/// few.
 pub(super) type Size = (u32, usize);
 
-/// What the bits of an average item cost beyond those that a window has.
+/// The cost of the bits of an average item beyond those of one window.
 fn long_codes((n, len): Size) -> u64 {
     let bits = len as u64 * 8 / u64::from(n.max(1));
     bits / u64::from(WINDOW) * LONG
 }
 
 impl Strategy {
-    /// This way, or the planned one where none was chosen.
+    /// This strategy, or the planned one if this is `Cheapest`.
     pub(super) fn unless_open(self, planned: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Cheapest => planned(),
@@ -141,14 +142,14 @@ impl Strategy {
     }
 }
 
-/// The cheaper way for a filter that has an index of `step` items an entry.
+/// The cheaper strategy for a filter with an index of `step` items per entry.
 pub(super) fn indexed(level: Level, size: Size, targets: usize, step: u32) -> Strategy {
     let points = (targets as u64).saturating_mul(look_up(level, size, step));
     cheaper(points, merge(level, size, targets, false))
 }
 
-/// The same without an index: places every `step` items have to be found first. Where the `whole` filter has
-/// to be read, a pass does not end at the largest target.
+/// The cheaper strategy without an index: start points every `step` items must be found first. If the `whole`
+/// filter must be decoded, a pass does not end at the largest target.
 pub(super) fn unindexed(
     level: Level,
     size: Size,
@@ -157,7 +158,7 @@ pub(super) fn unindexed(
     whole: bool,
 ) -> Strategy {
     if targets < 2 && !whole {
-        // It is found half-way on average, and then a pass costs no more, and no memory.
+        // The target is found half-way on average, so a pass costs the same, and needs no memory.
         return Strategy::Merge;
     }
     let places = u64::from(size.0 / step.max(1)) + 1;
@@ -202,10 +203,10 @@ fn merge(level: Level, size: Size, targets: usize, whole: bool) -> u64 {
     targets.saturating_mul(each).saturating_add(visit)
 }
 
-/// How many items lie between places that are found for one batch of targets.
+/// The number of items between the start points that are found for one batch of targets.
 ///
-/// At 64 items, a thousand targets cost less than a tenth of finding the places. Where a byte holds many items,
-/// the places must not take more memory than a quarter of the filter.
+/// At 64 items, a thousand look-ups cost less than a tenth of finding the points. If a byte holds many items,
+/// the points must not take more memory than a quarter of the filter.
 pub(super) fn seek_step((n, len): Size) -> u32 {
     let most = u64::from(n) * 64 / (len as u64).max(1);
     u32::try_from(most).unwrap_or(u32::MAX).max(64)
@@ -217,13 +218,13 @@ mod tests {
 
     const INDEXED: u32 = 64;
 
-    /// As many bytes as `n` items of the usual parameters take.
+    /// The number of bytes of `n` items with the usual parameters.
     fn usual(n: u32) -> Size {
         (n, (u64::from(n) * 21 / 8) as usize)
     }
 
     #[test]
-    fn few_targets_are_looked_up_and_many_are_merged() {
+    fn few_targets_use_look_ups_and_many_use_a_merge() {
         for level in Level::available() {
             for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
                 assert_eq!(
@@ -231,7 +232,7 @@ mod tests {
                     Strategy::Points,
                     "{level}, {n}"
                 );
-                // An index of few entries gives little, and one entry nothing.
+                // An index of few entries helps little, and one of a single entry not at all.
                 assert_eq!(
                     indexed(level, usual(n), 1000, n),
                     Strategy::Merge,
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn places_for_a_thousand_targets_in_a_million_items_are_worth_finding() {
+    fn a_thousand_targets_in_a_million_items_use_look_ups() {
         for level in Level::available() {
             for n in [1_000_000, 10_000_000] {
                 for whole in [false, true] {
@@ -270,8 +271,8 @@ mod tests {
     }
 
     #[test]
-    fn with_more_targets_a_merge_never_becomes_worse() {
-        // A pass for one or two ends early.
+    fn more_targets_never_make_a_merge_worse() {
+        // A pass for one or two targets ends early.
         let counts: [usize; 12] = core::array::from_fn(|i| 20 * 10_usize.pow(i as u32));
         for level in Level::available() {
             for n in [1, 10, 1000, 30_000, 1_000_000, 50_000_000, u32::MAX] {
@@ -282,8 +283,8 @@ mod tests {
                 ];
                 for (what, way) in ways.iter().enumerate() {
                     let merged = counts.map(|targets| way(targets) == Strategy::Merge);
-                    // Where all targets lie close, sorting grows by their logarithm and a look-up does not: a
-                    // merge may lose again, with a hundred times as many targets as items.
+                    // If all targets lie close together, sorting grows by their logarithm and a look-up does
+                    // not. A merge may then lose again, with a hundred times as many targets as items.
                     let counts = counts
                         .iter()
                         .filter(|&&targets| targets as u64 <= u64::from(n));
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn places_never_take_more_than_a_quarter_of_the_filter() {
+    fn points_take_at_most_a_quarter_of_the_filter() {
         for (n, len) in [
             (1_000_000, 2_631_549),
             (8_000_000, 1_000_000),

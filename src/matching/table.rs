@@ -1,19 +1,19 @@
-//! [`Table`]: from a value to a place in the bits shortly before it, in 8 bytes an entry.
+//! [`Table`]: maps a value to a place in the bits shortly before it, with 8 bytes per entry.
 //!
-//! A stream of differences can only be read from its start, or from a [`Point`] that somebody wrote down.
-//! The range `[0, F)` is divided into equal parts, one for each entry, so that a value finds its entry by one
-//! multiplication and no search. An entry gives a point that has no item of the part before it, and few
-//! items of the parts before between it and them.
+//! A stream of differences can only be decoded from its start, or from a recorded [`Point`]. The range `[0, F)`
+//! is divided into equal parts, one per entry. A value therefore finds its entry by one multiplication, without
+//! a search. The point of an entry precedes all items of its part, and only few items of earlier parts lie
+//! between.
 //!
-//! An entry is relative to its superblock's first point, an *anchor*, and therefore fits 8 bytes. What does
-//! not fit, and every part that holds many more items than the average one, has a list of points of its own,
-//! ordered by value: hashes that somebody ground to be equal or close make lists, not long scans. So have parts
-//! of many more bits than the average one. From the point that [`Table::locate`] gives, an item is at most
-//! [`Shape::most_items`] away, and the bits of at most twice as many average items, whatever the set is. Codes longer
-//! than that are *gaps* and known by their values: a target within one is answered without reading it.
+//! An entry is relative to the first point of its superblock, the *anchor*, and therefore fits in 8 bytes. If
+//! an entry does not fit, or its part holds many more items or bits than the average one, it has its own list
+//! of points, ordered by value. Hashes that an attacker made equal or close together thus make lists, not long
+//! scans. For any set, an item is at most [`Shape::most_items`] items away from the point of [`Table::locate`],
+//! and at most the bits of twice that many average items. Longer codes are *gaps*, which are recorded with
+//! their values: a target within a gap is answered without decoding it.
 //!
-//! A table may come from bytes that somebody forged. Then points are wrong, but [`Table::locate`] gives one
-//! for every value, and who reads the bits there has to check what every reader checks.
+//! A table may come from forged bytes. Its points are then wrong, but [`Table::locate`] still gives a point for
+//! every value. Readers of the bits there must do the usual checks.
 
 use alloc::vec::Vec;
 
@@ -28,12 +28,12 @@ use crate::params::Params;
 pub(crate) struct Point {
     /// The bit position of an item, or the end of the last one.
     pub(crate) position: u64,
-    /// The value of the item before it, 0 where there is none.
+    /// The value of the item before it, or 0 before the first item.
     pub(crate) base: u64,
 }
 
-/// The number of items of a filter, its parameters, and how many entries its table has: all that the layout
-/// of a table depends on.
+/// The parameters of a table's layout: the number of items of the filter, its P and M, and the number of
+/// entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) n: u32,
@@ -43,59 +43,60 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// How many items an average part has, rounded up.
+    /// The number of items of an average part, rounded up.
     pub(crate) fn step(self) -> u32 {
         self.n.div_ceil(self.entries.max(1))
     }
 
-    /// From the point that a table gives for a value, how many items are decoded at most before the value is
-    /// found or passed: a little above twice the average number of items of a part, which a part of uniform
-    /// hashes reaches in no set that fits a machine where the average is 32 or more.
+    /// The maximum number of items decoded from a table's point until the value is found or passed. It is
+    /// slightly more than twice the average number of items of a part. With uniform hashes and an average of at
+    /// least 32, no part of a set that fits in a machine reaches it.
     pub(crate) fn most_items(self) -> u64 {
         most_items(self.step())
     }
 
-    /// A code of more bits is a gap, in a filter of `len` bytes.
+    /// In a filter of `len` bytes, a code with more bits than this is a gap.
     pub(crate) fn longest(self, len: u64) -> u64 {
         longest_span(self.n, len, self.step())
     }
 }
 
-/// Points of a filter by value.
+/// The points of a filter, by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) parts: Parts,
     pub(crate) layout: Layout,
     /// The first point of each superblock.
     pub(crate) anchors: Vec<Point>,
-    /// One for each part of the range, in order.
+    /// One entry per part of the range, in order.
     pub(crate) entries: Vec<u64>,
-    /// The lists of the entries that have one, one after another.
+    /// The lists of the entries that have one, concatenated.
     pub(crate) points: Vec<Point>,
     /// The codes of more than [`Shape::longest`] bits, in order.
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// What an entry says.
+/// A decoded entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// One point, relative to the anchor.
     Near { position: u64, base: u64 },
-    /// So many points from the `first` one of the lists.
+    /// `count` points of the lists, starting at `first`.
     List { first: u64, count: u64 },
 }
 
 /// The division of the range into equal parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
-    /// floor(parts * 2^64 / F): a value times this, shifted down by 64, is its part.
+    /// floor(parts * 2^64 / F): a value times this, shifted right by 64, is its part.
     pub(crate) scale: u64,
 }
 
 impl Parts {
     fn new(parts: u32, range: u64) -> Self {
-        // At most one part an item, so parts <= F. Where they are equal (M = 1) the quotient is 2^64,
-        // one more than fits: then value v is in part v - 1 instead of v, which is as good a division.
+        // There is at most one part per item, so parts <= F. If they are equal (M = 1) the quotient is 2^64,
+        // which does not fit. With 2^64 - 1, value v is in part v - 1 instead of v, which is an equally good
+        // division.
         let scale = (u128::from(parts) << 64)
             .checked_div(u128::from(range))
             .unwrap_or_default();
@@ -104,8 +105,8 @@ impl Parts {
         }
     }
 
-    /// The part of `value`: never decreases with it, and is below the number of parts for every value
-    /// below F. Building and asking both use this, so what it rounds away does not matter.
+    /// The part of `value`. Monotonic, and below the number of parts for every value below F. Building and
+    /// querying both use this function, so its rounding does not matter.
     #[inline(always)]
     pub(crate) fn part_of(self, value: u64) -> usize {
         map_to_range(value, self.scale) as usize
@@ -114,29 +115,29 @@ impl Parts {
 
 /// How the 64 bits of an entry are divided, and how many entries share an anchor.
 ///
-/// The highest bit tells a list (then 32 bits of where it begins, and 31 of how long it is). Otherwise the
-/// lowest bits are the base and the others the position, both counted from the anchor.
+/// The highest bit marks a list; then 32 bits give its start and 31 its length. Otherwise the lowest bits are
+/// the base and the others the position, both relative to the anchor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// log2 of the number of entries that share an anchor.
     pub(crate) shift: u32,
-    /// How many bits the base has, at most 63.
+    /// The number of bits of the base, at most 63.
     pub(crate) base_bits: u32,
 }
 
 const LIST: u64 = 1 << 63;
 const COUNT_BITS: u32 = 31;
-/// What is left beside the flag.
+/// The bits without the list flag.
 const NEAR_BITS: u32 = 63;
-/// Four times the average of a superblock is coded in place: sets that are not ground never come near.
+/// Entries hold up to four times the average of a superblock. Uniform sets never come near that limit.
 const SLACK: u128 = 4;
 
 impl Layout {
     fn new(Shape { n, params, entries }: Shape) -> Self {
         let step = u128::from(n.div_ceil(entries.max(1)));
         let item_bits = u128::from(u64::from(params.p()) + 2 + (params.m() >> params.p()));
-        // A wider gap between two items leaves room for fewer entries. With one entry an anchor nothing is
-        // relative to anything, and everything fits.
+        // A wider gap between two items leaves room for fewer entries. With one entry per anchor nothing is
+        // relative, and everything fits.
         for shift in [6, 4, 2] {
             let items = (step << shift) * SLACK;
             let position_bits = bits_for(items * item_bits);
@@ -152,7 +153,7 @@ impl Layout {
         }
     }
 
-    /// The entry that stands for `point`, where it fits.
+    /// Encodes `point`, if it fits.
     fn near(self, anchor: Point, point: Point) -> Option<u64> {
         let position = point.position.checked_sub(anchor.position)?;
         let base = point.base.checked_sub(anchor.base)?;
@@ -180,13 +181,13 @@ impl Layout {
     }
 }
 
-/// The number of bits that numbers up to `largest` take.
+/// The number of bits of numbers up to `largest`.
 fn bits_for(largest: u128) -> u32 {
     u128::BITS - largest.leading_zeros()
 }
 
 impl Table {
-    /// A table of this shape that has no entries yet.
+    /// A table of this shape without entries.
     pub(crate) fn empty(shape: Shape) -> Self {
         Self {
             parts: Parts::new(shape.entries, shape.params.range(shape.n)),
@@ -198,10 +199,10 @@ impl Table {
         }
     }
 
-    /// The point to read from to find `value`, if it is below F: each item before the point is smaller than
-    /// `value`. Where nothing has to be read, the answer as a point ([`Point::answer`]).
+    /// The point from which to decode to find `value`, if it is below F: every item before the point is smaller
+    /// than `value`. If nothing needs to be decoded, returns the answer as a point ([`Point::answer`]).
     ///
-    /// A table without entries, and one that was forged, give the first item's.
+    /// A table without entries, or a forged one, may give the point of the first item.
     #[inline(always)]
     pub(crate) fn locate(&self, value: u64) -> Point {
         let point = self.locate_part(value);
@@ -236,19 +237,19 @@ impl Table {
     #[inline(never)]
     fn locate_in_list(&self, first: u64, count: u64, value: u64) -> Point {
         let list = self.list(first, count);
-        // Equal values may lie on both sides of a point, so the item before it has to be a smaller one.
+        // Equal values may lie on both sides of a point, so the item before it must be smaller.
         let before = list.partition_point(|point| point.base < value);
         let point = list.get(before.saturating_sub(1));
         point.copied().unwrap_or_default()
     }
 
-    /// The points of a list, none where they lie outside.
+    /// The points of a list; empty if they lie outside.
     pub(crate) fn list(&self, first: u64, count: u64) -> &[Point] {
         let range = first as usize..(first + count) as usize;
         self.points.get(range).unwrap_or_default()
     }
 
-    /// How many entries share an anchor.
+    /// The number of entries that share an anchor.
     pub(crate) fn entries_per_anchor(&self) -> u64 {
         1 << self.layout.shift
     }
@@ -258,7 +259,7 @@ impl Table {
         self.anchors.get(entry >> self.layout.shift).copied()
     }
 
-    /// Whether an entry for one point is written as it has to be: in a list only where it must.
+    /// Returns whether an entry for one point is encoded canonically: as a list only if necessary.
     pub(crate) fn is_canonical(&self, entry: u64, anchor: Point, point: Point) -> bool {
         match self.layout.near(anchor, point) {
             Some(near) => entry == near,
@@ -266,13 +267,13 @@ impl Table {
         }
     }
 
-    /// The way that the cost model takes for so many targets in a filter of `n` items.
+    /// The strategy of the cost model for so many targets in a filter of `n` items.
     pub(crate) fn planned(&self, level: Level, size: plan::Size, targets: usize) -> Strategy {
         let entries = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         plan::indexed(level, size, targets, size.0.div_ceil(entries.max(1)))
     }
 
-    /// The size in bytes of what the entries take.
+    /// The size of the entries in bytes.
     pub(crate) fn size(&self) -> usize {
         (self.anchors.len() + self.points.len()) * size_of::<Point>()
             + self.entries.len() * 8
@@ -280,11 +281,11 @@ impl Table {
     }
 }
 
-/// How many items lie between the points that an index is built of, in a filter of `len` bytes.
+/// The number of items between the points that an index is built from, in a filter of `len` bytes.
 ///
-/// A look-up decodes half of that more than its part holds, and a point takes as long as a few items. Eight is
-/// what lanes sample at least; where the step is so small that it would show, items are read one by one. Where a
-/// byte holds many items, the points must not take much more memory than the filter.
+/// A look-up decodes half of that in addition to its part. A point costs as much time as a few items. Lanes
+/// sample at least every eight items; if the step is so small that this would matter, items are decoded one by
+/// one. If a byte holds many items, the points must not take much more memory than the filter.
 fn spacing(shape: Shape, len: usize) -> u32 {
     let step = shape.step();
     let by_step = match step {
@@ -297,7 +298,7 @@ fn spacing(shape: Shape, len: usize) -> u32 {
 }
 
 impl Table {
-    /// The table of a filter that was validated.
+    /// Builds the table of a validated filter.
     pub(crate) fn build(coded: &Coded<'_>, entries: u32) -> Self {
         let (n, params) = (coded.n, coded.params);
         let shape = Shape { n, params, entries };
@@ -307,7 +308,7 @@ impl Table {
         let places = places.unwrap_or_default();
         let mut builder = TableBuilder::new(shape, u64::from(spacing), longest);
         builder.table.gaps = places.gaps;
-        // The first place is where every builder begins.
+        // The first place is where every builder starts.
         for (&position, &base) in places.positions.iter().zip(&places.bases).skip(1) {
             builder.add(Point { position, base });
         }
@@ -315,29 +316,29 @@ impl Table {
     }
 }
 
-/// Makes a [`Table`] of points that come in order.
+/// Builds a [`Table`] from points in ascending order.
 #[derive(Debug)]
 pub(crate) struct TableBuilder {
     table: Table,
     shape: Shape,
-    /// At most so many items lie between two points that are added.
+    /// The maximum number of items between two added points.
     spacing: u64,
-    /// At most so many bits lie between two points that are added, but where there is a gap.
+    /// The maximum number of bits between two added points, except at a gap.
     longest: u64,
-    /// Of so many points, a list keeps one.
+    /// A list keeps one of this many points.
     stride: u64,
-    /// The points that the open part keeps for its list; the first one comes before all its items.
+    /// The points kept for the list of the open part; the first one precedes all its items.
     kept: Vec<Point>,
-    /// How many points were added to the open part after its first one.
+    /// The number of points added to the open part after its first one.
     added: u64,
-    /// How many points are still to come before one is kept; at least 1.
+    /// The number of points until the next one is kept, at least 1.
     wait: u64,
-    /// The last point that was added.
+    /// The last added point.
     last: Point,
 }
 
 impl TableBuilder {
-    /// A builder for points every `spacing` items and `longest` bits, beginning with the first item's.
+    /// A builder for points every `spacing` items and `longest` bits, starting with the first item's.
     pub(crate) fn new(shape: Shape, spacing: u64, longest: u64) -> Self {
         let entries = shape.entries as usize;
         let mut table = Table::empty(shape);
@@ -361,7 +362,7 @@ impl TableBuilder {
         }
     }
 
-    /// Adds a point that comes after the last one.
+    /// Adds a point after the last one.
     #[inline]
     pub(crate) fn add(&mut self, point: Point) {
         let part = self.table.parts.part_of(point.base);
@@ -378,8 +379,8 @@ impl TableBuilder {
         self.last = point;
     }
 
-    /// Closes the open part, writes the empty ones between, and opens `part`: the last point is where all of
-    /// them begin.
+    /// Closes the open part, writes the empty parts before `part`, and opens `part`. All of them start at the
+    /// last point.
     fn open(&mut self, part: usize) {
         let most = self.shape.entries as usize;
         self.close();
@@ -388,7 +389,7 @@ impl TableBuilder {
         }
     }
 
-    /// Writes the entry of the open part and opens the next one, at the last point.
+    /// Writes the entry of the open part and opens the next part at the last point.
     fn close(&mut self) {
         let Table {
             layout,
@@ -403,7 +404,7 @@ impl TableBuilder {
         if entries.len().is_multiple_of(1 << layout.shift) {
             anchors.push(first);
         }
-        // Every point added closes at most `spacing` items, and as many may follow the last one.
+        // Every added point closes at most `spacing` items, and as many may follow the last one.
         let items = (self.added + 1).saturating_mul(self.spacing);
         let bits = self.last.position - first.position;
         let short = items <= self.shape.most_items() && bits <= self.longest;
@@ -425,7 +426,7 @@ impl TableBuilder {
         self.wait = self.stride;
     }
 
-    /// The table, with the entries of the parts after the last point.
+    /// Returns the table, including the entries of the parts after the last point.
     pub(crate) fn finish(mut self) -> Table {
         while self.table.entries.len() < self.shape.entries as usize {
             self.close();
