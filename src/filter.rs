@@ -27,7 +27,7 @@ use crate::params::Params;
 /// let notes = [[2_u8; 33], [3; 33]];
 /// let made = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
 ///
-/// What a wallet receives: the bytes, and the numbers that came with them.
+/// // What a wallet receives: the bytes, and the numbers that came with them.
 /// let filter = Filter::<Nut25>::parse(made.bytes(), 2, Params::default())?;
 /// assert_eq!(filter.matches(&[[3; 33], [4; 33]]), [true, false]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())

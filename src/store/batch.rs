@@ -1,4 +1,4 @@
-//! [`Batch`]: items on their way into a store.
+//! [`Batch`]: a transaction that adds items to a store.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,26 +9,26 @@ use super::run::Run;
 use super::{ItemHash, MAX_NOTE_BYTES, Nut25, Store};
 use crate::sort::sort_alone;
 
-/// Items that are hashed at once, and bytes of them that are held for it.
+/// The number of items that are hashed at once, and the bytes that are held for that.
 const HASHED_AT_ONCE: usize = 256;
 const HELD_BYTES: usize = 16 << 10;
 
-/// Items that are being added to a [`Store`]; they count from [`commit`](Self::commit) on.
+/// Items that are being added to a [`Store`]. They are part of the store after [`commit`](Self::commit).
 ///
-/// Dropped before that, also after an error, all of them are gone and the store is as it was: a mint whose
-/// database fails while it is being read begins anew with another batch.
+/// If a batch is dropped before that, or fails, all its items are lost and the store is unchanged. A mint whose
+/// database fails during a read starts again with a new batch.
 #[derive(Debug)]
 pub struct Batch<'s, H: ItemHash = Nut25> {
     store: &'s mut Store<H>,
-    /// Those in `runs` and in `hashes`.
+    /// The number of items in `runs` and in `hashes`.
     n: u64,
     runs: Vec<Arc<Run>>,
     /// Not sorted yet.
     hashes: Vec<u64>,
-    /// Items of one length, one after another, not hashed yet.
+    /// Consecutive items of one length that are not hashed yet.
     held: Vec<u8>,
     held_width: usize,
-    /// After an error, which may have lost items.
+    /// An error occurred that may have lost items.
     failed: bool,
 }
 
@@ -45,12 +45,12 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         }
     }
 
-    /// Adds one item, given as raw bytes. Items of one length that follow one another are hashed together.
+    /// Adds one item, given as raw bytes. Consecutive items of one length are hashed together.
     ///
     /// # Errors
     ///
-    /// Those of a run that is full and cannot be written, more than 2^32 - 1 items, and no memory for what
-    /// the limit allows. After such an error the batch does not commit any more.
+    /// A full run cannot be written, there are more than 2^32 - 1 items, or the memory that the limit allows
+    /// cannot be allocated. After such an error the batch cannot be committed.
     pub fn push_item(&mut self, item: impl AsRef<[u8]>) -> Result<(), StoreError> {
         let item = item.as_ref();
         let full = self.held.len() + item.len() > HELD_BYTES;
@@ -78,11 +78,12 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         items.into_iter().try_for_each(|item| self.push_item(item))
     }
 
-    /// Adds the records of `record_bytes` bytes that lie one after another in `records`.
+    /// Adds the records of `record_bytes` bytes each that lie one after another in `records`.
     ///
     /// # Errors
     ///
-    /// As [`Batch::push_item`], and where `records` is not a whole number of records: then none is added.
+    /// As [`Batch::push_item`]. Also fails if `records` is not a whole number of records; then no record is
+    /// added.
     pub fn push_records(&mut self, records: &[u8], record_bytes: usize) -> Result<(), StoreError> {
         let width = NonZeroUsize::new(record_bytes)
             .filter(|width| records.len().is_multiple_of(width.get()))
@@ -94,7 +95,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         self.hash_records(records, width)
     }
 
-    /// Adds items whose hashes are given, in any order.
+    /// Adds items given by their hashes, in any order.
     ///
     /// # Errors
     ///
@@ -116,13 +117,13 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         self.n + held.unwrap_or(0) as u64
     }
 
-    /// Whether no item was added.
+    /// Returns whether no item was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets what was added so far, and an error if there was one: what reads the items begins anew.
+    /// Removes all added items and clears an error, so that the caller can start again.
     pub fn clear(&mut self) {
         self.n = 0;
         self.runs.clear();
@@ -131,23 +132,25 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         self.failed = false;
     }
 
-    /// Puts all items into the store. In a store that is kept they are on the disk from then on.
+    /// Adds all items to the store. In a persistent store they are then on the disk.
     ///
     /// # Errors
     ///
-    /// As [`Batch::push_item`], and those of merging where there are more runs than are read at once. The
-    /// store is then as it was before the batch; only where [`StoreErrorKind::Io`](super::StoreErrorKind::Io)
-    /// is about syncing the store's directory, the items are in it, and perhaps not yet on the disk.
+    /// As [`Batch::push_item`]. Errors of merging occur if there are more runs than can be read at once. After
+    /// an error the store is unchanged, with one exception. If
+    /// [`StoreErrorKind::Io`](super::StoreErrorKind::Io) concerns syncing the store's directory, the items are
+    /// in the store, but possibly not yet on the disk.
     pub fn commit(self) -> Result<(), StoreError> {
         self.commit_noting(None)
     }
 
-    /// [`Batch::commit`] with a few words that are kept with the items, such as where reading them ended: both are
-    /// there from then on, or neither. They replace those of the commit before, also where no item was added.
+    /// [`Batch::commit`] with a note that is stored together with the items, for example where reading them
+    /// ended. Both are committed, or neither. The note replaces that of the previous commit, even if no item
+    /// was added.
     ///
     /// # Errors
     ///
-    /// As [`Batch::commit`], and a note of more than [`MAX_NOTE_BYTES`].
+    /// As [`Batch::commit`]. Also fails if the note has more than [`MAX_NOTE_BYTES`].
     pub fn commit_with_note(self, note: &[u8]) -> Result<(), StoreError> {
         if note.len() > MAX_NOTE_BYTES {
             return Err(StoreError(Fault::LongNote { bytes: note.len() }));
@@ -158,7 +161,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
     fn commit_noting(mut self, note: Option<&[u8]>) -> Result<(), StoreError> {
         self.hash_held()?;
         self.guarded(Self::write_run)?;
-        // Merging takes the memory that gathering took.
+        // Merging uses the memory that collecting used.
         drop(core::mem::take(&mut self.hashes));
         let news = note.is_some_and(|note| note != self.store.note);
         if self.runs.is_empty() && !news {
@@ -199,7 +202,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         Ok(())
     }
 
-    /// Room for up to `wanted` hashes more, which count as added: at least one.
+    /// Reserves room for up to `wanted` more hashes, at least one, and counts them as added.
     fn room(&mut self, wanted: usize) -> Result<usize, StoreError> {
         let run_items = self.store.budget.run_items;
         self.guarded(|batch| batch.reserve(run_items))?;
@@ -209,7 +212,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         Ok(room)
     }
 
-    /// Does what may lose items where it fails.
+    /// Runs an operation that may lose items if it fails.
     fn guarded(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<(), StoreError>,
@@ -222,14 +225,14 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         done
     }
 
-    /// Room for a hash at least.
+    /// Makes room for at least one hash.
     fn reserve(&mut self, run_items: usize) -> Result<(), StoreError> {
         if self.hashes.len() >= run_items {
             self.write_run()?;
         }
         if self.hashes.capacity() < run_items {
-            // All of it, as growing would hold the old and the new at once; the system gives memory when it
-            // is written to.
+            // Reserves the whole run, because growing would hold the old and the new vector at once. The system
+            // provides memory only when it is written.
             let reserved = self.hashes.try_reserve_exact(run_items);
             reserved.map_err(|_| {
                 StoreError(Fault::OutOfMemory {
@@ -240,14 +243,14 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         Ok(())
     }
 
-    /// Sorts what was gathered and writes it.
+    /// Sorts the collected hashes and writes them as a run.
     fn write_run(&mut self) -> Result<(), StoreError> {
         if self.hashes.is_empty() {
             return Ok(());
         }
         let gathered = core::mem::take(&mut self.hashes);
-        // What comes out is another vector, and may have more room than the limit has for one that is
-        // gathered in: it goes, and the next hashes get one of their own.
+        // The sorted vector is another one, and its capacity may exceed the limit for collecting. Drop it; the
+        // next hashes get a new one.
         let sorted = sort_alone(self.store.options.level, gathered);
         let mut writer = self.store.new_run(sorted.len() as u64)?;
         writer.push(&sorted)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a store, a disk, or the place a filter is written to.
+//! Errors of a store, of its disk, and of the output of a filter.
 
 use alloc::borrow::ToOwned;
 use core::error::Error;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::{MAX_NOTE_BYTES, MIN_MEMORY};
 use crate::error::BuildError;
 
-/// A store that cannot be read or written, or a filter that cannot be made of it.
+/// A store cannot be read or written, or a filter cannot be made from it.
 ///
-/// What was committed before the error is there after it, except where the error is
-/// [`Damaged`](StoreErrorKind::Damaged): then it was not there any more.
+/// Data that was committed before the error remains. The exception is [`Damaged`](StoreErrorKind::Damaged):
+/// then data was already lost.
 #[derive(Debug)]
 pub struct StoreError(pub(super) Fault);
 
@@ -20,28 +20,28 @@ pub struct StoreError(pub(super) Fault);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// The system refused to create, read, write or remove a file of the store; [`StoreError::path`] names
-    /// it, [`StoreError::io_error`] says why.
+    /// The system failed to create, read, write or remove a file of the store. [`StoreError::path`] gives the
+    /// file, [`StoreError::io_error`] the reason.
     Io,
-    /// The writer that the filter goes to refused bytes; [`StoreError::io_error`] says why.
+    /// The writer of the filter failed. [`StoreError::io_error`] gives the reason.
     Output,
-    /// A file is not what was written: cut, changed, or not of this format.
+    /// A file is truncated, changed, or not of this format.
     Damaged,
-    /// A directory that was to become a store is one already.
+    /// The directory for a new store already contains one.
     Exists,
-    /// Another process, or another value of this one, has the store open.
+    /// The store is open in another process or as another value of this process.
     InUse,
-    /// The store's hashes were made by another hasher, with another key, or belong to another label.
+    /// The hashes of the store have another hasher, key or label.
     OtherSet,
-    /// More than 2^32 - 1 items.
+    /// There are more than 2^32 - 1 items.
     TooManyItems,
-    /// A limit below [`MIN_MEMORY`], or less memory in the machine than the limit allows.
+    /// The limit is below [`MIN_MEMORY`], or the machine has less memory than the limit allows.
     Memory,
-    /// Bytes that are not a whole number of records.
+    /// The bytes are not a whole number of records.
     RecordLength,
-    /// A batch that had an error before lacks some of its items, and is not committed.
+    /// The batch lost items in an earlier error and cannot be committed.
     Abandoned,
-    /// A note of more than [`MAX_NOTE_BYTES`](super::MAX_NOTE_BYTES).
+    /// The note has more than [`MAX_NOTE_BYTES`](super::MAX_NOTE_BYTES).
     LongNote,
 }
 
@@ -87,11 +87,11 @@ pub(super) enum Fault {
     LongNote {
         bytes: usize,
     },
-    /// Hashes out of order: every run is verified before, so none is known.
+    /// Hashes are out of order. Every run is verified first, so this is not known to occur.
     Encoder(BuildError),
 }
 
-/// What was being done to a file.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing {
     Create,
@@ -105,7 +105,7 @@ pub(super) enum Doing {
     Lock,
 }
 
-/// How a file differs from what was written.
+/// How a file is damaged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Damage {
     NoMagic,
@@ -188,7 +188,7 @@ impl StoreError {
         }
     }
 
-    /// The file or directory of the store that it is about, where it is about one.
+    /// The file or directory of the store that the error concerns, if any.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
@@ -208,7 +208,7 @@ impl StoreError {
         }
     }
 
-    /// What the system or the writer said, for [`Io`](StoreErrorKind::Io) and
+    /// The error of the system or the writer, for [`Io`](StoreErrorKind::Io) and
     /// [`Output`](StoreErrorKind::Output).
     #[must_use]
     pub fn io_error(&self) -> Option<&io::Error> {
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn damages_carry_their_numbers() {
+    fn damage_errors_carry_their_numbers() {
         let (stored, computed) = (0xabc, 0xdef);
         let sums = ["0000000000000abc", "0000000000000def"];
         let (len, hashes, needed, listed) = (7001, 7002, 7003, 7004);

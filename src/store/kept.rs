@@ -1,9 +1,9 @@
-//! The directory of a store that is kept: which runs it holds, and that nobody else writes to it.
+//! The directory of a persistent store: its list of runs, and its lock.
 //!
-//! The list of runs is one small file, replaced by renaming: a commit of many runs, or of one run in place
-//! of others, is there wholly or not at all. New runs are on the disk before the list names them, old ones
-//! are removed after the list that does not name them is on the disk. Run files that no list names are what
-//! a crash left, and are removed when the store is opened.
+//! The list of runs is one small file, replaced by renaming. A commit of many runs, or of one run that replaces
+//! others, is therefore atomic. New runs are on the disk before the list names them. Old ones are removed after
+//! the new list is on the disk. Unlisted run files are left over from a crash, and are removed when the store
+//! is opened.
 //!
 //! ```text
 //! nutfilter store 1
@@ -13,8 +13,8 @@
 //! sum 0123456789abcdef
 //! ```
 //!
-//! Numbers are hexadecimal, but for the hashes of a run; a note is what the last commit was given to keep with
-//! it, and has no line where that is nothing; the sum is the fingerprint of all lines before it.
+//! Numbers are hexadecimal, except the number of hashes of a run. The note comes from the last commit; an empty
+//! note has no line. The sum is the fingerprint of all lines before it.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -38,28 +38,28 @@ const NEW_LIST: &str = "nutfilter-store.new";
 const LOCK: &str = "nutfilter-store.lock";
 const FIRST_LINE: &str = "nutfilter store 1";
 
-/// A list is read whole; one of the 128 runs that a store has at most takes 5 KiB.
+/// A list is read at once. A store has at most 128 runs, which take 5 KiB.
 const MAX_LIST_BYTES: u64 = 1 << 20;
 
-/// The directory, locked for as long as this lives.
+/// The directory, locked while this value exists.
 #[derive(Debug)]
 pub(super) struct Kept {
     directory: PathBuf,
-    /// The lock goes with the file.
+    /// Closing the file releases the lock.
     _lock: File,
 }
 
 impl Kept {
-    /// Whether there is a store in `directory`.
+    /// Returns whether there is a store in `directory`.
     pub(super) fn is_in(directory: &Path) -> bool {
         directory.join(LIST).exists()
     }
 
-    /// `directory`, made unless it is there, for a new store.
+    /// Prepares `directory` for a new store; creates it if necessary.
     pub(super) fn create(directory: &Path) -> Result<Self, StoreError> {
         match fs::create_dir(directory) {
             Ok(()) => {
-                // Its name has to last as long as what is in it.
+                // The directory's name must be as durable as its contents.
                 if let Some(parent) = directory.parent() {
                     sync_directory(parent)?;
                 }
@@ -75,13 +75,13 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The store in `directory`, its note and its runs.
+    /// Opens the store in `directory`; returns it with its note and its runs.
     pub(super) fn open(
         directory: &Path,
         mark: Mark,
     ) -> Result<(Self, Vec<u8>, Vec<Run>), StoreError> {
         let path = directory.join(LIST);
-        // Before the lock, which would make a file where there is no store.
+        // Before the lock, which would create a file even if there is no store.
         File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
         let kept = Self::lock(directory)?;
         let (note, listed) = listed(directory, read_list(&path)?, mark)?;
@@ -93,7 +93,7 @@ impl Kept {
         Ok((kept, note, runs))
     }
 
-    /// What [`Kept::open`] gives of a directory with this list and with files of these names, read from here.
+    /// The result of [`Kept::open`] for a directory with this list and files of these names.
     pub(super) fn read(
         list: Vec<u8>,
         mut file: impl FnMut(&str) -> Option<Vec<u8>>,
@@ -122,7 +122,7 @@ impl Kept {
                 let path = directory.to_owned();
                 return Err(StoreError(Fault::InUse { path }));
             }
-            // Some file systems know no locks; then it is for the operator to start one process.
+            // Some file systems have no locks. There the operator must ensure that only one process runs.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
@@ -132,7 +132,7 @@ impl Kept {
         })
     }
 
-    /// Makes `runs` what the store holds; they are on the disk already.
+    /// Makes `runs` the contents of the store. They must be on the disk already.
     pub(super) fn replace(
         &self,
         mark: Mark,
@@ -140,7 +140,7 @@ impl Kept {
         runs: &[Arc<Run>],
     ) -> Result<(), StoreError> {
         let headers: Vec<Header> = runs.iter().map(|run| run.header()).collect();
-        // The names of the runs are to be there before the list that names them.
+        // The names of the runs must be on the disk before the list that contains them.
         self.sync_directory()?;
         self.write(mark, note, &headers)
     }
@@ -162,7 +162,7 @@ impl Kept {
         sync_directory(&self.directory)
     }
 
-    /// Removes what a crash left.
+    /// Removes files left over from a crash.
     fn remove_unlisted(&self, listed: &[Header]) -> Result<(), StoreError> {
         let directory = &self.directory;
         let list = |error| StoreError::io(Doing::List, directory, error);
@@ -179,18 +179,18 @@ impl Kept {
     }
 }
 
-/// Where a run of a store that is kept is.
+/// The path of a run of a persistent store.
 pub(super) fn run_path(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("run-{id:016x}.hashes"))
 }
 
-/// The id in a name of [`run_path`].
+/// Parses the ID from a name made by [`run_path`].
 fn run_id(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("run-")?.strip_suffix(".hashes")?;
     number(digits, 16).filter(|_| digits.len() == 16)
 }
 
-/// A name that nobody else takes: files are made only where none is, so a clash is an error at the worst.
+/// A name that nobody else uses. Files are never overwritten, so a collision is at worst an error.
 pub(super) fn scratch_path(directory: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -203,7 +203,7 @@ pub(super) fn scratch_path(directory: &Path) -> PathBuf {
 }
 
 fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    // Elsewhere a directory cannot be opened as a file, and renaming is as durable as it gets.
+    // On other systems a directory cannot be opened as a file; renaming is as durable as possible there.
     if cfg!(unix) {
         let directory = match directory.as_os_str().is_empty() {
             true => Path::new("."),
@@ -222,7 +222,7 @@ fn read_list(path: &Path) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-/// The note and the runs of the list of `directory`, if it belongs to the set of this mark.
+/// The note and the runs listed in `directory`, if the list belongs to the set of this mark.
 fn listed(
     directory: &Path,
     list: Vec<u8>,
@@ -241,7 +241,7 @@ fn listed(
 fn list(mark: Mark, note: &[u8], runs: &[Header]) -> String {
     let [first, second, label] = mark;
     let mut text = format!("{FIRST_LINE}\nset {first:016x} {second:016x} {label:016x}\n");
-    // A string takes whatever is written to it, here and below.
+    // Writing to a string cannot fail, here and below.
     if !note.is_empty() {
         text.push_str("note ");
         for byte in note {
@@ -265,7 +265,7 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
             None => Damage::NoMagic,
         });
     }
-    // The sum first: what it vouches for was written by a store.
+    // Check the sum first: if it is valid, a store wrote the list.
     let sum = text.rfind("sum ").unwrap_or(0);
     let (lines, last) = text.split_at(sum);
     if last != format!("sum {:016x}\n", fingerprint(lines.as_bytes())) {
@@ -287,7 +287,7 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
             .and_then(|run| run.split_once(' '));
         let header = words.and_then(|(id, items)| {
             Some(Header {
-                // The last number of all would leave none for the next run.
+                // The largest number is rejected, because the next run would have no number.
                 id: number(id, 16).filter(|&id| id < u64::MAX)?,
                 items: number(items, 10)?,
                 mark,
@@ -298,7 +298,7 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
     Ok((mark, note, lines.map(run).collect::<Result<_, _>>()?))
 }
 
-/// The bytes that pairs of digits stand for.
+/// Decodes pairs of hex digits.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
     let byte = |pair: &[u8; 2]| {
@@ -312,7 +312,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
     pairs.iter().map(byte).collect()
 }
 
-/// Digits alone, without a sign.
+/// Parses digits without a sign.
 fn number(digits: &str, radix: u32) -> Option<u64> {
     if digits.starts_with('+') {
         return None;
@@ -327,7 +327,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn a_list_is_read_as_it_was_written_and_not_otherwise() {
+    fn only_unchanged_lists_are_read() {
         let mark = [1, u64::MAX, 0];
         let runs = vec![
             Header {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_leaves_no_number_for_the_next_run_is_refused() {
+    fn list_without_a_number_for_the_next_run_is_rejected() {
         let options = Options::<Nut25>::new(MIN_MEMORY);
         for (id, whole) in [(u64::MAX - 1, true), (u64::MAX, false)] {
             let header = Header {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_another_version_says_so() {
+    fn list_of_another_version_reports_the_version() {
         let damage = parse("nutfilter store 2\n").expect_err("a later version");
         assert!(matches!(damage, Damage::Version { version: 2 }));
         let damage = parse("something else\n").expect_err("no list");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn run_files_alone_have_the_name_of_a_run() {
+    fn only_run_files_have_run_names() {
         let path = run_path(Path::new("there"), 0xbeef);
         let name = path.file_name().and_then(|name| name.to_str());
         assert_eq!(name.and_then(run_id), Some(0xbeef));

@@ -1,18 +1,18 @@
-//! Runs from the disk, merged into one stream of sorted pieces.
+//! Merges runs from the disk into one stream of sorted pieces.
 //!
-//! All runs advance together through windows of the value range. For each run a *reach* is chosen, about as
-//! many hashes as the run should have in the window if its hashes are spread like the others'; the window
-//! ends at the smallest of the values that the reaches end at. So a window holds no more than the reaches
-//! together, whatever the values are; what is left in any run is not below the window's end; and the run
-//! whose reach ended the window gives all of it, which is at least one hash. Equal hashes and ground ones
-//! make windows smaller, never larger.
+//! All runs advance together through windows of the value range. For each run a *reach* is chosen: about as
+//! many hashes as the run should have in the window if its hashes are spread like those of the others. The
+//! window ends at the smallest of the values at the ends of the reaches. For any values, a window therefore
+//! holds at most the sum of the reaches, and the rest of every run is not below the window's end. The run whose
+//! reach ended the window contributes all of it, at least one hash. Equal or crafted hashes make windows
+//! smaller, never larger.
 //!
 //! A window fits in the cache and is merged there, two slices at a time, in the order of a Huffman code over
-//! the lengths of the runs: a long run next to many short ones (a store after some refreshes) is copied once
-//! and not once for each halving.
+//! the lengths of the runs. A long run among many short ones (a store after some refreshes) is then copied only
+//! once, not once per halving.
 //!
-//! A loser tree, which has no windows, waits for a branch that is a coin toss at every step, and took 4.7
-//! times as long at 4 runs and 2.5 times at 30; sorting each window took 7.8 and 2.4 times as long
+//! A loser tree needs no windows, but waits for an unpredictable branch at every step. It took 4.7 times as
+//! long at 4 runs and 2.5 times at 30. Sorting each window took 7.8 and 2.4 times as long
 //! (`docs/decisions/0013`).
 
 use alloc::boxed::Box;
@@ -24,7 +24,7 @@ use core::cmp::Reverse;
 use super::error::StoreError;
 use super::run::RunReader;
 
-/// Hands all that remains in `readers` to `sink`, in order, in pieces of about `window` hashes; reads in
+/// Passes all remaining hashes of `readers` to `sink`, in order, in pieces of about `window` hashes. Reads in
 /// pieces of `chunk` bytes.
 pub(super) fn merge(
     readers: &mut [RunReader<'_>],
@@ -48,7 +48,7 @@ pub(super) fn merge(
         for (reader, reach) in readers.iter_mut().zip(&mut reaches) {
             let expected = (u128::from(reader.remaining()) * window as u128 / u128::from(remaining))
                 .min(window as u128) as usize;
-            // Three standard deviations more, so that it is rarely a short run that ends the window.
+            // Three standard deviations more, so that a short run rarely ends the window.
             let wanted = (expected + 3 * expected.isqrt() + 16).min(reader.reach());
             reader.fill(wanted, &mut bytes)?;
             let within = &reader.buffered()[..wanted.min(reader.buffered().len())];
@@ -82,7 +82,7 @@ pub(super) fn merge(
     }
 }
 
-/// Which slices are merged with which.
+/// The order in which slices are merged.
 #[derive(Debug)]
 enum Tree {
     /// The slice of this run.
@@ -91,7 +91,7 @@ enum Tree {
 }
 
 impl Tree {
-    /// The tree in which a hash takes part in the fewest merges, for runs of these lengths; none without
+    /// The tree in which a hash takes part in the fewest merges, for runs of these lengths; `None` without
     /// runs.
     fn huffman(lengths: &[u64]) -> Option<Self> {
         let mut trees: Vec<Option<Self>> = (0..lengths.len())
@@ -113,7 +113,7 @@ impl Tree {
         }
     }
 
-    /// How many hashes its slices hold together.
+    /// The total number of hashes in its slices.
     fn len(&self, slices: &[&[u64]]) -> usize {
         match self {
             Tree::Leaf(run) => slices[*run].len(),
@@ -121,8 +121,7 @@ impl Tree {
         }
     }
 
-    /// Its slices merged into `out`; both are as long as the slices together. Each level writes to where
-    /// the level below it does not.
+    /// Merges its slices into `out`, which has their total length. Adjacent levels write to different buffers.
     fn merge(&self, slices: &[&[u64]], out: &mut [u64], spare: &mut [u64]) {
         match self {
             Tree::Leaf(run) => out.copy_from_slice(slices[*run]),
@@ -137,7 +136,7 @@ impl Tree {
         }
     }
 
-    /// Its slices merged, in `out` unless there is nothing to merge.
+    /// Merges its slices. The result is in `out` unless there is nothing to merge.
     fn merged<'a>(&self, slices: &[&'a [u64]], out: &'a mut [u64], spare: &mut [u64]) -> &'a [u64] {
         if let Tree::Leaf(run) = self {
             return slices[*run];
@@ -147,10 +146,10 @@ impl Tree {
     }
 }
 
-/// How many pieces of one merge go on at once. Each step waits seven cycles for the one before it.
+/// The number of pieces of one merge that run in parallel. Each step waits seven cycles for the previous one.
 const LANES: usize = 4;
 
-/// The sorted `a` and `b` as one, into `out`, which is as long as both.
+/// Merges the sorted `a` and `b` into `out`, which has their total length.
 fn merge_two(a: &[u64], b: &[u64], out: &mut [u64]) {
     if a.is_empty() {
         return out.copy_from_slice(b);
@@ -191,7 +190,7 @@ fn merge_two(a: &[u64], b: &[u64], out: &mut [u64]) {
     }
 }
 
-/// What is left of one merge.
+/// The rest of one merge.
 struct Lane<'a> {
     a: &'a [u64],
     b: &'a [u64],
@@ -199,7 +198,7 @@ struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// `steps` hashes of each lane; no list of any lane is shorter.
+    /// Merges `steps` hashes of each lane. Every list of every lane must have at least that many.
     #[inline(always)]
     fn advance_all(lanes: &mut [Self; LANES], steps: usize) {
         let [first, second, third, fourth] = lanes;
@@ -216,7 +215,7 @@ impl Lane<'_> {
         fourth.drop_done(steps, at_fourth);
     }
 
-    /// One hash; `from_a` of those before it came from `a`.
+    /// Merges one hash. `from_a` is the number of earlier ones that came from `a`.
     #[inline(always)]
     fn step(&mut self, step: usize, from_a: &mut usize) {
         let (left, right) = (self.a[*from_a], self.b[step - *from_a]);
@@ -247,12 +246,12 @@ fn merge_plainly(a: &[u64], b: &[u64], out: &mut [u64]) {
     }
 }
 
-/// How many of the `len` smallest hashes of both lists come from `a`.
+/// The number of the `len` smallest hashes of both lists that come from `a`.
 fn split(a: &[u64], b: &[u64], len: usize) -> usize {
     let (mut low, mut high) = (len.saturating_sub(b.len()), len.min(a.len()));
     while low < high {
         let middle = low + (high - low) / 2;
-        // In range: middle is below high, which is at most len, and not below len - b.len().
+        // In range: middle is below high, which is at most len, and middle is at least len - b.len().
         if a[middle] <= b[len - middle - 1] {
             low = middle + 1;
         } else {
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lists_of_any_lengths_merge_as_they_would_sort() {
+    fn merge_of_any_two_lists_equals_sort() {
         let lens = [0, 1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 100, 1000];
         for a_len in lens {
             for b_len in lens {
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_do_not_overlap_merge_in_either_order() {
+    fn disjoint_lists_merge_in_either_order() {
         let low: Vec<u64> = (0..500).collect();
         let high: Vec<u64> = (500..700).collect();
         let expected: Vec<u64> = (0..700).collect();
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_merges_all_of_its_slices() {
+    fn tree_merges_all_of_its_slices() {
         assert!(Tree::huffman(&[]).is_none());
         for runs in 1..20 {
             let lists: Vec<Vec<u64>> = (0..runs)
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_run_is_merged_once() {
+    fn longest_run_is_merged_only_once() {
         let Some(Tree::Node(left, right)) = Tree::huffman(&[10, 1_000_000, 20, 30, 10]) else {
             panic!("no tree");
         };

@@ -1,10 +1,10 @@
 //! [`Store`]: the sorted hashes of a set that is larger than memory, as sorted runs on disk.
 //!
-//! What is added is hashed and sorted in memory as far as the limit allows, and written as a *run*; a filter
-//! is made by merging all runs as they stream into the encoder. Nothing else is held: neither the set nor the
-//! filter has to fit. The bytes are those that [`SortedHashes::encode`](crate::SortedHashes::encode) gives.
+//! Added items are hashed and sorted in memory up to the limit, and then written as a *run*. A filter is made
+//! by merging all runs as they stream into the encoder. Neither the set nor the filter has to fit in memory.
+//! The bytes are those of [`SortedHashes::encode`](crate::SortedHashes::encode).
 //!
-//! A filter of a set that is only passing through takes a scratch store, which leaves nothing behind:
+//! For a set that is needed only once, use a scratch store, which leaves no files behind:
 //!
 //! ```
 //! use nutfilter::store::{Options, Store};
@@ -23,7 +23,7 @@
 //! # Ok::<(), nutfilter::store::StoreError>(())
 //! ```
 //!
-//! A mint keeps its store, and adds what is new since the last filter:
+//! A mint keeps its store and adds the items that are new since the last filter:
 //!
 //! ```
 //! # use nutfilter::store::{Options, Store};
@@ -31,7 +31,7 @@
 //! # let directory = std::env::temp_dir().join(format!("nutfilter-doc-{}", std::process::id()));
 //! # let _ = std::fs::remove_dir_all(&directory);
 //! # let (since_monday, mut file) = ([[7_u8; 33]], Vec::new());
-//! // The label keeps one keyset's store from being taken for another's.
+//! // The label prevents using one keyset's store for another keyset.
 //! let options = Options::<Nut25>::new(256 << 20).with_label("009a1f293253e41e spent");
 //! let mut store = Store::open_or_create(&directory, options)?;
 //! let mut batch = store.batch();
@@ -45,11 +45,11 @@
 //!
 //! # Cost
 //!
-//! Memory: the limit given, of which gathering and merging take turns at seven eighths. Disk: 8 bytes a hash
-//! (8.02 with checksums), and as much again for the runs that are being merged into one. Each hash is written
-//! once and read once, where the limit allows 128 runs (2^32 - 1 items: from 768 MiB on); with less, some
-//! are merged to longer runs before, as few as will do, and those are written and read once more. At most 200
-//! files are open.
+//! Memory: the given limit, of which collecting and merging each use at most seven eighths, at different times.
+//! Disk: 8 bytes per hash (8.02 with checksums), and temporarily the same again for the runs that are being
+//! merged. If the limit allows 128 runs (2^32 - 1 items: from 768 MiB on), each hash is written once and read
+//! once. With a lower limit, as few runs as possible are first merged into longer ones, which are then written
+//! and read once more. At most 200 files are open.
 
 mod batch;
 mod budget;
@@ -77,13 +77,13 @@ use run::{Header, Mark, Run, RunReader, RunWriter};
 pub use batch::Batch;
 pub use error::{StoreError, StoreErrorKind};
 
-/// The lowest limit on memory: 256 KiB.
+/// The minimum memory limit: 256 KiB.
 pub const MIN_MEMORY: usize = 256 << 10;
 
-/// The longest note of a commit: 64 KiB.
+/// The maximum length of a commit's note: 64 KiB.
 pub const MAX_NOTE_BYTES: usize = 64 << 10;
 
-/// How a store hashes, whose set it is, and how much memory it may take.
+/// The hasher, label and memory limit of a store.
 #[derive(Clone, Debug)]
 pub struct Options<H = Nut25> {
     hasher: H,
@@ -93,10 +93,10 @@ pub struct Options<H = Nut25> {
 }
 
 impl<H: ItemHash + Default> Options<H> {
-    /// A store that takes at most `memory` bytes of memory while it gathers, merges and encodes.
+    /// Options for a store that uses at most `memory` bytes while it collects, merges and encodes.
     ///
-    /// The more, the fewer runs; a gibibyte makes 83 of the largest set. What the program takes beside the
-    /// store, and the pages of files that the system keeps while nobody else wants the memory, are not in it.
+    /// More memory means fewer runs; with one gibibyte, the largest set has 83. The limit does not include the
+    /// program's other memory, nor the file pages that the system caches while memory is free.
     #[must_use]
     pub fn new(memory: usize) -> Self {
         Self::with_hasher(H::default(), memory)
@@ -104,7 +104,7 @@ impl<H: ItemHash + Default> Options<H> {
 }
 
 impl<H: ItemHash> Options<H> {
-    /// [`Options::new`] with a hasher that has a key.
+    /// [`Options::new`] with a given hasher, for hashers that have a key.
     pub fn with_hasher(hasher: H, memory: usize) -> Self {
         Self {
             hasher,
@@ -114,21 +114,22 @@ impl<H: ItemHash> Options<H> {
         }
     }
 
-    /// Says whose set it is. A kept store opens with the same label alone; the hasher is always compared.
+    /// Sets the label of the set. A persistent store opens only with the same label. The hasher is always
+    /// compared.
     #[must_use]
     pub fn with_label(self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref().to_vec();
         Self { label, ..self }
     }
 
-    /// Hashes, sorts and encodes at this level.
+    /// Sets the SIMD level for hashing, sorting and encoding.
     #[must_use]
     pub fn with_level(self, level: Level) -> Self {
         Self { level, ..self }
     }
 
     fn mark(&self) -> Mark {
-        // No item that anybody hashes, and of lengths that take different ways through a hash.
+        // A fixed item that nobody uses, in lengths that take different code paths of a hash.
         let item = b"a nutfilter store's own item, which is nobody's note";
         let label = match self.label.as_slice() {
             [] => 0,
@@ -155,39 +156,39 @@ impl<H: ItemHash> Options<H> {
 pub struct Store<H = Nut25> {
     options: Options<H>,
     budget: Budget,
-    /// Where files are made.
+    /// Where files are created.
     directory: PathBuf,
     /// `None` for a scratch store.
     kept: Option<Kept>,
-    /// What the last commit that had one gave.
+    /// The note of the last commit that had one.
     note: Vec<u8>,
-    /// What was committed.
+    /// The committed runs.
     runs: Vec<Arc<Run>>,
     next_id: u64,
-    /// N is never more.
+    /// The maximum of N.
     max_items: u64,
 }
 
-/// A filter that was written.
+/// The result of writing a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// N: the number of items, equal ones counted each.
+    /// N: the number of items, duplicates included.
     pub n: u32,
-    /// The length of the filter.
+    /// The length of the filter in bytes.
     pub bytes: u64,
-    /// Items whose hash is that of the item before them in the filter.
+    /// The number of items whose hash equals that of their predecessor in the filter.
     pub repeated: u64,
 }
 
 impl<H: ItemHash> Store<H> {
-    /// An empty store in `directory`, whose files are gone with it: on Unix they have no names from the
-    /// start, so that not even a killed process leaves them behind; elsewhere they are removed on drop.
+    /// Creates an empty store in `directory` whose files are temporary. On Unix they are unnamed from the
+    /// start, so even a killed process leaves none behind. On other systems they are removed on drop.
     ///
     /// # Errors
     ///
-    /// A limit below [`MIN_MEMORY`]. Whether `directory` is there and may be written to shows with the first
-    /// run.
+    /// The limit is below [`MIN_MEMORY`]. A missing or unwritable directory is reported only when the first run
+    /// is written.
     pub fn scratch_in(
         directory: impl AsRef<Path>,
         options: Options<H>,
@@ -196,12 +197,13 @@ impl<H: ItemHash> Store<H> {
         Ok(Self::empty(directory.as_ref(), options, None))
     }
 
-    /// A new store in `directory`, which is made unless it is there; the one above it has to be.
+    /// Creates a new store in `directory`. The directory is created if it does not exist; its parent must
+    /// exist.
     ///
     /// # Errors
     ///
-    /// A limit below [`MIN_MEMORY`], a directory that cannot be made or written to, or that is a store
-    /// already.
+    /// The limit is below [`MIN_MEMORY`], or the directory cannot be created, is not writable, or already
+    /// contains a store.
     pub fn create(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
@@ -210,13 +212,13 @@ impl<H: ItemHash> Store<H> {
         Ok(Self::empty(directory, options, Some(kept)))
     }
 
-    /// The store that is kept in `directory`, as the last commit left it.
+    /// Opens the persistent store in `directory`, in the state of the last commit.
     ///
     /// # Errors
     ///
-    /// A limit below [`MIN_MEMORY`], no store there, a store of another hasher, key or label, one that is in
-    /// use, and one whose files are damaged. Only what is cheap to see is looked at: the list of runs, their
-    /// headers and lengths; [`Store::verify`] reads the rest.
+    /// The limit is below [`MIN_MEMORY`]. There is no store. The store has another hasher, key or label, is in
+    /// use, or has damaged files. Only cheap checks are made: the list of runs, their headers and their
+    /// lengths. [`Store::verify`] reads the rest.
     pub fn open(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
@@ -224,8 +226,8 @@ impl<H: ItemHash> Store<H> {
         Self::empty(directory, options, Some(kept)).holding(note, runs)
     }
 
-    /// What [`Store::open`] makes of a directory with this list and these files, by their names. For tests that
-    /// look at more damaged files than a disk takes: what is added to this store is not kept.
+    /// The result of [`Store::open`] for a directory with this list and these files, given by name. For tests
+    /// with more damaged files than a disk could handle. Items added to this store are not persistent.
     ///
     /// # Errors
     ///
@@ -249,11 +251,11 @@ impl<H: ItemHash> Store<H> {
         Ok(self)
     }
 
-    /// [`Store::open`] where there is a store, [`Store::create`] where there is none.
+    /// [`Store::open`] if the store exists, otherwise [`Store::create`].
     ///
     /// # Errors
     ///
-    /// As theirs.
+    /// As [`Store::open`] and [`Store::create`].
     pub fn open_or_create(
         directory: impl AsRef<Path>,
         options: Options<H>,
@@ -278,34 +280,34 @@ impl<H: ItemHash> Store<H> {
         }
     }
 
-    /// Items to be added, all of them at once when the batch is committed, or none.
+    /// Starts a batch of items. Committing it adds all of them or none.
     pub fn batch(&mut self) -> Batch<'_, H> {
         Batch::new(self)
     }
 
-    /// What was given to [`Batch::commit_with_note`] by the last commit that was made so; nothing before one was.
+    /// The note of the last commit by [`Batch::commit_with_note`]; empty if there was none.
     #[must_use]
     pub fn note(&self) -> &[u8] {
         &self.note
     }
 
-    /// Writes the filter of this set to `output`, which is flushed at the end.
+    /// Writes the filter of this set to `output`, and flushes it at the end.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or is damaged, and what `output` refuses. What was written until then is
-    /// no filter.
+    /// A file cannot be read or is damaged, or `output` fails. The bytes written before the error are not a
+    /// filter.
     ///
     /// # Cost
     ///
-    /// One pass over all runs. The output is written in pieces of up to 64 KiB, and takes about
-    /// [`Params::expected_bytes`], or up to [`Params::max_bytes`], which is much where P is far below log2 M.
+    /// One pass over all runs. The output is written in pieces of up to 64 KiB. It takes about
+    /// [`Params::expected_bytes`], and at most [`Params::max_bytes`], which is large if P is far below log2 M.
     pub fn encode_to<W: Write>(
         &self,
         params: Params,
         mut output: W,
     ) -> Result<Written, StoreError> {
-        // `admit` has seen to it that this is no more.
+        // `admit` has checked that N is not larger.
         let n = u32::try_from(self.len()).unwrap_or(u32::MAX);
         let mut encoder = StreamEncoder::new(self.options.level, params.range(n), params);
         let mut bytes = 0;
@@ -335,11 +337,11 @@ impl<H: ItemHash> Store<H> {
         Ok(Written { n, bytes, repeated })
     }
 
-    /// Hands all hashes to `visit`, in order, in pieces of some thousands.
+    /// Passes all hashes to `visit`, in order, in pieces of some thousands.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or is damaged.
+    /// A file cannot be read or is damaged.
     pub fn for_each_piece(&self, mut visit: impl FnMut(&[u64])) -> Result<(), StoreError> {
         self.merge(&self.runs, |hashes| {
             visit(hashes);
@@ -347,11 +349,11 @@ impl<H: ItemHash> Store<H> {
         })
     }
 
-    /// Reads everything, and compares it with its checksums.
+    /// Reads all runs and verifies their checksums.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or is damaged.
+    /// A file cannot be read or is damaged.
     pub fn verify(&self) -> Result<(), StoreError> {
         for run in &self.runs {
             self.merge(core::slice::from_ref(run), |_| Ok(()))?;
@@ -359,16 +361,16 @@ impl<H: ItemHash> Store<H> {
         Ok(())
     }
 
-    /// Merges all runs into one, which makes the next filters cheaper by the merging; a commit does it by
-    /// itself as far as the number of files needs it.
+    /// Merges all runs into one, so that later filters need no merge. A commit merges runs automatically if
+    /// there are too many files.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, written, or is damaged. The store is then as it was.
+    /// A file cannot be read or written, or is damaged. The store is then unchanged.
     ///
     /// # Cost
     ///
-    /// Reads and writes everything once, and takes as much disk again until it is done.
+    /// Reads and writes all data once. Until it is done, it needs the same disk space again.
     pub fn compact(&mut self) -> Result<(), StoreError> {
         if self.runs.len() > 1 {
             let runs = self.reduced(self.runs.clone(), 1)?;
@@ -377,7 +379,7 @@ impl<H: ItemHash> Store<H> {
         Ok(())
     }
 
-    /// The runs, merged where there are more than `most`: the shortest, and as few as will do.
+    /// The runs. If there are more than `most`, as few as possible are merged, shortest first.
     fn reduced(
         &mut self,
         mut runs: Vec<Arc<Run>>,
@@ -390,14 +392,14 @@ impl<H: ItemHash> Store<H> {
             let items = runs.iter().map(|run| run.items()).sum();
             let mut writer = self.new_run(items)?;
             self.merge(&runs, |hashes| writer.push(hashes))?;
-            // Those of a batch go here and now, and make room on the disk.
+            // The files of a batch are removed immediately, which frees disk space.
             runs = rest;
             runs.push(Arc::new(writer.finish(self.kept.is_some())?));
         }
         Ok(runs)
     }
 
-    /// A commit: `runs` become what the store holds, and `note` its note, if there is one.
+    /// Commits: `runs` become the contents of the store, and `note` replaces its note, if given.
     fn adopt(&mut self, runs: Vec<Arc<Run>>, note: Option<&[u8]>) -> Result<(), StoreError> {
         let note = note.unwrap_or(&self.note).to_vec();
         let Some(kept) = &self.kept else {
@@ -407,7 +409,8 @@ impl<H: ItemHash> Store<H> {
         kept.replace(self.options.mark(), &note, &runs)?;
         self.note = note;
         let old = core::mem::replace(&mut self.runs, runs);
-        // From here on the new list counts, whatever happens. Nothing of the old goes before that is on disk.
+        // From here on the new list is valid, whatever happens. Old files are removed only after it is on the
+        // disk.
         self.runs.iter().for_each(|run| run.keep(true));
         kept.sync_directory()?;
         for run in old {
@@ -417,7 +420,7 @@ impl<H: ItemHash> Store<H> {
         Ok(())
     }
 
-    /// Starts the file of a run of `items` hashes.
+    /// Creates the file of a run of `items` hashes.
     fn new_run(&mut self, items: u64) -> Result<RunWriter, StoreError> {
         let header = Header {
             id: self.next_id,
@@ -448,7 +451,7 @@ impl<H: ItemHash> Store<H> {
         merge::merge(&mut readers?, self.budget.window, chunk, sink)
     }
 
-    /// Whether there is room for so many items beside those committed.
+    /// Checks that this many items fit in addition to the committed ones.
     fn admit(&self, more: u64) -> Result<(), StoreError> {
         let n = self.len().saturating_add(more);
         if n > self.max_items {
@@ -460,7 +463,7 @@ impl<H: ItemHash> Store<H> {
 }
 
 impl<H> Store<H> {
-    /// N: the number of items that were committed, equal ones counted each.
+    /// N: the number of committed items, duplicates included.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.runs
@@ -468,26 +471,26 @@ impl<H> Store<H> {
             .fold(0, |sum, run| sum.saturating_add(run.items()))
     }
 
-    /// Whether no item was committed.
+    /// Returns whether no item was committed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of sorted runs that the items are in.
+    /// The number of sorted runs that hold the items.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// The hasher of its items.
+    /// The hasher of the items.
     #[must_use]
     pub fn hasher(&self) -> &H {
         &self.options.hasher
     }
 }
 
-/// How many of `hashes` equal the one before; `last` is before the first.
+/// The number of `hashes` that equal their predecessor. `last` precedes the first one.
 fn equal_neighbours(last: Option<u64>, hashes: &[u64]) -> u64 {
     let within = hashes.iter().zip(hashes.iter().skip(1));
     let count: u64 = within.map(|(a, b)| u64::from(a == b)).sum();
@@ -501,11 +504,11 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn more_items_than_a_filter_holds_are_refused_as_they_come() {
+    fn too_many_items_are_rejected_on_arrival() {
         let mut store = Store::scratch_in(std::env::temp_dir(), Options::<Nut25>::new(MIN_MEMORY))
             .expect("a store");
         assert_eq!(store.max_items, 0xffff_ffff);
-        // Nobody waits for the real limit.
+        // The real limit would take too long.
         store.max_items = 20_000;
         let mut batch = store.batch();
         batch.push_hashes(&[1; 15_000]).expect("room");
@@ -523,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_are_equal_are_counted_across_pieces() {
+    fn equal_neighbours_are_counted_across_pieces() {
         assert_eq!(equal_neighbours(None, &[]), 0);
         assert_eq!(equal_neighbours(Some(0), &[]), 0);
         assert_eq!(equal_neighbours(None, &[0, 0, 1]), 1);

@@ -1,17 +1,17 @@
-//! One sorted run on disk: how it is written, and how it is read back in large pieces.
+//! The file format of a sorted run, with its writer and its reader.
 //!
 //! ```text
 //! header   magic (8)  version (4)  zero (4)  run id (8)  hashes (8)  mark (24)  checksum (8)
 //! blocks   up to 511 hashes (8 each), never decreasing   checksum (8)          4,096 bytes when full
 //! ```
 //!
-//! Numbers are little-endian. A block's checksum also covers the header's and the block's place, so a block
-//! of another run or from another place is found as well as a changed one; and it is verified, with the
-//! order of the hashes, before any hash of the block is used. Whoever reads a run can therefore rely on
-//! order, however the file came to be.
+//! Numbers are little-endian. A block's checksum also covers the header's checksum and the block's position. It
+//! therefore detects a block of another run or from another position, as well as a changed one. The checksum
+//! and the order of the hashes are verified before any hash of a block is used. Readers can therefore rely on
+//! the order, for any file.
 //!
-//! Hashes are stored plain: differences would save a quarter of the bytes and cost each hash more time than a
-//! disk of 1 GB/s takes for the bytes saved (`docs/decisions/0013`).
+//! Hashes are stored uncompressed. Differences would save a quarter of the bytes. But decoding would cost each
+//! hash more time than a disk of 1 GB/s needs for the saved bytes (`docs/decisions/0013`).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,39 +23,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::error::{Damage, Doing, Fault, StoreError};
 use crate::hash::fingerprint;
 
-/// A header's bytes.
+/// The length of a header in bytes.
 pub(super) const HEADER_BYTES: usize = 64;
 
 /// The bytes of a header that its checksum covers.
 const CHECKED: usize = HEADER_BYTES - 8;
 
-/// Hashes in a full block, which then fills a page of 4,096 bytes with its checksum.
+/// The number of hashes in a full block. With its checksum, it fills a page of 4,096 bytes.
 pub(super) const BLOCK_ITEMS: usize = 511;
 
-/// A full block's bytes.
+/// The length of a full block in bytes.
 pub(super) const BLOCK_BYTES: usize = (BLOCK_ITEMS + 1) * 8;
 
-/// Room in a [`RunReader`] with which all of a run is read at once.
+/// The capacity with which a [`RunReader`] reads a whole run at once.
 pub(super) fn whole_capacity(items: u64) -> usize {
-    // The reach is a block less than the room, so all of the run is within reach.
+    // The reach is one block less than the capacity, so the whole run is within reach.
     usize::try_from(items).map_or(usize::MAX, |items| items.saturating_add(BLOCK_ITEMS))
 }
 
-/// Bytes in which all blocks of a run fit; one block at least.
+/// The bytes that hold all blocks of a run; at least one block.
 pub(super) fn whole_chunk(items: u64) -> usize {
     let blocks = usize::try_from(items.div_ceil(BLOCK_ITEMS as u64)).unwrap_or(usize::MAX);
     blocks.max(1).saturating_mul(BLOCK_BYTES)
 }
 
-/// The last two bytes tell a transfer that took the file for text.
+/// The last two bytes detect transfers in text mode.
 const MAGIC: [u8; 8] = *b"nutrun\r\n";
 
 const VERSION: u32 = 1;
 
-/// What tells one set from another: the hasher's hashes of two fixed items, and the label's.
+/// Identifies a set: the hasher's hashes of two fixed items, and the hash of the label.
 pub(super) type Mark = [u64; 3];
 
-/// What is said of a run in its header.
+/// The header of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) id: u64,
@@ -85,7 +85,7 @@ impl Header {
         }
         let (words, _) = bytes.as_chunks::<8>();
         let word = |at: usize| u64::from_le_bytes(words[at]);
-        // The upper half is kept zero, so that a later version can say more there.
+        // The upper half is zero, reserved for later versions.
         let version = word(1);
         if version != u64::from(VERSION) {
             let version = version as u32;
@@ -102,12 +102,12 @@ impl Header {
         })
     }
 
-    /// What the checksums of the blocks begin with.
+    /// The initial value of the blocks' checksums.
     fn seed(self) -> u64 {
         fingerprint(&self.to_bytes())
     }
 
-    /// The length of the whole file, where that is a number.
+    /// The length of the whole file, if it does not overflow.
     fn file_bytes(self) -> Option<u64> {
         let checksums = self.items.div_ceil(BLOCK_ITEMS as u64);
         let words = self.items.checked_add(checksums)?;
@@ -115,7 +115,7 @@ impl Header {
     }
 }
 
-/// A run that is whole on disk. Its file goes with it unless it was committed.
+/// A run that is completely written. Its file is removed on drop unless it was committed.
 #[derive(Debug)]
 pub(super) struct Run {
     header: Header,
@@ -129,23 +129,23 @@ pub(super) struct Run {
 enum Place {
     /// In the file at its path.
     Named,
-    /// In this file, whose name is gone already.
+    /// In this file, which has no name any more.
     Nameless(File),
-    /// Here: nobody wrote it to a disk.
+    /// In memory, for tests.
     Memory(Vec<u8>),
 }
 
 impl Run {
-    /// The run that a committed store lists.
+    /// Opens a run that a committed store lists.
     ///
     /// # Errors
     ///
-    /// A file that cannot be opened, or is not that run, or has not its length.
+    /// The file cannot be opened, is another run, or has the wrong length.
     pub(super) fn open(path: PathBuf, listed: Header) -> Result<Self, StoreError> {
         Self::at(path, Place::Named, listed)
     }
 
-    /// [`Run::open`] of bytes that would be the file's.
+    /// [`Run::open`] with the contents of the file given as bytes.
     pub(super) fn in_memory(
         path: PathBuf,
         bytes: Vec<u8>,
@@ -173,12 +173,12 @@ impl Run {
         self.header.id
     }
 
-    /// How many hashes it holds.
+    /// The number of hashes.
     pub(super) fn items(&self) -> u64 {
         self.header.items
     }
 
-    /// Whether its file stays when the last owner is gone.
+    /// Sets whether the file remains after the last owner is dropped.
     pub(super) fn keep(&self, kept: bool) {
         self.kept.store(kept, Ordering::Relaxed);
     }
@@ -187,32 +187,32 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if matches!(self.place, Place::Named) && !self.kept.load(Ordering::Relaxed) {
-            // Nobody to tell. A store that is opened again removes what it does not list.
+            // Errors cannot be reported here. Opening the store removes unlisted files.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// A run that is being written. Dropped before its end, its file goes.
+/// A run that is being written. Its file is removed if this is dropped before the end.
 #[derive(Debug)]
 pub(super) struct RunWriter {
     run: Run,
     file: File,
     seed: u64,
-    /// Blocks whose checksum is written.
+    /// The number of blocks whose checksum is written.
     blocks: u64,
     items: u64,
-    /// Hashes that fill no block yet.
+    /// Hashes that do not fill a block yet.
     block: Vec<u64>,
-    /// Bytes on their way to the file.
+    /// Bytes that are not written to the file yet.
     bytes: Vec<u8>,
-    /// How many of those are written at once.
+    /// The number of bytes written at once.
     chunk: usize,
 }
 
 impl RunWriter {
-    /// A new file at `path`. Nameless where it is to be gone when it is closed and the system can do that:
-    /// then not even a killed process leaves it behind.
+    /// Creates a file at `path`. If it is temporary and the system supports it, the file is unnamed: then even
+    /// a killed process leaves nothing behind.
     pub(super) fn create(
         path: PathBuf,
         header: Header,
@@ -222,7 +222,7 @@ impl RunWriter {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
-        // The hashes of a secret key are nobody else's to see.
+        // Hashes made with a secret key must not be readable by others.
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let io = |error| StoreError::io(Doing::Create, &path, error);
         let file = options.open(&path).map_err(io)?;
@@ -254,7 +254,7 @@ impl RunWriter {
         })
     }
 
-    /// Appends hashes, none smaller than those before.
+    /// Appends hashes, which must not be smaller than earlier ones.
     pub(super) fn push(&mut self, mut hashes: &[u64]) -> Result<(), StoreError> {
         self.items += hashes.len() as u64;
         if !self.block.is_empty() {
@@ -275,7 +275,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// The run, all of it handed to the system; with `sync`, all of it on the disk.
+    /// Completes the run and passes all of it to the system. With `sync`, also waits until it is on the disk.
     pub(super) fn finish(mut self, sync: bool) -> Result<Run, StoreError> {
         if !self.block.is_empty() {
             self.flush_block()?;
@@ -321,21 +321,21 @@ impl RunWriter {
     }
 }
 
-/// A run that is being read, from its begin to its end.
+/// Reads a run from start to end.
 #[derive(Debug)]
 pub(super) struct RunReader<'a> {
     run: &'a Run,
     file: Handle<'a>,
-    /// The byte that is read next.
+    /// The position of the next byte to read.
     at: u64,
     seed: u64,
-    /// Blocks that were read.
+    /// The number of blocks that were read.
     blocks: u64,
-    /// Hashes that were not.
+    /// The number of hashes that were not read.
     unread: u64,
     /// The last hash that was read.
     last: u64,
-    /// `buffer[start..end]` was read and not taken yet.
+    /// `buffer[start..end]` was read but not taken yet.
     buffer: Vec<u64>,
     start: usize,
     end: usize,
@@ -349,7 +349,7 @@ enum Handle<'a> {
 }
 
 impl<'a> RunReader<'a> {
-    /// From the begin, with room for `capacity` hashes.
+    /// Starts at the first hash, with room for `capacity` hashes.
     pub(super) fn open(run: &'a Run, capacity: usize) -> Result<Self, StoreError> {
         let io = |error| StoreError::io(Doing::Open, &run.path, error);
         let damaged = |damage| StoreError::damaged(&run.path, damage);
@@ -405,29 +405,29 @@ impl<'a> RunReader<'a> {
         Ok(reader)
     }
 
-    /// Hashes that were not taken yet, read or not.
+    /// The number of hashes that were not taken yet, read or not.
     pub(super) fn remaining(&self) -> u64 {
         self.unread + (self.end - self.start) as u64
     }
 
-    /// Hashes that were read and not taken yet.
+    /// The hashes that were read but not taken yet.
     pub(super) fn buffered(&self) -> &[u64] {
         &self.buffer[self.start..self.end]
     }
 
-    /// The most hashes that [`RunReader::fill`] makes sure of.
+    /// The maximum number of hashes that [`RunReader::fill`] can provide.
     pub(super) fn reach(&self) -> usize {
         self.buffer.len().saturating_sub(BLOCK_ITEMS)
     }
 
-    /// Takes the first `count` of [`RunReader::buffered`] out.
+    /// Removes the first `count` of [`RunReader::buffered`].
     pub(super) fn take(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
     }
 
-    /// Makes sure that `wanted` hashes are buffered, or all that remain; `wanted` is at most
-    /// [`RunReader::reach`]. Reads as much as there is room for, in pieces of `bytes`, when it reads.
+    /// Ensures that `wanted` hashes are buffered, or all that remain. `wanted` is at most [`RunReader::reach`].
+    /// If it reads, it fills all its room, in pieces of `bytes`.
     pub(super) fn fill(&mut self, wanted: usize, bytes: &mut [u8]) -> Result<(), StoreError> {
         if self.end - self.start >= wanted || self.unread == 0 {
             return Ok(());
@@ -450,7 +450,7 @@ impl<'a> RunReader<'a> {
         }
     }
 
-    /// One block into the buffer.
+    /// Decodes one block into the buffer.
     fn decode(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let (words, _) = bytes.as_chunks::<8>();
         let Some((stored, words)) = words.split_last() else {
@@ -527,30 +527,30 @@ impl Handle<'_> {
     }
 }
 
-/// Reads without asking the file where it stands: a nameless one is shared by all its readers.
+/// Reads at an explicit position: all readers of an unnamed file share it and its cursor.
 #[cfg(unix)]
 fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, bytes, at)
 }
 
-/// There are no nameless files here, so whoever reads has opened the file for itself.
+/// On these systems every file has a name, so each reader has opened it separately and has its own cursor.
 #[cfg(not(unix))]
 fn read_at(mut file: &File, bytes: &mut [u8], _: u64) -> io::Result<usize> {
     io::Read::read(&mut file, bytes)
 }
 
-/// Whether `hashes` never decrease, and the first is not below `last`.
+/// Returns whether `hashes` ascend and the first is not below `last`.
 fn ascends(last: u64, hashes: &[u64]) -> bool {
-    // Without leaving early: the loop is over a page, and compiles to vectors this way.
+    // No early exit: the loop is over one page, and vectorizes this way.
     let pairs = hashes.iter().zip(hashes.iter().skip(1));
     let falls = pairs.fold(false, |falls, (before, after)| falls | (after < before));
     !falls && hashes.first().is_none_or(|&first| first >= last)
 }
 
-/// A checksum against accidents. Eight lanes, each a chain of bijections, so that one changed word is always
-/// found; 0.4 ns a hash, where the fingerprint of other files takes 1.3.
+/// A checksum against accidents. Eight lanes, each a chain of bijections, so one changed word is always
+/// detected. It takes 0.4 ns per hash; the fingerprint of other files takes 1.3.
 fn checksum(seed: u64, block: u64, hashes: &[u64]) -> u64 {
-    // Odd, with bits all over: the golden ratio, and the multiplier of PCG.
+    // An odd number with mixed bits: the golden ratio, and the multiplier of PCG.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     const FACTOR: u64 = 0x5851_f42d_4c95_7f2d;
     let first = seed.wrapping_add(block.wrapping_mul(STEP));
@@ -580,7 +580,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_room_for_a_whole_run_all_of_it_is_read_at_once_and_in_no_more_room() {
+    fn exact_room_for_a_whole_run_reads_it_at_once() {
         for items in [0, 1, 510, 511, 512, 1021, 1022, 1023, 3000] {
             let header = Header {
                 id: 7,
