@@ -1,12 +1,12 @@
-//! The least that hyper can do with finished bodies: what the service's own answers are measured beside.
+//! A minimal hyper server for finished bodies: the baseline for measurements of the service.
 //!
 //! ```text
 //! bare_server ADDRESS FILE...
 //! ```
 //!
-//! File number i is served at `/i` to every GET, with its SHA-256 as a tag, and 304 to who names that tag. There are
-//! no routes, limits, time-outs, codings, ranges, metrics or errors: `e2e/test_load.py` measures what those cost.
-//! The address that was taken is printed once it listens.
+//! File number i is served at `/i` to every GET, with its SHA-256 as a tag. A request that names the tag gets a
+//! 304. There are no routes, limits, time-outs, codings, ranges, metrics or errors: `e2e/test_load.py` measures
+//! what those cost. The bound address is printed once the server listens.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", listener.local_addr()?);
     loop {
         let (stream, _) = listener.accept().await?;
-        // As the service does.
+        // As in the service.
         stream.set_nodelay(true)?;
         let bodies = Arc::clone(&bodies);
         tokio::spawn(async move {
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let answer = answer(&bodies, &request);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // A client that goes away is none of a bare server's business.
+            // Clients that disconnect are ignored.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

@@ -19,7 +19,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
-        // As a sentence: what `main` returns would be printed as the fields of a struct.
+        // Printed as a sentence: an error returned from `main` would be printed as the fields of a struct.
         Err(error) => {
             eprintln!("mount: {error}");
             ExitCode::FAILURE
@@ -36,8 +36,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let service = FilterService::new(ServiceOptions::default().serve_keysets(false));
     let refresher = Refresher::start(Publisher::new(source, service.clone()), REFRESH_INTERVAL)?;
 
-    // The mint's own routes, and ours under the same base path. Our CORS header is set by our router
-    // alone, so that the mint's middleware and ours do not meet.
+    // The mint's own routes, and the filters under the same base path. Only the filters' router sets their CORS
+    // header, so the mint's middleware cannot conflict with it.
     let mint = Router::new()
         .route(
             "/v1/info",
@@ -57,7 +57,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Ready at ctrl-c, and at the SIGTERM of a service manager.
+/// Ready at ctrl-c, or at SIGTERM from a service manager.
 #[cfg(unix)]
 fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -71,7 +71,7 @@ fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-/// Ready at ctrl-c. If that cannot be waited for, the server runs until it is killed.
+/// Ready at ctrl-c. If waiting for it fails, the server runs until it is killed.
 #[cfg(not(unix))]
 fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     Ok(async {

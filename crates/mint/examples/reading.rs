@@ -1,5 +1,5 @@
-//! How fast a mint's SQLite database is read, whole and by what is new: `reading cdk 1000000 10000 0 /tmp/sample.db`
-//! (mint, rows of each kind, rows that are added, how many of the issued do not count yet, where to write the sample).
+//! Measures full and incremental readings of a mint's SQLite database: `reading cdk 1000000 10000 0 /tmp/sample.db`
+//! (mint, rows of each kind, added rows, number of issued rows that do not count yet, path of the sample).
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         MintType::Nutshell => ("promises", "c_"),
         _ => ("blind_signature", "c"),
     };
-    // Spread over the table, as the quotes are that nobody paid.
+    // Spread over the table, like unpaid quotes.
     let pending: u64 = pending.parse()?;
     if let Some(every) = rows.checked_div(pending) {
         let update = format!("UPDATE {table} SET {signature} = NULL WHERE rowid % {every} = 0");

@@ -1,4 +1,4 @@
-//! kill -9 at any moment: what is served after the restart is exactly what was true at the time it names.
+//! kill -9 at any moment: after the restart, the served filters are exactly right for the time that they name.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,10 +12,10 @@ use nutfilter_mint::{DataDirectory, FilterService, KeysetId, Kind, Publisher, Se
 
 use crate::invented::{Invented, State};
 
-/// Names the directory to work in, in a process that is there to be killed.
+/// Names the working directory of a child process that will be killed.
 pub(crate) const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
 
-/// How often a process is killed, unless the environment says otherwise.
+/// Default number of kills.
 const KILLS: u64 = 60;
 
 fn random(seed: &mut u64) -> u64 {
@@ -51,7 +51,7 @@ fn timestamps(service: &FilterService) -> BTreeMap<(String, &'static str), u64> 
     times
 }
 
-/// Goes on from what is there, checks it, and refreshes until it is killed.
+/// Continues from the existing state, checks it, and refreshes until it is killed.
 pub(crate) fn child_if_asked() -> bool {
     let Some(directory) = env::var_os(VICTIM).map(PathBuf::from) else {
         return false;
@@ -68,13 +68,13 @@ pub(crate) fn child_if_asked() -> bool {
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
         for (what, as_of) in timestamps(&service) {
-            // What was changed last is dated last; the others may be older, by the time that they may age.
+            // The last change has the last date. Other filters may be older, by at most the restamp interval.
             assert!(
                 as_of + 4 >= floor,
                 "{what:?} went back to {as_of}, {floor} was seen"
             );
         }
-        // It says so once it stands for its answer.
+        // Printed only after the check.
         println!("restored");
     }
     println!("ready");
@@ -92,7 +92,7 @@ pub(crate) fn child_if_asked() -> bool {
                 *count = *count * 3 / 4;
             }
         }
-        // Fewer notes than before are another epoch's.
+        // Fewer notes than before belong to another epoch.
         state.epoch = (state.epoch + 1) & !1;
         invented.push(state);
         let report = publisher.refresh().unwrap();
@@ -111,7 +111,7 @@ pub(crate) fn child_if_asked() -> bool {
 }
 
 #[test]
-fn a_service_that_is_killed_at_any_moment_goes_on_exactly() {
+fn service_killed_at_any_moment_recovers_exactly() {
     if env::var_os(VICTIM).is_some() {
         return;
     }
@@ -130,11 +130,11 @@ fn a_service_that_is_killed_at_any_moment_goes_on_exactly() {
             .unwrap();
         let mut said = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        // Most of them while they refresh, the others while they start.
+        // Most kills happen during refreshes, the others during the start.
         if random(&mut seed).is_multiple_of(4) {
             thread::sleep(Duration::from_micros(random(&mut seed) % 60_000));
         } else {
-            // However slow the machine is, some refreshes have to come through.
+            // Some refreshes must complete, even on a slow machine.
             let refreshes = random(&mut seed) % 3;
             let far_enough = |said: &str| {
                 said.contains("ready") && said.matches("refreshed").count() as u64 >= refreshes
@@ -155,7 +155,7 @@ fn a_service_that_is_killed_at_any_moment_goes_on_exactly() {
     }
     assert!(restored > kills / 3, "{restored} of {kills} came so far");
 
-    // And once more, undisturbed.
+    // Once more, without a kill.
     let mut publisher = publisher(directory.path());
     let invented = Invented::in_directory(directory.path());
     assert!(publisher.restore());

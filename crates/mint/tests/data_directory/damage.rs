@@ -1,4 +1,4 @@
-//! Files that are not what was written: never served, and read anew.
+//! Damaged files are never served, and are read again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::crash::publisher;
 use crate::invented::{Invented, State};
 
-/// All files below a directory but for those that say nothing.
+/// All files below a directory, except those without relevant content.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(directory).unwrap() {
@@ -34,7 +34,7 @@ fn filled() -> (tempfile::TempDir, Invented) {
     (directory, invented)
 }
 
-/// Restores, refreshes twice, and says whether anything was served before the first refresh.
+/// Restores and refreshes twice. Returns whether anything was served before the first refresh.
 fn goes_on(directory: &Path, invented: &Invented, what: &str) {
     let mut publisher = publisher(directory);
     if publisher.restore() {
@@ -44,7 +44,7 @@ fn goes_on(directory: &Path, invented: &Invented, what: &str) {
             "{what}"
         );
     }
-    // The first one may find the damage, the second reads whole.
+    // The first refresh may find the damage; the second reads everything.
     let _ = publisher.refresh();
     let report = publisher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
@@ -58,7 +58,7 @@ fn goes_on(directory: &Path, invented: &Invented, what: &str) {
 }
 
 #[test]
-fn a_file_that_was_cut_or_changed_anywhere_is_never_served() {
+fn truncated_or_changed_file_is_never_served() {
     let (directory, invented) = filled();
     let data = directory.path().join("data");
     let good: Vec<(PathBuf, Vec<u8>)> = files(&data)
@@ -67,7 +67,7 @@ fn a_file_that_was_cut_or_changed_anywhere_is_never_served() {
         .collect();
     assert!(good.len() > 6, "{good:?}");
     for (path, bytes) in &good {
-        // Spread over the file, and both ends.
+        // Spread over the file, including both ends.
         let step = (bytes.len() / 5).max(1);
         let places = (0..bytes.len()).step_by(step).chain([bytes.len() - 1]);
         for at in places {
@@ -95,7 +95,7 @@ fn a_file_that_was_cut_or_changed_anywhere_is_never_served() {
 }
 
 #[test]
-fn files_that_are_missing_or_in_each_others_place_are_never_served() {
+fn missing_or_swapped_files_are_never_served() {
     let (directory, invented) = filled();
     let data = directory.path().join("data");
     let all = files(&data);
@@ -109,7 +109,7 @@ fn files_that_are_missing_or_in_each_others_place_are_never_served() {
             );
         }
     }
-    // The sets of two keysets, exchanged.
+    // Swap the sets of two keysets.
     let mut sets: Vec<PathBuf> = fs::read_dir(data.join("sets"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

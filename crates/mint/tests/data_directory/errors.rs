@@ -1,4 +1,4 @@
-//! Errors one after another: what is served stays true, and what is kept stays usable.
+//! Sequences of errors: what is served stays true, and the stored state stays usable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn sets(data: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_empty_set_that_was_held_back_is_not_dated_later_by_a_restart() {
+fn restart_does_not_redate_held_back_empty_set() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().listed = vec![A];
@@ -27,7 +27,7 @@ fn an_empty_set_that_was_held_back_is_not_dated_later_by_a_restart() {
     first.refresh().unwrap();
     assert_eq!(spent(first.service(), A).unwrap().timestamp(), 10);
 
-    // Its first note, in a row that cannot be read.
+    // Its first note is in an unreadable row.
     mint.script().bad = vec![A];
     mint.script().now = 20;
     assert!(!first.refresh().unwrap().failures.is_empty());
@@ -47,7 +47,7 @@ fn an_empty_set_that_was_held_back_is_not_dated_later_by_a_restart() {
 }
 
 #[test]
-fn a_removed_data_directory_is_made_again_at_the_next_refresh() {
+fn removed_data_directory_is_created_at_next_refresh() {
     for part in ["", "sets", "nutfilter-data.lock"] {
         let (place, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
         let data = place.path().join("data");
@@ -79,7 +79,7 @@ fn a_removed_data_directory_is_made_again_at_the_next_refresh() {
 }
 
 #[test]
-fn a_set_whose_id_is_spelled_in_two_ways_survives_a_restart() {
+fn set_with_two_id_spellings_survives_restart() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().listed = vec!["00AD268C4D1F5826", "I2yN-iR_fkzT"];
@@ -101,7 +101,7 @@ fn a_set_whose_id_is_spelled_in_two_ways_survives_a_restart() {
 }
 
 #[test]
-fn a_whole_reading_that_could_not_be_recorded_leaves_what_a_restart_needs() {
+fn unrecorded_full_reading_keeps_old_sets_for_restart() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1), (A, 2)];
@@ -110,7 +110,7 @@ fn a_whole_reading_that_could_not_be_recorded_leaves_what_a_restart_needs() {
 
     mint.script().now = 20;
     mint.script().starts_over = true;
-    // A state file cannot be made where a directory is.
+    // A directory at this path prevents writing the state file.
     fs::create_dir(data.path().join("spent.state.new")).unwrap();
     let report = first.refresh().unwrap();
     assert!(!report.failures.is_empty());
@@ -126,10 +126,10 @@ fn a_whole_reading_that_could_not_be_recorded_leaves_what_a_restart_needs() {
 }
 
 #[test]
-fn whole_readings_that_fail_leave_nothing_on_the_disk() {
+fn failed_full_readings_leave_nothing_on_disk() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
-    // More than is gathered in memory, so that some of it is on the disk when the error comes.
+    // More than fits in memory, so that part of it is on disk when the error occurs.
     mint.script().notes = (0..2_200_000).map(|number| (A, number)).collect();
     mint.script().fails = true;
     let mut publisher = mint.publisher(data.path());
@@ -148,7 +148,7 @@ fn whole_readings_that_fail_leave_nothing_on_the_disk() {
 }
 
 #[test]
-fn to_restore_twice_is_to_restore_once() {
+fn second_restore_does_nothing() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
@@ -165,13 +165,13 @@ fn to_restore_twice_is_to_restore_once() {
 }
 
 #[test]
-fn a_publisher_that_was_not_told_to_restore_puts_nothing_in_the_place_of_what_is_named() {
+fn publisher_without_restore_keeps_recorded_sets() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1), (A, 2)];
     mint.publisher(data.path()).refresh().unwrap();
 
-    // Its whole reading ends early, and has written other sets by then.
+    // Its full reading ends early, but has already written other sets.
     let mut second = mint.publisher(data.path());
     mint.script().notes = (10..2_200_000).map(|number| (A, number)).collect();
     mint.script().fails = true;
@@ -184,13 +184,13 @@ fn a_publisher_that_was_not_told_to_restore_puts_nothing_in_the_place_of_what_is
 }
 
 #[test]
-fn what_else_lies_beside_the_sets_is_left_alone() {
+fn unknown_files_next_to_sets_are_kept() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     let others = ["photographs", "spent-holiday-1", "issued-zz-00000000"];
     for other in others {
         fs::create_dir_all(data.path().join("sets").join(other)).unwrap();
     }
-    // What a process left that was killed.
+    // A leftover of a killed process.
     let left = data.path().join("sets/spent-30-00000007");
     fs::create_dir(&left).unwrap();
     mint.script().now = 10;
@@ -202,7 +202,7 @@ fn what_else_lies_beside_the_sets_is_left_alone() {
     }
     assert!(!left.exists());
 
-    // A file in place of a set, or a set that cannot be removed, keeps no other from being removed.
+    // A file in place of a set, or a set that cannot be removed, does not prevent the removal of others.
     mint.script().starts_over = true;
     let file = data.path().join("sets/spent-30-00000005");
     for n in 0..20 {
@@ -218,10 +218,10 @@ fn what_else_lies_beside_the_sets_is_left_alone() {
 
 #[test]
 #[cfg(unix)]
-fn nobody_else_may_read_what_is_kept() {
+fn stored_files_are_private() {
     use std::os::unix::fs::PermissionsExt;
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    // As an operator, or systemd, makes directories.
+    // As an operator or systemd creates directories.
     fs::set_permissions(data.path(), fs::Permissions::from_mode(0o755)).unwrap();
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
@@ -236,7 +236,7 @@ fn nobody_else_may_read_what_is_kept() {
 }
 
 #[test]
-fn a_panic_halfway_costs_a_whole_reading_and_nothing_else() {
+fn panic_in_reading_only_costs_a_full_reading() {
     let mint = Scripted::default();
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
@@ -266,7 +266,7 @@ fn a_panic_halfway_costs_a_whole_reading_and_nothing_else() {
 }
 
 #[test]
-fn a_row_that_could_never_be_read_is_no_empty_set_after_a_restart() {
+fn unreadable_row_is_not_an_empty_set_after_restart() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().listed = vec![A, B];
@@ -291,7 +291,7 @@ fn a_row_that_could_never_be_read_is_no_empty_set_after_a_restart() {
 }
 
 #[test]
-fn notes_that_come_again_are_there_once() {
+fn repeated_notes_are_stored_once() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().overlap = 3;
     for mut publisher in [mint.publisher(data.path()), mint.publisher_in_memory()] {
@@ -308,7 +308,7 @@ fn notes_that_come_again_are_there_once() {
 }
 
 #[test]
-fn notes_that_are_counted_and_do_not_come_are_read_whole() {
+fn counted_but_missing_notes_cause_full_reading() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     for mut publisher in [mint.publisher(data.path()), mint.publisher_in_memory()] {
         mint.script().notes = vec![(A, 1)];
@@ -325,13 +325,13 @@ fn notes_that_are_counted_and_do_not_come_are_read_whole() {
 }
 
 #[test]
-fn a_bad_row_holds_back_its_keyset_until_it_is_mended() {
+fn bad_row_holds_back_its_keyset_until_repaired() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().notes = vec![(A, 1)];
     mint.script().now = 10;
     let mut publisher = mint.publisher(data.path());
     publisher.refresh().unwrap();
-    // The count would tell as well.
+    // The count would reveal it as well.
     mint.script().uncounted = true;
     mint.script().notes.extend([(A, 2), (B, 3)]);
     mint.script().bad = vec![A];
@@ -343,7 +343,7 @@ fn a_bad_row_holds_back_its_keyset_until_it_is_mended() {
         let (a, b) = (a.unwrap(), b.unwrap());
         assert!(is_of(&a, [1]) && a.timestamp() == 10);
         assert!(is_of(&b, [3]) && b.timestamp() == now);
-        // A restart changes nothing in this.
+        // A restart does not change this.
         drop(publisher);
         publisher = mint.publisher(data.path());
         assert!(publisher.restore());
@@ -358,13 +358,14 @@ fn a_bad_row_holds_back_its_keyset_until_it_is_mended() {
 }
 
 #[test]
-fn a_change_that_could_not_be_published_is_not_forgotten_by_a_whole_reading() {
+fn unpublished_change_survives_full_reading() {
     let mint = Scripted::default();
     mint.script().notes = vec![(A, 1), (A, 2)];
     mint.script().now = 10;
     let mut publisher = mint.publisher_in_memory();
     publisher.refresh().unwrap();
-    // As many notes as before, and others; read, and not published since the keysets cannot be listed.
+    // As many notes as before, but different ones. They are read but not published, because listing the keysets
+    // fails.
     mint.script().now = 20;
     mint.script().notes[1] = (A, 3);
     mint.script().starts_over = true;

@@ -1,4 +1,4 @@
-//! A mint that is a file with one line for each state it was ever in.
+//! A simulated mint: a file with one line per past state.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -12,8 +12,8 @@ use nutfilter_mint::{FilterService, KeysetId, Kind, Snapshot};
 
 pub(crate) const KEYSETS: [&str; 3] = ["009a1f293253e41e", "00ad268c4d1f5826", "I2yN+iR/fkzT"];
 
-/// What the mint holds: of each keyset and kind the first so many notes of a sequence, which is another one
-/// after each restoring of a backup.
+/// The state of the mint: for each keyset and kind, the length of a prefix of a sequence of notes. Each restored
+/// backup starts another sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) epoch: u64,
@@ -45,7 +45,7 @@ impl State {
         (0..self.counts[keyset][usize::from(kind == Kind::Issued)]).map(move |i| note(stream, i))
     }
 
-    /// Says which served filter is not that of this state.
+    /// Describes a served filter that does not match this state.
     pub(crate) fn difference(
         self,
         snapshot: &Snapshot,
@@ -77,7 +77,7 @@ fn note(stream: u64, index: u64) -> [u8; 33] {
     bytes
 }
 
-/// The mint. Its clock shows how many states it has been in.
+/// The mint. Its clock shows the number of its states so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Invented {
     history: PathBuf,
@@ -92,7 +92,7 @@ impl Invented {
         Self { history }
     }
 
-    /// All states so far. The last line may be cut, where its writer was killed.
+    /// All states so far. The last line may be truncated if its writer was killed.
     pub(crate) fn states(&self) -> Vec<State> {
         let text = fs::read_to_string(&self.history).unwrap();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -111,12 +111,12 @@ impl Invented {
         file.write_all(state.to_line().as_bytes()).unwrap();
     }
 
-    /// The state after the second `as_of` began.
+    /// The state after second `as_of` began.
     pub(crate) fn state_at(&self, as_of: u64) -> State {
         self.states()[as_of as usize - 1]
     }
 
-    /// What of a snapshot is not what was true at the time it names.
+    /// Lists what a snapshot gets wrong for the time that it names.
     pub(crate) fn lies_in(&self, service: &FilterService) -> Vec<String> {
         let snapshot = service.snapshot().expect("something is served");
         let mut lies = vec![];

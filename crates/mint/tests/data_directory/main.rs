@@ -1,4 +1,4 @@
-//! What is kept on the disk from one refresh to the next: restarts, crashes, damage, full disks.
+//! State on disk between refreshes: restarts, crashes, damage, full disks.
 
 mod crash;
 mod damage;
@@ -11,7 +11,8 @@ fn main_child() -> bool {
     crash::child_if_asked()
 }
 
-/// Has to run first in a process that another test started: it is that test's victim, and no test.
+/// Must run first in a process that another test started. That process is the other test's victim, and runs no
+/// tests.
 #[test]
 fn a_victim_if_this_process_is_one() {
     assert!(!main_child() || std::env::var_os(crash::VICTIM).is_some());

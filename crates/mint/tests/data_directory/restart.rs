@@ -16,7 +16,7 @@ fn state(n: u64) -> State {
 }
 
 #[test]
-fn a_restart_serves_what_there_was_and_reads_what_is_new() {
+fn restart_serves_old_state_and_reads_new_rows() {
     let directory = tempfile::tempdir().unwrap();
     let invented = Invented::in_directory(directory.path());
     invented.push(state(10_000));
@@ -64,7 +64,7 @@ fn a_data_directory_has_one_owner() {
 }
 
 #[test]
-fn a_filter_that_nothing_is_added_to_stays_the_same_until_it_is_old() {
+fn unchanged_filter_is_the_same_until_restamped() {
     let directory = tempfile::tempdir().unwrap();
     let invented = Invented::in_directory(directory.path());
     let mut publisher = publisher(directory.path()).restamp_after(Duration::from_secs(3));
@@ -78,7 +78,7 @@ fn a_filter_that_nothing_is_added_to_stays_the_same_until_it_is_old() {
         tags.push((filter.timestamp(), filter.json().etag().clone()));
     }
     let times: Vec<u64> = tags.iter().map(|(time, _)| *time).collect();
-    // Multiples of the 3 seconds.
+    // Multiples of 3 s.
     assert_eq!(times, [1, 1, 3, 3, 3]);
     assert_eq!(tags[0].1, tags[1].1);
     assert_ne!(tags[1].1, tags[2].1);
@@ -86,7 +86,7 @@ fn a_filter_that_nothing_is_added_to_stays_the_same_until_it_is_old() {
 }
 
 #[test]
-fn more_than_is_gathered_in_memory_goes_through_the_disk() {
+fn hashes_beyond_the_memory_limit_use_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let invented = Invented::in_directory(directory.path());
     invented.push(state(1_500_000));
@@ -95,7 +95,7 @@ fn more_than_is_gathered_in_memory_goes_through_the_disk() {
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert_eq!(invented.lies_in(first.service()), Vec::<String>::new());
     drop(first);
-    // Too many new ones at once are no increment any more.
+    // Too many new items at once cause a full reading.
     invented.push(state(4_500_000));
     let mut second = publisher(directory.path());
     assert!(second.restore());
@@ -107,14 +107,14 @@ fn more_than_is_gathered_in_memory_goes_through_the_disk() {
 const KEYSET: &str = "009a1f293253e41e";
 
 #[test]
-fn a_restart_serves_nothing_dated_after_the_clock() {
+fn restart_serves_nothing_dated_in_the_future() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().listed = vec![KEYSET];
     mint.script().notes = vec![(KEYSET, 1)];
     mint.script().now = 10_240;
     mint.publisher(data.path()).refresh().unwrap();
 
-    // The clock was corrected while nothing ran, and another note was spent.
+    // The clock was corrected while the service was stopped, and another note was spent.
     mint.script().now = 10_006;
     mint.script().notes.push((KEYSET, 2));
     let mut second = mint.publisher(data.path());
@@ -127,7 +127,7 @@ fn a_restart_serves_nothing_dated_after_the_clock() {
     assert!(served.timestamp() == 10_006 && is_of(&served, [1, 2]));
     drop(second);
 
-    // The right time is what is recorded from then on.
+    // From then on, the right time is recorded.
     mint.script().now = 10_007;
     let mut third = mint.publisher(data.path());
     assert!(third.restore());
@@ -136,14 +136,14 @@ fn a_restart_serves_nothing_dated_after_the_clock() {
 }
 
 #[test]
-fn a_set_ahead_of_its_record_has_its_own_date() {
+fn set_ahead_of_its_record_has_its_own_date() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().notes = vec![(KEYSET, 1)];
     mint.script().now = 10_240;
     let mut first = mint.publisher(data.path());
     first.refresh().unwrap();
 
-    // The clock is corrected, a note is added to the set, and the record cannot be replaced.
+    // The clock is corrected, a note is added to the set, and replacing the record fails.
     mint.script().now = 10_006;
     mint.script().notes.push((KEYSET, 2));
     std::fs::create_dir(data.path().join("spent.state.new")).unwrap();
@@ -151,7 +151,7 @@ fn a_set_ahead_of_its_record_has_its_own_date() {
     assert!(spent(first.service(), KEYSET).is_none(), "dated 10,240");
     drop(first);
 
-    // Until the clock shows what the record has.
+    // Until the clock reaches the recorded time.
     std::fs::remove_dir(data.path().join("spent.state.new")).unwrap();
     mint.script().now = 10_300;
     let mut second = mint.publisher(data.path());

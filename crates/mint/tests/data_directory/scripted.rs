@@ -1,4 +1,4 @@
-//! A mint that does what a test tells it to: bad rows, errors halfway, ids spelled in several ways.
+//! A mint controlled by the test: bad rows, errors in the middle, ids with several spellings.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,28 +12,28 @@ use nutfilter_mint::{
     DataDirectory, FilterService, KeysetId, Kind, PublishedFilter, Publisher, ServiceOptions,
 };
 
-/// What the mint holds and how it behaves; of both kinds alike.
+/// The contents and behaviour of the mint, the same for both kinds.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) now: u64,
     pub(crate) listed: Vec<&'static str>,
-    /// Notes by number, in the order in which they came.
+    /// Notes by number, in order of arrival.
     pub(crate) notes: Vec<(&'static str, u64)>,
-    /// Keysets of which a row cannot be read.
+    /// Keysets with an unreadable row.
     pub(crate) bad: Vec<&'static str>,
-    /// Whether readings end in an error, after everything was handed over.
+    /// Whether readings fail after all items were passed on.
     pub(crate) fails: bool,
     /// Whether readings panic.
     pub(crate) panics: bool,
-    /// How many notes come again that came before.
+    /// Number of earlier notes that are repeated.
     pub(crate) overlap: usize,
-    /// Whether readings of what is new find nothing.
+    /// Whether incremental readings find nothing.
     pub(crate) forgets: bool,
     /// Whether the keysets cannot be listed.
     pub(crate) lists_nothing: bool,
-    /// Whether it cannot say how many notes there are.
+    /// Whether it cannot tell the number of notes.
     pub(crate) uncounted: bool,
-    /// Whether what came before cannot be continued.
+    /// Whether earlier readings cannot be continued.
     pub(crate) starts_over: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn note(number: u64) -> [u8; 33] {
 
 impl Scripted {
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
-        // A panic that a test asked for poisons nothing.
+        // A deliberate panic must not poison the lock.
         self.0
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -67,7 +67,7 @@ impl Scripted {
     }
 }
 
-/// Whether a filter is of exactly these notes.
+/// Whether a filter contains exactly these notes.
 pub(crate) fn is_of(filter: &PublishedFilter, notes: impl IntoIterator<Item = u64>) -> bool {
     let items = notes.into_iter().map(note);
     let expected = SortedHashes::<Nut25>::from_items(items);

@@ -1,4 +1,4 @@
-//! Timestamps: a filter is dated by its own reading, never later, and alike by every service.
+//! Timestamps: a filter is never dated after its own reading, and all services date it alike.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, keyset};
 const PATIENCE: Duration = Duration::from_secs(30);
 const FOREVER: Duration = Duration::MAX;
 
-/// A clock that shows what it is set to.
+/// A clock that shows the time it was set to.
 #[derive(Clone, Default)]
 struct Clock(Arc<AtomicU64>);
 
@@ -42,7 +42,7 @@ fn timestamp(service: &FilterService) -> Option<u64> {
 }
 
 #[test]
-fn a_filter_is_never_dated_after_its_own_reading() {
+fn filter_is_never_dated_after_its_own_reading() {
     let database = MintDatabase::new(MintType::Nutshell);
     let spent = items(1, 2, 33);
     database.add_keyset(V1, "sat", true, 0);
@@ -52,7 +52,7 @@ fn a_filter_is_never_dated_after_its_own_reading() {
     let service = publisher.service().clone();
     let server = Server::start(service.clone());
 
-    // The clock is 4 minutes ahead once, and is corrected. Then a note is spent.
+    // The clock is 4 minutes ahead once, and is then corrected. Then a note is spent.
     clock.set(10_240);
     publisher.refresh().unwrap();
     clock.set(10_006);
@@ -61,7 +61,7 @@ fn a_filter_is_never_dated_after_its_own_reading() {
     assert_eq!(timestamp(&service), Some(10_006));
     assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
 
-    // The same with nothing new: the date is corrected all the same, of both kinds.
+    // Without new notes, the date is corrected too, for both kinds.
     for (now, expected) in [(20_000, 20_000), (16_400, 16_400), (16_401, 16_401)] {
         clock.set(now);
         publisher.refresh().unwrap();
@@ -74,7 +74,7 @@ fn a_filter_is_never_dated_after_its_own_reading() {
 }
 
 #[test]
-fn a_filter_dated_after_the_clock_is_withdrawn_though_nothing_can_be_read() {
+fn filter_from_the_future_is_withdrawn_without_a_reading() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     let clock = Clock::default();
@@ -98,7 +98,7 @@ fn a_filter_dated_after_the_clock_is_withdrawn_though_nothing_can_be_read() {
     assert_eq!(service.ready(FOREVER), Ok(()));
 }
 
-/// A mint with one keyset and one note. While it is read, the clock is set.
+/// A mint with one keyset and one note. The clock is set while it is read.
 struct SetsClock {
     clock: Clock,
     to: u64,
@@ -137,7 +137,7 @@ impl MintSource for SetsClock {
 }
 
 #[test]
-fn a_clock_set_back_during_a_reading_counts() {
+fn clock_set_back_during_a_reading_is_noticed() {
     let clock = Clock::default();
     clock.set(10_240);
     let source = SetsClock {
@@ -151,14 +151,14 @@ fn a_clock_set_back_during_a_reading_counts() {
 }
 
 #[test]
-fn a_refresher_corrects_dates_as_soon_as_the_clock_is_set_back() {
+fn refresher_corrects_dates_when_clock_is_set_back() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     let clock = Clock::default();
     clock.set(10_240);
     let publisher = database.publisher().with_clock(clock.read());
     let service = publisher.service().clone();
-    // The interval is a day.
+    // The interval is one day.
     let refresher = Refresher::start(publisher, Duration::from_secs(86_400)).unwrap();
     let wait_for = |expected| {
         let start = Instant::now();
@@ -167,7 +167,7 @@ fn a_refresher_corrects_dates_as_soon_as_the_clock_is_set_back() {
             thread::sleep(Duration::from_millis(5));
         }
     };
-    // Whole minutes: that is how a refresher has them dated.
+    // A refresher rounds dates down to whole minutes.
     wait_for(10_200);
     clock.set(10_006);
     wait_for(9_960);
@@ -175,7 +175,7 @@ fn a_refresher_corrects_dates_as_soon_as_the_clock_is_set_back() {
 }
 
 #[test]
-fn services_on_one_database_serve_equal_bodies_for_equal_data() {
+fn services_on_one_database_serve_equal_bodies() {
     let database = MintDatabase::new(MintType::Nutshell);
     let spent = items(1, 20, 33);
     database.add_keyset(V1, "sat", true, 0);
@@ -205,10 +205,10 @@ fn services_on_one_database_serve_equal_bodies_for_equal_data() {
     assert_eq!(refresh([6_007, 6_121]), (false, 6_000));
     assert_eq!(refresh([6_540, 6_599]), (false, 6_000));
     assert_eq!(refresh([6_601, 6_659]), (true, 6_600));
-    // What is new is in both within the minute.
+    // Both have the new notes within a minute.
     database.add_spent(V1, &spent[10..]);
     assert_eq!(refresh([6_662, 6_719]), (true, 6_660));
     assert_eq!(refresh([7_199, 7_197]), (true, 6_660));
-    // One of them a reading later than the other.
+    // One of them reads later than the other.
     assert_eq!(refresh([7_205, 7_350]), (true, 7_200));
 }

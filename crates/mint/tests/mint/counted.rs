@@ -1,4 +1,4 @@
-//! What the server counts, and that a label holds nothing that was asked for.
+//! The server's metrics. No label contains data of a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,12 +15,12 @@ use nutfilter_mint::http::{self, ServerOptions};
 
 use crate::support::{Server, V1, published_items};
 
-/// Everything that was counted in this process, by name and labels. Other tests count too.
+/// All counters of this process, by name and labels. Other tests count too.
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
 impl Ledger {
-    /// The one of this process.
+    /// The ledger of this process.
     fn installed() -> Self {
         static LEDGER: OnceLock<Ledger> = OnceLock::new();
         let new = || {
@@ -115,7 +115,7 @@ fn requests_bytes_connections_and_cuts_are_counted() {
     let stalled: Vec<TcpStream> = (0..4)
         .map(|_| {
             let mut stream = server.connect();
-            // Two of the four at least are closed at once.
+            // At least two of the four are closed at once.
             let _ = stream.write_all(b"GET");
             stream
         })
@@ -131,7 +131,7 @@ fn requests_bytes_connections_and_cuts_are_counted() {
 }
 
 #[test]
-fn no_label_holds_what_was_asked_for() {
+fn labels_contain_no_request_data() {
     let ledger = Ledger::installed();
     let server = Server::start(published_items(3));
     for path in [

@@ -1,4 +1,4 @@
-//! A source that is fed: nothing that was pushed is missing, whatever happens on the way.
+//! A feed as the source: nothing that was pushed is lost, whatever happens.
 
 use core::ops::ControlFlow;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn push(handle: &FeedHandle, keyset_id: &str, items: &[Vec<u8>]) {
     }
 }
 
-/// Takes so many batches and breaks off.
+/// Takes this many batches and then breaks.
 struct Impatient(u32);
 
 impl ItemSink for Impatient {
@@ -47,7 +47,7 @@ fn sorted(items: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_was_pushed_before_a_reading_is_in_it_and_comes_once() {
+fn pushed_notes_are_read_once() {
     let (handle, mut source) = feed("my-mint");
     let notes = items(1, 10_000, 33);
     push(&handle, V1, &notes[..5000]);
@@ -62,13 +62,13 @@ fn what_was_pushed_before_a_reading_is_in_it_and_comes_once() {
         assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&notes[..to]));
     }
     assert_eq!((tally.whole, tally.increments), (1, 4));
-    // What was confirmed by the next reading is not kept.
+    // Items are dropped once the next reading has confirmed them.
     consumer.refresh(&mut source, Kind::Spent, &mut tally);
     assert_eq!(handle.waiting(), 0);
 }
 
 #[test]
-fn nothing_is_built_before_the_mint_says_that_it_was_all() {
+fn nothing_is_built_before_the_first_checkpoint() {
     let (handle, mut source) = feed("my-mint");
     push(&handle, V1, &items(1, 5, 33));
     let error = Held::whole(&mut source, Kind::Spent).unwrap_err();
@@ -86,7 +86,7 @@ fn nothing_is_built_before_the_mint_says_that_it_was_all() {
 }
 
 #[test]
-fn a_reading_that_failed_loses_nothing() {
+fn failed_reading_loses_nothing() {
     let (handle, mut source) = feed("my-mint");
     let notes = items(1, 20_000, 33);
     push(&handle, V1, &notes[..15_000]);
@@ -107,7 +107,7 @@ fn a_reading_that_failed_loses_nothing() {
 }
 
 #[test]
-fn a_full_queue_pushes_back_until_it_was_read() {
+fn full_queue_refuses_notes_until_it_was_read() {
     let (handle, mut source) = feed_with_capacity("my-mint", 410);
     let notes = items(1, 12, 33);
     push(&handle, V1, &notes[..10]);
@@ -118,7 +118,7 @@ fn a_full_queue_pushes_back_until_it_was_read() {
     handle.checkpoint(Kind::Spent, b"").unwrap();
     let mut consumer = Consumer::default();
     consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-    // It might have been lost on the way.
+    // The first reading's items might have been lost, so they are kept.
     assert!(handle.push(Kind::Spent, &id, &notes[10]).is_err());
     consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
     push(&handle, V1, &notes[10..]);
@@ -147,7 +147,7 @@ fn keysets_are_announced_and_changed() {
 }
 
 #[test]
-fn after_a_restart_the_mint_is_told_its_own_mark_and_feeds_the_rest() {
+fn after_restart_the_mint_gets_its_mark_and_feeds_the_rest() {
     let notes = items(1, 100, 33);
     let (handle, mut source) = feed("my-mint");
     push(&handle, V1, &notes[..60]);
@@ -174,7 +174,7 @@ fn after_a_restart_the_mint_is_told_its_own_mark_and_feeds_the_rest() {
     assert_eq!(handle.begin(Kind::Spent), mark);
     push(&handle, V1, &notes[60..]);
     assert_eq!(read(&mut source, &watermark), unfed);
-    // It is coming already, and not asked for again.
+    // It has already started to come, so it is not requested again.
     assert_eq!(handle.wanted(Kind::Spent), Wanted::News);
     handle.checkpoint(Kind::Spent, b"hundred").unwrap();
     let mut tally = Tally::default();
@@ -184,7 +184,7 @@ fn after_a_restart_the_mint_is_told_its_own_mark_and_feeds_the_rest() {
 }
 
 #[test]
-fn a_mint_that_feeds_everything_at_each_start_need_not_know_of_marks() {
+fn mint_that_always_feeds_everything_needs_no_marks() {
     let notes = items(1, 100, 33);
     let mut consumer = Consumer::default();
     let mut tally = Tally::default();
@@ -202,7 +202,7 @@ fn a_mint_that_feeds_everything_at_each_start_need_not_know_of_marks() {
 }
 
 #[test]
-fn what_is_fed_anew_takes_the_place_of_what_was() {
+fn feeding_everything_replaces_earlier_notes() {
     let notes = items(1, 100, 33);
     let (handle, mut source) = feed("my-mint");
     push(&handle, V1, &notes);
@@ -251,7 +251,7 @@ fn many_threads_push_while_it_is_read() {
     assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&all));
 }
 
-/// A mint that keeps its notes in order and marks by their number, through restarts of either side.
+/// A mint that keeps its notes in order and uses their number as the mark, through restarts of either side.
 #[test]
 fn random_histories_of_a_feed_lose_nothing() {
     let mut readings = 0;
@@ -304,7 +304,7 @@ fn random_histories_of_a_feed_lose_nothing() {
 
 type Kept = Option<(Watermark, BTreeSet<Vec<u8>>)>;
 
-/// Reads on or anew; `None` if the mint has something to feed first. What is kept then stays.
+/// Reads new items or everything; `None` if the mint must feed something first. The stored state then stays.
 fn refresh(source: &mut FeedSource, before: Kept, kept: &mut Kept) -> Option<BTreeSet<Vec<u8>>> {
     struct Sink(BTreeSet<Vec<u8>>);
     impl ItemSink for Sink {

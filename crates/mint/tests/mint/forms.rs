@@ -1,5 +1,4 @@
-//! The forms of an answer: raw or JSON, compressed or not, all of it, a part of it, or word that there is
-//! nothing new.
+//! The forms of an answer: raw or JSON, compressed or not, in full, in part, or a 304.
 
 use std::io::Read;
 
@@ -19,7 +18,7 @@ pub(crate) fn with(headers: &Reply, name: &str) -> String {
 }
 
 #[test]
-fn who_asks_for_bytes_gets_the_filter_itself_and_its_numbers() {
+fn raw_request_gets_filter_and_parameter_headers() {
     let server = server();
     let raw = server.spent(&[("accept", "application/octet-stream")]);
     let json = server.spent(&[]).json();
@@ -38,7 +37,7 @@ fn who_asks_for_bytes_gets_the_filter_itself_and_its_numbers() {
         assert!(exposed.contains(name), "{exposed}");
     }
     assert!(exposed.contains("etag"));
-    // The set of no items is no bytes at all, and still an answer.
+    // The filter of no items has zero bytes, and is still an answer.
     let path = format!("/v1/filter/issued/{V1}");
     let none = server.ask("GET", &path, &[("accept", "application/octet-stream")]);
     assert_eq!((none.status, none.body.len()), (200, 0));
@@ -47,7 +46,7 @@ fn who_asks_for_bytes_gets_the_filter_itself_and_its_numbers() {
 }
 
 #[test]
-fn the_raw_filter_has_a_url_of_its_own() {
+fn raw_filter_has_its_own_url() {
     let server = server();
     let negotiated = server.spent(&[("accept", "application/octet-stream")]);
     let path = format!("/v1/filter/spent/{V1}.gcs");
@@ -62,7 +61,7 @@ fn the_raw_filter_has_a_url_of_its_own() {
         for name in ["content-type", "etag", "nutfilter-n", "nutfilter-timestamp"] {
             assert_eq!(with(&raw, name), with(&negotiated, name), "{name}");
         }
-        // Shared caches may keep it, whatever they do about `Vary`.
+        // Shared caches may store it, however they treat `Vary`.
         assert_eq!(raw.header("vary"), None);
         assert_eq!(with(&raw, "cache-control"), "public, max-age=60");
     }
@@ -116,13 +115,13 @@ fn every_coding_decodes_to_the_same_json() {
 }
 
 #[test]
-fn nothing_that_is_acceptable_is_406() {
+fn no_acceptable_form_is_406() {
     let server = server();
     for headers in [
         &[("accept-encoding", "identity;q=0")][..],
         &[("accept-encoding", "br, *;q=0")],
         &[("accept", "application/json;q=0")],
-        // Of the raw filter there is one coding.
+        // The raw filter has only one coding.
         &[
             ("accept", "application/octet-stream"),
             ("accept-encoding", "gzip, identity;q=0"),
@@ -135,7 +134,7 @@ fn nothing_that_is_acceptable_is_406() {
 }
 
 #[test]
-fn the_tag_is_the_digest_of_what_was_sent() {
+fn tag_is_the_digest_of_the_sent_body() {
     use sha2::{Digest, Sha256};
     let server = server();
     let mut tags = vec![];
@@ -166,7 +165,7 @@ fn the_tag_is_the_digest_of_what_was_sent() {
 }
 
 #[test]
-fn who_has_it_already_is_told_so() {
+fn known_tag_gets_304() {
     let server = server();
     let plain = with(&server.spent(&[]), "etag");
     let gzip = with(&server.spent(&[("accept-encoding", "gzip")]), "etag");
@@ -177,7 +176,7 @@ fn who_has_it_already_is_told_so() {
     for (sent, answered) in [
         (&plain, &plain),
         (&weak, &plain),
-        // The tag of another coding of the same thing, answered as it was asked for.
+        // The tag of another coding of the same content gets a 304 with that tag.
         (&gzip, &gzip),
         (&list, &gzip),
         (&"*".to_owned(), &plain),
@@ -189,7 +188,7 @@ fn who_has_it_already_is_told_so() {
         assert_eq!(with(&reply, "vary"), "Accept, Accept-Encoding");
         assert_eq!(with(&reply, "access-control-allow-origin"), "*");
     }
-    // Another type is another thing.
+    // Another media type is a different representation.
     for headers in [
         &[("if-none-match", raw.as_str())][..],
         &[("if-none-match", plain.as_str()), raw_header],
@@ -202,7 +201,7 @@ fn who_has_it_already_is_told_so() {
     }
     let reply = server.spent(&[("if-none-match", &raw), raw_header]);
     assert_eq!(reply.status, 304);
-    // The set is the same, and by now it may be of a later moment.
+    // The set is the same, although its timestamp may be later by now.
     assert_eq!(with(&reply, "nutfilter-timestamp"), "1767225600");
     let reply = server.spent(&[("if-modified-since", DATE)]);
     assert_eq!((reply.status, with(&reply, "etag")), (304, plain.clone()));
@@ -215,7 +214,7 @@ fn who_has_it_already_is_told_so() {
 }
 
 #[test]
-fn parts_make_up_the_whole() {
+fn parts_add_up_to_the_body() {
     let server = server();
     for headers in [
         ("accept", "*/*"),
@@ -254,7 +253,7 @@ fn parts_make_up_the_whole() {
 }
 
 #[test]
-fn ranges_that_make_no_sense_get_all_and_those_beyond_the_end_get_416() {
+fn invalid_ranges_get_all_and_ranges_beyond_the_end_416() {
     let server = server();
     let whole = server.spent(&[]);
     for headers in [
@@ -272,21 +271,21 @@ fn ranges_that_make_no_sense_get_all_and_those_beyond_the_end_get_416() {
     let reply = server.spent(&[("range", &format!("bytes={length}-"))]);
     assert_refused(&reply, 416, 0);
     assert_eq!(with(&reply, "content-range"), format!("bytes */{length}"));
-    // What has not changed is not sent in parts either.
+    // An unchanged body is not sent in parts either.
     let tag = with(&whole, "etag");
     let reply = server.spent(&[("range", "bytes=0-1"), ("if-none-match", &tag)]);
     assert_eq!(reply.status, 304);
 }
 
 #[test]
-fn head_has_the_headers_of_get_in_every_form() {
+fn head_has_the_headers_of_get() {
     let server = server();
     let path = format!("/v1/filter/spent/{V1}");
     for headers in [
         &[][..],
         &[("accept", "application/octet-stream")],
         &[("accept-encoding", "gzip")],
-        // HEAD knows no ranges.
+        // Ranges do not apply to HEAD.
         &[("range", "bytes=0-1")],
     ] {
         let head = server.ask("HEAD", &path, headers);

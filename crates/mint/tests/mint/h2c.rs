@@ -1,4 +1,4 @@
-//! HTTP/2 without TLS, by a client that can keep its windows shut.
+//! HTTP/2 without TLS, with a client that can keep its windows closed.
 
 use std::thread;
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn whole(mut body: h2::RecvStream) -> Vec<u8> {
 }
 
 #[test]
-fn many_streams_of_one_connection_are_answered_like_requests_of_http_1() {
+fn streams_are_answered_like_http_1_requests() {
     let server = Server::limited(router(), ServerOptions::default());
     let plain = server.spent(&[]).body;
     server.runtime.block_on(async {
@@ -44,7 +44,7 @@ fn many_streams_of_one_connection_are_answered_like_requests_of_http_1() {
             .map(|_| sender.send_request(request(&path), true).unwrap().0)
             .collect();
         let lost = sender.send_request(request("/nothing"), true).unwrap().0;
-        // All at once: what lies unread in one of them takes of the window that all share.
+        // All at once: unread data of one stream takes part of the shared window.
         let reading = answers.into_iter().map(|answer| {
             tokio::spawn(async move {
                 let answer = answer.await.unwrap();
@@ -58,10 +58,10 @@ fn many_streams_of_one_connection_are_answered_like_requests_of_http_1() {
             assert!(body == plain);
         }
         assert_eq!(lost.await.unwrap().status(), 404);
-        // Alone: unread it would fill the window that all share.
+        // Alone: unread, it would fill the shared window.
         let large = sender.send_request(request("/large"), true).unwrap().0;
         assert_eq!(whole(large.await.unwrap().into_body()).await.len(), LARGE);
-        // A body that is announced by nothing but the missing end of the stream.
+        // Only the missing end of the stream announces this body.
         let (answer, mut body) = sender.send_request(request("/health"), false).unwrap();
         assert_eq!(answer.await.unwrap().status(), 413);
         let _ = body.send_data(Bytes::from_static(b"x"), true);
@@ -71,7 +71,7 @@ fn many_streams_of_one_connection_are_answered_like_requests_of_http_1() {
 }
 
 #[test]
-fn a_peer_that_keeps_its_window_shut_is_cut() {
+fn peer_with_closed_window_is_cut() {
     let server = Server::limited(router(), short());
     server.runtime.block_on(async {
         let (mut sender, connection) = connect(&server).await;
@@ -84,7 +84,7 @@ fn a_peer_that_keeps_its_window_shut_is_cut() {
 }
 
 #[test]
-fn a_connection_without_requests_is_told_to_go() {
+fn idle_connection_gets_goaway() {
     let server = Server::limited(router(), short());
     server.runtime.block_on(async {
         for requests in [0, 1] {
@@ -100,7 +100,7 @@ fn a_connection_without_requests_is_told_to_go() {
 }
 
 #[test]
-fn at_the_end_open_streams_are_finished() {
+fn shutdown_finishes_open_streams() {
     let server = Server::limited(router(), ServerOptions::default());
     // The server's runtime ends with the server.
     let client = tokio::runtime::Runtime::new().unwrap();
@@ -110,7 +110,7 @@ fn at_the_end_open_streams_are_finished() {
         let body = answer.await.unwrap().into_body();
         let stopping = thread::spawn(move || server.stop());
         tokio::time::sleep(Duration::from_millis(100)).await;
-        // Told to go, so that nothing new is begun; what was begun comes whole.
+        // GOAWAY prevents new streams; open ones are completed.
         assert_eq!(whole(body).await.len(), LARGE);
         drop(sender);
         connection.await.unwrap().unwrap();
@@ -120,7 +120,7 @@ fn at_the_end_open_streams_are_finished() {
 }
 
 #[test]
-fn a_list_of_headers_that_is_too_long_is_refused() {
+fn too_long_header_list_is_refused() {
     let server = Server::limited(router(), ServerOptions::default());
     server.runtime.block_on(async {
         let (mut sender, connection) = connect(&server).await;

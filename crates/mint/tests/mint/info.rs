@@ -1,4 +1,4 @@
-//! `/v1/info`, passed on from a mint that is asked over HTTP.
+//! `/v1/info`, fetched from a mint over HTTP and passed on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const INFO: &str = r#"{"name":"a mint","n":1.10,"nuts":{"4":{"methods":[]}}}"#;
 const ANNOUNCED: &str =
     r#"{"name":"a mint","n":1.10,"nuts":{"25":{"supported":true},"4":{"methods":[]}}}"#;
 
-/// A mint that answers with a status, and the info if that is 200.
+/// A mint that answers with a status, and with the info if the status is 200.
 fn mint(status: Arc<AtomicU16>) -> Server {
     let info = move || async move {
         let status = StatusCode::from_u16(status.load(Ordering::SeqCst)).unwrap();
@@ -46,7 +46,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn the_mints_info_is_passed_on_with_the_filters_and_stays_while_the_mint_is_down() {
+fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let status = Arc::new(AtomicU16::new(500));
     let mint = mint(Arc::clone(&status));
     let url = format!("http://{}/Bitcoin/", mint.address);
@@ -74,7 +74,7 @@ fn the_mints_info_is_passed_on_with_the_filters_and_stays_while_the_mint_is_down
 }
 
 #[test]
-fn redirects_within_the_mint_are_followed_and_others_are_not() {
+fn only_redirects_within_the_mint_are_followed() {
     let elsewhere = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&elsewhere);
     let other = Server::serve(Router::new().route(
@@ -113,7 +113,7 @@ fn redirects_within_the_mint_are_followed_and_others_are_not() {
 }
 
 #[test]
-fn what_is_too_long_or_no_info_is_not_passed_on() {
+fn too_long_or_invalid_info_is_not_passed_on() {
     let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(1 << 20));
     let mint = Server::serve(
         Router::new()

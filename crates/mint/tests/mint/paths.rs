@@ -1,5 +1,5 @@
-//! Paths as strangers write them, through the router without a network: each finds the filter of the id that it
-//! stands for, or nothing.
+//! Paths from untrusted clients, sent to the router without a network. Each finds the filter of the id that it
+//! denotes, or nothing.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -13,7 +13,7 @@ use crate::support::{LEGACY, V1, V2, V3};
 
 const IDS: [&str; 4] = [V1, V2, V3, LEGACY];
 
-/// What strangers put into paths; no `?` and no `#`, which end one.
+/// Pieces of hostile paths. `?` and `#` are left out because they end a path.
 const PIECES: [&str; 24] = [
     "%",
     "%2",
@@ -41,7 +41,7 @@ const PIECES: [&str; 24] = [
     "~",
 ];
 
-/// The text of an id, some of its characters written otherwise, and now and then something that does not belong.
+/// The text of an id with some characters in other spellings, and occasionally something invalid.
 fn spelled(random: &mut Random, id: &str) -> String {
     let mut text = String::new();
     for character in id.chars() {
@@ -65,7 +65,7 @@ fn spelled(random: &mut Random, id: &str) -> String {
     text
 }
 
-/// What a path's end stands for, decoded once; `None` where that is no UTF-8.
+/// The decoded end of a path; `None` if it is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -81,7 +81,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {
-    // What is no URI never comes to a router.
+    // An invalid URI never reaches a router.
     let request = Request::get(path).body(Body::empty()).ok()?;
     let reply = router.call(request).await.expect("a router always answers");
     let status = reply.status();
@@ -90,7 +90,7 @@ async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_path_finds_the_filter_of_the_id_that_it_stands_for_or_nothing() {
+async fn path_finds_the_filter_of_its_id_or_nothing() {
     let plain = http::router(published(ServiceOptions::default()));
     let under = http::under("/cashu", plain.clone()).expect("a base path");
     let mut filters = Vec::new();
@@ -136,7 +136,7 @@ async fn a_path_finds_the_filter_of_the_id_that_it_stands_for_or_nothing() {
         let said = body.windows(words.len()).any(|window| window == words);
         assert!(said, "{path}: {}", String::from_utf8_lossy(&body));
     }
-    // Each of the three often enough to say something.
+    // Each of the three results must occur often enough.
     assert!(
         found > 1000 && unknown > 30 && invalid > 500,
         "{found}, {unknown}, {invalid}"
@@ -144,7 +144,7 @@ async fn a_path_finds_the_filter_of_the_id_that_it_stands_for_or_nothing() {
 }
 
 #[tokio::test]
-async fn another_path_to_an_id_leads_nowhere() {
+async fn other_paths_to_an_id_find_nothing() {
     let plain = http::router(published(ServiceOptions::default()));
     let mut under = http::under("/cashu", plain).expect("a base path");
     let mut random = Random(26);
@@ -155,7 +155,7 @@ async fn another_path_to_an_id_leads_nowhere() {
         let at = 1 + random.below(fixed as u64 - 1) as usize;
         let to = (at + random.below(3) as usize).min(fixed);
         path.replace_range(at..to, PIECES[random.below(24) as usize]);
-        // An exchange of equals, and what is put in where the id begins, are for the test above.
+        // Equal replacements, and insertions at the start of the id, are covered by the test above.
         if path.starts_with(&right[..fixed]) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What a full reread says of the items that were held before it.
+//! What a full reread reports about the earlier items.
 
 use std::fs;
 
@@ -66,7 +66,7 @@ fn renumbered_rows_lose_nothing() {
 }
 
 #[test]
-fn restored_backup_is_told_by_the_notes_that_are_gone() {
+fn restored_backup_is_detected_by_lost_notes() {
     for (mint, on_disk) in cases() {
         let (database, mut publisher) = followed(mint, on_disk);
         let copy = database.directory().join("copy");

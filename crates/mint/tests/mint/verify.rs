@@ -1,11 +1,11 @@
-//! Counting all rows only now and then: what is noticed at once, what later, and what it spares.
+//! Occasional counts of all rows: what is noticed at once, what later, and what is saved.
 
 use nutfilter_mint::{Kind, MintType, Publisher, ReadingReport};
 use rusqlite::Connection;
 
 use crate::support::{MintDatabase, V1, assert_filter_of, items, keyset};
 
-/// A mint that runs, which keeps its database open.
+/// A running mint, which keeps its database open.
 fn running(mint: MintType, notes: usize) -> (MintDatabase, Connection) {
     let database = MintDatabase::new(mint);
     database.add_keyset(V1, "sat", true, 0);
@@ -85,7 +85,7 @@ fn a_restarted_mint_or_a_new_schema_is_counted_at_once() {
     }
 }
 
-/// How many bytes this thread has read from files.
+/// Number of bytes that this thread has read from files.
 #[cfg(target_os = "linux")]
 fn bytes_read() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();

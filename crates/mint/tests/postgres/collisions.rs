@@ -1,4 +1,4 @@
-//! Notes with equal hashes, while rows that were read come again because a transaction is open.
+//! Notes with equal hashes, while an open transaction causes repeated rows.
 
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_mint::{
@@ -39,7 +39,7 @@ impl Mint {
         Publisher::new(self.database.source(), service).with_data_directory(kept)
     }
 
-    /// Refreshes, compares the filter with that of all items, and says whether everything was read for it.
+    /// Refreshes and compares the filter with that of all items. Returns whether everything was read.
     #[track_caller]
     fn refresh(&self, publisher: &mut Publisher) -> bool {
         let report = publisher.refresh().unwrap();
@@ -56,7 +56,7 @@ impl Mint {
 }
 
 #[test]
-fn colliding_notes_are_told_from_rows_that_come_again() {
+fn colliding_notes_are_distinguished_from_repeats() {
     let colliding = colliding_items();
     for (mint, kind) in MintType::ALL
         .into_iter()
@@ -72,7 +72,7 @@ fn colliding_notes_are_told_from_rows_that_come_again() {
             items: vec![],
         };
         let directory = tempfile::tempdir().unwrap();
-        // From now on all rows come again until this transaction has ended.
+        // From now on, all rows are repeated until this transaction has ended.
         let late = mint.database.another_writer();
         late.run("CREATE TABLE scratch (x INT); BEGIN; INSERT INTO scratch VALUES (1)");
         mint.add((0..20).map(item));
@@ -84,7 +84,7 @@ fn colliding_notes_are_told_from_rows_that_come_again() {
             mint.add([item(100 + mint.items.len() as u8)]);
             assert!(!mint.refresh(&mut publisher));
         }
-        // Across a restart, with some that came meanwhile, of which some were written long ago.
+        // Across a restart, with notes added meanwhile, some of them written long before.
         drop(publisher);
         mint.add(colliding[20..22].to_vec());
         mint.add_through(&late, colliding[22..24].to_vec());
@@ -98,9 +98,9 @@ fn colliding_notes_are_told_from_rows_that_come_again() {
     }
 }
 
-/// A row that was written anew comes again under another transaction. Only the count tells it from a new one.
+/// A rewritten row is returned again under another transaction. Only the count distinguishes it from a new one.
 #[test]
-fn a_rewritten_row_that_comes_with_a_colliding_one_is_still_counted_right() {
+fn rewritten_row_with_a_colliding_one_is_counted_right() {
     let colliding = colliding_items();
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
@@ -120,7 +120,8 @@ fn a_rewritten_row_that_comes_with_a_colliding_one_is_still_counted_right() {
     assert!(!mint.refresh(&mut publisher));
     mint.database.writer.run("UPDATE proof SET witness = 'v'");
     mint.add(colliding[1..2].to_vec());
-    // Unless another transaction was open, it cannot be told which row is the new one: everything is read then.
+    // This refresh reads everything, because the new row cannot be identified. It need not if another test's
+    // transaction is open.
     mint.refresh(&mut publisher);
     assert!(!mint.refresh(&mut publisher));
 }

@@ -1,4 +1,5 @@
-//! Servers that stop, refuse and cannot be trusted: clear errors, no secret in them, and a reading afterwards.
+//! Servers that stop, refuse logins or are untrusted: clear errors without secrets, and a working reading
+//! afterwards.
 
 use core::ops::ControlFlow;
 use std::process::Command;
@@ -11,7 +12,7 @@ use nutfilter_mint::{KeysetId, Kind, MintType};
 use crate::history::{Consumer, Tally};
 use crate::support::{Cluster, MintDatabase, Noted, V1, Writer, insert_member, item, open, tables};
 
-/// A CDK mint's database on a server of its own, with this many spent notes.
+/// A CDK mint's database on its own server, with this many spent notes.
 fn cdk_alone(cluster: &Cluster, notes: u32) -> String {
     Writer::connect(&cluster.url("postgres")).run("CREATE DATABASE mint");
     let url = cluster.url("mint");
@@ -29,7 +30,7 @@ fn insert(index: u8) -> String {
     insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true)
 }
 
-/// Does something once, when the first items come.
+/// Runs an action once, at the first items.
 struct Once<F: FnMut()> {
     then: F,
     done: bool,
@@ -50,7 +51,7 @@ impl<F: FnMut()> ItemSink for Once<F> {
 }
 
 #[test]
-fn a_server_that_stops_is_an_error_and_read_whole_when_it_is_back() {
+fn stopped_server_is_an_error_then_read_in_full() {
     let Some(cluster) = Cluster::start(None, &[]) else {
         return;
     };
@@ -69,7 +70,7 @@ fn a_server_that_stops_is_an_error_and_read_whole_when_it_is_back() {
     let (noted, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
     assert_eq!((noted.count, reading.total), (300_000, Some(300_000)));
 
-    // Nobody else is here: what is old is known to be old.
+    // There are no other transactions, so old rows are known to be old.
     let (noted, again) = Noted::read(&mut source, Kind::Spent, reading.watermark.as_ref()).unwrap();
     assert!(noted.count == 0 && again == reading);
     Writer::connect(&url).run(&(0..5).map(insert).collect::<String>());
@@ -91,7 +92,7 @@ fn a_server_that_stops_is_an_error_and_read_whole_when_it_is_back() {
 }
 
 #[test]
-fn a_data_directory_that_was_put_back_and_went_on_is_read_whole() {
+fn restored_data_directory_is_read_in_full() {
     let Some(cluster) = Cluster::start(None, &[]) else {
         return;
     };
@@ -113,7 +114,7 @@ fn a_data_directory_that_was_put_back_and_went_on_is_read_whole() {
     std::fs::remove_dir_all(cluster.data()).unwrap();
     copied(&copy, &cluster.data());
     cluster.start_again();
-    // Past where the lost transactions were, with as many notes.
+    // Beyond the lost transactions, with the same number of notes.
     let writer = Writer::connect(&url);
     (3..6).for_each(|index| writer.run(&insert(index)));
     consumer.refresh(&mut source, Kind::Spent, &mut tally);
@@ -127,7 +128,7 @@ fn a_data_directory_that_was_put_back_and_went_on_is_read_whole() {
 }
 
 #[test]
-fn the_newest_notes_that_are_gone_mean_starting_over() {
+fn missing_newest_notes_cause_full_reading() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
@@ -135,7 +136,7 @@ fn the_newest_notes_that_are_gone_mean_starting_over() {
     (0..3).for_each(|index| database.writer.run(&insert(index)));
     let (_, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
     for change in ["UPDATE proof SET state = 'PENDING'", "DELETE FROM proof"] {
-        // As many as before.
+        // The same number as before.
         database
             .writer
             .run(&format!("{change} WHERE get_byte(y, 32) = 2"));
@@ -154,7 +155,7 @@ fn the_newest_notes_that_are_gone_mean_starting_over() {
 }
 
 #[test]
-fn writers_are_not_held_up_while_notes_are_read() {
+fn reading_does_not_block_writers() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
@@ -165,7 +166,7 @@ fn writers_are_not_held_up_while_notes_are_read() {
          UPDATE proof SET state = 'SPENT' WHERE get_byte(y, 32) <> 7"
     ));
     let writer = database.another_writer();
-    // Whatever would wait fails.
+    // Any wait is an error.
     writer.run("SET lock_timeout = '1ms'");
     let mut during = Once {
         then: || {
@@ -188,7 +189,7 @@ fn writers_are_not_held_up_while_notes_are_read() {
 }
 
 #[test]
-fn a_reading_that_is_broken_off_leaves_nothing_open() {
+fn stopped_reading_leaves_nothing_open() {
     struct Broken;
     impl ItemSink for Broken {
         fn items(&mut self, _: &KeysetId, _: &ItemBatch) -> ControlFlow<()> {
@@ -218,7 +219,7 @@ fn a_reading_that_is_broken_off_leaves_nothing_open() {
 }
 
 #[test]
-fn what_is_missing_or_forbidden_is_named() {
+fn missing_or_forbidden_columns_are_named() {
     for mint in MintType::ALL {
         let Some(database) = MintDatabase::bare(mint) else {
             return;
@@ -261,7 +262,7 @@ fn what_is_missing_or_forbidden_is_named() {
                  GRANT SELECT ({columns}) ON {table} TO {role}"
             ));
         }
-        // Without a grant of xmin it works, whole each time.
+        // Without a grant on xmin it works, but reads everything each time.
         let mut source = open(&url, None).unwrap();
         source.keysets().unwrap();
         let (_, reading) = Noted::read(&mut source, Kind::Issued, None).unwrap();
@@ -278,14 +279,14 @@ fn what_is_missing_or_forbidden_is_named() {
         let since = reading.watermark.as_ref();
         let error = Noted::read(&mut source, Kind::Issued, since).err().unwrap();
         assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
-        // Rows that are filtered out without a word would be missing from the filter.
+        // Silently filtered rows would be missing from the filter.
         database.writer.run(&format!(
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
              CREATE POLICY larger ON {table} FOR SELECT USING (amount > 1)"
         ));
         let error = Noted::read(&mut source, Kind::Issued, None).err().unwrap();
         assert!(error.to_string().contains("row-level security"), "{error}");
-        // Nothing can be told of a view.
+        // New rows of a view cannot be found.
         database.writer.run(&format!(
             "ALTER TABLE {table} RENAME TO real; CREATE VIEW {table} AS SELECT * FROM real"
         ));
@@ -295,7 +296,7 @@ fn what_is_missing_or_forbidden_is_named() {
 }
 
 #[test]
-fn a_column_of_another_type_is_named() {
+fn column_of_wrong_type_is_named() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
@@ -322,7 +323,7 @@ impl Drop for StopOnDrop<'_> {
 }
 
 #[test]
-fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
+fn table_truncated_before_lock_is_not_taken_for_empty() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
@@ -340,7 +341,7 @@ fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
                 );
             }
         });
-        // Also if an assertion fails, or the writer would go on for ever.
+        // Stop the writer also if an assertion fails; otherwise it would never end.
         let _stop = StopOnDrop(stop);
         let mut source = database.source();
         for _ in 0..60 {
@@ -354,9 +355,9 @@ fn a_table_that_is_truncated_before_it_is_locked_is_not_taken_for_empty() {
 }
 
 #[test]
-fn a_table_that_took_the_place_of_another_is_read_whole() {
+fn replaced_table_is_read_in_full() {
     let mint = MintType::Cdk;
-    // A server on which no other test's transactions make old rows look new.
+    // A separate server, so that no transactions of other tests make old rows look new.
     let Some(cluster) = Cluster::start(None, &[]) else {
         return;
     };
@@ -364,7 +365,7 @@ fn a_table_that_took_the_place_of_another_is_read_whole() {
     let writer = Writer::connect(&url);
     let row = |index| insert_member(mint, Kind::Spent, V1, &item(index), true);
     writer.run(&(0..200).map(row).collect::<String>());
-    // As many notes and the same newest ones, but one of the old ones is another; and all older than the reading.
+    // As many notes and the same newest ones, but one old note differs. All are older than the reading.
     writer.run(&format!(
         "CREATE TABLE other (LIKE proof INCLUDING ALL); ALTER TABLE proof RENAME TO this;
          ALTER TABLE other RENAME TO proof; {} ALTER TABLE proof RENAME TO other;

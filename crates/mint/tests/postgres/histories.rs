@@ -1,4 +1,4 @@
-//! Random histories: whatever happens, what was read bit by bit is what is there.
+//! Random histories: incremental readings always add up to the contents of the database.
 
 use nutfilter_mint::source::MintSource;
 use nutfilter_mint::{Kind, MintType};
@@ -12,10 +12,10 @@ const TABLES: [(MintType, [&str; 2]); 2] = [
     (MintType::Cdk, ["proof", "blind_signature"]),
 ];
 
-/// A database to which things happen through several connections, some of whose transactions began long before.
+/// A database changed through several connections. Some of their transactions began long before.
 struct Postgres<'d> {
     database: &'d MintDatabase,
-    /// Connections with a transaction that has an id, and within it a savepoint that has one too.
+    /// Connections in a transaction with an id and a savepoint with its own id.
     late: Vec<Writer>,
     random: Random,
     saves: u32,
@@ -47,7 +47,7 @@ impl<'d> Postgres<'d> {
         self.database.writer.run(sql);
     }
 
-    /// Begins what will be committed some readings later.
+    /// Begins a transaction that is committed some readings later.
     fn begin_late(&mut self) {
         if self.late.len() < 2 && self.random.one_in(2) {
             let writer = self.database.another_writer();
@@ -59,7 +59,7 @@ impl<'d> Postgres<'d> {
         }
     }
 
-    /// Lets some rows change, in one of the ways in which a transaction can.
+    /// Changes some rows in one of the ways that a transaction allows.
     fn change(&mut self, sql: &str) {
         match self.random.below(5) {
             0 => self.run(sql),
@@ -153,7 +153,7 @@ impl Database for Postgres<'_> {
     }
 }
 
-/// How many histories of each mint: `NUTFILTER_HISTORIES` of them, or few enough for every day.
+/// Number of histories per mint: `NUTFILTER_HISTORIES`, or a small default.
 fn histories() -> u64 {
     let told = std::env::var("NUTFILTER_HISTORIES");
     told.map_or(5, |count| count.parse().expect("a number"))
@@ -175,17 +175,17 @@ fn follow(mint: MintType) {
 }
 
 #[test]
-fn what_nutshells_increments_add_up_to_is_what_is_there() {
+fn nutshell_increments_add_up_to_the_contents() {
     follow(MintType::Nutshell);
 }
 
 #[test]
-fn what_cdks_increments_add_up_to_is_what_is_there() {
+fn cdk_increments_add_up_to_the_contents() {
     follow(MintType::Cdk);
 }
 
 #[test]
-fn a_database_that_took_the_place_of_another_is_read_whole() {
+fn replaced_database_is_read_in_full() {
     let mint = MintType::Cdk;
     let Some(database) = MintDatabase::new(mint) else {
         return;

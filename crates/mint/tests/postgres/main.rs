@@ -1,4 +1,4 @@
-//! Both mints on Postgres: read whole and by what is new, through everything that can happen to the database.
+//! Both mints on Postgres: full and incremental readings, through every kind of change to the database.
 
 #![forbid(unsafe_code)]
 #![cfg(unix)]

@@ -1,4 +1,4 @@
-//! What readings cost; no test, and run by hand:
+//! Measures the cost of readings. This is not a test; run it by hand:
 //!
 //! ```text
 //! NUTFILTER_ROWS=1000000 cargo test --release -p nutfilter-mint --test postgres -- --ignored --nocapture measure
@@ -10,7 +10,7 @@ use nutfilter_mint::{Kind, MintType};
 
 use crate::support::{Cluster, Noted, V1, Writer, open, tables};
 
-/// Notes `from..=to` of a mint, in an order that is not that of their points, with a transaction for each 1,000.
+/// Inserts notes `from..=to` of a mint, not in the order of their points, with a transaction per 1,000.
 fn insert(writer: &Writer, mint: MintType, from: u64, to: u64) {
     let (table, item, more, values) = match mint {
         MintType::Nutshell => ("proofs_used", "", "id, y", ""),
@@ -38,7 +38,7 @@ fn insert(writer: &Writer, mint: MintType, from: u64, to: u64) {
     }
 }
 
-/// The least of some runs, and what came.
+/// The fastest of several runs, and its result.
 fn least(mut run: impl FnMut() -> u64) -> (Duration, u64) {
     let times = (0..5).map(|_| {
         let start = Instant::now();

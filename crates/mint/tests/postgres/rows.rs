@@ -1,4 +1,4 @@
-//! What is read, and what of it is new.
+//! Which rows are read, and which of them are new.
 
 use nutfilter_mint::source::MintSource as _;
 use nutfilter_mint::{KeysetId, Kind, MintType};
@@ -11,7 +11,7 @@ fn count(held: &Held) -> usize {
 }
 
 #[test]
-fn both_mints_are_recognised_listed_and_read_whole() {
+fn both_mints_are_detected_listed_and_read() {
     for mint in MintType::ALL {
         let Some(database) = MintDatabase::new(mint) else {
             return;
@@ -33,7 +33,7 @@ fn both_mints_are_recognised_listed_and_read_whole() {
         assert_eq!(listed.unservable, ["no id"]);
         for kind in Kind::ALL {
             let held = Held::whole(&mut source, kind).unwrap();
-            // nutshell's spent notes all count.
+            // All of nutshell's spent notes count.
             let all = (mint, kind) == (MintType::Nutshell, Kind::Spent);
             assert_eq!(count(&held), if all { 7 } else { 6 });
             assert_eq!(held.total, Some(count(&held) as u64));
@@ -45,7 +45,7 @@ fn both_mints_are_recognised_listed_and_read_whole() {
 }
 
 #[test]
-fn what_was_begun_before_a_reading_and_committed_after_it_comes() {
+fn transaction_open_during_reading_is_read_later() {
     for mint in MintType::ALL {
         let Some(database) = MintDatabase::new(mint) else {
             return;
@@ -71,7 +71,7 @@ fn what_was_begun_before_a_reading_and_committed_after_it_comes() {
 }
 
 #[test]
-fn a_prepared_transaction_that_is_committed_later_comes() {
+fn prepared_transaction_is_read_after_its_commit() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
@@ -92,7 +92,7 @@ fn a_prepared_transaction_that_is_committed_later_comes() {
 }
 
 #[test]
-fn a_row_that_holds_no_item_is_reported_and_nothing_is_kept_of_that_reading() {
+fn row_without_item_is_reported_and_reading_dropped() {
     let Some(database) = MintDatabase::new(MintType::Nutshell) else {
         return;
     };
@@ -135,7 +135,7 @@ fn a_row_that_holds_no_item_is_reported_and_nothing_is_kept_of_that_reading() {
 }
 
 #[test]
-fn updates_locks_and_tidying_change_nothing() {
+fn updates_locks_and_vacuum_change_nothing() {
     for mint in MintType::ALL {
         let Some(database) = MintDatabase::new(mint) else {
             return;
@@ -168,7 +168,7 @@ fn updates_locks_and_tidying_change_nothing() {
 }
 
 #[test]
-fn a_note_that_moves_to_another_keyset_or_stops_counting_means_starting_over() {
+fn moved_or_uncounted_note_causes_full_reading() {
     let Some(database) = MintDatabase::new(MintType::Cdk) else {
         return;
     };
@@ -185,7 +185,7 @@ fn a_note_that_moves_to_another_keyset_or_stops_counting_means_starting_over() {
         ("state = 'UNSPENT'", 198),
     ];
     for (change, left) in changes {
-        // The oldest that counts, which is no anchor.
+        // The oldest row that counts, which is not an anchor.
         database.writer.run(&format!(
             "UPDATE proof SET {change} WHERE y = (SELECT y FROM proof
                  WHERE state = 'SPENT' AND keyset_id = '{V1}' ORDER BY y LIMIT 1)"

@@ -1,4 +1,4 @@
-//! Being let in: TLS, passwords, and servers that are somebody else.
+//! Logins: TLS, passwords, and servers with a false identity.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::support::{Cluster, Writer, open, tables};
 
-/// `mint` gets in by TLS alone, `plain` with and without, `certified` with a certificate of its own.
+/// `mint` must use TLS, `plain` may use it, and `certified` needs a client certificate.
 const HBA: &str = "
     local all all trust
     hostssl all mint 127.0.0.1/32 scram-sha-256
@@ -17,7 +17,7 @@ const HBA: &str = "
     host all plain 127.0.0.1/32 scram-sha-256
 ";
 
-/// Somebody who vouches for servers.
+/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -41,7 +41,7 @@ impl Authority {
         (key.serialize_pem(), certificate.pem())
     }
 
-    /// A key and a certificate for a user of the database.
+    /// A key and a certificate for a database user.
     fn certify(&self, user: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(vec![]).unwrap();
@@ -51,7 +51,7 @@ impl Authority {
     }
 }
 
-/// A key and a certificate that is its own authority, as `openssl req -x509` makes them.
+/// A key and a self-signed CA certificate, as `openssl req -x509` creates them.
 fn own_authority(name: &str) -> (String, String) {
     let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -60,7 +60,7 @@ fn own_authority(name: &str) -> (String, String) {
     (key.serialize_pem(), certificate.pem())
 }
 
-/// A server with TLS for `localhost`, and files with the authority that vouches for it and another.
+/// A server with TLS for `localhost`, and files with its authority and another one.
 struct Server {
     cluster: Cluster,
     port: u16,
@@ -74,7 +74,7 @@ impl Server {
         Self::with(&key, &certificate, &authority.pem)
     }
 
-    /// With a key and a certificate, which those who have `right` trust.
+    /// Starts a server with a key and a certificate. Clients that use `right` trust it.
     fn with(key: &str, certificate: &str, right: &str) -> Option<Self> {
         let (clients, other) = (Authority::new(), Authority::new());
         let vacant = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
@@ -118,7 +118,7 @@ impl Server {
         self.files.path().join(name)
     }
 
-    /// Opens the database as a user, at a host of this name. The error has no secret in it.
+    /// Opens the database as a user, at a host with this name. The error must not contain a secret.
     fn open(&self, user: &str, host: &str, options: &str) -> Result<(), String> {
         let url = format!(
             "postgres://{user}@{host}:{}/mint?hostaddr=127.0.0.1&{options}",
@@ -140,7 +140,7 @@ impl Server {
 }
 
 #[test]
-fn a_server_is_believed_as_far_as_sslmode_says() {
+fn sslmode_decides_how_a_server_is_verified() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -152,7 +152,7 @@ fn a_server_is_believed_as_far_as_sslmode_says() {
         let with = |more: &str| mode.clone() + more;
         server.open(mint, "localhost", &with(&right)).unwrap();
         server.refuses(mint, "localhost", &with(&wrong), "certificate");
-        // Mozilla's roots do not vouch for it either.
+        // Mozilla's roots did not sign it either.
         server.refuses(
             mint,
             "localhost",
@@ -166,7 +166,7 @@ fn a_server_is_believed_as_far_as_sslmode_says() {
     for mode in ["verify-ca", "verify-full"] {
         server.refuses(mint, "localhost", &format!("sslmode={mode}"), "certificate");
     }
-    // As with libpq, only `verify-full` wants the name, and `require` verifies nothing without roots.
+    // As in libpq, only `verify-full` requires the name, and `require` verifies nothing without roots.
     let full = format!("sslmode=verify-full{right}");
     server.refuses(mint, "db.example", &full, "not valid for name");
     for options in [
@@ -176,7 +176,7 @@ fn a_server_is_believed_as_far_as_sslmode_says() {
     ] {
         server.open(mint, "db.example", options).unwrap();
     }
-    // What asks for no verification gets in by TLS all the same.
+    // Options without verification still use TLS.
     server.open(mint, "localhost", "").unwrap();
     server.open(mint, "localhost", "sslmode=prefer").unwrap();
     server
@@ -200,7 +200,7 @@ fn a_server_is_believed_as_far_as_sslmode_says() {
 }
 
 #[test]
-fn a_certificate_that_is_its_own_authority_is_trusted_when_it_is_given() {
+fn self_signed_certificate_is_trusted_if_given() {
     let (key, certificate) = own_authority("localhost");
     let Some(server) = Server::with(&key, &certificate, &certificate) else {
         return;
@@ -220,7 +220,7 @@ fn a_certificate_that_is_its_own_authority_is_trusted_when_it_is_given() {
 }
 
 #[test]
-fn a_client_certificate_opens_the_database() {
+fn client_certificate_opens_the_database() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -244,7 +244,7 @@ fn a_client_certificate_opens_the_database() {
 }
 
 #[test]
-fn why_one_is_not_let_in_is_said_without_the_password() {
+fn login_errors_do_not_contain_the_password() {
     let Some(server) = Server::start() else {
         return;
     };
@@ -270,7 +270,7 @@ fn why_one_is_not_let_in_is_said_without_the_password() {
     let error = open(&url, None).unwrap_err();
     assert!(error.to_string().contains("refused"), "{error}");
     assert!(!format!("{error} {error:?}").contains("hunter"));
-    // Somebody who says nothing.
+    // A peer that never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
         "postgres://mint:hunter2@{}/mint?connect_timeout=1",

@@ -1,4 +1,4 @@
-//! A Postgres server of the tests' own, in a temporary directory.
+//! A Postgres server for the tests, in a temporary directory.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,34 +7,34 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What makes an absent Postgres a failure.
+/// Variables that turn a missing Postgres into a failure.
 const REQUIRED_BY: [&str; 2] = ["CI", "NUTFILTER_REQUIRE_POSTGRES"];
 
-/// Users as whom the server may run, as it refuses to be root's.
+/// Users that can run the server, because it refuses to run as root.
 const USERS: [&str; 2] = ["postgres", "nobody"];
 
-/// A running server. When this process is over, for whatever reason, it is stopped and removed.
+/// A running server. It is stopped and removed when this process ends, for any reason.
 pub(crate) struct Cluster {
     programs: PathBuf,
     directory: PathBuf,
     port: u16,
-    /// Behind its name, if somebody else has to run the server.
+    /// The user that runs the server, if it is not the current one.
     user: Option<&'static str>,
-    /// How the server is started.
+    /// The options of the server.
     options: String,
-    /// Waits for the end of its input, which is the end of this process, and clears away.
+    /// Waits for the end of its input, which is the end of this process, and cleans up.
     _janitor: Child,
 }
 
 impl Cluster {
-    /// The one that most tests share; `None`, with a message, if there is no Postgres here and none is demanded.
+    /// The server shared by most tests. `None`, with a message, if Postgres is missing and not required.
     pub(crate) fn shared() -> Option<&'static Cluster> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(|| Cluster::start(None, &[])).as_ref()
     }
 
-    /// One for a single test: on a TCP port of this machine, if one is given, and with TLS; and with these files in
-    /// its data directory.
+    /// A server for a single test, with these files in its data directory. If a port is given, it listens on local
+    /// TCP with TLS.
     pub(crate) fn start(port: Option<u16>, files: &[(&str, &str)]) -> Option<Cluster> {
         let Some(programs) = programs() else {
             let required = REQUIRED_BY
@@ -88,7 +88,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Puts a file into the data directory.
+    /// Writes a file into the data directory.
     pub(crate) fn write(&self, name: &str, content: &str) {
         let path = self.data().join(name);
         let mut file = std::fs::File::create(&path).unwrap();
@@ -122,7 +122,7 @@ impl Cluster {
         assert!(started, "the server did not start: {}", said());
     }
 
-    /// Stops the server: `fast`, or `immediate`, which is a crash.
+    /// Stops the server: `fast`, or `immediate`, which is like a crash.
     pub(crate) fn stop(&self, mode: &str) {
         run(self
             .program("pg_ctl")
@@ -134,7 +134,7 @@ impl Cluster {
         self.directory.join("data")
     }
 
-    /// The directory with the socket.
+    /// The directory of the socket.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -154,7 +154,7 @@ impl Cluster {
         )
     }
 
-    /// A program of Postgres', as the server's user.
+    /// A Postgres program, run as the server's user.
     pub(crate) fn program(&self, name: &str) -> Command {
         let program = self.programs.join(name);
         let mut command = match self.user {
@@ -165,7 +165,7 @@ impl Cluster {
                 command
             }
         };
-        // The server would hold on to our output, and whoever reads it would wait for the server.
+        // The server would inherit the output, and a reader of the output would wait for the server.
         command
             .current_dir("/")
             .env("LC_ALL", "C")
@@ -176,7 +176,7 @@ impl Cluster {
     }
 }
 
-/// Stops the server and removes its directory when this process ends, also if it is killed.
+/// Stops the server and removes its directory when this process ends, even if it is killed.
 fn janitor(directory: &Path) -> Child {
     const CLEAR: &str = r#"trap '' INT TERM; cat >/dev/null
         if pid=$(head -n 1 "$0/data/postmaster.pid" 2>/dev/null); then
@@ -194,7 +194,7 @@ fn janitor(directory: &Path) -> Child {
         .unwrap()
 }
 
-/// Where the server's programs are: Debian keeps them out of the path.
+/// The directory of the server's programs, which Debian keeps out of `PATH`.
 fn programs() -> Option<PathBuf> {
     let mut places: Vec<PathBuf> = vec![];
     if let Ok(entries) = std::fs::read_dir("/usr/lib/postgresql") {

@@ -1,4 +1,4 @@
-//! Databases of both mints on a server of the tests' own, and what a publisher keeps of their notes.
+//! Databases of both mints on the test server, and what a publisher keeps of their notes.
 
 mod cluster;
 mod rows;
@@ -21,10 +21,10 @@ pub(crate) use rows::{delete, flip, insert_keyset, insert_member};
 pub(crate) use tables::tables;
 
 pub(crate) const V1: &str = "009a1f293253e41e";
-/// An id from before the versions.
+/// A legacy id without a version.
 pub(crate) const LEGACY: &str = "I2yN+iR/fkzT";
 
-/// A connection that may write, as the mint has one.
+/// A connection that may write, like the mint's own.
 pub(crate) struct Writer {
     runtime: Runtime,
     client: Client,
@@ -68,7 +68,7 @@ impl Writer {
     }
 }
 
-/// A database of a mint.
+/// A mint's database.
 pub(crate) struct MintDatabase {
     pub(crate) mint: MintType,
     pub(crate) cluster: &'static Cluster,
@@ -77,14 +77,14 @@ pub(crate) struct MintDatabase {
 }
 
 impl MintDatabase {
-    /// An empty one with the mint's tables; `None` if there is no Postgres here.
+    /// An empty database with the mint's tables; `None` without Postgres.
     pub(crate) fn new(mint: MintType) -> Option<Self> {
         let database = Self::bare(mint)?;
         database.writer.run(tables(mint));
         Some(database)
     }
 
-    /// An empty one without tables.
+    /// An empty database without tables.
     pub(crate) fn bare(mint: MintType) -> Option<Self> {
         let cluster = Cluster::shared()?;
         let name = Cluster::fresh_name();
@@ -106,7 +106,7 @@ impl MintDatabase {
         Writer::connect(&self.url())
     }
 
-    /// Opened as the service does, which has to find out by itself which mint it is.
+    /// Opens it as the service does, which detects the mint itself.
     pub(crate) fn source(&self) -> PostgresSource {
         let source = open(&self.url(), None).unwrap();
         assert_eq!(source.mint_type(), self.mint);
@@ -125,7 +125,7 @@ pub(crate) fn item(index: u8) -> Vec<u8> {
     item
 }
 
-/// What came in one reading.
+/// The results of one reading.
 #[derive(Default)]
 pub(crate) struct Noted {
     pub(crate) count: u64,

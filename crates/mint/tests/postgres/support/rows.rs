@@ -1,4 +1,4 @@
-//! What the mints write into their tables on Postgres.
+//! The rows that the mints write on Postgres.
 
 use nutfilter_mint::{Kind, MintType};
 
@@ -14,8 +14,8 @@ pub(crate) fn insert_keyset(mint: MintType, id: &str) -> String {
     }
 }
 
-/// Inserts a note that counts, or, with `member` false, one that does not count yet. (nutshell's spent notes always
-/// count.)
+/// Inserts a note that counts, or, if `member` is false, one that does not count yet. nutshell's spent notes always
+/// count.
 pub(crate) fn insert_member(
     mint: MintType,
     kind: Kind,
@@ -52,7 +52,7 @@ pub(crate) fn insert_member(
     }
 }
 
-/// The table of a kind of note, its column with the item, and an item as it is written there.
+/// The table of a kind of note, its item column, and the SQL form of an item.
 pub(crate) fn place(
     mint: MintType,
     kind: Kind,
@@ -68,7 +68,7 @@ pub(crate) fn place(
     }
 }
 
-/// Makes a note count that did not yet.
+/// Makes a pending note count.
 pub(crate) fn flip(mint: MintType, kind: Kind, item: &[u8]) -> String {
     let (table, column, item) = place(mint, kind, item);
     let member = match (mint, kind) {
