@@ -1,4 +1,4 @@
-//! The forms in which a filter is served, made once, in memory and on disk.
+//! The forms of a filter, made once, in memory and on disk.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use nutfilter_mint::{Body, BodyPlace, KeysetEntry, Kind, PublishedFilter, Snapsh
 
 use crate::support::{V1, V2, items, keyset};
 
-/// A filter of `n` items, and the JSON that it has to be served as.
+/// A filter of `n` items, and the expected JSON.
 fn filter(n: usize, timestamp: u64, place: &BodyPlace) -> (PublishedFilter, Vec<u8>) {
     let filter = SortedHashes::<Nut25>::from_items(items(1, n, 33));
     let filter = filter.encode(Params::CASHU).unwrap();
@@ -60,7 +60,7 @@ fn base64_shrinks_by_a_quarter() {
 }
 
 #[test]
-fn the_same_set_makes_the_same_bytes_in_any_place() {
+fn same_set_makes_the_same_bytes_in_any_place() {
     let (_directory, places) = places();
     let tags = places.map(|place| {
         let (published, _) = filter(5_000, 7, &place);
@@ -77,7 +77,7 @@ fn the_same_set_makes_the_same_bytes_in_any_place() {
 }
 
 #[test]
-fn a_later_timestamp_changes_the_json_and_not_the_filter() {
+fn later_timestamp_changes_only_the_json() {
     let place = BodyPlace::Memory;
     let (first, _) = filter(1_000, 5, &place);
     let later = first.restamped(6, &place).unwrap();
@@ -85,12 +85,12 @@ fn a_later_timestamp_changes_the_json_and_not_the_filter() {
     assert_eq!(later.json().bytes()[..], expected[..]);
     assert_eq!((later.n(), later.timestamp()), (1_000, 6));
     assert_ne!(later.json().etag(), first.json().etag());
-    // Not copied: the very same bytes.
+    // Shared, not copied.
     assert_eq!(later.raw().bytes().as_ptr(), first.raw().bytes().as_ptr());
 }
 
 #[test]
-fn a_place_that_is_gone_is_an_error() {
+fn missing_place_is_an_error() {
     let (directory, [_, place]) = places();
     let (published, _) = filter(1_000, 5, &place);
     directory.close().unwrap();
@@ -99,7 +99,7 @@ fn a_place_that_is_gone_is_an_error() {
 }
 
 #[test]
-fn a_snapshot_takes_one_filter_at_a_time() {
+fn snapshot_takes_one_filter_at_a_time() {
     let info = |id| KeysetInfo {
         id: keyset(id),
         unit: None,

@@ -4,7 +4,7 @@ use nutfilter_mint::{DataDirectory, Kind, MintType, Publisher, RefreshReport};
 
 use crate::support::{MintDatabase, V1, assert_filter_of, colliding_items, items, keyset};
 
-/// A mint's database, and the items that it should hold.
+/// A mint's database, and the items that it should contain.
 struct Mint {
     database: MintDatabase,
     kind: Kind,
@@ -73,7 +73,7 @@ fn colliding_notes_are_added_without_a_full_reread() {
             mint.add(&colliding[..1]);
             let mut publisher = open(&mint);
             mint.refresh(&mut publisher);
-            // One that collides with a known one; two at once; and a repeat of all of this later.
+            // One that collides with a known item; two at once; and later a repetition of all of this.
             for new in [1..2, 2..2, 2..4, 4..4, 4..20] {
                 mint.add(&colliding[new]);
                 mint.refresh_without_reread(&mut publisher);
@@ -84,7 +84,7 @@ fn colliding_notes_are_added_without_a_full_reread() {
                 assert!(publisher.restore());
                 mint.refresh_without_reread(&mut publisher);
                 drop(publisher);
-                // Some came while the service was stopped.
+                // Some were added while the service was stopped.
                 mint.add(&colliding[20..22]);
                 publisher = open(&mint);
                 assert!(publisher.restore());
@@ -97,7 +97,7 @@ fn colliding_notes_are_added_without_a_full_reread() {
 }
 
 #[test]
-fn colliding_notes_that_are_new_together_are_all_counted() {
+fn colliding_new_notes_are_all_counted() {
     let colliding = colliding_items();
     for (mint, kind) in tables() {
         let mut mint = Mint::new(mint, kind);

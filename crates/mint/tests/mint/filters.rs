@@ -1,4 +1,4 @@
-//! What is served is, byte for byte, what the reference builds of the mint's notes.
+//! The served filters are, byte for byte, what the reference builds from the mint's notes.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn serve(mut publisher: Publisher) -> Server {
 fn both_mints_serve_the_reference_filters_of_both_kinds() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
-        // More than 5,473 items: below that the second hash does not show in the bytes.
+        // More than 5,473 items: with fewer, the second hash has no effect on the bytes.
         let (spent, issued) = (items(1, 6000, 33), items(2, 9000, 33));
         database.add_keyset(V1, "sat", true, 100);
         database.add_spent(V1, &spent);
@@ -54,7 +54,7 @@ fn promises_are_issued_once_they_are_signed() {
 }
 
 #[test]
-fn of_cdks_states_only_spent_is_spent() {
+fn cdk_proof_is_spent_only_in_state_spent() {
     let database = MintDatabase::new(MintType::Cdk);
     let spent = items(1, 300, 33);
     database.add_keyset(V1, "sat", true, 0);
@@ -67,7 +67,7 @@ fn of_cdks_states_only_spent_is_spent() {
 }
 
 #[test]
-fn items_are_of_any_length_also_mixed() {
+fn items_of_mixed_lengths_are_served() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let bls = items(1, 500, 48);
@@ -88,7 +88,7 @@ fn items_are_of_any_length_also_mixed() {
 }
 
 #[test]
-fn no_item_is_lost_where_one_batch_ends_and_the_next_begins() {
+fn no_item_is_lost_between_batches() {
     let full = ItemBatch::FULL;
     for mint in MintType::ALL {
         for (stream, count) in (1..).zip([1, full - 1, full, full + 1, 2 * full]) {
@@ -103,7 +103,7 @@ fn no_item_is_lost_where_one_batch_ends_and_the_next_begins() {
 }
 
 #[test]
-fn a_keyset_without_notes_has_the_empty_filter() {
+fn keyset_without_notes_has_the_empty_filter() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         database.add_keyset(V1, "sat", true, 0);
@@ -118,14 +118,14 @@ fn a_keyset_without_notes_has_the_empty_filter() {
 }
 
 #[test]
-fn a_keyset_that_only_the_notes_know_is_served_and_listed() {
+fn keyset_known_only_from_notes_is_served_and_listed() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let (spent, issued) = (items(1, 40, 33), items(2, 60, 33));
         database.add_keyset(V1, "sat", true, 100);
         database.add_spent(V2, &spent);
         database.add_signed(LEGACY, &issued);
-        // The mint lists the one; the others come with the notes.
+        // The mint lists only one of them; the others are found with the notes.
         let listed = database.source().keysets().unwrap();
         let info = KeysetInfo {
             id: keyset(V1),
@@ -150,7 +150,7 @@ fn a_keyset_that_only_the_notes_know_is_served_and_listed() {
 }
 
 #[test]
-fn an_id_that_is_none_is_reported_and_the_others_are_served() {
+fn invalid_id_is_reported_and_others_are_served() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let spent = items(1, 40, 33);
@@ -168,7 +168,7 @@ fn an_id_that_is_none_is_reported_and_the_others_are_served() {
 }
 
 #[test]
-fn the_report_counts_what_was_built() {
+fn report_counts_what_was_built() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &items(1, 5000, 33));
@@ -214,7 +214,7 @@ fn the_report_counts_what_was_built() {
 }
 
 #[test]
-fn a_sample_database_is_a_mints_and_holds_the_notes_it_says() {
+fn sample_database_holds_the_stated_notes() {
     for mint in MintType::ALL {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sample.sqlite");

@@ -1,4 +1,4 @@
-//! The endpoints as a client meets them.
+//! The endpoints from a client's point of view.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -27,7 +27,7 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_filter_is_json_that_any_page_may_read() {
+fn filter_is_json_that_any_page_may_read() {
     let reply = server().filter(Kind::Spent, V1);
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -40,7 +40,7 @@ fn a_filter_is_json_that_any_page_may_read() {
 }
 
 #[test]
-fn head_says_what_get_would_and_sends_no_body() {
+fn head_has_the_headers_of_get_and_no_body() {
     let server = server();
     for path in [
         format!("/v1/filter/spent/{V1}"),
@@ -61,7 +61,7 @@ fn head_says_what_get_would_and_sends_no_body() {
 }
 
 #[test]
-fn a_browser_that_asks_first_is_told_yes() {
+fn preflight_is_allowed() {
     let reply = server().raw("OPTIONS", &format!("/v1/filter/spent/{V1}"));
     assert_eq!(reply.status, 204);
     assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
@@ -88,7 +88,7 @@ fn other_methods_are_refused() {
 }
 
 #[test]
-fn every_spelling_of_a_legacy_id_finds_its_filter() {
+fn every_spelling_of_a_legacy_id_is_found() {
     let server = server();
     for spelling in [
         "I2yN-iR_fkzT",
@@ -113,7 +113,7 @@ fn hex_ids_are_found_in_either_case() {
 }
 
 #[test]
-fn an_unknown_keyset_is_error_12001() {
+fn unknown_keyset_is_error_12001() {
     let server = server();
     for id in [
         "00ffffffffffffff",
@@ -129,7 +129,7 @@ fn an_unknown_keyset_is_error_12001() {
 }
 
 #[test]
-fn hostile_ids_are_error_400_and_not_repeated() {
+fn hostile_ids_are_error_400_and_not_quoted() {
     let server = server();
     let long = "A".repeat(10_000);
     let long_hex = format!("00{}", "0".repeat(10_000));
@@ -167,7 +167,7 @@ fn hostile_ids_are_error_400_and_not_repeated() {
             );
         }
     }
-    // And the server lives.
+    // The server is still running.
     assert_eq!(server.filter(Kind::Spent, V1).status, 200);
 }
 
@@ -188,14 +188,14 @@ fn other_paths_are_not_found() {
 }
 
 #[test]
-fn before_the_first_build_the_answer_is_503() {
+fn answer_before_the_first_build_is_503() {
     let server = Server::start(FilterService::new(ServiceOptions::default()));
     let reply = server.filter(Kind::Spent, V1);
     assert_refused(&reply, 503, 0);
     assert_eq!(reply.header("retry-after"), Some("10"));
     assert_refused(&server.filter(Kind::Issued, V1), 503, 0);
     assert_refused(&server.get("/v1/keysets"), 503, 0);
-    // An id that cannot be one is known to be wrong at any time.
+    // An invalid id is refused at any time.
     assert_refused(&server.filter(Kind::Spent, "nonsense"), 400, 12_001);
     let health = server.get("/health");
     assert_eq!(health.status, 200);
@@ -219,7 +219,7 @@ fn health_counts_what_is_served() {
 }
 
 #[test]
-fn keysets_are_left_to_the_mint_if_it_has_them() {
+fn keysets_are_not_served_if_the_mint_serves_them() {
     let with = Server::start(published(ServiceOptions::default()));
     assert_eq!(
         with.get("/v1/keysets").json()["keysets"]
@@ -234,7 +234,7 @@ fn keysets_are_left_to_the_mint_if_it_has_them() {
 }
 
 #[test]
-fn everything_may_live_under_a_base_path() {
+fn all_endpoints_work_under_a_base_path() {
     for base in ["/Bitcoin", "Bitcoin", "/Bitcoin/", "/a/b-c.d_e~f"] {
         let router = http::router(published(ServiceOptions::default()));
         let server = Server::serve(http::under(base, router).unwrap());
@@ -261,7 +261,7 @@ fn everything_may_live_under_a_base_path() {
 }
 
 #[test]
-fn an_empty_base_path_is_none_and_an_odd_one_is_refused() {
+fn empty_base_path_is_ignored_and_invalid_refused() {
     for base in ["", "/", "//"] {
         let router = http::router(published(ServiceOptions::default()));
         let server = Server::serve(http::under(base, router).unwrap());
@@ -276,7 +276,7 @@ fn an_empty_base_path_is_none_and_an_odd_one_is_refused() {
 }
 
 #[test]
-fn the_filters_mount_beside_routes_of_the_same_names() {
+fn filter_router_mounts_next_to_equal_routes() {
     use axum::routing::get;
     let mint = Router::new()
         .route("/health", get(|| async { "the mint's own" }))
@@ -292,7 +292,7 @@ fn the_filters_mount_beside_routes_of_the_same_names() {
 }
 
 #[test]
-fn requests_during_refreshes_get_whole_filters_only() {
+fn requests_during_refreshes_get_complete_filters() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     let notes = items(1, 3_000, 33);
@@ -315,7 +315,7 @@ fn requests_during_refreshes_get_whole_filters_only() {
         for chunk in notes.chunks(300) {
             database.add_spent(V1, chunk);
             publisher.refresh().unwrap();
-            // As a client that comes after it, so that each version is seen at least once.
+            // Like a client that comes later, so that each version is seen at least once.
             server.filter(Kind::Spent, V1);
         }
         done.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Reading only what is new: always what a whole reading gives.
+//! Incremental readings always give the result of a full reading.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::support::history::{self, Consumer, Database, Event, Held, Note, Tally};
 use crate::support::{MintDatabase, items};
 
-/// More than a look takes, on a machine that has much else to do.
+/// Longer than a short lock takes on a busy machine.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 /// A SQLite database, and the connection of the mint that writes to it.
@@ -59,7 +59,7 @@ impl Sqlite {
         }
     }
 
-    /// The last connection that is closed moves everything into the one file.
+    /// Closing the last connection moves everything into the database file.
     fn stop(&mut self) {
         self.commit();
         self.connection = None;
@@ -90,7 +90,7 @@ impl Database for Sqlite {
                 Event::Restore => {
                     self.stop();
                     self.restored += 1;
-                    // Over the file, or in its place.
+                    // Restore into the file, or replace the file.
                     if self.restored.is_multiple_of(2) {
                         fs::copy(self.copy(), &self.database.path).unwrap();
                     } else {
@@ -101,7 +101,7 @@ impl Database for Sqlite {
                 }
             }
         }
-        // A mint that was stopped is read as well as one that runs.
+        // A stopped mint must be readable as well as a running one.
         match events.len() % 3 {
             0 => self.stop(),
             _ => self.commit(),
@@ -113,7 +113,7 @@ impl Database for Sqlite {
     }
 }
 
-/// How many histories of each mint: `NUTFILTER_HISTORIES` of them, or few enough for every day.
+/// Number of histories per mint: `NUTFILTER_HISTORIES`, or a small default.
 fn histories() -> u64 {
     let told = std::env::var("NUTFILTER_HISTORIES");
     told.map_or(60, |count| count.parse().expect("a number"))
@@ -132,16 +132,16 @@ fn follow(mint: MintType) {
 }
 
 #[test]
-fn what_nutshells_increments_add_up_to_is_what_is_there() {
+fn nutshell_increments_add_up_to_the_contents() {
     follow(MintType::Nutshell);
 }
 
 #[test]
-fn what_cdks_increments_add_up_to_is_what_is_there() {
+fn cdk_increments_add_up_to_the_contents() {
     follow(MintType::Cdk);
 }
 
-/// A database, its source, and somebody who reads it.
+/// A database, its source, and a consumer that follows it.
 struct Followed {
     sqlite: Sqlite,
     consumer: Consumer,
@@ -189,7 +189,7 @@ impl Followed {
         self.sqlite.connection().execute_batch(sql).unwrap();
     }
 
-    /// Reads on; the reason, if that was not possible. What is held is right in either case.
+    /// Reads on. Returns the reason if a full reading was necessary. The contents are right in either case.
     #[track_caller]
     fn read(&mut self) -> Option<String> {
         let mut tally = Tally::default();
@@ -215,7 +215,7 @@ fn tables() -> impl Iterator<Item = (MintType, Kind)> {
         .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
 }
 
-/// Those whose rows do not count from the first.
+/// The tables with pending rows.
 fn tables_with_pending() -> impl Iterator<Item = (MintType, Kind)> {
     tables().filter(|&table| table != (MintType::Nutshell, Kind::Spent))
 }
@@ -229,7 +229,7 @@ fn assert_reason(reason: Option<String>, part: &str) {
 }
 
 #[test]
-fn a_note_in_the_place_of_the_newest_is_noticed() {
+fn replaced_newest_note_is_noticed() {
     for (mint, kind) in tables() {
         let mut mint = Followed::new(mint, kind);
         mint.insert(0..100, true);
@@ -246,7 +246,7 @@ fn rows_with_other_ids_are_noticed() {
         let mut mint = Followed::new(mint, kind);
         mint.insert(0..100, true);
         mint.read();
-        // As many as before, the newest in a place that was read.
+        // The same number as before, with the newest in a range that was already read.
         mint.delete(2);
         let table = ["proofs_used", "promises", "proof", "blind_signature"][usize::from(
             mint.sqlite.mint() == MintType::Cdk,
@@ -261,7 +261,7 @@ fn rows_with_other_ids_are_noticed() {
 }
 
 #[test]
-fn a_note_among_the_newest_that_does_not_count_any_more_is_noticed() {
+fn newest_note_that_no_longer_counts_is_noticed() {
     for (mint, kind) in tables_with_pending() {
         let mut mint = Followed::new(mint, kind);
         mint.insert(0..100, true);
@@ -275,7 +275,7 @@ fn a_note_among_the_newest_that_does_not_count_any_more_is_noticed() {
 }
 
 #[test]
-fn a_note_that_came_to_count_and_does_not_any_more_is_noticed_in_any_depth() {
+fn flipped_note_that_no_longer_counts_is_noticed() {
     for (mint, kind) in tables_with_pending() {
         let mut mint = Followed::new(mint, kind);
         mint.insert(0..1, false);
@@ -284,7 +284,7 @@ fn a_note_that_came_to_count_and_does_not_any_more_is_noticed_in_any_depth() {
         mint.read();
         mint.flip(0);
         assert_eq!(mint.read(), None);
-        // Nothing else was read since, and much else.
+        // Either nothing else was read since, or much else.
         assert_eq!(mint.read(), None);
         mint.sqlite.apply(&[Event::Restore]);
         assert_reason(mint.read(), "had come to count");
@@ -292,7 +292,7 @@ fn a_note_that_came_to_count_and_does_not_any_more_is_noticed_in_any_depth() {
 }
 
 #[test]
-fn what_was_pending_is_taken_once_it_counts_and_forgotten_once_it_is_gone() {
+fn pending_note_is_taken_if_it_counts_dropped_if_deleted() {
     for (mint, kind) in tables_with_pending() {
         let mut mint = Followed::new(mint, kind);
         mint.insert(0..5, false);
@@ -310,7 +310,7 @@ fn what_was_pending_is_taken_once_it_counts_and_forgotten_once_it_is_gone() {
             mint.delete(number);
             assert_eq!(mint.read(), None);
         }
-        // It comes again, above the others.
+        // It is added again, above the others.
         mint.insert(1..2, false);
         assert_eq!(mint.read(), None);
         mint.flip(1);
@@ -320,7 +320,7 @@ fn what_was_pending_is_taken_once_it_counts_and_forgotten_once_it_is_gone() {
 }
 
 #[test]
-fn a_note_that_takes_the_place_of_a_pending_one_is_read() {
+fn note_in_the_place_of_a_pending_one_is_read() {
     for (mint, kind) in tables_with_pending() {
         for again in [false, true] {
             let mut mint = Followed::new(mint, kind);
@@ -329,7 +329,7 @@ fn a_note_that_takes_the_place_of_a_pending_one_is_read() {
             mint.read();
             (100..103).for_each(|number| mint.delete(number));
             mint.insert(110..111, true);
-            // In the place where it was: what is above it is not all that is new.
+            // It counts in its old place, so not all new notes are above the last one.
             mint.insert(if again { 101..102 } else { 111..112 }, false);
             assert_eq!(mint.read(), None);
             assert_eq!(mint.consumer.of(kind).total, Some(101));
@@ -338,23 +338,23 @@ fn a_note_that_takes_the_place_of_a_pending_one_is_read() {
 }
 
 #[test]
-fn an_old_note_that_was_deleted_is_noticed() {
+fn deleted_old_note_is_noticed() {
     for (mint, kind) in tables() {
         let mut mint = Followed::new(mint, kind);
         mint.insert(0..100, true);
         mint.read();
         mint.delete(3);
         assert_reason(mint.read(), "rows where");
-        // From there it goes on.
+        // Readings continue from there.
         mint.insert(100..101, true);
         assert_eq!(mint.read(), None);
     }
 }
 
-/// A copy is restored since which nothing was added, and an old note came to count that was never seen pending: CDK's
-/// totals tell, or the time at which nutshell signed.
+/// A copy is restored to which nothing was added since, and an old note began to count that was never seen pending.
+/// CDK's totals reveal it; for nutshell, the time of the signature does.
 #[test]
-fn an_old_note_that_never_was_seen_pending_and_is_so_again_is_noticed() {
+fn restored_pending_note_never_seen_pending_is_noticed() {
     for (mint, kind) in tables_with_pending() {
         let part = match mint {
             MintType::Nutshell => "had come to count lately",
@@ -374,7 +374,7 @@ fn an_old_note_that_never_was_seen_pending_and_is_so_again_is_noticed() {
 }
 
 #[test]
-fn totals_that_count_something_else_are_given_up() {
+fn totals_that_count_something_else_are_ignored() {
     for (kind, total) in [
         (Kind::Spent, "total_redeemed"),
         (Kind::Issued, "total_issued"),
@@ -395,7 +395,7 @@ fn totals_that_count_something_else_are_given_up() {
 }
 
 #[test]
-fn a_mint_without_totals_is_followed_without_them() {
+fn mint_without_totals_is_followed() {
     for change in [
         "DROP TABLE keyset_amounts",
         "ALTER TABLE keyset_amounts RENAME COLUMN total_issued TO issued",
@@ -413,7 +413,7 @@ fn a_mint_without_totals_is_followed_without_them() {
 }
 
 #[test]
-fn after_a_bad_row_the_next_reading_is_whole() {
+fn bad_row_makes_the_next_reading_a_full_one() {
     for mint in MintType::ALL {
         let (value, good) = match mint {
             MintType::Nutshell => ("'zz'", "'02'"),
@@ -441,7 +441,7 @@ fn after_a_bad_row_the_next_reading_is_whole() {
             assert_eq!((held.bad, &held.watermark), (1, &None));
             assert_eq!(held.total, Some(10));
         }
-        // A row that does not count is not looked at, but cannot be found again either.
+        // A row that does not count is not decoded, but it cannot be found again either.
         followed.execute(&format!(
             "DELETE FROM {0} WHERE rowid > 10; INSERT INTO {table} VALUES (1, '{id}', NULL, x'')",
             table.split(' ').next().unwrap()
@@ -456,7 +456,7 @@ fn after_a_bad_row_the_next_reading_is_whole() {
 }
 
 #[test]
-fn a_writer_at_work_is_never_held_up_by_increments_and_no_note_is_lost() {
+fn increments_do_not_block_a_writer_or_lose_notes() {
     for (mint, kind) in tables() {
         let mut followed = Followed::new(mint, kind);
         followed.insert(0..300, true);
@@ -468,7 +468,7 @@ fn a_writer_at_work_is_never_held_up_by_increments_and_no_note_is_lost() {
             })
             .collect();
         let always = (mint, kind) == (MintType::Nutshell, Kind::Spent);
-        // The mint runs from before the first reading to after the last.
+        // The mint runs from before the first reading until after the last.
         followed.insert(300..301, true);
         followed.delete(300);
         assert!(followed.sqlite.connection.is_some());
@@ -479,9 +479,9 @@ fn a_writer_at_work_is_never_held_up_by_increments_and_no_note_is_lost() {
         thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let mut connection = database.connect();
-                // A reader that meets the index of the log while it is being written takes the writers' lock for a
-                // second look, as every reader of SQLite's does: moments, of which both mints wait for seconds.
-                // That no reading holds up a commit is tried without any patience in `live`.
+                // A reader that finds the index of the log being written briefly takes the writers' lock for a
+                // second look, like every reader of SQLite. Both mints wait for seconds in this case. `live` tests
+                // without any patience that no reading blocks a commit.
                 connection.busy_timeout(A_MOMENT).unwrap();
                 connection
                     .execute_batch("PRAGMA synchronous = OFF;")

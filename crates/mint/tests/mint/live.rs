@@ -1,4 +1,4 @@
-//! Reading beside a mint that is at work, and beside one that is not running.
+//! Reading the database of a running mint, and of a stopped one.
 
 use core::ops::ControlFlow;
 use std::sync::Barrier;
@@ -12,11 +12,11 @@ use rusqlite::Connection;
 
 use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, read_whole};
 
-/// More than a look takes, on a machine that has much else to do.
+/// Longer than a short lock takes on a busy machine.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
+fn writer_is_not_blocked_and_filters_are_consistent() {
     const BEFORE: usize = 2000;
     const BATCH: usize = 7;
     for mint in MintType::ALL {
@@ -31,9 +31,9 @@ fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
         let refreshes = thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let mut connection = database.connect();
-                // A reader that meets the index of the log while it is being written takes the writers' lock for a
-                // second look, as every reader of SQLite's does: moments, of which both mints wait for seconds.
-                // That no reading holds up a commit is tried without any patience below.
+                // A reader that finds the index of the log being written briefly takes the writers' lock for a
+                // second look, like every reader of SQLite. Both mints wait for seconds in this case. The test
+                // below checks without any patience that no reading blocks a commit.
                 connection.busy_timeout(A_MOMENT).unwrap();
                 let mut written = BEFORE;
                 insert_spent(&mut connection, mint, &notes[written..written + BATCH]);
@@ -64,7 +64,7 @@ fn a_writer_at_work_is_never_held_up_and_every_filter_is_one_state() {
             counts[0] < written,
             "the writer wrote while filters were built"
         );
-        // Whole transactions only.
+        // Only whole transactions.
         assert!(
             counts
                 .iter()
@@ -95,7 +95,7 @@ fn insert_spent(connection: &mut Connection, mint: MintType, notes: &[Vec<u8>]) 
 }
 
 #[test]
-fn a_writer_may_commit_while_a_keyset_is_being_read() {
+fn writer_can_commit_during_a_reading() {
     let database = MintDatabase::new(MintType::Cdk);
     let notes = items(1, 10_000, 33);
     database.add_spent(V1, &notes[..9_000]);
@@ -117,7 +117,7 @@ fn a_writer_may_commit_while_a_keyset_is_being_read() {
 }
 
 #[test]
-fn reading_a_stopped_mints_database_leaves_nothing_beside_it() {
+fn reading_a_stopped_mint_leaves_no_files() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let spent = items(1, 5_000, 33);
@@ -134,14 +134,14 @@ fn reading_a_stopped_mints_database_leaves_nothing_beside_it() {
 }
 
 #[test]
-fn a_mint_that_starts_while_its_closed_database_is_read_makes_the_reading_void() {
+fn mint_start_during_reading_of_closed_database_is_an_error() {
     let database = MintDatabase::new(MintType::Cdk);
     let notes = items(1, 10_000, 33);
     database.add_spent(V1, &notes[..9_000]);
     let mut first = true;
     let error = read_whole(database.source(), Kind::Spent, || {
         if std::mem::take(&mut first) {
-            // Starts, writes, checkpoints, stops.
+            // The mint starts, writes, checkpoints and stops.
             database.add_spent(V1, &notes[9_000..]);
         }
         ControlFlow::Continue(())
@@ -169,7 +169,7 @@ fn a_mint_that_starts_while_its_closed_database_is_read_makes_the_reading_void()
 }
 
 #[test]
-fn a_database_in_another_journal_mode_is_read_too() {
+fn database_in_another_journal_mode_is_read() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         database.execute("PRAGMA journal_mode = DELETE;");
@@ -184,7 +184,7 @@ fn a_database_in_another_journal_mode_is_read_too() {
 }
 
 #[test]
-fn nothing_in_the_name_of_a_database_is_taken_for_anything_else() {
+fn special_characters_in_a_database_name_are_literal() {
     for name in [
         "a mint?mode=rwc&x=#1 %41.db",
         "file:mint.db",
@@ -201,11 +201,12 @@ fn nothing_in_the_name_of_a_database_is_taken_for_anything_else() {
 
 #[cfg(unix)]
 #[test]
-fn the_database_is_found_through_a_link() {
+fn database_is_found_through_a_link() {
     use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 
     let database = MintDatabase::new(MintType::Nutshell);
-    // While this is open, the latest rows are in the `-wal` file, beside the database and not the link.
+    // While this is open, the latest rows are in the `-wal` file, which is next to the database and not to the
+    // link.
     let mut mint = database.connect();
     insert_spent(&mut mint, MintType::Nutshell, &items(1, 5, 33));
     let elsewhere = tempfile::tempdir().unwrap();
@@ -217,11 +218,11 @@ fn the_database_is_found_through_a_link() {
 }
 
 #[test]
-fn a_wal_file_without_its_shm_file_is_read_and_nothing_but_the_latter_is_made() {
+fn wal_without_shm_is_read_and_only_shm_is_created() {
     let database = MintDatabase::new(MintType::Cdk);
     let spent = items(1, 50, 33);
     database.add_spent(V1, &spent[..20]);
-    // Copied as a mint that was killed leaves it, with the latest notes in the `-wal` file.
+    // Copied as left by a killed mint, with the latest notes in the `-wal` file.
     let mut mint = database.connect();
     insert_spent(&mut mint, MintType::Cdk, &spent[20..]);
     let copy = MintDatabase::new(MintType::Cdk);

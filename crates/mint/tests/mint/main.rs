@@ -1,5 +1,5 @@
-//! The crate beside both mints' databases: read, built, served on loopback, fetched by an HTTP client,
-//! and held against filters that the reference crate builds of the same notes.
+//! The crate with both mints' databases: read, built, served on loopback, fetched by an HTTP client, and compared
+//! with filters that the reference crate builds from the same notes.
 
 #![forbid(unsafe_code)]
 

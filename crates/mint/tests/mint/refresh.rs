@@ -1,4 +1,4 @@
-//! Refreshing: new notes, lost databases, and clocks.
+//! Refreshes: new notes, missing databases, and clocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use nutfilter_mint::{
 
 use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset};
 
-/// More than any machine needs for what is waited for.
+/// Longer than any machine needs for the awaited events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn timestamp(service: &FilterService, kind: Kind) -> u64 {
@@ -27,7 +27,7 @@ fn timestamp(service: &FilterService, kind: Kind) -> u64 {
         .timestamp()
 }
 
-/// A clock that shows what it is set to.
+/// A clock that shows the time it was set to.
 fn clock() -> (Arc<AtomicU64>, impl Fn() -> SystemTime + Send + 'static) {
     let seconds = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&seconds);
@@ -37,7 +37,7 @@ fn clock() -> (Arc<AtomicU64>, impl Fn() -> SystemTime + Send + 'static) {
 }
 
 #[test]
-fn a_refresh_picks_up_new_rows_new_keysets_and_late_signatures() {
+fn refresh_finds_new_rows_keysets_and_signatures() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let (spent, issued) = (items(1, 100, 33), items(2, 100, 33));
@@ -66,7 +66,7 @@ fn a_refresh_picks_up_new_rows_new_keysets_and_late_signatures() {
 }
 
 #[test]
-fn while_the_database_is_gone_the_last_filters_are_served_with_their_true_time() {
+fn last_filters_are_served_while_the_database_is_gone() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         let spent = items(1, 100, 33);
@@ -110,8 +110,8 @@ fn while_the_database_is_gone_the_last_filters_are_served_with_their_true_time()
 }
 
 #[test]
-fn the_time_is_that_of_the_start_of_the_reading() {
-    /// A mint whose clock moves on as it is read.
+fn timestamp_is_the_start_of_the_reading() {
+    /// A mint whose clock advances while it is read.
     struct Slow(Arc<AtomicU64>);
 
     impl MintSource for Slow {
@@ -158,7 +158,7 @@ fn the_time_is_that_of_the_start_of_the_reading() {
 }
 
 #[test]
-fn a_source_that_loses_items_on_the_way_is_not_believed() {
+fn source_that_loses_items_is_rejected() {
     struct Forgetful;
 
     impl MintSource for Forgetful {
@@ -190,13 +190,13 @@ fn a_source_that_loses_items_on_the_way_is_not_believed() {
 }
 
 #[test]
-fn a_reading_that_a_starting_mint_made_void_is_repeated_from_the_beginning() {
-    /// A mint that starts during the first readings of everything.
+fn reading_interrupted_by_a_mint_start_is_repeated() {
+    /// A mint that starts during the first attempt of every reading.
     struct Starting(AtomicU64);
 
     impl Starting {
         fn read_before(&self) -> Result<(), SourceError> {
-            // Even calls are the first ones, odd calls the second ones.
+            // Even calls are first attempts, odd calls are retries.
             match self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
                 true => Err(SourceError::ChangedWhileRead {
                     path: "mint.db".into(),
@@ -259,7 +259,7 @@ fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_refresher_builds_at_once_follows_the_mint_and_stops() {
+fn refresher_builds_at_once_follows_and_stops() {
     let database = MintDatabase::new(MintType::Cdk);
     let spent = items(1, 30, 33);
     database.add_keyset(V1, "sat", true, 0);
@@ -280,21 +280,21 @@ fn a_refresher_builds_at_once_follows_the_mint_and_stops() {
     wait_until("a refresh that was asked for", || count() == 30);
     assert!(refresher.stop(PATIENCE));
 
-    // Nobody reads any more.
+    // No one reads any more.
     let last = service.snapshot().unwrap().refreshed_at();
     thread::sleep(Duration::from_millis(1_500));
     assert_eq!(service.snapshot().unwrap().refreshed_at(), last);
 }
 
 #[test]
-fn a_refresher_recovers_by_itself_once_the_database_is_back() {
+fn refresher_recovers_once_the_database_is_back() {
     let database = MintDatabase::new(MintType::Nutshell);
     database.add_keyset(V1, "sat", true, 0);
     let publisher = database.publisher();
     let service = publisher.service().clone();
     let away = database.directory().join("away");
     std::fs::rename(&database.path, &away).unwrap();
-    // The interval is an hour: what brings it back is the retry.
+    // The interval is one hour, so only the retry can recover.
     let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
     wait_until("the first attempt", || service.status() != Status::Starting);
     assert_eq!(service.status(), Status::Failing);
@@ -306,7 +306,7 @@ fn a_refresher_recovers_by_itself_once_the_database_is_back() {
 }
 
 #[test]
-fn a_source_that_panics_is_noticed_and_asked_again() {
+fn panicking_source_is_noticed_and_retried() {
     /// A mint whose first and third listings panic.
     struct Clumsy(AtomicU64);
 
@@ -343,8 +343,8 @@ fn a_source_that_panics_is_noticed_and_asked_again() {
 }
 
 #[test]
-fn a_refresh_under_way_ends_when_it_is_told_to_and_publishes_nothing() {
-    /// A mint with ever more notes.
+fn stopped_refresh_ends_and_publishes_nothing() {
+    /// A mint with an endless number of notes.
     struct Endless(Arc<Mutex<u64>>);
 
     impl MintSource for Endless {
@@ -382,7 +382,7 @@ fn a_refresh_under_way_ends_when_it_is_told_to_and_publishes_nothing() {
     assert_eq!(service.status(), Status::Starting);
 }
 
-/// What a mint lists that has a single keyset, of which nothing matters but the id.
+/// The listing of a mint with a single keyset, of which only the id matters.
 fn one_keyset() -> Keysets {
     let info = KeysetInfo {
         id: keyset(V1),

@@ -1,4 +1,4 @@
-//! What is refused, and what is there only if it was asked for.
+//! Refused requests, and endpoints that must be enabled.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::forms::{server, with};
 use crate::support::{Reply, Server, V1, assert_refused, published_items};
 
 #[test]
-fn a_request_with_a_body_is_refused_wherever_it_goes() {
+fn request_with_body_is_refused_on_every_path() {
     let server = server();
     for path in [
         &format!("/v1/filter/spent/{V1}"),
@@ -31,7 +31,7 @@ fn a_request_with_a_body_is_refused_wherever_it_goes() {
             ("HEAD", "content-length: 5", "hello"),
         ] {
             let mut stream = server.connect();
-            // No `connection: close`: it is the server that ends the connection.
+            // Without `connection: close`, so that the server must end the connection.
             write!(
                 stream,
                 "{method} {path} HTTP/1.1\r\nhost: mint\r\n{headers}\r\n\r\n{body}"
@@ -57,7 +57,7 @@ fn long_paths_and_queries_are_refused() {
     assert_refused(&server.raw("GET", &format!("/health?{long}")), 414, 0);
     let path = format!("/v1/filter/spent/{V1}");
     assert_refused(&server.raw("GET", &format!("{path}?{long}")), 414, 0);
-    // A long id is none, as any mint says.
+    // A long id is invalid, as for any mint.
     assert_refused(&server.raw("GET", &format!("{path}{long}")), 400, 12_001);
     assert_eq!(server.raw("GET", &format!("{path}?a=b")).status, 200);
     for odd in ["*", "//", "http://elsewhere/health/x", "/%00", "/health/"] {
@@ -66,7 +66,7 @@ fn long_paths_and_queries_are_refused() {
 }
 
 #[test]
-fn a_preflight_names_what_a_wallet_may_send() {
+fn preflight_names_the_allowed_headers() {
     let reply = server().raw("OPTIONS", &format!("/v1/filter/spent/{V1}"));
     let allowed = with(&reply, "access-control-allow-headers");
     for name in ["If-None-Match", "Range", "If-Range", "Accept", "*"] {
@@ -76,7 +76,7 @@ fn a_preflight_names_what_a_wallet_may_send() {
 }
 
 #[test]
-fn ready_says_what_is_missing() {
+fn ready_names_what_is_missing() {
     let service = published_items(3);
     let mut options = RouterOptions::default();
     options.ready_within = Duration::from_millis(50);
@@ -95,7 +95,7 @@ fn ready_says_what_is_missing() {
     let reply = server.get("/ready");
     assert_refused(&reply, 503, 0);
     assert!(with(&reply, "cache-control").contains("no-store"));
-    // However old, it goes on being served.
+    // Filters are still served, whatever their age.
     assert_eq!(server.filter(Kind::Spent, V1).status, 200);
 
     let steady = Server::start(service);
@@ -108,7 +108,7 @@ fn ready_says_what_is_missing() {
 }
 
 #[test]
-fn metrics_and_admin_are_there_only_if_they_are_asked_for() {
+fn metrics_and_admin_exist_only_if_enabled() {
     let plain = server();
     assert_refused(&plain.get("/metrics"), 404, 0);
     assert_refused(&plain.raw("POST", "/admin/refresh"), 404, 0);
@@ -167,7 +167,7 @@ fn metrics_and_admin_are_there_only_if_they_are_asked_for() {
 }
 
 #[test]
-fn an_empty_token_lets_nobody_in() {
+fn empty_token_refuses_every_request() {
     let mut options = RouterOptions::default();
     options.admin = Some(AdminOptions {
         token: String::new(),
@@ -180,7 +180,7 @@ fn an_empty_token_lets_nobody_in() {
 
 #[cfg(unix)]
 #[test]
-fn a_fifo_is_refused_without_waiting_for_a_writer() {
+fn fifo_is_refused_without_waiting_for_a_writer() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mint.sqlite3");
     let status = std::process::Command::new("mkfifo").arg(&path).status();

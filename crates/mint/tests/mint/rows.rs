@@ -1,4 +1,4 @@
-//! Rows that hold no item: an error that says which, and never a filter without them.
+//! Rows without a valid item: an error names the row, and no filter is built without it.
 
 use core::ops::ControlFlow;
 
@@ -60,7 +60,7 @@ fn hex_in_either_case_is_decoded() {
 }
 
 #[test]
-fn a_bad_row_is_an_error_that_names_it() {
+fn bad_row_is_an_error_that_names_it() {
     let odd = format!("'02{}'", "a".repeat(63));
     let cases = [
         (MintType::Nutshell, "'02zz'", RowFault::NotHex { length: 4 }),
@@ -137,7 +137,7 @@ fn a_bad_row_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_null_y_of_nutshells_is_no_less_an_error() {
+fn null_y_of_nutshell_is_an_error() {
     let database = with_third_row(MintType::Nutshell, Kind::Spent, "NULL");
     let error = read(&database, Kind::Spent).unwrap_err();
     assert!(
@@ -149,7 +149,7 @@ fn a_null_y_of_nutshells_is_no_less_an_error() {
 }
 
 #[test]
-fn a_bad_row_keeps_its_own_filter_back_and_no_other() {
+fn bad_row_holds_back_only_its_own_filter() {
     let database = with_third_row(MintType::Nutshell, Kind::Spent, "'zz'");
     let spent = items(7, 20, 33);
     database.add_keyset(V2, "sat", true, 0);
@@ -176,8 +176,7 @@ fn a_bad_row_keeps_its_own_filter_back_and_no_other() {
     assert_eq!(server.get("/health").json()["status"], "ok");
 }
 
-/// A keyset that is spelled in two ways is one keyset. (It used to be an error, when each was asked for by its spelling;
-/// a reading of all keysets at once sees both.)
+/// A keyset spelled in two ways is one keyset, because a reading covers all keysets at once.
 #[test]
 fn a_keyset_spelled_in_two_ways_is_one() {
     for (one, other) in [("I2yN+iR/fkzT", "I2yN-iR_fkzT"), (V1, "009A1F293253E41E")] {
@@ -207,7 +206,7 @@ fn a_keyset_spelled_in_two_ways_is_one() {
 }
 
 #[test]
-fn a_reader_that_breaks_off_ends_the_reading() {
+fn sink_that_breaks_ends_the_reading() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         database.add_spent(V1, &items(1, 10_000, 33));

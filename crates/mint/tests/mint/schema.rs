@@ -1,4 +1,4 @@
-//! Databases that are not what they should be: the error says what is missing, and where.
+//! Databases with an unexpected schema: the error names what is missing, and where.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn refusal(database: &MintDatabase) -> String {
 }
 
 #[test]
-fn every_column_that_is_read_is_named_when_it_is_missing() {
+fn missing_columns_are_named() {
     let columns = [
         (MintType::Nutshell, "proofs_used", ["id", "y"].as_slice()),
         (MintType::Nutshell, "promises", &["id", "b_", "c_"]),
@@ -40,7 +40,7 @@ fn every_column_that_is_read_is_named_when_it_is_missing() {
     for (mint, table, columns) in columns {
         for column in columns {
             let database = MintDatabase::new(mint);
-            // Renamed, as a later version of the mint might.
+            // Renamed, as a later version of the mint might do.
             let rename = format!("ALTER TABLE {table} RENAME COLUMN {column} TO {column}_of_old;");
             database.execute(&rename);
             let text = refusal(&database);
@@ -57,7 +57,7 @@ fn every_column_that_is_read_is_named_when_it_is_missing() {
 }
 
 #[test]
-fn a_missing_table_is_named() {
+fn missing_table_is_named() {
     let cases = [
         (MintType::Nutshell, "proofs_used"),
         (MintType::Nutshell, "promises"),
@@ -80,7 +80,7 @@ fn a_missing_table_is_named() {
 }
 
 #[test]
-fn the_wrong_mint_is_refused_by_the_tables_it_lacks() {
+fn wrong_mint_is_refused_with_the_missing_table() {
     let database = MintDatabase::new(MintType::Nutshell);
     let error = open(&database.path, Some(MintType::Cdk)).unwrap_err();
     assert!(matches!(
@@ -94,7 +94,7 @@ fn the_wrong_mint_is_refused_by_the_tables_it_lacks() {
 }
 
 #[test]
-fn the_tables_of_both_mints_in_one_database_need_a_word_from_the_operator() {
+fn tables_of_both_mints_need_the_mint_option() {
     let database = MintDatabase::new(MintType::Nutshell);
     database.execute(&MintDatabase::new(MintType::Cdk).tables());
     assert!(matches!(
@@ -107,7 +107,7 @@ fn the_tables_of_both_mints_in_one_database_need_a_word_from_the_operator() {
 }
 
 #[test]
-fn a_path_where_nothing_is_stays_so() {
+fn missing_file_is_not_created() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("no such mint.db");
     let error = open(&path, None).unwrap_err();
@@ -117,7 +117,7 @@ fn a_path_where_nothing_is_stays_so() {
 }
 
 #[test]
-fn what_is_no_database_is_called_so() {
+fn other_files_are_not_accepted_as_databases() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("mint.db");
     // As long as a page, and as random as an encrypted database.
@@ -139,7 +139,7 @@ fn what_is_no_database_is_called_so() {
 }
 
 #[test]
-fn a_schema_that_changes_later_fails_the_refresh_and_is_named() {
+fn later_schema_change_fails_the_refresh_and_is_named() {
     let database = MintDatabase::new(MintType::Cdk);
     let mut publisher = database.publisher();
     publisher.refresh().unwrap();

@@ -42,7 +42,7 @@ impl Certificate {
 
 fn write_pair(directory: &Path) -> CertificateDer<'static> {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    // Written by hand: the generator's own PEM is a feature of its own.
+    // Encoded by hand, because the generator's PEM support is a separate feature.
     let pem = |label: &str, der: &[u8]| {
         use base64::Engine as _;
         let text = base64::engine::general_purpose::STANDARD.encode(der);
@@ -63,7 +63,7 @@ fn write_pair(directory: &Path) -> CertificateDer<'static> {
     own.cert.der().clone()
 }
 
-/// A client that trusts one certificate and speaks what it is told to.
+/// A client that trusts one certificate and offers the given protocols.
 fn client(trusted: &CertificateDer<'static>, protocols: &[&[u8]]) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
@@ -94,7 +94,7 @@ fn tls_server(tls: Tls, options: ServerOptions) -> Server {
 }
 
 #[test]
-fn requests_over_tls_are_answered_and_requests_in_the_clear_are_not() {
+fn tls_port_answers_only_tls_requests() {
     let certificate = Certificate::new();
     let server = tls_server(certificate.open(), ServerOptions::default());
     let reply = get_over_tls(&server, &certificate.der).unwrap();
@@ -107,7 +107,7 @@ fn requests_over_tls_are_answered_and_requests_in_the_clear_are_not() {
 }
 
 #[test]
-fn http_2_is_spoken_to_who_asks_for_it_in_the_handshake() {
+fn http_2_is_negotiated_in_the_handshake() {
     let certificate = Certificate::new();
     let server = tls_server(certificate.open(), ServerOptions::default());
     let roots = {
@@ -151,7 +151,7 @@ fn http_2_is_spoken_to_who_asks_for_it_in_the_handshake() {
 }
 
 #[test]
-fn a_handshake_that_does_not_go_on_is_cut() {
+fn stalled_handshake_is_cut() {
     let certificate = Certificate::new();
     let mut options = ServerOptions::default();
     options.handshake_timeout = Duration::from_millis(500);
@@ -176,7 +176,7 @@ fn a_handshake_that_does_not_go_on_is_cut() {
 }
 
 #[test]
-fn a_renewed_certificate_is_used_once_it_is_read_and_a_bad_one_is_not() {
+fn renewed_certificate_is_used_and_bad_one_refused() {
     let mut certificate = Certificate::new();
     let tls = certificate.open();
     let server = tls_server(tls.clone(), ServerOptions::default());
@@ -194,7 +194,7 @@ fn a_renewed_certificate_is_used_once_it_is_read_and_a_bad_one_is_not() {
 }
 
 #[test]
-fn files_that_are_no_pair_are_refused() {
+fn mismatched_certificate_and_key_are_refused() {
     let (one, other) = (Certificate::new(), Certificate::new());
     let error = Tls::open(one.certificate(), other.key()).unwrap_err();
     assert!(error.to_string().contains("cannot be used"), "{error}");
@@ -210,7 +210,7 @@ fn ask_unix(path: &Path) -> Reply {
     Reply::read(stream)
 }
 
-/// At a Unix socket beside the one of TCP.
+/// Listens on a Unix socket in addition to TCP.
 fn unix_server(path: &Path) -> Server {
     let runtime = tokio::runtime::Handle::try_current();
     assert!(runtime.is_err(), "the server has a runtime of its own");
@@ -229,7 +229,7 @@ async fn bind(path: PathBuf) -> std::io::Result<Listener> {
 }
 
 #[test]
-fn a_unix_socket_is_served_beside_tcp_and_removed_at_the_end() {
+fn unix_socket_is_served_and_removed_at_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nutfilter.sock");
     let server = unix_server(&path);
@@ -242,15 +242,15 @@ fn a_unix_socket_is_served_beside_tcp_and_removed_at_the_end() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_replaced_and_anything_else_is_not() {
+fn only_a_stale_socket_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nutfilter.sock");
-    // As a killed process leaves it: the file is there, and nobody listens.
+    // As left by a killed process: the file exists, but no process listens.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let server = unix_server(&path);
     assert_eq!(ask_unix(&path).status, 200);
-    // One that is in use stays in use.
+    // A socket in use is kept.
     let error = server.runtime.block_on(bind(path.clone())).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     assert_eq!(ask_unix(&path).status, 200);
@@ -263,7 +263,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_anything_else_is_not() {
 }
 
 #[test]
-fn the_socket_of_a_successor_is_not_removed() {
+fn socket_of_a_successor_is_not_removed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nutfilter.sock");
     let server = unix_server(&path);

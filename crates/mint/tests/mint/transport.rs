@@ -1,4 +1,4 @@
-//! The server on real sockets: peers that are slow, many, hostile or polite, and the end.
+//! The server on real sockets: slow, numerous, hostile and polite peers, and shutdown.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,13 +15,13 @@ use tokio::sync::Notify;
 
 use crate::support::{Reply, Server, V1, assert_refused, published_items};
 
-/// Longer than any limit here, and an answer that nobody waits for to the end if something fails.
+/// Longer than any limit here. It is only reached if something fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// More than the buffers of a connection hold.
 pub(crate) const LARGE: usize = 16 << 20;
 
-/// Limits that a test can wait for.
+/// Limits short enough for tests.
 pub(crate) fn short() -> ServerOptions {
     let mut options = ServerOptions::default();
     options.head_timeout = Duration::from_millis(700);
@@ -31,14 +31,14 @@ pub(crate) fn short() -> ServerOptions {
     options
 }
 
-/// The service, and an answer of [`LARGE`] at `/large`.
+/// The service, and an answer of [`LARGE`] bytes at `/large`.
 pub(crate) fn router() -> Router {
     let large = Bytes::from(vec![b'x'; LARGE]);
     let large = Router::new().route("/large", get(move || async { large }));
     large.fallback_service(http::router(published_items(1_000)))
 }
 
-/// Waits until the server has ended the connection, and says what it sent before.
+/// Waits until the server has ended the connection, and returns what it sent before.
 fn ended(mut stream: TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut all = vec![];
@@ -57,7 +57,7 @@ fn request(stream: &mut TcpStream, path: &str) {
     write!(stream, "GET {path} HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
 }
 
-/// One answer with a `content-length` from a connection that stays open.
+/// Reads one answer with a `content-length` from a connection that stays open.
 fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
     let mut head = vec![];
     while !head.ends_with(b"\r\n\r\n") {
@@ -77,14 +77,14 @@ fn answer(stream: &mut TcpStream) -> (u16, Vec<u8>) {
 }
 
 #[test]
-fn a_connection_answers_one_request_after_another_until_it_is_idle() {
+fn connection_answers_requests_until_it_is_idle() {
     let server = Server::limited(router(), short());
     let mut stream = server.connect();
     for _ in 0..3 {
         request(&mut stream, "/health");
         assert_eq!(answer(&mut stream).0, 200);
     }
-    // And several that were sent at once, in order.
+    // Several requests sent at once are answered in order.
     request(&mut stream, "/health");
     request(&mut stream, "/nothing");
     assert_eq!(answer(&mut stream).0, 200);
@@ -95,7 +95,7 @@ fn a_connection_answers_one_request_after_another_until_it_is_idle() {
 }
 
 #[test]
-fn a_head_that_drips_is_cut_however_steadily_it_does() {
+fn slowly_sent_head_is_cut() {
     let server = Server::limited(router(), short());
     for beginning in ["", "G", "PRI * HTTP/2.0\r\n", "GET /health HTTP/1.1\r\nx: "] {
         let mut stream = server.connect();
@@ -115,7 +115,7 @@ fn a_head_that_drips_is_cut_however_steadily_it_does() {
         assert!(since.elapsed() < PATIENCE, "{beginning}");
         drip.join().unwrap();
     }
-    // Also a later head, on a connection that was good for one.
+    // This also holds for a later head on a connection that already had a good request.
     let mut stream = server.connect();
     request(&mut stream, "/health");
     assert_eq!(answer(&mut stream).0, 200);
@@ -124,7 +124,7 @@ fn a_head_that_drips_is_cut_however_steadily_it_does() {
 }
 
 #[test]
-fn hundreds_of_slow_peers_do_not_keep_others_from_their_answers() {
+fn slow_peers_do_not_block_others() {
     let server = Server::limited(router(), short());
     let heads: Vec<TcpStream> = (0..200)
         .map(|_| {
@@ -146,7 +146,7 @@ fn hundreds_of_slow_peers_do_not_keep_others_from_their_answers() {
     for stream in heads {
         assert_eq!(ended(stream), b"");
     }
-    // Not read: to read would be to take what was asked for.
+    // Check without reading, because reading would take the answer.
     let since = Instant::now();
     for stream in readers {
         let error = loop {
@@ -162,9 +162,9 @@ fn hundreds_of_slow_peers_do_not_keep_others_from_their_answers() {
 }
 
 #[test]
-fn a_reader_that_takes_enough_is_served_to_the_end() {
+fn fast_enough_reader_gets_the_whole_answer() {
     let mut options = short();
-    // Of 16 MiB at 4 MiB in a window at the least: nearly three of them.
+    // 16 MiB at 4 MiB per window or faster takes nearly three windows.
     options.write_window = Duration::from_millis(1_500);
     let server = Server::limited(router(), options);
     let mut stream = server.connect();
@@ -199,7 +199,7 @@ fn http_1_1_needs_one_host() {
 }
 
 #[test]
-fn heads_that_are_too_large_are_431_and_the_limits_are_exact_enough() {
+fn too_large_heads_are_431() {
     let server = Server::limited(router(), ServerOptions::default());
     let ask = |headers: &str| {
         let mut stream = server.connect();
@@ -217,7 +217,7 @@ fn heads_that_are_too_large_are_431_and_the_limits_are_exact_enough() {
 }
 
 #[test]
-fn one_connection_too_many_is_closed_and_a_place_that_is_free_again_is_given_away() {
+fn connection_over_the_limit_is_closed_until_one_ends() {
     let mut options = ServerOptions::default();
     options.max_connections = 3;
     let server = Server::limited(router(), options);
@@ -227,7 +227,7 @@ fn one_connection_too_many_is_closed_and_a_place_that_is_free_again_is_given_awa
         assert_eq!(answer(stream).0, 200);
     }
     let mut refused = server.connect();
-    // It may be closed before or after this arrives.
+    // The connection may be closed before or after this arrives.
     let _ = write!(refused, "GET /health HTTP/1.1\r\nhost: mint\r\n\r\n");
     assert_eq!(ended(refused), b"");
     held.pop().unwrap().shutdown(Shutdown::Both).unwrap();
@@ -247,7 +247,7 @@ fn one_connection_too_many_is_closed_and_a_place_that_is_free_again_is_given_awa
 }
 
 #[test]
-fn a_handler_that_panics_is_500_and_nothing_else_ends() {
+fn panicking_handler_is_500_and_server_continues() {
     async fn panics() -> &'static str {
         panic!("as it was told to")
     }
@@ -258,7 +258,7 @@ fn a_handler_that_panics_is_500_and_nothing_else_ends() {
     let mut stream = server.connect();
     request(&mut stream, "/panic");
     assert_eq!(answer(&mut stream).0, 500);
-    // The same connection, and another.
+    // The same connection, and another one.
     request(&mut stream, "/health");
     assert_eq!(answer(&mut stream).0, 200);
     assert_eq!(server.raw("GET", "/panic").status, 500);
@@ -266,7 +266,7 @@ fn a_handler_that_panics_is_500_and_nothing_else_ends() {
 }
 
 #[test]
-fn at_the_end_what_is_under_way_is_finished_and_what_idles_is_closed() {
+fn shutdown_finishes_requests_and_closes_idle() {
     let started = Arc::new(Notify::new());
     let go_on = Arc::new(Notify::new());
     let (begin, wait) = (Arc::clone(&started), Arc::clone(&go_on));
@@ -287,7 +287,7 @@ fn at_the_end_what_is_under_way_is_finished_and_what_idles_is_closed() {
     let stopping = thread::spawn(move || server.stop());
     assert_eq!(ended(idle), b"");
     assert_eq!(ended(fresh), b"");
-    // Nobody else is let in, from a moment on that need not be the one in which the others are told to end.
+    // No new connections are accepted. This may start later than the notice to the open ones.
     let start = Instant::now();
     while TcpStream::connect(address).is_ok() {
         assert!(
@@ -304,7 +304,7 @@ fn at_the_end_what_is_under_way_is_finished_and_what_idles_is_closed() {
 }
 
 #[test]
-fn what_does_not_end_in_time_is_cut_and_counted() {
+fn requests_over_the_grace_period_are_cut_and_counted() {
     let begun = Arc::new(Notify::new());
     let begin = Arc::clone(&begun);
     let never = move || async move {
@@ -322,7 +322,7 @@ fn what_does_not_end_in_time_is_cut_and_counted() {
 }
 
 #[test]
-fn an_answer_that_is_being_taken_at_the_end_is_whole() {
+fn answer_in_progress_at_shutdown_is_completed() {
     let server = Server::limited(router(), ServerOptions::default());
     let mut stream = server.connect();
     write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();

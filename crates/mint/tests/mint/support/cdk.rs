@@ -1,4 +1,4 @@
-//! The Cashu Development Kit's rows.
+//! The rows of the Cashu Development Kit.
 
 use nutfilter_mint::Kind;
 use rusqlite::{Connection, params};
@@ -60,7 +60,7 @@ pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<
     };
     match event {
         Event::Insert(_) if note.kind == Kind::Spent => {
-            // Not yet spent is one of these.
+            // The states of an unspent proof.
             let states = ["PENDING", "UNSPENT", "RESERVED"];
             let state = match note.counts {
                 true => "SPENT",

@@ -1,4 +1,4 @@
-//! Items with equal hashes. Like `history`, this file needs nothing of the others.
+//! Items with equal hashes. Like `history`, this file does not depend on the others.
 
 /// Different points with the same 64-bit hash.
 pub(crate) fn colliding_items() -> Vec<Vec<u8>> {

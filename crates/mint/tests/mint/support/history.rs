@@ -1,6 +1,6 @@
 //! Random histories of a mint's database, and a consumer that follows them.
 //!
-//! This file needs nothing of the others, so that the tests of any database can include it.
+//! This file does not depend on the others, so that the tests of any database can include it.
 
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource, SourceError, Watermark};
 use nutfilter_mint::{KeysetId, Kind, MintType};
 
-/// Keysets' ids as notes name them: two of them spelled in two ways, and one that is none.
+/// Keyset ids as they occur in notes: two ids with two spellings each, and an invalid one.
 pub(crate) const IDS: [&str; 6] = [
     "009a1f293253e41e",
     "009A1F293253E41E",
@@ -22,50 +22,50 @@ pub(crate) const IDS: [&str; 6] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) kind: Kind,
-    /// As the database spells it.
+    /// As spelled in the database.
     pub(crate) keyset: &'static str,
     pub(crate) item: Vec<u8>,
     pub(crate) amount: i64,
-    /// Whether it is spent or signed, and not only on its way there.
+    /// Whether it is spent or signed, rather than pending.
     pub(crate) counts: bool,
 }
 
-/// What happens to a database.
+/// A change of a database.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Insert(Note),
-    /// A note that did not count does so from now on.
+    /// A pending note begins to count.
     Flip(Note),
     Delete(Note),
-    /// Whatever the database does to tidy up (`VACUUM`).
+    /// Any maintenance of the database (`VACUUM`).
     Tidy,
-    /// A copy is put aside, in place of the one that was.
+    /// A copy is saved; it replaces the previous copy.
     Save,
-    /// The copy takes the place of the database.
+    /// The copy replaces the database.
     Restore,
 }
 
-/// A mint's database of whatever make.
+/// A mint's database of any kind.
 pub(crate) trait Database {
     fn mint(&self) -> MintType;
 
-    /// Lets all of this happen, in this order. Of CDK's, totals are kept as the mint keeps them.
+    /// Applies these events in order. For CDK, the totals are updated as by the mint.
     fn apply(&mut self, events: &[Event]);
 
     fn source(&self) -> Box<dyn MintSource>;
 }
 
-/// How often a reading went which way.
+/// Counts the kinds of readings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) whole: u64,
     pub(crate) increments: u64,
-    /// The reasons of those that started over, without the numbers in them.
+    /// The reasons for starting over, without the numbers in them.
     pub(crate) started_over: BTreeMap<String, u64>,
 }
 
-/// Lets a random history happen and reads now and then. After each reading what the consumer holds is what the database
-/// holds, and what a whole reading by somebody else finds.
+/// Runs a random history and reads now and then. After each reading, the consumer's contents must equal those of
+/// the database, and those of a full reading by another consumer.
 pub(crate) fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
     let mut random = Random(seed);
     let mut model = Model {
@@ -115,14 +115,14 @@ fn count_of(items: &Items) -> u64 {
     items.values().map(|items| items.len() as u64).sum()
 }
 
-/// What somebody holds who reads again and again, of both kinds.
+/// The state of a consumer that reads repeatedly, for both kinds.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
     spent: Held,
     issued: Held,
 }
 
-/// What came of the readings of one kind.
+/// The result of the readings of one kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub(crate) items: Items,
@@ -141,7 +141,7 @@ impl Consumer {
         }
     }
 
-    /// Reads on, or all over again where that is asked for. A watermark goes through its bytes each time.
+    /// Reads new items, or everything if the source requires it. The watermark is serialized each time.
     pub(crate) fn refresh<S: MintSource>(&mut self, source: &mut S, kind: Kind, tally: &mut Tally) {
         let held = match kind {
             Kind::Spent => &mut self.spent,
@@ -171,7 +171,7 @@ impl Consumer {
 }
 
 impl Held {
-    /// What a whole reading gives.
+    /// The result of a full reading.
     pub(crate) fn whole<S: MintSource + ?Sized>(
         source: &mut S,
         kind: Kind,
@@ -179,7 +179,7 @@ impl Held {
         Held::default().read(source, kind, None)
     }
 
-    /// What it holds after a reading of what is new.
+    /// The contents after an incremental reading.
     fn continued<S: MintSource + ?Sized>(
         &self,
         source: &mut S,
@@ -212,7 +212,7 @@ impl Held {
             if since.is_none() {
                 held.extend(items);
             } else {
-                // What was handed over before may come again.
+                // Earlier items may be repeated.
                 let before: BTreeSet<Vec<u8>> = held.iter().cloned().collect();
                 let items: BTreeSet<Vec<u8>> = items.into_iter().collect();
                 held.extend(items.difference(&before).cloned());
@@ -247,13 +247,13 @@ impl ItemSink for NewItems {
     }
 }
 
-/// What a database should hold.
+/// The expected contents of a database.
 struct Model {
     mint: MintType,
-    /// In the order in which they came.
+    /// In order of arrival.
     notes: Vec<Note>,
     saved: Option<Vec<Note>>,
-    /// Notes that were there once; they may come again.
+    /// Deleted notes, which may be added again.
     gone: Vec<Note>,
     next: u64,
 }
@@ -265,7 +265,7 @@ impl Model {
             .collect()
     }
 
-    /// One more thing; nothing if there is nothing that it could happen to.
+    /// Makes one random change; `None` if it does not apply to any note.
     fn happen(&mut self, random: &mut Random) -> Option<Event> {
         match random.below(32) {
             0..12 => Some(self.insert(random)),
@@ -319,7 +319,7 @@ impl Model {
                 note.item = item_of(self.next);
             }
         }
-        // nutshell knows of a spent note only when it is spent.
+        // nutshell stores a spent note only when it is spent.
         let always = (self.mint, note.kind) == (MintType::Nutshell, Kind::Spent);
         note.counts = always || !random.one_in(3);
         self.notes.push(note.clone());
@@ -346,7 +346,7 @@ impl Model {
         places.get(chosen).copied()
     }
 
-    /// Those that count and can be served.
+    /// The items that count and can be served.
     fn items(&self, kind: Kind) -> Items {
         let mut items = Items::new();
         for note in &self.notes {
@@ -368,7 +368,7 @@ fn item_of(number: u64) -> Vec<u8> {
     item
 }
 
-/// The generator SplitMix64.
+/// The SplitMix64 generator.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -380,7 +380,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below this, which is not zero.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

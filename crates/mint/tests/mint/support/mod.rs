@@ -25,10 +25,10 @@ pub(crate) use server::{Reply, Server, assert_refused, published_items};
 pub(crate) const V1: &str = "009a1f293253e41e";
 pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
 pub(crate) const V3: &str = "0277354b7388c720dbba6218f720f9b785c9c20fb8b348b389e296227c6cc7a63f";
-/// An id from before the versions, with both characters that URLs have trouble with.
+/// A legacy id without a version, with both characters that cause trouble in URLs.
 pub(crate) const LEGACY: &str = "I2yN+iR/fkzT";
 
-/// A mint's database in a directory of its own.
+/// A mint's database in its own directory.
 pub(crate) struct MintDatabase {
     pub(crate) mint: MintType,
     pub(crate) path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct MintDatabase {
 }
 
 impl MintDatabase {
-    /// An empty one in WAL mode, as both mints make theirs. It is closed when this returns.
+    /// An empty database in WAL mode, like those of both mints. It is closed when this returns.
     pub(crate) fn new(mint: MintType) -> Self {
         Self::named(mint, "mint.db")
     }
@@ -66,7 +66,7 @@ impl MintDatabase {
             .replace("BIGINT", "INTEGER")
     }
 
-    /// A connection that may write, as the mint has one.
+    /// A connection that may write, like the mint's own.
     pub(crate) fn connect(&self) -> Connection {
         Connection::open(&self.path).unwrap()
     }
@@ -96,7 +96,7 @@ impl MintDatabase {
         self.add_promises(keyset, items, true);
     }
 
-    /// Blinded messages that wait for a signature.
+    /// Adds blinded messages that wait for a signature.
     pub(crate) fn add_unsigned(&self, keyset: &str, items: &[Vec<u8>]) {
         self.add_promises(keyset, items, false);
     }
@@ -110,13 +110,13 @@ impl MintDatabase {
         }
     }
 
-    /// Proofs that are not spent; only CDK keeps such.
+    /// Adds proofs that are not spent; only CDK stores them.
     pub(crate) fn add_in_state(&self, keyset: &str, items: &[Vec<u8>], state: &str) {
         assert_eq!(self.mint, MintType::Cdk);
         cdk::add_proofs(&mut self.connect(), keyset, items, state);
     }
 
-    /// Adds spent or signed notes as the mint does, which keeps its own totals.
+    /// Adds spent or signed notes as the mint does, including its own totals.
     pub(crate) fn insert(&self, kind: Kind, keyset: &'static str, items: &[Vec<u8>]) {
         let mut connection = self.connect();
         let transaction = connection.transaction().unwrap();
@@ -134,7 +134,7 @@ impl MintDatabase {
         transaction.commit().unwrap();
     }
 
-    /// Lets something happen through the mint's own connection.
+    /// Applies an event through the mint's own connection.
     pub(crate) fn happen(
         &self,
         connection: &Connection,
@@ -150,7 +150,7 @@ impl MintDatabase {
         DatabaseLocation::from(self.path.as_path())
     }
 
-    /// Opened as the service does, which has to find out by itself which mint it is.
+    /// Opens it as the service does, which detects the mint itself.
     pub(crate) fn source(&self) -> SqliteSource {
         let source = SqliteSource::open(&self.location(), None).unwrap();
         assert_eq!(source.mint_type(), self.mint);
@@ -172,7 +172,7 @@ impl MintDatabase {
     }
 }
 
-/// Reads whole, and does something after each batch. The first bad row is an error. Gives the total.
+/// Reads everything, and calls `each` after each batch. The first bad row is an error. Returns the total.
 pub(crate) fn read_whole<S: MintSource>(
     mut source: S,
     kind: Kind,
@@ -195,7 +195,7 @@ pub(crate) fn read_whole<S: MintSource>(
     let mut sink = Sink { each, bad: None };
     let reading = source.read(kind, None, &mut sink)?;
     match sink.bad {
-        // What was left out is not to be passed over the next time either.
+        // The next reading must not skip the bad row either.
         Some(error) => {
             assert_eq!(reading.watermark, None);
             Err(error)
@@ -208,7 +208,7 @@ pub(crate) fn keyset(id: &str) -> KeysetId {
     KeysetId::parse(id).unwrap()
 }
 
-/// `count` different items of a length, others for each `stream`.
+/// `count` different items of a length; each `stream` gives different ones.
 pub(crate) fn items(stream: u64, count: usize, length: usize) -> Vec<Vec<u8>> {
     (0..count as u64)
         .map(|index| item(stream, index, length))
@@ -216,7 +216,7 @@ pub(crate) fn items(stream: u64, count: usize, length: usize) -> Vec<Vec<u8>> {
 }
 
 fn item(stream: u64, index: u64, length: usize) -> Vec<u8> {
-    // An xorshift generator; the index in front makes them different for certain.
+    // An xorshift generator. The index in front guarantees different items.
     let mut state = (stream << 40 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = (stream << 40 | index).to_be_bytes().to_vec();
     while bytes.len() < length {
@@ -230,7 +230,7 @@ fn item(stream: u64, index: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// The `content` that a mint has to serve for these items, by the reference implementation.
+/// The `content` that a mint must serve for these items, by the reference implementation.
 pub(crate) fn expected_content(items: &[Vec<u8>]) -> String {
     STANDARD.encode(nutfilter_reference::build(
         nutfilter_reference::Profile::Nut25,
@@ -240,7 +240,7 @@ pub(crate) fn expected_content(items: &[Vec<u8>]) -> String {
     ))
 }
 
-/// Holds a response body against the items that it should stand for.
+/// Compares a response body with the expected items.
 #[track_caller]
 pub(crate) fn assert_filter_of(body: &[u8], items: &[Vec<u8>]) {
     let body: serde_json::Value = serde_json::from_slice(body).unwrap();

@@ -1,4 +1,4 @@
-//! The router on loopback, and two clients: an ordinary one, and one that says exactly what it is told.
+//! The router on loopback, with an ordinary client and one that sends its requests unchanged.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ pub(crate) struct Server {
     pub(crate) runtime: Runtime,
 }
 
-/// What a client saw.
+/// The reply that a client received.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -44,7 +44,7 @@ impl Reply {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All that comes until the end of the connection.
+    /// Reads everything until the end of the connection.
     pub(crate) fn read(mut stream: impl Read) -> Self {
         let mut reply = Vec::new();
         stream.read_to_end(&mut reply).unwrap();
@@ -84,7 +84,7 @@ impl Server {
         Self::listening(router, options, |listener| vec![listener])
     }
 
-    /// At what `listeners` makes of one on loopback, within a runtime.
+    /// Serves on the listeners that `listeners` makes from one on loopback, within a runtime.
     pub(crate) fn listening(
         router: axum::Router,
         options: ServerOptions,
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// The end, awaited.
+    /// Stops the server and waits for it.
     pub(crate) fn stop(mut self) -> Served {
         drop(self.stop.take());
         let served = self.served.take().unwrap();
@@ -165,12 +165,12 @@ impl Server {
         self.get(&format!("/v1/filter/{kind}/{keyset}"))
     }
 
-    /// A request line taken as it is: an ordinary client would tidy the path up first.
+    /// Sends the request line unchanged; an ordinary client would normalize the path.
     pub(crate) fn raw(&self, method: &str, path: &str) -> Reply {
         self.ask(method, path, &[])
     }
 
-    /// A request with these headers and no others but the host.
+    /// Sends a request with these headers and `host` only.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
         let headers: String = headers
             .iter()
@@ -185,7 +185,7 @@ impl Server {
         Reply::read(stream)
     }
 
-    /// A GET of the spent filter of the first keyset.
+    /// GET of the spent filter of the first keyset.
     pub(crate) fn spent(&self, headers: &[(&str, &str)]) -> Reply {
         self.ask("GET", &format!("/v1/filter/spent/{V1}"), headers)
     }
@@ -214,7 +214,7 @@ pub(crate) fn assert_refused(reply: &Reply, status: u16, code: u32) {
     assert_eq!(json.as_object().unwrap().len(), 2);
 }
 
-/// A service with `n` spent notes in one keyset, and none signed.
+/// A service with `n` spent notes in one keyset, and none issued.
 pub(crate) fn published_items(n: usize) -> FilterService {
     let filter = |n| {
         let filter = SortedHashes::<Nut25>::from_items(items(1, n, 33));

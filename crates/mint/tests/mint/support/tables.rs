@@ -1,4 +1,4 @@
-//! The tables of both mints, as far as columns, types and keys go.
+//! The tables of both mints, with the relevant columns, types and keys.
 
 use nutfilter_mint::MintType;
 
@@ -43,7 +43,7 @@ const CDK: &str = "
     );
     CREATE TABLE keyset_epoch (id INTEGER PRIMARY KEY, epoch BIGINT NOT NULL);";
 
-/// What creates them on Postgres. On SQLite two of the types have other names.
+/// SQL that creates them on Postgres. On SQLite, two of the types have other names.
 pub(crate) fn tables(mint: MintType) -> &'static str {
     match mint {
         MintType::Nutshell => NUTSHELL,
