@@ -1,4 +1,4 @@
-//! The same checks for a wallet that brings its own HTTP client: headers and bytes, no network.
+//! The same checks for a wallet with its own HTTP client: headers and bytes, no network.
 
 use std::io;
 
@@ -27,7 +27,7 @@ fn at(last_seen: Option<u64>) -> FetchContext {
 }
 
 #[test]
-fn a_response_goes_through_head_body_and_acceptance() {
+fn response_passes_head_body_and_acceptance_checks() {
     let policy = Policy::default();
     let sent = body(NOW);
     policy
@@ -45,7 +45,7 @@ fn a_response_goes_through_head_body_and_acceptance() {
 }
 
 #[test]
-fn acceptance_alone_still_measures_the_body() {
+fn accept_checks_the_body_size_too() {
     let sent = body(NOW);
     let policy = Policy {
         max_bytes: sent.len() as u64 - 1,
@@ -59,7 +59,7 @@ fn acceptance_alone_still_measures_the_body() {
 }
 
 #[test]
-fn a_body_is_read_one_byte_past_the_cap_and_no_further() {
+fn body_is_read_one_byte_past_the_limit() {
     let policy = Policy {
         max_bytes: 1_000,
         ..Policy::default()
@@ -80,7 +80,7 @@ fn a_body_is_read_one_byte_past_the_cap_and_no_further() {
     );
     assert_eq!(endless.read, 1_001);
 
-    // Of an error, as much as an error object could be.
+    // Of an error body, only the maximum size of an error object is read.
     let policy = Policy::default();
     let mut endless = Counted { read: 0 };
     let read = policy
@@ -90,7 +90,7 @@ fn a_body_is_read_one_byte_past_the_cap_and_no_further() {
     assert!(endless.read < 1 << 20);
 }
 
-/// Zeros without end, and how many of them were wanted.
+/// Endless zeros; counts how many were read.
 struct Counted {
     read: u64,
 }
@@ -104,7 +104,7 @@ impl io::Read for Counted {
 }
 
 #[test]
-fn time_is_judged_by_the_moment_that_is_given() {
+fn time_is_checked_against_the_given_context() {
     let policy = Policy::default();
     let accept =
         |timestamp, last_seen| policy.accept::<Nut25>(200, &body(timestamp), at(last_seen));
@@ -123,7 +123,7 @@ fn time_is_judged_by_the_moment_that_is_given() {
     );
 }
 
-/// The test vector of NUT-00 for 32 zero bytes: on the curve, whoever it belongs to.
+/// The test vector of NUT-00 for 32 zero bytes, a point on the curve.
 const POINT: &str = "024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725";
 
 fn point() -> [u8; 33] {
@@ -132,7 +132,7 @@ fn point() -> [u8; 33] {
 }
 
 #[test]
-fn matches_are_asked_about_without_a_network_of_ours() {
+fn matches_are_confirmed_without_the_crates_transport() {
     let policy = Policy::default();
     let hashes = SortedHashes::<Nut25>::from_items([point()]);
     let filter = hashes.encode(Params::CASHU).expect("a filter");
@@ -165,14 +165,14 @@ fn matches_are_asked_about_without_a_network_of_ours() {
     let mut restoration = Restoration::new(&matches, &keyset, &policy).expect("one match");
     let request = restoration.request().expect("a request");
     assert!(request.contains(POINT), "{request}");
-    // No signature: it matched by chance.
+    // No signature: the match was by chance.
     restoration
         .answer(200, br#"{"outputs":[],"signatures":[]}"#)
         .expect("a good answer");
     let wanted = [Restored::Unsigned, Restored::Absent { as_of: NOW }];
     assert_eq!(restoration.finish().expect("all answered"), wanted);
 
-    // The limit on an answer holds for whoever did not look at it on the way.
+    // The limit on answers also applies when the wallet did not check it during the transfer.
     let small = Policy {
         max_answer_bytes: 10,
         ..policy

@@ -1,9 +1,9 @@
-//! Answers that are no filter.
+//! Answers that are not filters.
 
 use crate::*;
 
 #[test]
-fn an_error_object_is_an_error_whatever_its_status() {
+fn error_object_is_an_error_with_any_status() {
     let body = r#"{"detail": "keyset is not known", "code": 12001}"#;
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops"] {
         let error = fetch_answer(response(status, &[], body)).expect_err("an error object");
@@ -18,7 +18,7 @@ fn an_error_object_is_an_error_whatever_its_status() {
 }
 
 #[test]
-fn odd_error_objects_are_still_understood_and_tamed() {
+fn odd_error_objects_are_parsed_and_made_printable() {
     let mint_error = |body: String| match fetch_answer(response("422 No", &[], body)) {
         Err(FetchError::Refused(RejectReason::Mint(error))) => error,
         other => panic!("{other:?}"),
@@ -53,7 +53,7 @@ fn other_statuses_are_errors_with_their_number() {
         let fetched = fetch_answer(response(status, &[], body));
         assert_refused!(fetched, RejectReason::Status { status } if status == number);
     }
-    // A good body does not make a bad status good.
+    // A valid body does not make another status acceptable.
     for (status, number) in [("206 Part", 206), ("203 Told", 203), ("500 Oops", 500)] {
         let fetched = fetch_answer(response(status, &[], &filter));
         assert_refused!(fetched, RejectReason::Status { status } if status == number);
@@ -61,7 +61,7 @@ fn other_statuses_are_errors_with_their_number() {
 }
 
 #[test]
-fn wrong_types_are_no_filter_response() {
+fn wrong_types_are_rejected() {
     for body in [
         "",
         "null",
@@ -88,7 +88,7 @@ fn wrong_types_are_no_filter_response() {
 }
 
 #[test]
-fn the_words_of_a_parse_error_stay_short_whatever_the_mint_put_in() {
+fn parse_error_text_stays_short_for_any_response() {
     let body = format!(r#"{{"n":"{}\u001b","content":""}}"#, "x".repeat(1 << 20));
     let error = fetch_answer(json(body))
         .expect_err("not a response")
@@ -101,7 +101,7 @@ fn the_words_of_a_parse_error_stay_short_whatever_the_mint_put_in() {
 }
 
 #[test]
-fn rubbish_and_hanging_up_are_transport_errors() {
+fn garbage_and_hanging_up_are_transport_errors() {
     for answer in [
         "",
         "SSH-2.0-OpenSSH_9.6\r\n",

@@ -1,4 +1,4 @@
-//! Filters by way of a cache: conditional requests, and the games a mint may play with them.
+//! Fetches through a cache: conditional requests, and how a mint may abuse them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) fn tag(body: &str) -> String {
     format!("\"{}\"", hex(&Sha256::digest(body)))
 }
 
-/// The condition of a request, if it has one.
+/// The `If-None-Match` value of a request, if it has one.
 pub(crate) fn condition(request: &str) -> Option<String> {
     request.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -31,7 +31,7 @@ pub(crate) fn condition(request: &str) -> Option<String> {
     })
 }
 
-/// 304 to whoever has the body already, as a server should.
+/// A server that correctly returns 304 to a client that has the body.
 pub(crate) fn honest_cache(body: String) -> Loopback {
     Loopback::start(move |request, stream| {
         if condition(request) == Some(tag(&body)) {
@@ -72,7 +72,7 @@ fn conditions(mint: &Loopback) -> Vec<Option<String>> {
 }
 
 #[test]
-fn what_is_kept_is_asked_for_by_the_hash_of_its_bytes() {
+fn cached_filter_is_revalidated_by_the_hash_of_its_bytes() {
     let place = place();
     let cache = cache_in(place.path());
     let body = small(now() - 60, 10);
@@ -84,7 +84,7 @@ fn what_is_kept_is_asked_for_by_the_hash_of_its_bytes() {
     let second = fetch_through(&mint, &cache).expect("a filter");
     assert!(second.from_cache && second.discarded.is_none());
     assert_eq!(second.filter.bytes_received(), 0);
-    // Its time is its own, however late it is confirmed to be the newest.
+    // The filter keeps its own timestamp, however late it is revalidated.
     assert_eq!(second.filter.as_of(), first.filter.as_of());
     let items = [item(3), item(3_000)];
     let absent = Answer::Absent {
@@ -94,12 +94,12 @@ fn what_is_kept_is_asked_for_by_the_hash_of_its_bytes() {
         second.filter.check(&items),
         Ok(vec![Answer::MaybePresent, absent])
     );
-    // The hash is of the bytes; what the server called them is nowhere.
+    // The condition is the hash of the bytes; the server's own ETag is never used.
     assert_eq!(conditions(&mint), [None, Some(tag(&body))]);
 }
 
 #[test]
-fn without_etag_nothing_is_said_and_the_time_is_remembered() {
+fn without_etag_sends_no_condition_and_keeps_the_time() {
     let place = place();
     let cache = cache_in(place.path()).without_etag();
     let mint = honest_cache(small(now() - 60, 10));
@@ -110,7 +110,7 @@ fn without_etag_nothing_is_said_and_the_time_is_remembered() {
 
     let older = honest_cache(small(now() - 90, 10));
     fs::copy(place.path().join("kept"), path(&older, &cache)).expect("a file");
-    // Another mint's file is not this one's, wherever it lies.
+    // A file of another mint is not used, wherever it is.
     assert!(
         fetch_through(&older, &cache)
             .expect("a filter")
@@ -120,7 +120,7 @@ fn without_etag_nothing_is_said_and_the_time_is_remembered() {
 }
 
 #[test]
-fn a_304_that_was_not_asked_for_is_an_error() {
+fn unrequested_304_is_an_error() {
     let place = place();
     let cache = cache_in(place.path());
     let says_304 = || Loopback::saying(response("304 Not Modified", &[("ETag", "\"x\"")], ""));
@@ -131,7 +131,7 @@ fn a_304_that_was_not_asked_for_is_an_error() {
         RejectReason::Status { status: 304 }
     );
     assert_eq!(conditions(&mint), [None]);
-    // Something is, and was not mentioned.
+    // A filter is cached, but the request had no condition.
     let body = small(now() - 60, 10);
     let switch = Arc::new(AtomicU64::new(0));
     let seen = switch.clone();
@@ -146,9 +146,9 @@ fn a_304_that_was_not_asked_for_is_an_error() {
         fetch_through(&mint, &quiet),
         RejectReason::Status { status: 304 }
     );
-    // Asked for, it is the answer.
+    // With a condition, the 304 is accepted.
     assert!(fetch_through(&mint, &cache).expect("a filter").from_cache);
-    // A policy that would not take the cached one from the mint does not take it from the disk.
+    // A policy that would reject the filter from the mint also rejects it from the disk.
     let strict = Policy {
         min_m: 784_932,
         ..Policy::default()
@@ -170,7 +170,7 @@ fn a_304_that_was_not_asked_for_is_an_error() {
 }
 
 #[test]
-fn a_304_may_describe_the_body_that_it_does_not_have() {
+fn headers_of_a_304_may_describe_the_full_body() {
     let place = place();
     let cache = cache_in(place.path());
     let body = small(now() - 60, 10);
@@ -188,7 +188,7 @@ fn a_304_may_describe_the_body_that_it_does_not_have() {
     assert_eq!(again.filter.n(), 10);
 }
 
-/// A mint that answers with whatever is put into the returned place.
+/// A mint that answers with the current contents of the returned mutex.
 fn changing(first: Vec<u8>) -> (Loopback, Arc<std::sync::Mutex<Vec<u8>>>) {
     let answer = Arc::new(std::sync::Mutex::new(first));
     let current = answer.clone();
@@ -200,7 +200,7 @@ fn changing(first: Vec<u8>) -> (Loopback, Arc<std::sync::Mutex<Vec<u8>>>) {
 }
 
 #[test]
-fn a_rollback_is_noticed_through_the_cache_and_does_not_replace_what_is_kept() {
+fn cache_detects_a_rollback_and_keeps_the_newer_filter() {
     let place = place();
     let cache = cache_in(place.path());
     let then = now() - 60;
@@ -224,7 +224,7 @@ fn a_rollback_is_noticed_through_the_cache_and_does_not_replace_what_is_kept() {
         assert!(older.matches(&[item(1)], None).is_err());
         assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
     }
-    // Neither does what is no filter, or one that is not to be trusted.
+    // An invalid or rejected filter does not replace it either.
     let weak = SortedHashes::<Nut25>::from_items((0..10).map(item))
         .encode(Params::new(6, 64).expect("parameters"))
         .expect("a filter");
@@ -239,7 +239,7 @@ fn a_rollback_is_noticed_through_the_cache_and_does_not_replace_what_is_kept() {
         assert!(fetch_through(&mint, &cache).is_err());
         assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
     }
-    // The same time, or a later one, does.
+    // A filter with the same or a later timestamp does.
     *answer.lock().expect("an answer") = json(small(then, 11));
     assert_eq!(
         fetch_through(&mint, &cache).expect("a filter").filter.n(),
@@ -254,7 +254,7 @@ fn a_rollback_is_noticed_through_the_cache_and_does_not_replace_what_is_kept() {
 }
 
 #[test]
-fn the_later_of_two_times_counts() {
+fn later_of_both_last_seen_times_counts() {
     let place = place();
     let cache = cache_in(place.path());
     let then = now() - 60;
@@ -264,7 +264,7 @@ fn the_later_of_two_times_counts() {
         (None, false),
         (Some(then - 5), false),
         (Some(then), false),
-        // By a 304 too.
+        // Also with a 304.
         (Some(then + 5), true),
     ] {
         let fetched = client
@@ -275,7 +275,7 @@ fn the_later_of_two_times_counts() {
 }
 
 #[test]
-fn each_mint_keyset_kind_and_hash_has_a_file_of_its_own() {
+fn each_mint_keyset_kind_and_hash_has_its_own_file() {
     let place = place();
     let cache = cache_in(place.path());
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
@@ -289,7 +289,7 @@ fn each_mint_keyset_kind_and_hash_has_a_file_of_its_own() {
     ];
     let different: std::collections::BTreeSet<_> = paths.iter().collect();
     assert_eq!(different.len(), paths.len());
-    // However they are spelled.
+    // Different spellings share a file.
     let upper = KeysetId::parse("009A1F293253E41E").expect("a keyset id");
     assert_eq!(
         paths[0],
@@ -305,7 +305,7 @@ fn each_mint_keyset_kind_and_hash_has_a_file_of_its_own() {
 
 #[cfg(unix)]
 #[test]
-fn directory_and_files_are_for_their_owner_only() {
+fn cache_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let place = place();
     let cache = cache_in(place.path());

@@ -1,4 +1,4 @@
-//! A cache whose files were cut, changed, swapped, left behind, or cannot be written.
+//! A cache with truncated, modified, swapped, leftover or unwritable files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use crate::cache::*;
 use crate::*;
 use nutfilter_wallet::{CachedFetch, Damage, FilterCache};
 
-/// A mint that answers every condition with 304, a cache with its filter, and the cached file as it should be.
+/// A mint that answers every condition with 304, a cache with its filter, and the intact cached file.
 struct Scene {
     _place: tempfile::TempDir,
     cache: FilterCache,
@@ -44,7 +44,7 @@ impl Scene {
             .expect("a filter")
     }
 
-    /// With these bytes in the file the filter is fetched anew, without a condition, and kept again.
+    /// With these bytes in the file, the filter is downloaded without a condition and cached again.
     fn assert_thrown_away(&self, bytes: &[u8], what: &str) {
         fs::write(&self.file, bytes).expect("a file");
         let fetched = self.fetch();
@@ -56,7 +56,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// What is whole answers: all of the above was not for nothing.
+    /// Checks that an intact file is still used, so that the test proves something.
     fn drop(&mut self) {
         if !thread::panicking() {
             let fetched = self.fetch();
@@ -66,7 +66,7 @@ impl Drop for Scene {
 }
 
 #[test]
-fn a_file_cut_at_any_byte_is_thrown_away_and_never_answers() {
+fn file_truncated_at_any_byte_is_discarded() {
     let scene = Scene::new();
     for cut in 0..scene.good.len() {
         scene.assert_thrown_away(&scene.good[..cut], &format!("cut at {cut}"));
@@ -74,10 +74,10 @@ fn a_file_cut_at_any_byte_is_thrown_away_and_never_answers() {
 }
 
 #[test]
-fn a_file_with_any_bit_flipped_is_thrown_away_and_never_answers() {
+fn file_with_any_bit_flipped_is_discarded() {
     let scene = Scene::new();
     for byte in 0..scene.good.len() {
-        // The bits of a byte take their turn; those of the magic and the version are all tried.
+        // One bit of each byte in turn, but all bits of the magic and the version.
         let bits = if byte < 8 {
             0..8
         } else {
@@ -92,7 +92,7 @@ fn a_file_with_any_bit_flipped_is_thrown_away_and_never_answers() {
 }
 
 #[test]
-fn what_is_added_or_something_else_is_thrown_away() {
+fn extended_or_replaced_file_is_discarded() {
     let scene = Scene::new();
     let good = scene.good.as_slice();
     scene.assert_thrown_away(&[good, &[0]].concat(), "one byte more");
@@ -104,7 +104,7 @@ fn what_is_added_or_something_else_is_thrown_away() {
 }
 
 #[test]
-fn the_file_of_another_filter_is_thrown_away() {
+fn file_of_another_filter_is_discarded() {
     let place = place();
     let cache = cache_in(place.path());
     let mint = honest_cache(small(now(), 10));
@@ -120,11 +120,11 @@ fn the_file_of_another_filter_is_thrown_away() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_cleared_away_and_nothing_else_is() {
+fn only_temporary_files_of_a_killed_process_are_removed() {
     let place = place();
     let cache = cache_in(place.path());
     let left = place.path().join("cache/.wallet-cache-AbCdEf.partial");
-    // What `nutfilter build` writes for the time being, in a directory that both use.
+    // A temporary file of `nutfilter build`, in a directory that both programs use.
     let theirs = place.path().join("cache/.nutfilter-AbCdEf.tmp");
     for file in [&left, &theirs] {
         fs::write(file, "half a fil").expect("a file");
@@ -135,11 +135,11 @@ fn what_a_killed_process_left_is_cleared_away_and_nothing_else_is() {
 }
 
 #[test]
-fn a_filter_that_cannot_be_kept_is_as_good_as_ever() {
+fn filter_that_cannot_be_cached_is_still_usable() {
     let place = place();
     let cache = cache_in(place.path());
     let mint = honest_cache(small(now(), 10));
-    // A directory in the file's place: it cannot be read, and not be replaced.
+    // A directory in the file's place: it can be neither read nor replaced.
     fs::create_dir(path(&mint, &cache)).expect("a directory");
     let fetched = fetch_through(&mint, &cache).expect("a filter");
     assert_eq!(fetched.discarded, Some(Damage::NotAFile));
@@ -149,14 +149,14 @@ fn a_filter_that_cannot_be_kept_is_as_good_as_ever() {
         Ok(vec![Answer::MaybePresent])
     );
 
-    // The whole directory is gone.
+    // The whole directory is missing.
     fs::remove_dir_all(place.path().join("cache")).expect("a directory");
     let fetched = fetch_through(&mint, &cache).expect("a filter");
     assert!(fetched.not_kept.is_some() && fetched.discarded.is_none());
 }
 
 #[test]
-fn writers_at_the_same_time_leave_the_newest_whole() {
+fn concurrent_writers_leave_the_newest_filter_intact() {
     let place = place();
     let cache = cache_in(place.path());
     let then = now() - 1_000;
@@ -177,7 +177,7 @@ fn writers_at_the_same_time_leave_the_newest_whole() {
             });
         }
     });
-    // 32 requests had all the times from 0 to 31 in some order; the newest is what stays.
+    // 32 requests got the timestamps 0 to 31 in some order; the newest filter must remain.
     let quiet = cache.clone().without_etag();
     let last = fetch_through(&mint, &quiet).expect("a filter").filter;
     assert_eq!(
@@ -187,7 +187,7 @@ fn writers_at_the_same_time_leave_the_newest_whole() {
 }
 
 #[test]
-fn a_cached_file_above_the_policys_limit_is_not_read() {
+fn cached_file_above_the_size_limit_is_not_read() {
     let place = place();
     let cache = cache_in(place.path());
     let body = small(now() - 60, 100);
@@ -202,7 +202,7 @@ fn a_cached_file_above_the_policys_limit_is_not_read() {
     let client = MintClient::new(&mint.url(), policy).expect("a good URL");
     let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), Kind::Spent, None);
     assert_refused!(refused.map(drop), RejectReason::TooLarge { .. });
-    // Asked for without a condition, as there is nothing to compare it with.
+    // The last request had no condition, because there was no usable file.
     let last = mint.requests().pop().expect("a request");
     assert_eq!(condition(&last), None);
     // Another policy may still read it.
@@ -211,7 +211,7 @@ fn a_cached_file_above_the_policys_limit_is_not_read() {
 }
 
 #[test]
-fn a_cached_filter_from_the_future_is_replaced_with_a_warning() {
+fn cached_filter_from_the_future_is_replaced_with_a_warning() {
     let place = place();
     let cache = cache_in(place.path());
     let timestamp = Arc::new(AtomicU64::new(1 << 63));
@@ -219,7 +219,7 @@ fn a_cached_filter_from_the_future_is_replaced_with_a_warning() {
     let mint = Loopback::start(move |_, stream| {
         stream.write_all(&json(small(served.load(Ordering::SeqCst), 3)))
     });
-    // Kept by a wallet that believed in any time, as after a fault of its clock.
+    // A wallet without a limit on timestamps stored it, as after a clock error.
     let believing = Policy {
         max_future: Duration::from_secs(u64::MAX),
         ..Policy::default()

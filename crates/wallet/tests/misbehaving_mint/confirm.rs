@@ -1,4 +1,4 @@
-//! NUT-07 with a mint that behaves: what it is asked, and what it never gets to see.
+//! NUT-07 with an honest mint: what it is asked, and what it never sees.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -19,9 +19,9 @@ fn honest_mint() -> Loopback {
 }
 
 #[test]
-fn each_item_gets_its_answer_in_order_and_absent_ones_are_not_asked_about() {
+fn items_get_answers_in_order_and_absent_ones_stay_hidden() {
     let mint = honest_mint();
-    // Spent and unspent by turns, and one of the spent a second time.
+    // Alternate spent and unspent notes, and repeat one of the spent notes.
     let mut items: Vec<_> = (0..50).flat_map(|i| [note(i), note(i + SPENT)]).collect();
     items.push(note(7));
     let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
@@ -36,8 +36,8 @@ fn each_item_gets_its_answer_in_order_and_absent_ones_are_not_asked_about() {
 }
 
 #[test]
-fn pending_and_unspent_are_what_the_mint_says_they_are() {
-    // Y 3 is a chance match as far as this mint is concerned; one among 10 is believable.
+fn pending_and_unspent_are_taken_from_the_mint() {
+    // For this mint, Y 3 is a chance match; one among 10 is accepted.
     let mint = mint(|ys| {
         let mut all = honest_states(&ys);
         for state in &mut all {
@@ -48,7 +48,7 @@ fn pending_and_unspent_are_what_the_mint_says_they_are() {
                 state["state"] = "UNSPENT".into();
             }
         }
-        // The order does not matter, as each is named.
+        // The order does not matter, because each state names its point.
         all.reverse();
         states(all)
     });
@@ -61,7 +61,7 @@ fn pending_and_unspent_are_what_the_mint_says_they_are() {
 }
 
 #[test]
-fn nothing_leaves_but_matches_and_decoys_in_requests_of_one_size() {
+fn requests_hold_only_matches_and_decoys_at_equal_size() {
     let items = notes(SPENT - 100..SPENT + 200);
     let matching: BTreeSet<_> = (SPENT - 100..SPENT).map(|i| hex(&note(i))).collect();
     let mine: BTreeSet<_> = items.iter().map(|item| hex(item)).collect();
@@ -75,7 +75,7 @@ fn nothing_leaves_but_matches_and_decoys_in_requests_of_one_size() {
         let mut all = BTreeSet::new();
         for request in &requests {
             assert_eq!(request.len(), batch);
-            // At least one decoy in each, so that an answer which looks at nothing gives itself away.
+            // Each request has at least one decoy, so that a mint which answers blindly exposes itself.
             assert!(request.iter().any(|y| !matching.contains(y)));
             all.extend(request.iter().cloned());
         }
@@ -83,9 +83,9 @@ fn nothing_leaves_but_matches_and_decoys_in_requests_of_one_size() {
         assert!(matching.is_subset(&all));
         let decoys: Vec<_> = all.difference(&matching).collect();
         assert!(decoys.iter().all(|decoy| !mine.contains(*decoy)));
-        // `hash_to_curve` gives nothing else, and a mint may look.
+        // `hash_to_curve` yields only even points, and a mint may check that.
         assert!(decoys.iter().all(|decoy| decoy.starts_with("02")));
-        // And the filter was fetched by a request that says nothing of them.
+        // The request that fetched the filter reveals none of them.
         assert_eq!(mint.requests().len(), requests.len() + 1);
         for request in mint
             .requests()
@@ -98,7 +98,7 @@ fn nothing_leaves_but_matches_and_decoys_in_requests_of_one_size() {
 }
 
 #[test]
-fn the_order_in_which_the_wallet_holds_its_notes_does_not_leave() {
+fn requests_hide_the_order_of_the_wallets_notes() {
     let mint = honest_mint();
     let items = notes(0..60);
     let in_order: Vec<_> = items.iter().map(|item| hex(item)).collect();
@@ -116,7 +116,7 @@ fn the_order_in_which_the_wallet_holds_its_notes_does_not_leave() {
 }
 
 #[test]
-fn a_request_of_a_confirmation_says_nothing_about_the_wallet_either() {
+fn confirmation_requests_do_not_identify_the_wallet() {
     let mint = honest_mint();
     let items = notes(0..1);
     let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
@@ -143,7 +143,7 @@ fn a_request_of_a_confirmation_says_nothing_about_the_wallet_either() {
 }
 
 #[test]
-fn without_a_match_nothing_is_sent() {
+fn nothing_is_sent_without_a_match() {
     let mint = honest_mint();
     let items = notes(SPENT..SPENT + 100);
     let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
@@ -156,7 +156,7 @@ fn without_a_match_nothing_is_sent() {
 }
 
 #[test]
-fn without_decoys_the_last_request_is_short() {
+fn last_request_is_short_without_decoys() {
     let mint = honest_mint();
     let items = notes(0..65);
     let policy = Policy {
@@ -174,7 +174,7 @@ fn without_decoys_the_last_request_is_short() {
 }
 
 #[test]
-fn limits_hold_before_anything_is_sent() {
+fn limits_are_checked_before_anything_is_sent() {
     let items = notes(0..10);
     let refused = |policy: Policy, items: &[[u8; 33]], kind| {
         let mint = honest_mint();
@@ -198,17 +198,17 @@ fn limits_hold_before_anything_is_sent() {
         ),
         "{error}"
     );
-    // The matches of a filter of issued notes are no `Y`s.
+    // The matches of a filter of issued notes are not `Y`s.
     let error = refused(Policy::default(), &items, Kind::Issued);
     assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
 
-    // What is repeated counts once.
+    // Duplicates count once.
     let mint = honest_mint();
     let repeated: Vec<_> = notes(0..9).into_iter().cycle().take(90).collect();
     let (client, matches) = matches_of(&mint, Kind::Spent, nine, &repeated);
     assert_eq!(client.confirm(&matches).expect("answers").len(), 90);
 
-    // Another mint than the one that gave the filter.
+    // Another mint than the one that served the filter.
     let other = honest_mint();
     let client = MintClient::new(&other.url(), Policy::default()).expect("a good URL");
     let error = client
@@ -219,7 +219,7 @@ fn limits_hold_before_anything_is_sent() {
 }
 
 #[test]
-fn what_is_no_point_is_not_sent() {
+fn matches_that_are_not_points_are_not_sent() {
     let off_curve = (0..=u8::MAX)
         .map(|x| [[2].as_slice(), &[x; 32]].concat())
         .find(|point| secp256k1::PublicKey::from_slice(point).is_err())
@@ -258,7 +258,7 @@ fn what_is_no_point_is_not_sent() {
 }
 
 #[test]
-fn a_request_that_is_repeated_is_the_same_request() {
+fn request_is_the_same_until_it_is_answered() {
     let mint = honest_mint();
     let items = notes(0..100);
     let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
@@ -273,7 +273,7 @@ fn a_request_that_is_repeated_is_the_same_request() {
         .expect("a good answer");
     let second = confirmation.request().expect("another request");
     assert_ne!(first, second);
-    // Too early, and the answer to another question.
+    // Finish too early, then pass the answer to another request.
     let unfinished = confirmation.finish();
     assert!(matches!(
         unfinished,
@@ -287,12 +287,12 @@ fn a_request_that_is_repeated_is_the_same_request() {
 }
 
 #[test]
-fn too_many_matches_for_the_wallets_books_never_become_a_request() {
+fn too_many_matches_for_the_records_are_never_sent() {
     let mint = honest_mint();
     let items = notes(0..SPENT);
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
     let filter = client.fetch(&keyset(), Kind::Spent).expect("a filter");
-    // 300 matches where 10 are in the books: no `Matches` comes out, and so there is nothing to send.
+    // 300 matches where 10 are expected: there is no `Matches`, so there is nothing to send.
     let refused = filter.matches(&items, Some(10));
     assert!(matches!(
         refused.map(|matches| matches.items().len()),

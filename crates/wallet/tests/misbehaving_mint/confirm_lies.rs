@@ -1,4 +1,4 @@
-//! NUT-07 with a mint that does not behave: each lie its error, and nothing sent after it.
+//! NUT-07 with a dishonest mint: each lie gives its error, and nothing is sent after it.
 
 use std::num::NonZeroUsize;
 
@@ -8,7 +8,7 @@ use crate::conversation::*;
 use crate::*;
 use nutfilter_wallet::{AnswerFault, Confirmed, QueryError};
 
-/// Two requests would be made by an honest mint.
+/// An honest mint would get two requests.
 const MATCHES: usize = 100;
 
 fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, QueryError> {
@@ -17,8 +17,8 @@ fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, QueryEr
     client.confirm(&matches)
 }
 
-/// The error, when the first request gets this answer; that it stays the only request; and that the message
-/// names no note.
+/// Returns the error for this answer to the first request. Checks that there is no second request, and that the
+/// message contains no note.
 fn refused(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> QueryError {
     let mint = mint(answer);
     let error = confirm_by(&mint, Policy::default()).expect_err("a lie");
@@ -31,7 +31,7 @@ fn refused(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> Q
     error
 }
 
-/// As `refused`, for honest states that were tampered with.
+/// As `refused`, for the answers of an honest mint after tampering.
 fn fault(tamper: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> AnswerFault {
     let error = refused(move |ys| {
         let mut all = honest_states(&ys);
@@ -45,7 +45,7 @@ fn fault(tamper: impl Fn(&mut Vec<Value>) + Send + Sync + 'static) -> AnswerFaul
 }
 
 #[test]
-fn what_is_left_out_added_or_repeated_is_an_error() {
+fn missing_added_and_repeated_points_are_errors() {
     let missing = AnswerFault::Missing {
         missing: 1,
         asked: 64,
@@ -57,7 +57,7 @@ fn what_is_left_out_added_or_repeated_is_an_error() {
     };
     assert_eq!(fault(Vec::clear), missing);
     assert_eq!(fault(|all| all.push(all[0].clone())), AnswerFault::Repeated);
-    // One twice in the place of another: the number is right.
+    // One point twice in place of another: the number of states is right.
     assert_eq!(fault(|all| all[1] = all[0].clone()), AnswerFault::Repeated);
     let other = || value!({"Y": hex(&note(SPENT)), "state": "SPENT"});
     assert_eq!(fault(move |all| all.push(other())), AnswerFault::NotAsked);
@@ -65,7 +65,7 @@ fn what_is_left_out_added_or_repeated_is_an_error() {
 }
 
 #[test]
-fn states_that_are_none_are_an_error_and_never_unspent() {
+fn invalid_states_are_errors_and_never_unspent() {
     for state in [
         "RESERVED",
         "unspent",
@@ -89,7 +89,7 @@ fn states_that_are_none_are_an_error_and_never_unspent() {
 }
 
 #[test]
-fn points_that_are_none_are_an_error() {
+fn invalid_points_are_errors() {
     for y in ["", "0", "zz", "02", "not hex at all"] {
         let fault = fault(move |all| all[0]["Y"] = y.into());
         let wanted = [AnswerFault::Hex { field: "Y" }, AnswerFault::NotAsked];
@@ -113,14 +113,14 @@ fn hex_in_capitals_is_the_same_point() {
 }
 
 #[test]
-fn a_mint_that_says_the_same_of_every_point_gives_itself_away() {
+fn same_answer_for_every_point_is_detected() {
     for state in ["SPENT", "PENDING"] {
         let all_the_same = move |all: &mut Vec<Value>| {
             all.iter_mut().for_each(|one| one["state"] = state.into());
         };
         assert_eq!(fault(all_the_same), AnswerFault::KnownDecoy, "{state}");
     }
-    // A filter that was made to match says "unspent" of what it matched: seen after one request.
+    // A filter made to match, whose mint calls its matches "unspent", is detected after one request.
     let error = refused(|ys| {
         let unspent = |y| value!({"Y": y, "state": "UNSPENT"});
         states(ys.into_iter().map(unspent).collect::<Vec<_>>())
@@ -167,7 +167,7 @@ fn other_forms_are_errors() {
 }
 
 #[test]
-fn an_error_object_is_an_error_with_the_mints_words() {
+fn error_object_is_an_error_with_the_mints_text() {
     for status in ["200 OK", "400 Bad", "422 No", "500 Oops"] {
         let body = r#"{"detail": "too many inputs", "code": 11014}"#;
         let error = refused(move |_| response(status, &[], body));
@@ -182,7 +182,7 @@ fn an_error_object_is_an_error_with_the_mints_words() {
 }
 
 #[test]
-fn no_status_but_200_is_an_answer_and_no_redirect_is_followed() {
+fn only_status_200_is_accepted_and_redirects_are_errors() {
     let elsewhere = Loopback::saying(states(Vec::<Value>::new()));
     let location = elsewhere.url();
     for status in [
@@ -197,7 +197,7 @@ fn no_status_but_200_is_an_answer_and_no_redirect_is_followed() {
     ] {
         for to in [location.clone(), "/v1/checkstate".to_owned()] {
             let error = refused(move |ys| {
-                // The right body under the wrong status.
+                // A valid body with the wrong status.
                 let body = value!({ "states": honest_states(&ys) }).to_string();
                 let body = if status.starts_with("204") || status.starts_with("304") {
                     String::new()
@@ -220,8 +220,8 @@ fn no_status_but_200_is_an_answer_and_no_redirect_is_followed() {
 }
 
 #[test]
-fn an_answer_beyond_its_limit_is_refused() {
-    // Declared, and found out by counting.
+fn answer_beyond_the_limit_is_rejected() {
+    // The length is declared in the first case, and found by counting in the second.
     let error = refused(|_| head("200 OK", &[("Content-Length", "1073741824")]));
     assert!(
         matches!(
@@ -264,7 +264,7 @@ fn an_answer_beyond_its_limit_is_refused() {
 }
 
 #[test]
-fn silence_a_drip_and_a_cut_are_errors() {
+fn silence_slow_answers_and_truncation_are_errors() {
     let short = Policy {
         deadline: Duration::from_secs(1),
         ..Policy::default()
@@ -302,8 +302,8 @@ fn silence_a_drip_and_a_cut_are_errors() {
 }
 
 #[test]
-fn a_million_states_are_refused_within_the_limit_of_an_answer() {
-    // Of 4 MiB, as many as fit: other points, the same point, none at all.
+fn a_million_states_are_rejected_within_the_size_limit() {
+    // As many states as fit into 4 MiB: of other points, of the same point, of invalid points.
     let of = |state: String| {
         let many = vec![state.as_str(); (4 << 20) / (state.len() + 1) - 1].join(",");
         json(format!(r#"{{"states":[{many}]}}"#))
@@ -337,7 +337,7 @@ fn a_million_states_are_refused_within_the_limit_of_an_answer() {
 }
 
 #[test]
-fn a_lie_in_a_later_answer_ends_it_too() {
+fn lie_in_a_later_answer_ends_the_conversation() {
     let posted = Arc::new(AtomicU64::new(0));
     let counter = posted.clone();
     let mint = mint(move |ys| {
@@ -360,7 +360,7 @@ fn a_lie_in_a_later_answer_ends_it_too() {
 }
 
 #[test]
-fn no_y_leaves_after_any_error_between_the_fetch_and_the_confirmation() {
+fn no_y_is_sent_after_an_error_of_fetch_or_look_up() {
     let items = notes(0..10);
     let good = spent_filter(now());
     let low = SortedHashes::<Nut25>::from_items(notes(0..10))

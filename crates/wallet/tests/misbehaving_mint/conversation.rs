@@ -1,4 +1,4 @@
-//! A mint that gives filters, and is asked about their matches.
+//! A mint that serves filters and answers requests about matches.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -8,10 +8,10 @@ use serde_json::{Value, json as value};
 use crate::*;
 use nutfilter_wallet::Matches;
 
-/// Notes whose `Y` is in the filter of [`Mint`], and as many whose `Y` is not.
+/// Number of notes whose `Y` is in the filter of [`mint`]; as many more are not in it.
 pub(crate) const SPENT: usize = 300;
 
-/// 33 bytes on the curve, different for each number and the same in every test.
+/// 33 bytes on the curve, different for each number, the same in every test.
 pub(crate) fn note(number: usize) -> [u8; 33] {
     static NOTES: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
     NOTES.get_or_init(|| {
@@ -41,7 +41,7 @@ pub(crate) fn spent_filter(timestamp: u64) -> FilterResponse {
     FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp)
 }
 
-/// What is asked about in the body of a request.
+/// The points in the body of a request.
 pub(crate) fn asked(request: &str) -> Vec<String> {
     let (_, body) = request.split_once("\r\n\r\n").expect("a head");
     let body: Value = serde_json::from_str(body).expect("a JSON body");
@@ -59,7 +59,7 @@ pub(crate) fn asked(request: &str) -> Vec<String> {
     }
 }
 
-/// Gives the filter to whoever GETs, and `answer` to whoever POSTs.
+/// Answers every GET with the filter, and every POST with `answer`.
 pub(crate) fn mint(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'static) -> Loopback {
     let filter = json(spent_filter(now()).to_json());
     Loopback::start(move |request, stream| {
@@ -72,14 +72,14 @@ pub(crate) fn mint(answer: impl Fn(Vec<String>) -> Vec<u8> + Send + Sync + 'stat
     .asked_about_matches()
 }
 
-/// The requests that were made with POST.
+/// All POST requests so far.
 pub(crate) fn posts(mint: &Loopback) -> Vec<String> {
     let mut requests = mint.requests();
     requests.retain(|request| request.starts_with("POST "));
     requests
 }
 
-/// A state for each `Y`, by an honest mint: those of the filter are spent.
+/// The states of `ys` according to an honest mint: the notes in the filter are spent.
 pub(crate) fn honest_states(ys: &[String]) -> Vec<Value> {
     static SPENT_YS: OnceLock<BTreeSet<String>> = OnceLock::new();
     let spent = SPENT_YS.get_or_init(|| (0..SPENT).map(|i| hex(&note(i))).collect());
@@ -111,8 +111,8 @@ pub(crate) fn matches_of<'a>(
     (client, matches)
 }
 
-/// Neither in the order in which the wallet holds them nor neighbours there. Chance does that once in 10^17
-/// for 30 of 60.
+/// Checks that the points are neither in the wallet's order nor a contiguous part of its list. By chance a contiguous
+/// part occurs once in 10^17 for 30 of 60 points.
 pub(crate) fn assert_mixed(sent: &[String], in_order: &[String]) {
     let place = |point: &String| in_order.iter().position(|other| other == point);
     let places: Vec<_> = sent

@@ -1,4 +1,4 @@
-//! Finds notes in what a wallet sent, in whatever spelling.
+//! Finds notes, in any encoding, in the bytes that a wallet sent.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -9,22 +9,23 @@ use base64::prelude::BASE64_STANDARD;
 use crate::conversation::{SPENT, hex, note};
 use crate::{ITEMS, item};
 
-/// So many bytes at the end of a spelling tell a note from all others.
+/// This many characters at the end of an encoding identify a note.
 const TELLING: usize = 12;
 
-/// The last characters of each spelling, and which note they are of.
+/// The last characters of each encoding, and the properties of its note.
 type Spellings = HashMap<[u8; TELLING], Told>;
 
 /// A note that was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Told {
-    /// Whether it is in the filter of [`conversation::mint`](crate::conversation::mint), so that it may be asked about.
+    /// Whether it is in the filter of [`conversation::mint`](crate::conversation::mint), so that it may be
+    /// revealed.
     pub(crate) is_match: bool,
-    /// Whether it is spelled in hex, as the requests about matches do.
+    /// Whether it is in hex, as in the requests about matches.
     pub(crate) is_hex: bool,
 }
 
-/// All notes that these tests know, in the filter of some mint or in none.
+/// All notes of these tests, with whether they are in the filter.
 fn notes() -> impl Iterator<Item = ([u8; 33], bool)> {
     let items = (0..2 * ITEMS).map(|number| (item(number), false));
     items.chain((0..2 * SPENT).map(|number| (note(number), number < SPENT)))
@@ -41,8 +42,8 @@ fn spellings() -> &'static Spellings {
             };
             tell(&note, false);
             tell(hex(&note).as_bytes(), true);
-            // Three notes on end have every place in a group of three bytes; what follows one changes its last
-            // letters, so these are left away.
+            // A note can begin at three positions in a base64 group of three bytes. The data after a note changes
+            // its last characters, so leave those out.
             for before in 0..3 {
                 let text = BASE64_STANDARD.encode([&note[..before], &note].concat());
                 let whole = (33 + before) / 3 * 4;
@@ -53,7 +54,7 @@ fn spellings() -> &'static Spellings {
     })
 }
 
-/// The first note in these bytes: as they are, in hex of either case, in base64 of either alphabet.
+/// The first note in these bytes: raw, in hex of either case, or in base64 of either alphabet.
 pub(crate) fn find(bytes: &[u8], is_told: impl Fn(Told) -> bool) -> Option<(usize, Told)> {
     let lower = bytes.to_ascii_lowercase();
     let mut standard = bytes.to_vec();
@@ -76,7 +77,7 @@ pub(crate) fn find(bytes: &[u8], is_told: impl Fn(Told) -> bool) -> Option<(usiz
 }
 
 #[test]
-fn a_note_is_found_in_every_spelling_and_at_every_place() {
+fn find_detects_a_note_in_every_encoding_and_position() {
     let url_safe = base64::prelude::BASE64_URL_SAFE_NO_PAD;
     for (note, is_match) in [(note(7), true), (note(SPENT), false), (item(ITEMS), false)] {
         for before in 0..5 {
@@ -93,7 +94,7 @@ fn a_note_is_found_in_every_spelling_and_at_every_place() {
                     let sent = [b"GET /x?y=", &text[..], b" HTTP/1.1"].concat();
                     let found = find(&sent, |_| true);
                     let (_, told) = found.unwrap_or_else(|| panic!("{:?}", text.escape_ascii()));
-                    // In base64 its last byte may be left away, and with it what tells a match.
+                    // In base64 the last byte may be cut off, and with it the sign of a match.
                     assert!(!told.is_hex || told.is_match == is_match);
                 }
             }

@@ -1,9 +1,9 @@
-//! Filters that are well-formed JSON, and not to be trusted.
+//! Filters that are well-formed JSON but must be rejected or limited.
 
 use crate::*;
 
 #[test]
-fn a_filter_that_matches_everything_is_refused() {
+fn filter_that_matches_everything_is_rejected() {
     let hashes = SortedHashes::<Nut25>::from_items((0..100).map(item));
     for (p, m) in [(0, 1), (19, 784_930)] {
         let filter = hashes
@@ -24,7 +24,7 @@ fn a_filter_that_matches_everything_is_refused() {
 }
 
 #[test]
-fn a_p_outside_the_range_is_refused_with_its_number() {
+fn p_outside_the_range_is_rejected_with_its_number() {
     let hashes = SortedHashes::<Nut25>::from_items((0..3).map(item));
     for (p, max_p, accepted) in [
         (0, 32, false),
@@ -60,7 +60,7 @@ fn a_p_outside_the_range_is_refused_with_its_number() {
 }
 
 #[test]
-fn a_filter_from_the_future_is_refused_beyond_five_minutes() {
+fn filter_more_than_five_minutes_ahead_is_rejected() {
     let ahead = |seconds| fetch_answer(json(honest(now() + seconds).to_json()));
     assert!(ahead(4 * 60).is_ok());
     assert_refused!(ahead(6 * 60), RejectReason::Future { .. });
@@ -71,7 +71,7 @@ fn a_filter_from_the_future_is_refused_beyond_five_minutes() {
 }
 
 #[test]
-fn a_rolled_back_filter_says_so_and_does_not_answer() {
+fn rolled_back_filter_returns_an_error() {
     let then = now() - 100;
     let mint = Loopback::saying(json(honest(then).to_json()));
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
@@ -99,9 +99,10 @@ fn a_rolled_back_filter_says_so_and_does_not_answer() {
 }
 
 #[test]
-fn an_item_count_that_does_not_fit_the_bytes_is_a_damaged_filter() {
+fn wrong_item_count_is_a_damaged_filter() {
     let with_n = |n| fetch_answer(json(FilterResponse { n, ..honest(now()) }.to_json()));
-    // One less leaves bits behind, one more runs out of them; far off, the length alone tells.
+    // One item less leaves bits over; one more needs more bits than there are. For larger differences the length
+    // check fails.
     for (n, kinds) in [
         (
             ITEMS - 1,
@@ -120,10 +121,10 @@ fn an_item_count_that_does_not_fit_the_bytes_is_a_damaged_filter() {
 }
 
 #[test]
-fn far_more_matches_than_expected_are_an_error_and_a_believable_number_is_not() {
+fn far_more_matches_than_expected_are_an_error() {
     let filter = fetch_answer(json(honest(now()).to_json())).expect("a filter");
     let items: Vec<_> = (0..1_000).map(item).collect();
-    // All 1,000 are spent. A wallet that believes in 100 of them is believed up to ten times that.
+    // All 1,000 are spent. A wallet that expects 100 of them accepts up to ten times as many.
     assert!(filter.check_expecting(&items, 100).is_ok());
     assert_eq!(
         filter.check_expecting(&items, 99),
@@ -134,7 +135,7 @@ fn far_more_matches_than_expected_are_an_error_and_a_believable_number_is_not() 
             limit: 991
         })
     );
-    // One that believes in none allows for a few chance matches, whatever the factor.
+    // A wallet that expects no match allows for a few chance matches, whatever the factor.
     assert!(filter.check_expecting(&items[..1], 0).is_ok());
     assert!(filter.check_expecting(&items[..10], 0).is_err());
     let unspent: Vec<_> = (ITEMS..ITEMS + 1_000).map(item).collect();
@@ -142,9 +143,8 @@ fn far_more_matches_than_expected_are_an_error_and_a_believable_number_is_not() 
 }
 
 #[test]
-fn a_filter_of_zeros_makes_no_note_a_maybe() {
-    // Sound as far as anybody can tell, and wrong: "absent" is as good as its maker is honest, and nothing is sent
-    // because of it.
+fn filter_of_zeros_matches_no_note() {
+    // This filter is valid but wrong: "absent" is only as reliable as the mint, and it reveals nothing.
     let n = 8_000;
     let zeros = FilterResponse {
         n,
@@ -169,9 +169,9 @@ fn a_filter_of_zeros_makes_no_note_a_maybe() {
 }
 
 #[test]
-fn the_filter_of_another_keyset_is_asked_and_its_matches_are_of_no_other() {
-    // Nothing in a response says whose it is. What follows from a wrong one: strangers do not match, and a mint that
-    // is asked about matches, or signs them, for another keyset than the one that was fetched is refused.
+fn matches_are_bound_to_the_requested_keyset_and_kind() {
+    // A response does not name its keyset. With the filter of another keyset, non-members do not match. Matches
+    // can be confirmed or restored only for the keyset and kind that was requested.
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
     let filter = client.fetch(&keyset(), Kind::Issued).expect("a filter");

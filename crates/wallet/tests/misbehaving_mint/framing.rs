@@ -1,4 +1,4 @@
-//! Answers whose framing lies: transfer codings, chunks, trailers, headers that are given twice, no head at all.
+//! Answers with invalid framing: transfer codings, chunks, trailers, duplicate headers, a missing head.
 
 use crate::*;
 
@@ -10,7 +10,7 @@ fn fetch_within(answer: Vec<u8>, deadline: Duration) -> Fetched {
     fetch_by(&Loopback::saying(answer), policy)
 }
 
-/// A head that says "chunked", and this behind it.
+/// A head with chunked encoding, followed by `body`.
 fn chunked(body: &str) -> Vec<u8> {
     let mut answer = head("200 OK", &[("Transfer-Encoding", "chunked")]);
     answer.extend_from_slice(body.as_bytes());
@@ -18,7 +18,7 @@ fn chunked(body: &str) -> Vec<u8> {
 }
 
 #[test]
-fn chunks_that_lie_about_their_length_are_errors() {
+fn chunks_with_wrong_lengths_are_errors() {
     let body = honest(now()).to_json();
     let len = body.len();
     for (what, text) in [
@@ -54,7 +54,7 @@ fn chunks_that_lie_about_their_length_are_errors() {
         let fetched = fetch_answer(chunked(&text));
         assert!(fetched.is_err(), "{what}: {fetched:?}");
     }
-    // The same, told honestly.
+    // The same body with correct chunk lengths.
     let (one, other) = body.split_at(len / 2);
     let whole = format!(
         "{:x}\r\n{one}\r\n{:X};x=y\r\n{other}\r\n0\r\n\r\n",
@@ -65,10 +65,10 @@ fn chunks_that_lie_about_their_length_are_errors() {
 }
 
 #[test]
-fn trailers_change_nothing_and_end() {
+fn trailers_are_ignored_and_cannot_prevent_the_end() {
     let body = honest(now()).to_json();
     let whole = format!("{:x}\r\n{body}\r\n0\r\n", body.len());
-    // What a trailer says of the body comes too late to count.
+    // A trailer comes too late to describe the body.
     for trailer in [
         "Content-Encoding: gzip\r\n",
         "Content-Length: 1\r\n",
@@ -91,7 +91,7 @@ fn trailers_change_nothing_and_end() {
         deadline: Duration::from_secs(1),
         ..Policy::default()
     };
-    // The body had ended by then, so that it may count; that it ends is what matters.
+    // The body is complete, so the filter may be accepted. What matters is that the fetch ends.
     match fetch_by(&mint, policy) {
         Ok(filter) => assert_eq!(filter.n(), ITEMS),
         Err(error) => assert!(!matches!(error, FetchError::Refused(_)), "{error:?}"),
@@ -99,7 +99,7 @@ fn trailers_change_nothing_and_end() {
 }
 
 #[test]
-fn transfer_codings_that_were_not_asked_for_are_never_decoded() {
+fn unrequested_transfer_codings_are_never_decoded() {
     let body = honest(now()).to_json();
     for coding in [
         "gzip",
@@ -109,26 +109,26 @@ fn transfer_codings_that_were_not_asked_for_are_never_decoded() {
         "chunked, chunked",
     ] {
         let mut answer = head("200 OK", &[("Transfer-Encoding", coding)]);
-        // What a gzip stream begins with.
+        // The first bytes of a gzip stream.
         answer.extend_from_slice(b"a\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\r\n0\r\n\r\n");
         let fetched = fetch_within(answer, Duration::from_secs(2));
         assert!(fetched.is_err(), "{coding}: {fetched:?}");
     }
-    // Compressed without a word about it: no filter response.
+    // Compressed but without Content-Encoding: not a filter response.
     let mut stream = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec();
     stream.extend_from_slice(body.as_bytes());
     assert_refused!(fetch_answer(json(&stream)), RejectReason::Response(_));
-    // What begins a zstd stream.
+    // The first bytes of a zstd stream.
     let stream = [b"\x28\xb5\x2f\xfd", body.as_bytes()].concat();
     assert_refused!(fetch_answer(json(&stream)), RejectReason::Response(_));
 }
 
 #[test]
-fn headers_given_twice_are_taken_at_their_worst() {
+fn worst_value_of_a_duplicate_header_counts() {
     let body = honest(now()).to_json();
     let len = body.len().to_string();
     let shorter = (body.len() - 1).to_string();
-    // The declared length is judged by the largest; which of them cuts the body is the transport's affair.
+    // The limit is checked against the largest declared length. The transport decides which of them ends the body.
     for lengths in [["1073741824", &len], [&len, "1073741824"]] {
         let mut answer = head("200 OK", &lengths.map(|length| ("Content-Length", length)));
         answer.extend_from_slice(body.as_bytes());
@@ -147,13 +147,13 @@ fn headers_given_twice_are_taken_at_their_worst() {
             &lengths.map(|length| ("Content-Length", length.as_str())),
         );
         answer.extend_from_slice(body.as_bytes());
-        // Whichever is believed: the whole filter, or nothing.
+        // Whichever length is used, the result is the whole filter or an error.
         match fetch_answer(answer) {
             Ok(filter) => assert_eq!(filter.n(), ITEMS),
             Err(error) => drop(error),
         }
     }
-    // Both ways to tell where it ends, which disagree.
+    // Content-Length and chunked encoding that contradict each other.
     let mut answer = head(
         "200 OK",
         &[("Content-Length", "5"), ("Transfer-Encoding", "chunked")],
@@ -174,9 +174,9 @@ fn headers_given_twice_are_taken_at_their_worst() {
 }
 
 #[test]
-fn a_body_without_a_head_is_no_answer() {
+fn body_without_a_head_is_an_error() {
     let body = honest(now()).to_json();
-    // As HTTP/0.9 had it, with the first line of another protocol, and of HTTP/2.
+    // Bodies without a head as in HTTP/0.9, with the first line of another protocol, and of HTTP/2.
     for answer in [
         body.clone(),
         format!("\r\n\r\n{body}"),
@@ -204,7 +204,7 @@ fn a_body_without_a_head_is_no_answer() {
 }
 
 #[test]
-fn an_answer_that_has_no_body_is_no_filter() {
+fn answer_without_a_body_is_an_error() {
     for (status, number) in [("204 None", 204), ("205 Reset", 205), ("304 Same", 304)] {
         let fetched = fetch_answer(response(status, &[], ""));
         assert_refused!(fetched, RejectReason::Status { status } if status == number);
@@ -214,13 +214,13 @@ fn an_answer_that_has_no_body_is_no_filter() {
         RejectReason::Response(_)
     );
     assert_refused!(fetch_answer(head("200 OK", &[])), RejectReason::Response(_));
-    // An interim answer, and then nothing.
+    // An interim response, and then nothing.
     let fetched = fetch_within(
         b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(),
         Duration::from_secs(2),
     );
     assert_failed!(fetched, FetchError::Cut { .. } | FetchError::Transport(_));
-    // Another protocol was never asked for.
+    // The client never requested another protocol.
     let fetched = fetch_within(
         response(
             "101 Switching",

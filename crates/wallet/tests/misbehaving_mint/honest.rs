@@ -1,9 +1,9 @@
-//! The mint that behaves, and what it gets to know.
+//! An honest mint, and what it learns.
 
 use crate::*;
 
 #[test]
-fn an_honest_mint_gives_every_spent_note_maybe_and_the_others_absent() {
+fn spent_notes_match_and_others_are_absent() {
     let response = honest(now());
     let mint = Loopback::saying(json(response.to_json()));
     let filter = fetch(&mint).expect("an honest filter");
@@ -13,7 +13,7 @@ fn an_honest_mint_gives_every_spent_note_maybe_and_the_others_absent() {
     assert_eq!(filter.bytes_received(), response.to_json().len() as u64);
     assert_eq!(filter.rollback(), None);
 
-    // Spent and unspent by turns, so that an answer in the wrong place is seen.
+    // Alternate spent and unspent notes, so that an answer in the wrong place is detected.
     let items: Vec<_> = (0..ITEMS)
         .flat_map(|i| [item(i), item(i + ITEMS)])
         .collect();
@@ -28,7 +28,7 @@ fn an_honest_mint_gives_every_spent_note_maybe_and_the_others_absent() {
 }
 
 #[test]
-fn a_request_says_what_is_wanted_and_nothing_about_the_wallet() {
+fn requests_do_not_identify_the_wallet() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let client = MintClient::new(&format!("{}/Bitcoin/", mint.url()), Policy::default());
     let old_id = KeysetId::parse("I2yN+iRYf/zT").expect("a keyset id");
@@ -58,7 +58,7 @@ fn a_request_says_what_is_wanted_and_nothing_about_the_wallet() {
 }
 
 #[test]
-fn no_cookie_comes_back() {
+fn cookies_are_not_returned() {
     let body = honest(now()).to_json();
     let cookie = [("Set-Cookie", "wallet=17; Path=/")];
     let mint = Loopback::saying(response("200 OK", &cookie, body));
@@ -76,7 +76,7 @@ fn no_cookie_comes_back() {
 }
 
 #[test]
-fn the_content_type_does_not_matter() {
+fn content_type_is_ignored() {
     for content_type in ["application/json; charset=utf-8", "text/plain", "nonsense"] {
         let body = honest(now()).to_json();
         fetch_answer(response("200 OK", &[("Content-Type", content_type)], body))

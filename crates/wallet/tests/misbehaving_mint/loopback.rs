@@ -1,5 +1,5 @@
-//! A server on the loopback interface that says exactly what a test wants it to say, and keeps every byte that it
-//! hears: when it goes, no note may be among them that the wallet had no reason to show.
+//! A server on the loopback interface that sends exactly what a test specifies, and records every byte it
+//! receives. When it is dropped, it checks that the wallet sent no note without a reason.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::eavesdrop;
 
-/// A client that was told to go and has not gone is not waited for any longer.
+/// Maximum wait for a client to disconnect after it was told to.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Answers each connection with `reply`, in a thread of its own, until dropped.
+/// Answers each connection with `reply`, in its own thread, until dropped.
 pub(crate) struct Loopback {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -23,13 +23,13 @@ pub(crate) struct Loopback {
 #[derive(Default)]
 struct Shared {
     requests: Mutex<Vec<String>>,
-    /// Every byte that came, by connection.
+    /// All received bytes, by connection.
     heard: Mutex<Vec<Arc<Mutex<Vec<u8>>>>>,
     connections: AtomicUsize,
     stopped: AtomicBool,
 }
 
-/// A client's connection. What is read from it is kept.
+/// A client's connection, whose input is recorded.
 pub(crate) struct Connection {
     stream: TcpStream,
     heard: Arc<Mutex<Vec<u8>>>,
@@ -54,12 +54,12 @@ impl Write for Connection {
 }
 
 impl Connection {
-    /// Each write goes out by itself.
+    /// Sends each write immediately.
     pub(crate) fn set_nodelay(&self) -> io::Result<()> {
         self.stream.set_nodelay(true)
     }
 
-    /// Says no more, and listens until the client has nothing to say either.
+    /// Shuts down writing, and reads until the client closes too.
     fn hear_the_rest(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
         let _ = self.stream.set_read_timeout(Some(PATIENCE));
@@ -68,8 +68,8 @@ impl Connection {
 }
 
 impl Loopback {
-    /// `reply` gets the request, head and body, and the connection to do with as it likes. Its errors are
-    /// those of a client that has gone.
+    /// `reply` receives the request (head and body) and the connection. Its errors are ignored: they mean that the
+    /// client has gone.
     pub(crate) fn start(
         reply: impl Fn(&str, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -98,13 +98,13 @@ impl Loopback {
         }
     }
 
-    /// A mint that may be asked about matches, which are the notes of `conversation`'s filter.
+    /// Allows requests about matches, which are notes of `conversation`'s filter.
     pub(crate) fn asked_about_matches(mut self) -> Self {
         self.may_be_asked = true;
         self
     }
 
-    /// One and the same answer for every request.
+    /// Sends the same answer to every request.
     pub(crate) fn saying(answer: impl Into<Vec<u8>>) -> Self {
         let answer = answer.into();
         Self::start(move |_, stream| stream.write_all(&answer))
@@ -118,12 +118,12 @@ impl Loopback {
         self.address
     }
 
-    /// All requests up to now, heads and bodies.
+    /// All requests so far, heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         lock(&self.shared.requests).clone()
     }
 
-    /// Nothing of any note is in what came, but for matches in the bodies of requests about them.
+    /// Checks that the received bytes contain no note, except matches in the bodies of requests about them.
     fn has_heard_no_note(&self) {
         for heard in lock(&self.shared.heard).iter() {
             let heard = lock(heard);
@@ -143,12 +143,12 @@ impl Loopback {
 impl Drop for Loopback {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // The listener looks at the flag when somebody comes.
+        // The listener checks the flag at the next connection.
         let _ = TcpStream::connect(self.address);
         if thread::panicking() {
             return;
         }
-        // What is still on its way counts as well.
+        // Include data that is still in transit.
         let asked = Instant::now();
         while self.shared.connections.load(Ordering::SeqCst) > 0 && asked.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
@@ -185,12 +185,12 @@ fn answer(
         request.push_str(&String::from_utf8_lossy(&body));
     }
     lock(&shared.requests).push(request.clone());
-    // A client that refuses what it hears hangs up, which is an error here and nowhere else.
+    // A client that rejects the answer hangs up. That is an error here and nowhere else.
     let _ = reply(&request, &mut stream);
     stream.hear_the_rest();
 }
 
-/// A whole response: status line, the given headers, `Content-Length`, body.
+/// A complete response: status line, the given headers, `Content-Length`, body.
 pub(crate) fn response(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let length = body.len().to_string();
@@ -199,7 +199,7 @@ pub(crate) fn response(status: &str, headers: &[(&str, &str)], body: impl AsRef<
     all
 }
 
-/// The head alone, for bodies that lie about themselves.
+/// Only the head, for bodies that contradict it.
 pub(crate) fn head(status: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let mut head = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
     for (name, value) in headers {

@@ -1,5 +1,4 @@
-//! What a mint may do to a wallet, each with the error that it gets. A wallet that waits for ever does not come back
-//! to its test.
+//! What a mint may do to a wallet, and the resulting errors. A wallet that waits forever hangs its test.
 
 macro_rules! assert_refused {
     ($fetched:expr, $refusal:pat $(if $guard:expr)?) => {
@@ -66,7 +65,7 @@ fn now() -> u64 {
         .as_secs()
 }
 
-/// 33 bytes each, different for each number.
+/// 33 bytes, different for each number.
 fn item(number: u32) -> [u8; 33] {
     let mut item = [2; 33];
     item[29..].copy_from_slice(&number.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Proxies between the wallet and a mint: what they are told, and that nothing goes past them.
+//! Proxies between the wallet and a mint: what they receive, and that nothing bypasses them.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
@@ -6,11 +6,11 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::*;
 use nutfilter_wallet::{MintClient, Proxy};
 
-/// What a proxy was asked for: a name or an address with a port, and the credentials if there were any.
+/// The requested name or address with a port, and the credentials if there were any.
 type Asked = (String, Option<String>);
 
-/// Serves one client at a time and connects all of them to `target`, whatever they ask for. Its thread ends with
-/// the process.
+/// Serves one client at a time and connects each one to `target`, whatever it requests. Its thread ends with the
+/// process.
 struct FakeProxy {
     address: SocketAddr,
     asked: Receiver<Asked>,
@@ -115,11 +115,11 @@ fn fetch_via(mint: &str, proxy: &str, policy: Policy) -> Fetched {
     client.with_proxy(proxy).fetch(&keyset(), Kind::Spent)
 }
 
-/// No name server knows a name that ends in `.invalid` (RFC 6761).
+/// No name server resolves a name that ends in `.invalid` (RFC 6761).
 const UNRESOLVABLE: &str = "http://mint.invalid:8333/Bitcoin";
 
 #[test]
-fn socks5h_and_http_proxies_are_given_the_mints_name() {
+fn socks5h_and_http_proxies_receive_the_mints_name() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     for (scheme, handshake) in [
         ("socks5h", socks5 as fn(&mut TcpStream) -> io::Result<Asked>),
@@ -136,7 +136,7 @@ fn socks5h_and_http_proxies_are_given_the_mints_name() {
 }
 
 #[test]
-fn socks5_proxies_are_given_an_address() {
+fn socks5_proxies_receive_an_address() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let proxy = FakeProxy::start(mint.address(), socks5);
     let url = format!("socks5://{}", proxy.address);
@@ -169,7 +169,7 @@ fn credentials_go_to_the_proxy_and_into_no_error() {
             .expect("credentials");
         assert!(credentials.eq_ignore_ascii_case(wanted), "{credentials}");
     }
-    // Nobody listens at the discard port.
+    // Nothing listens on the discard port.
     for scheme in ["socks5h", "http"] {
         let url = format!("{scheme}://alice:hunter2@127.0.0.1:9");
         let error = fetch_via(&mint.url(), &url, Policy::default()).expect_err("no proxy");
@@ -184,7 +184,7 @@ fn credentials_go_to_the_proxy_and_into_no_error() {
 }
 
 #[test]
-fn a_proxy_that_fails_is_an_error_and_the_mint_is_not_asked_directly() {
+fn failing_proxy_is_an_error_without_direct_fallback() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     for scheme in ["socks5h", "socks5", "http"] {
         let url = format!("{scheme}://127.0.0.1:9");
@@ -200,8 +200,8 @@ fn a_proxy_that_fails_is_an_error_and_the_mint_is_not_asked_directly() {
 }
 
 #[test]
-fn a_proxy_that_says_nothing_is_ended_by_the_deadline() {
-    // Takes connections, as the system does for it, and never reads.
+fn silent_proxy_is_ended_by_the_deadline() {
+    // The system accepts connections for this listener, but nothing reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     for scheme in ["socks5h", "http"] {

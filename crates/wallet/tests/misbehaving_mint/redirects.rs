@@ -1,9 +1,9 @@
-//! Redirects: few, and never to somebody else.
+//! Redirects: few, and never to another origin.
 
 use crate::*;
 
 #[test]
-fn three_redirects_within_the_origin_are_followed_and_a_fourth_is_not() {
+fn three_redirects_are_followed_and_a_fourth_is_an_error() {
     for (hops, taken) in [(3, true), (4, false)] {
         let body = json(honest(now()).to_json());
         let mint = Loopback::start(move |head, stream| {
@@ -26,13 +26,13 @@ fn three_redirects_within_the_origin_are_followed_and_a_fourth_is_not() {
 }
 
 #[test]
-fn a_redirect_to_itself_ends() {
+fn redirect_to_itself_ends() {
     let mint = Loopback::saying(response("301 Moved", &[("Location", "")], ""));
     assert_failed!(fetch(&mint), FetchError::TooManyRedirects { max: 3 });
 }
 
 #[test]
-fn redirects_to_another_origin_are_refused_and_nobody_is_asked_there() {
+fn redirects_to_another_origin_are_not_followed() {
     let elsewhere = Loopback::saying(json(honest(now()).to_json()));
     let port = elsewhere.address().port();
     for location in [
@@ -67,7 +67,7 @@ fn redirects_to_another_origin_are_refused_and_nobody_is_asked_there() {
 }
 
 #[test]
-fn a_redirect_to_nowhere_is_an_error() {
+fn redirect_without_a_location_is_an_error() {
     assert_failed!(
         fetch_answer(response("302 Found", &[], "")),
         FetchError::BadRedirect { status: 302 }
@@ -80,7 +80,7 @@ fn a_redirect_to_nowhere_is_an_error() {
 }
 
 #[test]
-fn a_loop_of_several_places_ends() {
+fn loop_of_several_redirects_ends() {
     let mint = Loopback::start(|head, stream| {
         let location = if head.starts_with("GET /a ") {
             "/b"
@@ -94,7 +94,7 @@ fn a_loop_of_several_places_ends() {
 }
 
 #[test]
-fn of_two_locations_neither_leads_to_another_origin() {
+fn duplicate_locations_never_lead_to_another_origin() {
     let elsewhere = Loopback::saying(json(honest(now()).to_json()));
     let away = elsewhere.url();
     for locations in [["/here", away.as_str()], [away.as_str(), "/here"]] {
@@ -109,7 +109,7 @@ fn of_two_locations_neither_leads_to_another_origin() {
 }
 
 #[test]
-fn a_long_location_is_repeated_in_part_and_without_what_moves_a_cursor() {
+fn long_location_is_quoted_in_part_and_printable() {
     let long = format!("http://192.0.2.1/{}", "x".repeat(10_000));
     let error = fetch_answer(response("302 Found", &[("Location", &long)], ""));
     let error = error.expect_err("elsewhere").to_string();

@@ -1,4 +1,4 @@
-//! NUT-09: what a mint is asked, and what becomes of what it says.
+//! NUT-09: what a mint is asked, and how its answers are validated.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -11,7 +11,7 @@ use nutfilter_wallet::{AnswerFault, BlindSignature, Dleq, QueryError, Restored};
 
 const KEYSET: &str = "009a1f293253e41e";
 
-/// The output and its signature, for each that was signed; amounts are by the last byte of `B_`.
+/// The output and signature of each signed message. The amount depends on the last byte of `B_`.
 fn honest_pairs(asked: &[String]) -> (Vec<Value>, Vec<Value>) {
     let signed: BTreeSet<_> = (0..SPENT).map(|i| hex(&note(i))).collect();
     let pair = |b: &String| {
@@ -28,7 +28,7 @@ fn honest_pairs(asked: &[String]) -> (Vec<Value>, Vec<Value>) {
         .unzip()
 }
 
-/// Any point will do, as long as it is the right one's.
+/// Any point will do, as long as it is unique for the message.
 fn signature_of(blinded: &str) -> [u8; 33] {
     let number = (0..SPENT).position(|i| hex(&note(i)) == blinded);
     let mut point = note(number.expect("one of the notes") + SPENT);
@@ -49,7 +49,7 @@ fn restore_by(
     client.restore(&keyset(), &matches)
 }
 
-/// The error when an honest answer about 80 outputs was tampered with; nothing was sent after it.
+/// Returns the error for an honest answer about 80 outputs after tampering. Checks that nothing was sent after it.
 fn refused(
     tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'static,
 ) -> QueryError {
@@ -76,7 +76,7 @@ fn fault(tamper: impl Fn(&mut Vec<Value>, &mut Vec<Value>) + Send + Sync + 'stat
 }
 
 #[test]
-fn each_match_gets_its_own_signature_whatever_the_order() {
+fn each_match_gets_its_own_signature_in_any_order() {
     let mint = mint(|asked| {
         let (mut outputs, mut signatures) = honest_pairs(&asked);
         outputs.reverse();
@@ -109,7 +109,7 @@ fn each_match_gets_its_own_signature_whatever_the_order() {
 }
 
 #[test]
-fn only_matches_are_sent_in_batches_with_no_amount_and_in_no_order() {
+fn requests_hold_only_matches_shuffled_without_amounts() {
     let mint = mint(|asked| pairs(honest_pairs(&asked)));
     let items = notes(SPENT - 100..SPENT + 100);
     let matching: Vec<_> = (SPENT - 100..SPENT).map(|i| hex(&note(i))).collect();
@@ -133,7 +133,7 @@ fn only_matches_are_sent_in_batches_with_no_amount_and_in_no_order() {
 }
 
 #[test]
-fn a_match_by_chance_has_no_signature_and_too_many_of_them_are_an_error() {
+fn chance_matches_are_unsigned_and_too_many_are_an_error() {
     let without = |missing: usize| {
         let mint = mint(move |asked| {
             let left_out: Vec<_> = (0..missing).map(|i| hex(&note(i))).collect();
@@ -170,7 +170,7 @@ fn a_match_by_chance_has_no_signature_and_too_many_of_them_are_an_error() {
 }
 
 #[test]
-fn pairs_that_do_not_fit_are_errors() {
+fn mismatched_pairs_are_errors() {
     let unpaired = |outputs, signatures| AnswerFault::Unpaired {
         outputs,
         signatures,
@@ -200,7 +200,7 @@ fn pairs_that_do_not_fit_are_errors() {
 }
 
 #[test]
-fn signatures_that_cannot_be_are_errors() {
+fn invalid_signatures_are_errors() {
     for id in ["009a1f293253e41f", "", "../..", "I2yN+iRYf/zT"] {
         assert_eq!(
             fault(move |_, signatures| signatures[7]["id"] = id.into()),
@@ -245,14 +245,14 @@ fn signatures_that_cannot_be_are_errors() {
 }
 
 #[test]
-fn a_proof_is_handed_on_and_a_keyset_may_be_spelled_otherwise() {
+fn dleq_is_returned_and_keyset_spelling_may_differ() {
     let mint = mint(|asked| {
         let (outputs, mut signatures) = honest_pairs(&asked);
         for signature in &mut signatures {
             signature["dleq"] = value!({"e": "01".repeat(32), "s": "ab".repeat(32)});
             signature["id"] = KEYSET.to_uppercase().into();
         }
-        // As mints do for the sake of older wallets.
+        // Some mints add this for older wallets.
         let all = value!({ "outputs": outputs, "signatures": signatures, "promises": signatures });
         json(all.to_string())
     });
@@ -294,7 +294,7 @@ fn other_forms_and_statuses_are_errors_and_never_unsigned() {
 }
 
 #[test]
-fn the_limits_are_those_of_a_confirmation() {
+fn limits_are_those_of_a_confirmation() {
     let mint = mint(|asked| pairs(honest_pairs(&asked)));
     let few = Policy {
         max_revealed: 9,
@@ -310,7 +310,7 @@ fn the_limits_are_those_of_a_confirmation() {
         }
     ));
     let items = notes(0..10);
-    // The `Y`s of spent notes are no outputs, and another keyset's outputs are not this one's.
+    // The `Y`s of spent notes are not outputs, and outputs belong to one keyset.
     let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
     let error = client
         .restore(&keyset(), &matches)
@@ -323,7 +323,7 @@ fn the_limits_are_those_of_a_confirmation() {
         .expect_err("another keyset");
     assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
     assert_eq!(posts(&mint), [] as [&str; 0]);
-    // One output at a time is a batch too.
+    // A batch may hold a single output.
     let one = Policy {
         batch: NonZeroUsize::MIN,
         ..Policy::default()

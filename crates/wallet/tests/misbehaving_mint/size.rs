@@ -1,11 +1,11 @@
-//! Bodies and heads that are too large, cut, or lie about their length.
+//! Bodies and heads that are too large, truncated, or of another length than declared.
 
 use crate::*;
 
 #[test]
 fn an_endless_body_is_cut_just_past_the_cap() {
     const CAP: u64 = 1 << 20;
-    /// What the sockets and the transport hold besides. Up to 3 MiB were seen; socket buffers grow.
+    /// Allowance for sockets and transport. Up to 3 MiB were observed; socket buffers grow.
     const IN_FLIGHT: u64 = 16 << 20;
 
     for chunked in [false, true] {
@@ -50,10 +50,10 @@ fn an_endless_body_is_cut_just_past_the_cap() {
 }
 
 #[test]
-fn a_body_of_exactly_the_cap_is_taken_and_one_byte_more_is_not() {
+fn body_size_limit_is_inclusive() {
     let body = honest(now()).to_json();
     let length = body.len() as u64;
-    // Neither has its length declared, so it is the counting that decides.
+    // Neither length is declared, so counting decides.
     let mut answer = head("200 OK", &[]);
     answer.extend_from_slice(body.as_bytes());
     let mint = Loopback::saying(answer);
@@ -72,7 +72,7 @@ fn a_body_of_exactly_the_cap_is_taken_and_one_byte_more_is_not() {
 fn a_declared_length_above_the_cap_is_refused_before_the_body() {
     let mint = Loopback::start(|_, stream| {
         stream.write_all(&head("200 OK", &[("Content-Length", "1073741824")]))?;
-        // Not one byte of it: a client that waits for the body gets the error of its deadline.
+        // Not one byte of the body is sent: a client that waits for it fails with a deadline error.
         stream.read_exact(&mut [0])
     });
     let declared = Some(1 << 30);
@@ -80,7 +80,7 @@ fn a_declared_length_above_the_cap_is_refused_before_the_body() {
 }
 
 #[test]
-fn a_declared_length_longer_than_the_body_is_a_cut_body() {
+fn body_shorter_than_declared_is_a_cut_body() {
     let body = honest(now()).to_json();
     let length = (body.len() + 1).to_string();
     let mut answer = head("200 OK", &[("Content-Length", &length)]);
@@ -90,7 +90,7 @@ fn a_declared_length_longer_than_the_body_is_a_cut_body() {
 }
 
 #[test]
-fn a_declared_length_shorter_than_the_body_is_no_filter_response() {
+fn body_longer_than_declared_is_not_a_filter_response() {
     let body = honest(now()).to_json();
     let length = (body.len() - 1).to_string();
     let mut answer = head("200 OK", &[("Content-Length", &length)]);
@@ -99,7 +99,7 @@ fn a_declared_length_shorter_than_the_body_is_no_filter_response() {
 }
 
 #[test]
-fn a_body_cut_anywhere_is_never_a_filter() {
+fn body_truncated_anywhere_is_never_a_filter() {
     let body = honest(now()).to_json();
     for kept in [0, 1, body.len() / 2, body.len() - 1] {
         let mut answer = head("200 OK", &[]);
@@ -115,7 +115,7 @@ fn a_body_cut_anywhere_is_never_a_filter() {
 }
 
 #[test]
-fn compressed_bodies_are_refused_by_their_header() {
+fn compressed_bodies_are_rejected_by_their_header() {
     for encoding in [
         "gzip",
         "br",
@@ -142,11 +142,11 @@ fn compressed_bodies_are_refused_by_their_header() {
 }
 
 #[test]
-fn a_huge_head_is_refused() {
+fn huge_head_is_rejected() {
     let long = "x".repeat(1 << 20);
     let answer = response("200 OK", &[("X-Long", &long)], honest(now()).to_json());
     assert_failed!(fetch_answer(answer), FetchError::LargeHead { .. });
-    // And one that never ends.
+    // A head that never ends.
     let mint = Loopback::start(|_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
         loop {

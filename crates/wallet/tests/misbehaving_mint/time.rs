@@ -1,11 +1,11 @@
-//! Mints that take their time.
+//! Slow mints.
 
 use std::iter;
 
 use crate::*;
 
 #[test]
-fn a_drip_is_ended_by_the_deadline_in_the_head_and_in_the_body() {
+fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
     let body = honest(now()).to_json();
     let whole = json(body);
     let body_starts = whole
@@ -18,7 +18,7 @@ fn a_drip_is_ended_by_the_deadline_in_the_head_and_in_the_body() {
         let mint = Loopback::start(move |_, stream| {
             stream.set_nodelay()?;
             stream.write_all(&whole[..at_once])?;
-            // Bytes come far more often than the deadline, and without end.
+            // Bytes arrive much more often than the deadline, without end.
             for &byte in whole[at_once..].iter().chain(iter::repeat(&b' ')) {
                 stream.write_all(&[byte])?;
                 thread::sleep(Duration::from_millis(10));
@@ -29,7 +29,7 @@ fn a_drip_is_ended_by_the_deadline_in_the_head_and_in_the_body() {
     }
 }
 
-/// Time enough to connect, on a busy machine too.
+/// Long enough to connect, even on a busy machine.
 fn short() -> Policy {
     Policy {
         deadline: Duration::from_millis(500),
@@ -38,8 +38,8 @@ fn short() -> Policy {
 }
 
 #[test]
-fn the_deadline_is_one_for_all_redirects_together() {
-    // Each request alone is in time, and there is no last one.
+fn one_deadline_covers_all_redirects() {
+    // Each redirect alone is in time, and there is always another one.
     let mint = Loopback::saying(response("302 Found", &[("Location", "/again")], ""));
     let policy = Policy {
         max_redirects: u32::MAX,

@@ -1,15 +1,15 @@
-//! Connections that nobody vouches for.
+//! Connections that cannot be authenticated.
 
 use crate::*;
 
 #[test]
-fn a_mint_that_does_not_speak_tls_is_not_asked_in_the_clear() {
+fn mint_without_tls_is_not_contacted_in_plain_text() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let url = mint.url().replace("http:", "https:");
     let client = MintClient::new(
         &url,
         Policy {
-            // The mint waits for a request, which never comes.
+            // The mint waits for a request that never comes.
             deadline: Duration::from_secs(1),
             ..Policy::default()
         },
@@ -24,7 +24,7 @@ fn a_mint_that_does_not_speak_tls_is_not_asked_in_the_clear() {
 }
 
 #[test]
-fn a_certificate_that_nobody_vouches_for_is_refused() {
+fn untrusted_certificate_is_rejected() {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -39,7 +39,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused() {
     let asked = Arc::new(AtomicU64::new(0));
     let counter = asked.clone();
 
-    // Not a `Loopback`: that one reads a request in the clear.
+    // Not a `Loopback`, which reads an unencrypted request.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
     let server = thread::spawn(move || {

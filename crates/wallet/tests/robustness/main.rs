@@ -1,5 +1,5 @@
-//! The table of `docs/format.md` as a wallet meets it: every row as a response, read and judged by the policy, with
-//! every byte of memory counted.
+//! The table of `docs/format.md` in the wallet: every row as a response, read and validated by the policy, with
+//! all memory counted.
 
 #[path = "../../../../tests/robustness/allocations.rs"]
 mod allocations;
@@ -20,13 +20,13 @@ use allocations::{FIXED, peak_of};
 use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params, ResponseErrorKind};
 use nutfilter_wallet::{FetchContext, Kind, MintClient, Policy, RejectReason};
 
-/// What the rows' responses are dated.
+/// The timestamp of the rows' responses.
 const MOMENT: FetchContext = FetchContext {
     now: 1_767_225_600,
     last_seen: None,
 };
 
-/// Whatever the rate, so that it is the filter that is judged.
+/// Allows any false-positive rate, so that the filter itself is tested.
 fn any_rate() -> Policy {
     Policy {
         min_m: 0,
@@ -35,7 +35,7 @@ fn any_rate() -> Policy {
     }
 }
 
-/// A mint that gives so much at a time.
+/// A mint that sends this many bytes at a time.
 struct Trickle<'a> {
     body: &'a [u8],
     at_once: usize,
@@ -48,18 +48,18 @@ impl Read for Trickle<'_> {
     }
 }
 
-/// Reads a body whose length was declared so, and holds the memory against its own length.
+/// Reads a body with this declared length, and checks the memory against the real length.
 fn read(policy: &Policy, declared: Option<u64>, at_once: usize, body: &[u8]) -> Vec<u8> {
     let (read, peak) = peak_of(|| policy.read_body(200, declared, Trickle { body, at_once }));
     let len = body.len();
     assert!(peak <= 2 * len + FIXED, "{peak} bytes for a body of {len}");
     let read = read.expect("no I/O error").expect("a body within the cap");
-    // What is kept while it is judged is the body alone.
+    // While the body is validated, nothing else is kept.
     assert!(read.capacity() <= len + FIXED, "{}", read.capacity());
     read
 }
 
-/// The class of the filter's error, whatever shows it.
+/// The class of the filter's error, however it is reported.
 fn class_of(refusal: &RejectReason) -> DecodeErrorKind {
     match refusal {
         RejectReason::Filter(error) => error.kind(),
@@ -71,7 +71,7 @@ fn class_of(refusal: &RejectReason) -> DecodeErrorKind {
 }
 
 #[test]
-fn every_row_is_refused_with_its_class_or_taken_within_the_bound() {
+fn every_row_is_rejected_with_its_class_or_stays_bounded() {
     let policy = any_rate();
     for row in rows::rows() {
         let what = format!("{}: {}", row.cell, row.name);
@@ -94,7 +94,7 @@ fn every_row_is_refused_with_its_class_or_taken_within_the_bound() {
             row.class,
             "{what}"
         );
-        // The usual policy takes fewer of them, and never another way.
+        // The default policy accepts fewer rows, and never one that this policy rejects.
         let usual = Policy::default().accept::<Nut25>(200, &json, MOMENT);
         match usual {
             Ok(_) => assert!(row.class.is_ok() && row.m >= Params::CASHU.m(), "{what}"),
@@ -108,7 +108,7 @@ fn every_row_is_refused_with_its_class_or_taken_within_the_bound() {
 #[test]
 fn a_gigabyte_is_refused_before_it_is_buffered() {
     let policy = Policy::default();
-    // Declared.
+    // With a declared length.
     let (refused, peak) = peak_of(|| policy.admit_head(Some(1 << 30), []));
     assert!(matches!(
         refused,
@@ -118,7 +118,7 @@ fn a_gigabyte_is_refused_before_it_is_buffered() {
         })
     ));
     assert_eq!(peak, 0);
-    // Not declared, or less of it: as much is read as the cap is, and a byte.
+    // Without a declared length, or with a smaller one: the limit plus one byte is read.
     for declared in [None, Some(10), Some(policy.max_bytes)] {
         let small = Policy {
             max_bytes: 3 << 20,
@@ -133,7 +133,7 @@ fn a_gigabyte_is_refused_before_it_is_buffered() {
         ));
         assert!(peak <= (6 << 20) + FIXED, "{peak} bytes");
     }
-    // In an error, which is never longer than a sentence.
+    // Of an error, only the maximum size of an error object is read.
     let (read, peak) =
         peak_of(|| policy.read_body(500, Some(1 << 30), io::repeat(b'x').take(1 << 30)));
     assert_eq!(
@@ -143,9 +143,9 @@ fn a_gigabyte_is_refused_before_it_is_buffered() {
     assert!(peak <= 3 * FIXED, "{peak} bytes");
 }
 
-/// Made to become more in memory than it is as text.
+/// Responses that would take more memory parsed than as text.
 #[test]
-fn what_is_no_filter_takes_no_more_memory_either() {
+fn invalid_responses_take_no_more_memory_either() {
     let policy = Policy::default();
     let lists = |len: usize| format!("[{}1]", "[],".repeat(len / 3));
     let objects = |len: usize| format!(r#"{{{}"x":1}}"#, r#""":1,"#.repeat(len / 5));
@@ -189,16 +189,17 @@ fn what_is_no_filter_takes_no_more_memory_either() {
     }
 }
 
-/// What the transport holds of a connection: two buffers of 128 KiB, a head, names.
+/// Memory of one connection in the transport: two buffers of 128 KiB, a head, names.
 const TRANSPORT: usize = 320 << 10;
 
-/// Says `first`, then `again` until the client has gone; the URL to fetch from. Its thread ends with the process.
+/// Sends `first`, then `again` until the client disconnects; returns the URL to fetch. Its thread ends with the
+/// process.
 fn mint_without_end(first: &'static str, again: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            // The request is short enough to come at once.
+            // The request is short enough to arrive in one read.
             let _ = stream.read(&mut [0; 4096]);
             let again = again.repeat(1000);
             let mut said = stream.write_all(first.as_bytes());
@@ -211,7 +212,7 @@ fn mint_without_end(first: &'static str, again: &'static str) -> String {
 }
 
 #[test]
-fn a_mint_without_end_takes_no_memory_without_end() {
+fn endless_responses_take_bounded_memory() {
     const CAP: u64 = 1 << 20;
 
     let policy = Policy {
@@ -244,7 +245,7 @@ fn a_mint_without_end_takes_no_memory_without_end() {
             "HTTP/1.1 103 Early\r\n\r\n",
             TRANSPORT,
         ),
-        // Of an error, as much as an error object could be.
+        // Of an error, only the maximum size of an error object is read.
         (
             "an error",
             "HTTP/1.1 500 Oops\r\n\r\n",
