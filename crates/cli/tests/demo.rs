@@ -1,4 +1,4 @@
-//! `nutfilter demo`, from an empty disk to figures.
+//! `nutfilter demo`: from an empty disk to figures.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +13,7 @@ fn demo(temporary: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The two cells of a row of the table.
+/// The two cells of a row in the table.
 fn row<'a>(text: &'a str, name: &str) -> [&'a str; 2] {
     let line = text.lines().find(|line| line.starts_with(name));
     let line = line.unwrap_or_else(|| panic!("no row `{name}` in\n{text}"));
@@ -65,7 +65,7 @@ fn once_prints_the_figures_and_a_command_that_works() {
         .unwrap();
     assert_eq!(tried.status.code(), Some(0), "{command}");
     assert_eq!(tried.stdout, b"maybe\t2500\nabsent\t2500\n");
-    // The files to try, and nothing else.
+    // Only the files to try are left.
     let mut left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().collect();
     let directory = left.pop().unwrap().unwrap().path();
     assert!(left.is_empty());
@@ -83,7 +83,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_mint_of_one_note_is_enough() {
+fn mint_of_one_note_is_enough() {
     let temporary = tempfile::tempdir().unwrap();
     let output = demo(temporary.path(), &["--once", "--items", "1"])
         .output()
@@ -94,7 +94,7 @@ fn a_mint_of_one_note_is_enough() {
 }
 
 #[test]
-fn the_sample_is_kept_where_it_is_wanted_and_never_overwritten() {
+fn sample_is_kept_on_request_and_never_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let keep = directory.path().join("sample");
     let arguments = ["--once", "--items", "10", "--keep", keep.to_str().unwrap()];
@@ -112,7 +112,7 @@ fn the_sample_is_kept_where_it_is_wanted_and_never_overwritten() {
     assert!(std::fs::read(keep.join("cdk-mintd.sqlite")).unwrap() == database);
     let files = ["cdk-mintd.sqlite", "spent.json", "wallet.hex"];
     assert_eq!(names(&keep), files, "no draft is left");
-    // Nor is a file of somebody else overwritten.
+    // A file of another program is not overwritten either.
     std::fs::remove_file(keep.join("cdk-mintd.sqlite")).unwrap();
     let again = demo(directory.path(), &arguments).output().unwrap();
     assert!(String::from_utf8_lossy(&again.stderr).contains("spent.json: exists"));
@@ -120,7 +120,7 @@ fn the_sample_is_kept_where_it_is_wanted_and_never_overwritten() {
 
 #[cfg(unix)]
 #[test]
-fn it_serves_on_until_it_is_interrupted_and_then_cleans_up() {
+fn demo_serves_until_interrupted_and_then_cleans_up() {
     use std::io::{BufRead, BufReader};
 
     let temporary = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn it_serves_on_until_it_is_interrupted_and_then_cleans_up() {
             .map(str::to_owned)
     });
     let curl = curl.expect("a line to try");
-    // A filter would fill the terminal.
+    // A filter would flood the terminal.
     let large = log.by_ref().take(3).map(Result::unwrap);
     for line in large.filter(|line| line.contains("/v1/filter/")) {
         assert!(
@@ -162,9 +162,9 @@ fn it_serves_on_until_it_is_interrupted_and_then_cleans_up() {
 
 #[cfg(unix)]
 #[test]
-fn an_interruption_while_it_works_cleans_up_too() {
+fn interruption_during_the_work_cleans_up_too() {
     let temporary = tempfile::tempdir().unwrap();
-    // More notes than can be written before the signal comes.
+    // More notes than can be written before the signal arrives.
     let mut child = demo(temporary.path(), &["--once", "--items", "20000000"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -187,7 +187,7 @@ fn an_interruption_while_it_works_cleans_up_too() {
 
 #[cfg(unix)]
 #[test]
-fn an_interruption_leaves_nothing_half_written_where_the_sample_was_to_be_kept() {
+fn interruption_leaves_no_partial_files_in_the_directory() {
     let directory = tempfile::tempdir().unwrap();
     let keep = directory.path().join("sample");
     let arguments = ["--items", "20000000", "--keep", keep.to_str().unwrap()];
@@ -196,7 +196,7 @@ fn an_interruption_leaves_nothing_half_written_where_the_sample_was_to_be_kept()
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Until some of it is on the disk.
+    // Wait until some of it is on disk.
     let written = || {
         let drafts = std::fs::read_dir(&keep).into_iter().flatten().flatten();
         let mut files = drafts.flat_map(|draft| draft.path().join("cdk-mintd.sqlite").metadata());
@@ -214,7 +214,7 @@ fn an_interruption_leaves_nothing_half_written_where_the_sample_was_to_be_kept()
 
 #[cfg(unix)]
 #[test]
-fn where_it_is_served_is_said_even_if_nothing_else_is() {
+fn address_is_printed_even_with_quiet() {
     use std::io::{BufRead, BufReader};
 
     let temporary = tempfile::tempdir().unwrap();
@@ -232,7 +232,7 @@ fn where_it_is_served_is_said_even_if_nothing_else_is() {
 }
 
 #[test]
-fn it_warns_of_nothing_and_its_help_says_what_room_it_takes() {
+fn demo_prints_no_warning_and_help_states_its_disk_use() {
     let temporary = tempfile::tempdir().unwrap();
     let output = demo(temporary.path(), &["--once", "--items", "10"])
         .output()

@@ -1,4 +1,4 @@
-//! A mint for `check --confirm` and `restore`: filters, states and signatures, and a log of what it saw.
+//! A mint for `check --confirm` and `restore`: filters, states and signatures, and a record of all requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,10 +13,10 @@ use crate::nutfilter::{Place, Ran, hex};
 pub(crate) const TIMESTAMP: u64 = 1_000_000;
 pub(crate) const KEYSET: &str = "009a1f293253e41e";
 
-/// The points below are in both filters, and as many further ones are not.
+/// Number of points in both filters; as many more are not in them.
 pub(crate) const KNOWN: usize = 100;
 
-/// A point of the curve, different for each number.
+/// A point on the curve, different for each number.
 pub(crate) fn point(number: usize) -> [u8; 33] {
     static POINTS: OnceLock<Vec<[u8; 33]>> = OnceLock::new();
     POINTS.get_or_init(|| {
@@ -34,7 +34,7 @@ pub(crate) fn points(numbers: std::ops::Range<usize>) -> String {
     numbers.map(|number| hex(&point(number)) + "\n").collect()
 }
 
-/// A request: its first line, its condition, and its body.
+/// A request: its first line, its condition (`If-None-Match`), and its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) line: String,
@@ -42,14 +42,14 @@ pub(crate) struct Request {
     pub(crate) body: Value,
 }
 
-/// Its thread ends with the test process.
+/// A mint whose thread ends with the test process.
 pub(crate) struct Mint {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Mint {
-    /// `answer` gives status and body to each request.
+    /// `answer` returns the status and body for each request.
     pub(crate) fn answering(
         answer: impl Fn(&Request) -> (&'static str, String) + Send + 'static,
     ) -> Self {
@@ -81,7 +81,7 @@ impl Mint {
                 };
                 log.lock().expect("a log").push(request.clone());
                 let (status, body) = answer(&request);
-                // A client that hangs up has seen enough.
+                // Ignore clients that hang up.
                 let _ = write!(
                     &stream,
                     "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -92,7 +92,7 @@ impl Mint {
         Self { url, seen }
     }
 
-    /// All known points are spent, and signed; the first is pending, the second is neither.
+    /// All known points are spent and signed, except that the first is pending and the second is neither.
     pub(crate) fn honest() -> Self {
         Self::answering(|request| ("200 OK", honest(request)))
     }
@@ -101,14 +101,14 @@ impl Mint {
         self.seen.lock().expect("a log").clone()
     }
 
-    /// What was asked with POST.
+    /// The POST requests so far.
     pub(crate) fn posts(&self) -> Vec<Request> {
         let mut seen = self.seen();
         seen.retain(|request| request.line.starts_with("POST "));
         seen
     }
 
-    /// Runs a subcommand about this mint in a place of its own, with these lines as its items.
+    /// Runs a subcommand against this mint in a directory of its own, with these lines as its items.
     pub(crate) fn run(&self, subcommand: &str, items: &str, args: &[&str]) -> Ran {
         self.run_in(&Place::new(), subcommand, items, args)
     }

@@ -14,7 +14,7 @@ fn str_of<'a>(case: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn every_small_vector_is_built_byte_for_byte_and_found_again() {
+fn small_vectors_are_built_byte_for_byte_and_match() {
     let place = Place::new();
     let vectors = vectors("filters-small.json");
     let key = str_of(&vectors, "bip158_key_hex");
@@ -26,7 +26,7 @@ fn every_small_vector_is_built_byte_for_byte_and_found_again() {
             .iter()
             .filter_map(Value::as_str)
             .collect();
-        // An empty item is a blank line, and that is none.
+        // An empty item would be a blank line, which is ignored.
         if items.contains(&"") {
             continue;
         }
@@ -64,7 +64,7 @@ fn every_small_vector_is_built_byte_for_byte_and_found_again() {
 }
 
 #[test]
-fn the_published_ten_items_give_the_published_filter() {
+fn published_ten_items_give_the_published_filter() {
     let Some(directory) = std::env::var_os("NUTFILTER_VECTORS") else {
         eprintln!("skipped: NUTFILTER_VECTORS is not set");
         return;
@@ -98,7 +98,7 @@ fn the_published_ten_items_give_the_published_filter() {
 }
 
 #[test]
-fn lines_and_records_and_standard_input_give_the_same_bytes() {
+fn lines_records_and_standard_input_give_the_same_bytes() {
     let place = Place::new();
     place.write("lines", lines(0..3000));
     let records: Vec<u8> = (0..3000).flat_map(item).collect();
@@ -108,7 +108,7 @@ fn lines_and_records_and_standard_input_give_the_same_bytes() {
     let raw = ["--format", "raw"];
     let records_args = ["--record-bytes", "33"];
     let stdin = lines(0..3000);
-    // Upper case, Windows line ends, blank lines, space around, no last line end, another order.
+    // Upper case, Windows line ends, blank lines, surrounding spaces, no final line end, another order.
     let sloppy: String = (0..3000)
         .rev()
         .map(|i| format!("\r\n \t{}  \r\n", hex(&item(i)).to_uppercase()))
@@ -130,7 +130,7 @@ fn lines_and_records_and_standard_input_give_the_same_bytes() {
 }
 
 #[test]
-fn a_bad_line_is_named_by_file_and_number() {
+fn invalid_line_is_named_by_file_and_number() {
     let place = Place::new();
     for (text, wanted) in [
         (
@@ -164,7 +164,7 @@ fn a_bad_line_is_named_by_file_and_number() {
 }
 
 #[test]
-fn other_inputs_that_cannot_be_meant_are_errors() {
+fn other_invalid_inputs_are_errors() {
     let place = Place::new();
     place.write("items", lines(0..3));
     place.write("records", [7; 100]);
@@ -227,7 +227,7 @@ fn other_inputs_that_cannot_be_meant_are_errors() {
 }
 
 #[test]
-fn an_output_file_is_whole_and_alone_and_replaces_what_was_there() {
+fn output_file_is_complete_and_replaces_the_old_one() {
     let place = Place::new();
     place.write("items", lines(0..100));
     place.write("spent.json", "x".repeat(100_000));
@@ -257,7 +257,7 @@ fn an_output_file_is_whole_and_alone_and_replaces_what_was_there() {
 
 #[cfg(unix)]
 #[test]
-fn output_through_a_link_replaces_what_it_points_to() {
+fn output_through_a_link_replaces_its_target() {
     let place = Place::new();
     place.write("items", lines(0..100));
     place.write("target", "old");
@@ -269,7 +269,7 @@ fn output_through_a_link_replaces_what_it_points_to() {
 
 #[cfg(unix)]
 #[test]
-fn output_through_a_link_to_nothing_makes_what_it_points_to() {
+fn output_through_a_dangling_link_creates_its_target() {
     let place = Place::new();
     place.write("items", lines(0..100));
     std::fs::create_dir(place.path("there")).expect("a directory");
@@ -291,7 +291,7 @@ fn output_through_a_link_to_nothing_makes_what_it_points_to() {
 
 #[cfg(unix)]
 #[test]
-fn an_output_file_keeps_the_mode_of_the_one_it_replaces() {
+fn output_file_keeps_the_mode_of_the_old_one() {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
@@ -315,7 +315,7 @@ fn an_output_file_keeps_the_mode_of_the_one_it_replaces() {
         );
         assert!(place.read("out").starts_with(b"{\"n\":100,"));
     }
-    // A new file has what the umask leaves, as any other does.
+    // A new file gets its mode from the umask, like any other.
     place.run(&["build", "items", "-o", "new"]).ok();
     assert_eq!(mode("new"), mode("plain"));
     assert_eq!(place.names(), ["items", "new", "out", "plain"]);
@@ -323,7 +323,7 @@ fn an_output_file_keeps_the_mode_of_the_one_it_replaces() {
 
 #[cfg(unix)]
 #[test]
-fn output_into_a_pipe_goes_into_the_pipe() {
+fn output_to_a_pipe_is_written_to_the_pipe() {
     use std::os::unix::fs::FileTypeExt;
 
     let place = Place::new();
@@ -332,7 +332,7 @@ fn output_into_a_pipe_goes_into_the_pipe() {
         .arg(place.path("pipe"))
         .status();
     assert!(made.expect("mkfifo").success());
-    // Open in both directions, so that neither opening nor reading waits for the other end.
+    // Open it for reading and writing, so that neither opening nor reading waits for the other end.
     let both = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -348,7 +348,7 @@ fn output_into_a_pipe_goes_into_the_pipe() {
 
 #[cfg(unix)]
 #[test]
-fn output_to_the_names_of_standard_output_goes_there() {
+fn output_to_names_of_standard_output_goes_there() {
     let place = Place::new();
     place.write("items", lines(0..100));
     let args = ["build", "items", "--timestamp", "5"];
@@ -358,7 +358,7 @@ fn output_to_the_names_of_standard_output_goes_there() {
             let to = [&args[..], &["-o", name], more].concat();
             assert!(place.run(&to).ok() == wanted, "{to:?}: other bytes");
         }
-        // After what is there already, as `>>` would have it.
+        // Append to existing contents, as `>>` does.
         let mut log = std::fs::File::create(place.path("log")).expect("a file");
         std::io::Write::write_all(&mut log, b"before\n").expect("a line");
         let mut command = place.command(&[&args[..], &["-q", "-o", name]].concat());
@@ -371,10 +371,10 @@ fn output_to_the_names_of_standard_output_goes_there() {
     assert!(both.error().contains("--json"));
 }
 
-/// A limit on the size of files kills the process in the middle of its output, wherever that is.
+/// A limit on the size of files kills the process anywhere in the middle of its output.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_build_killed_while_it_writes_leaves_no_file() {
+fn killed_build_leaves_no_file() {
     use std::os::unix::process::ExitStatusExt;
     const SIGXFSZ: i32 = 25;
 
@@ -405,7 +405,7 @@ fn a_build_killed_while_it_writes_leaves_no_file() {
 }
 
 #[test]
-fn repeated_items_are_counted_and_said_and_bip158_drops_them() {
+fn duplicates_are_counted_and_bip158_drops_them() {
     let place = Place::new();
     place.write("items", lines(0..10) + &lines(0..3));
     let summary = |args: &[&str]| {
@@ -437,7 +437,7 @@ fn repeated_items_are_counted_and_said_and_bip158_drops_them() {
 }
 
 #[test]
-fn the_time_is_now_unless_it_is_given() {
+fn default_timestamp_is_now() {
     let place = Place::new();
     let clock = || {
         SystemTime::now()
@@ -452,7 +452,7 @@ fn the_time_is_now_unless_it_is_given() {
 }
 
 #[test]
-fn zero_items_are_refused_and_the_old_file_stays() {
+fn empty_input_is_rejected_and_the_old_file_stays() {
     let place = Place::new();
     place.write("pub.json", "old");
     let key = "07".repeat(16);
@@ -485,7 +485,7 @@ fn allow_empty_builds_an_empty_filter() {
 }
 
 #[test]
-fn the_best_p_is_derived_from_m_or_rate() {
+fn best_p_is_derived_from_m_or_rate() {
     let place = Place::new();
     place.write("items", lines(0..1000));
     let summary = |args: &[&str]| {
@@ -521,7 +521,7 @@ fn the_best_p_is_derived_from_m_or_rate() {
 }
 
 #[test]
-fn a_raw_filter_is_checked_with_the_p_it_was_built_with() {
+fn raw_filter_is_checked_with_its_p() {
     let place = Place::new();
     place.write("items", lines(0..1000));
     let built = [
@@ -534,7 +534,7 @@ fn a_raw_filter_is_checked_with_the_p_it_was_built_with() {
 }
 
 #[test]
-fn a_mint_database_gives_what_its_notes_would_give_as_lines() {
+fn mint_database_gives_the_filter_of_its_notes() {
     let place = Place::new();
     let sample = Sample::new(500, 300);
     sample
@@ -564,7 +564,7 @@ fn a_mint_database_gives_what_its_notes_would_give_as_lines() {
 }
 
 #[test]
-fn a_keyset_that_the_database_does_not_have_is_an_error_and_no_empty_filter() {
+fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
     let place = Place::new();
     let sample = Sample::new(5, 5);
     sample
@@ -594,7 +594,7 @@ fn a_keyset_that_the_database_does_not_have_is_an_error_and_no_empty_filter() {
 }
 
 #[test]
-fn usage_names_the_two_ways_to_call_build_and_no_others() {
+fn usage_names_only_the_two_forms_of_build() {
     let place = Place::new();
     let both = "Usage: nutfilter build [OPTIONS] <ITEMS>\n       \
                 nutfilter build [OPTIONS] --mint-database <PATH|URL> --keyset <ID> --kind <KIND>\n";
@@ -611,7 +611,7 @@ fn usage_names_the_two_ways_to_call_build_and_no_others() {
 }
 
 #[test]
-fn help_says_that_the_time_is_that_of_the_dump() {
+fn help_explains_the_timestamp_of_a_dump() {
     let help = Place::new().run(&["build", "--help"]).text();
     let words: Vec<&str> = help.split_whitespace().collect();
     let help = words.join(" ");

@@ -1,4 +1,4 @@
-//! Formats of items (`--input`), the keyed profile, and `.gcs` files.
+//! Input formats (`--input`), the keyed profile, and `.gcs` files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +17,7 @@ fn raw(place: &Place, args: &[&str], input: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_input_format_of_the_same_items_gives_the_same_filter() {
+fn input_formats_of_the_same_items_give_the_same_filter() {
     let place = Place::new();
     let join = |line: &dyn Fn(&str) -> String, end: &str| -> String {
         EMAILS.iter().map(|email| line(email) + end).collect()
@@ -79,7 +79,7 @@ fn every_input_format_of_the_same_items_gives_the_same_filter() {
 }
 
 #[test]
-fn check_echoes_items_as_they_were_given() {
+fn check_prints_items_as_given() {
     let place = Place::new();
     place.write("items", EMAILS.join("\n"));
     let build = ["build", "items", "--input", "text", "-o", "f.gcs"];
@@ -116,7 +116,7 @@ fn check_echoes_items_as_they_were_given() {
 }
 
 #[test]
-fn a_wrong_input_format_is_an_error_with_a_hint() {
+fn wrong_input_format_is_an_error_with_a_hint() {
     let place = Place::new();
     for (input, args, wanted) in [
         (
@@ -180,14 +180,14 @@ fn a_wrong_input_format_is_an_error_with_a_hint() {
         assert!(error.contains(wanted), "{input:?} {args:?}: {error}");
         assert!(error.starts_with("error: "), "{error}");
     }
-    // A typing mistake among good lines does not change the format.
+    // A typing error among valid lines does not change the format.
     let error = place.run_with(&["build", "-"], b"00ff\n00fg\n").error();
     assert!(!error.contains("looks like"), "{error}");
     assert_eq!(place.names(), Vec::<String>::new());
 }
 
 #[test]
-fn swapped_filter_and_items_are_named() {
+fn swapped_filter_and_items_are_reported() {
     let place = Place::new();
     place.write("items", lines(0..10));
     place.run(&["build", "items", "-o", "f.json"]).ok();
@@ -209,7 +209,7 @@ fn swapped_filter_and_items_are_named() {
 }
 
 #[test]
-fn the_siphash_profile_needs_its_key() {
+fn siphash_profile_requires_its_key() {
     let place = Place::new();
     place.write("items", EMAILS.join("\n"));
     let key = [7_u8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 200];
@@ -261,7 +261,7 @@ fn the_siphash_profile_needs_its_key() {
         .text(),
         all
     );
-    // The header says which hash it is, and whether the key is the one.
+    // The header names the hash, and tells whether the key is right.
     assert_eq!(
         counts(&["f.gcs", "items", "--key-file", "key.hex"]).text(),
         all
@@ -292,7 +292,7 @@ fn the_siphash_profile_needs_its_key() {
 }
 
 #[test]
-fn a_gcs_file_carries_all_that_a_reader_needs() {
+fn gcs_file_holds_all_that_a_reader_needs() {
     let place = Place::new();
     place.write("items", lines(0..1000));
     let key = "000102030405060708090a0b0c0d0e0f";
@@ -322,7 +322,7 @@ fn a_gcs_file_carries_all_that_a_reader_needs() {
         assert_eq!(file[12..16], 1000_u32.to_le_bytes());
         assert_eq!(file[16..24], 1000_u64.to_le_bytes());
         assert_eq!(file[24..32], 1_767_225_600_u64.to_le_bytes());
-        // BIP158 has N in front: 3 bytes of CompactSize.
+        // BIP158 starts with N: 3 bytes of CompactSize.
         let coded = if id == 3 { &plain[3..] } else { &plain[..] };
         assert_eq!(file[36..file.len() - 4], *coded);
 
@@ -345,7 +345,7 @@ fn a_gcs_file_carries_all_that_a_reader_needs() {
             assert!(place.read("g.gcs") == file, "other bytes within a limit");
         }
     }
-    // The name decides unless the format is given.
+    // The file name decides, unless the format is given.
     let first = |args: &[&str], name: &str| {
         place
             .run(&[&["build", "items", "-o", name], args].concat())
@@ -358,7 +358,7 @@ fn a_gcs_file_carries_all_that_a_reader_needs() {
 }
 
 #[test]
-fn a_malformed_gcs_header_is_one_clear_error() {
+fn malformed_gcs_header_is_one_clear_error() {
     let place = Place::new();
     place.write("items", lines(0..100));
     place.run(&["build", "items", "-o", "f.gcs"]).ok();
@@ -408,7 +408,7 @@ fn a_malformed_gcs_header_is_one_clear_error() {
     assert!(error.contains("leave out --raw"), "{error}");
 }
 
-/// CRC-32 as in zlib, bit by bit.
+/// CRC-32 as in zlib, computed bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & 0_u32.wrapping_sub(crc & 1));
     !bytes.iter().fold(!0_u32, |crc, &byte| {
@@ -417,7 +417,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn records_and_lines_do_not_mix() {
+fn records_and_line_formats_are_exclusive() {
     let place = Place::new();
     place.write("records", item(1));
     for more in [&["--input", "text"][..], &["--null"]] {

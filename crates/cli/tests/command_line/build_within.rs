@@ -1,4 +1,4 @@
-//! `build --memory`: the same bytes with less memory, and no file left behind.
+//! `build --memory`: the same bytes with less memory, and no leftover files.
 
 use nutfilter_mint::Kind;
 use nutfilter_mint::sample::Sample;
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::nutfilter::{Place, hex, item, lines};
 
-/// The lowest limit that there is: some 28,000 items make two runs.
+/// The minimum limit; about 28,000 items make two runs.
 const LEAST: &str = "256K";
 
 #[test]
-fn a_limit_changes_no_byte_of_any_format_from_any_input() {
+fn memory_limit_changes_no_byte_of_any_format() {
     let place = Place::new();
-    // Enough for several runs, some items repeated.
+    // Enough for several runs, with some duplicate items.
     let text = lines(0..40_000) + &lines(100..200);
     place.write("lines", &text);
     let records: Vec<u8> = (0..40_000).chain(100..200).flat_map(item).collect();
@@ -47,7 +47,7 @@ fn a_limit_changes_no_byte_of_any_format_from_any_input() {
 }
 
 #[test]
-fn the_summary_says_the_same_with_a_limit() {
+fn summary_is_the_same_with_a_memory_limit() {
     let place = Place::new();
     place.write("items", lines(0..500) + &lines(0..3));
     let summary = |args: &[&str]| -> Value {
@@ -62,7 +62,7 @@ fn the_summary_says_the_same_with_a_limit() {
 }
 
 #[test]
-fn a_mint_database_is_read_within_a_limit() {
+fn mint_database_is_read_within_the_memory_limit() {
     let place = Place::new();
     let sample = Sample::new(500, 300);
     let written = sample.write(&place.path("mint.sqlite"), &mut |_| {});
@@ -85,7 +85,7 @@ fn a_mint_database_is_read_within_a_limit() {
 }
 
 #[test]
-fn limits_that_cannot_be_meant_are_errors_and_leave_nothing() {
+fn invalid_memory_limits_are_errors_and_leave_nothing() {
     let place = Place::new();
     place.write("items", lines(0..20_000));
     let key = "07".repeat(16);
@@ -142,7 +142,7 @@ fn limits_that_cannot_be_meant_are_errors_and_leave_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_named_and_an_older_output_stays() {
+fn full_disk_is_reported_and_the_old_output_stays() {
     let place = Place::new();
     place.write("items", lines(0..20_000));
     for format in ["raw", "json"] {
@@ -164,7 +164,7 @@ fn a_full_disk_is_named_and_an_older_output_stays() {
             "{error}"
         );
     }
-    // The error comes while the output is being made: the old one is not touched before it is whole.
+    // The error occurs before the output is complete, so the old file is untouched.
     place.write("out", "old");
     place.write("bad", lines(0..20_000) + "0g\n");
     place
@@ -176,7 +176,7 @@ fn a_full_disk_is_named_and_an_older_output_stays() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_killed_while_it_reads_leaves_no_scratch() {
+fn killed_process_leaves_no_scratch_files() {
     use std::io::Write;
     use std::process::Stdio;
 
@@ -201,7 +201,7 @@ fn a_process_killed_while_it_reads_leaves_no_scratch() {
     let mut pipe = child.stdin.take().expect("a pipe");
     pipe.write_all(lines(0..60_000).as_bytes())
         .expect("a reader");
-    // The process waits for more items, and holds the runs of those before.
+    // The process waits for more items, and holds the runs of earlier ones.
     let descriptors = format!("/proc/{}/fd", child.id());
     let holds_a_run = || {
         let entries = std::fs::read_dir(&descriptors).expect("a process");

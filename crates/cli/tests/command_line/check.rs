@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use crate::nutfilter::{Place, hex, item, lines};
 
-/// Items 0..1000 in a response file, asked about 995..1005.
+/// Items 0..1000 in a response file, and items 995..1005 to check.
 fn place_with_filter() -> Place {
     let place = Place::new();
     place.write("spent.hex", lines(0..1000));
@@ -22,11 +22,11 @@ fn place_with_filter() -> Place {
     place
 }
 
-/// What is said beside the answers.
+/// The note on stderr.
 const AS_OF: &str = "filter of 1000 items, as of 1767225600 (2026-01-01 00:00:00 UTC)\n";
 
 #[test]
-fn the_time_of_the_filter_is_said_beside_the_answers_unless_quiet() {
+fn time_of_the_filter_is_on_stderr_unless_quiet() {
     let place = place_with_filter();
     let said = |more: &[&str]| {
         let args = ["check", "spent.json", "mine.hex"];
@@ -35,7 +35,7 @@ fn the_time_of_the_filter_is_said_beside_the_answers_unless_quiet() {
     assert_eq!(said(&[]), AS_OF);
     assert_eq!(said(&["--count"]), AS_OF);
     assert_eq!(said(&["--quiet"]), "");
-    // The object has it.
+    // The JSON object has the time, so stderr has nothing.
     assert_eq!(said(&["--json"]), "");
     place
         .run(&["build", "spent.hex", "--format", "raw", "-o", "raw"])
@@ -48,7 +48,7 @@ fn the_time_of_the_filter_is_said_beside_the_answers_unless_quiet() {
 }
 
 #[test]
-fn each_item_is_answered_in_order_and_as_it_was_given() {
+fn items_are_answered_in_order_and_as_given() {
     let place = place_with_filter();
     let upper = hex(&item(3)).to_uppercase();
     let text = format!(
@@ -66,7 +66,7 @@ fn each_item_is_answered_in_order_and_as_it_was_given() {
 }
 
 #[test]
-fn the_exit_code_says_whether_any_matched() {
+fn exit_code_says_whether_any_item_matched() {
     let place = place_with_filter();
     assert_eq!(
         place.run(&["check", "spent.json", "mine.hex"]).code,
@@ -86,7 +86,7 @@ fn the_exit_code_says_whether_any_matched() {
 }
 
 #[test]
-fn counts_are_two_lines() {
+fn count_prints_two_lines() {
     let place = place_with_filter();
     let counts = place
         .run(&["check", "spent.json", "mine.hex", "--count"])
@@ -95,7 +95,7 @@ fn counts_are_two_lines() {
 }
 
 #[test]
-fn json_has_the_answers_the_counts_and_the_time() {
+fn json_has_answers_counts_and_time() {
     let place = place_with_filter();
     let all = place
         .run(&["check", "spent.json", "mine.hex", "--json"])
@@ -119,7 +119,7 @@ fn json_has_the_answers_the_counts_and_the_time() {
 }
 
 #[test]
-fn the_filter_may_come_from_standard_input_and_then_the_items_may_not() {
+fn only_one_input_may_be_standard_input() {
     let place = place_with_filter();
     let filter = place.read("spent.json");
     let counts = place
@@ -135,7 +135,7 @@ fn the_filter_may_come_from_standard_input_and_then_the_items_may_not() {
 }
 
 #[test]
-fn a_profile_answers_for_its_own_filters_only() {
+fn profile_matches_only_its_own_filters() {
     let place = place_with_filter();
     let key = "0123456789abcdef0123456789abcdef";
     let bip158 = ["--profile", "bip158", "--key", key];
@@ -172,7 +172,7 @@ fn a_profile_answers_for_its_own_filters_only() {
 }
 
 #[test]
-fn raw_filters_need_what_belongs_to_them() {
+fn raw_filters_require_their_parameters() {
     let place = place_with_filter();
     let shape = ["--p", "10", "--m", "1500"];
     place
@@ -228,7 +228,7 @@ fn raw_filters_need_what_belongs_to_them() {
 }
 
 #[test]
-fn what_goes_wrong_is_exit_code_2_with_its_place() {
+fn errors_give_exit_code_2_and_their_place() {
     let place = place_with_filter();
     place.write("bad.hex", "00\n0g\n");
     place.write("bad.json", r#"{"n": 1, "content": "", "timestamp": 0}"#);
@@ -273,9 +273,9 @@ fn what_goes_wrong_is_exit_code_2_with_its_place() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error_and_does_not_change_the_answer() {
+fn early_end_of_the_reader_keeps_the_exit_code() {
     let place = place_with_filter();
-    // More than any pipe holds, so that writing does go on after the reader has left.
+    // More than any pipe holds, so that the command still writes after the reader has left.
     place.write("many.hex", lines(0..40_000));
     place.write("none.hex", lines(100_000..140_000));
     for (items, code) in [("many.hex", 0), ("none.hex", 1)] {

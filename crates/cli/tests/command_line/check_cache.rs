@@ -1,11 +1,11 @@
-//! `check --mint --cache`: the wallet crate's tests go through what a mint may do; these are about the flags.
+//! `check --mint --cache`: tests of the options. The wallet crate tests what a mint may do.
 
 use std::fs;
 
 use crate::asking_mint::*;
 use crate::nutfilter::Place;
 
-/// 304 to whoever has something already.
+/// Returns 304 for any conditional request.
 fn mint() -> Mint {
     Mint::answering(|request| match &request.if_none_match {
         Some(_) => ("304 Not Modified", String::new()),
@@ -14,7 +14,7 @@ fn mint() -> Mint {
 }
 
 #[test]
-fn the_second_time_only_the_hash_of_the_cached_filter_is_sent() {
+fn second_request_sends_only_the_hash_of_the_filter() {
     let (mint, place) = (mint(), Place::new());
     let items = points(95..105);
     let check = |args: &[&str]| {
@@ -41,7 +41,7 @@ fn the_second_time_only_the_hash_of_the_cached_filter_is_sent() {
     // The other kind has a file of its own.
     check(&["--kind", "issued"]).ok();
     assert_eq!(mint.seen().pop().expect("a request").if_none_match, None);
-    // A file that was damaged is named, and fetched anew.
+    // A damaged file is reported, and the filter is downloaded again.
     for file in fs::read_dir(place.path("kept/here")).expect("a directory") {
         fs::write(file.expect("a file").path(), "damaged").expect("a file");
     }
@@ -56,7 +56,7 @@ fn the_second_time_only_the_hash_of_the_cached_filter_is_sent() {
 }
 
 #[test]
-fn an_older_filter_than_the_cached_one_is_an_error() {
+fn filter_older_than_the_cached_one_is_an_error() {
     let place = Place::new();
     let mint = {
         let served = std::sync::atomic::AtomicU64::new(TIMESTAMP);
@@ -76,7 +76,7 @@ fn an_older_filter_than_the_cached_one_is_an_error() {
 }
 
 #[test]
-fn a_cache_that_cannot_be_is_an_error_before_anything_is_asked() {
+fn unusable_cache_is_an_error_before_any_request() {
     let (mint, place) = (mint(), Place::new());
     place.write("file", "");
     let error = mint
@@ -87,7 +87,7 @@ fn a_cache_that_cannot_be_is_an_error_before_anything_is_asked() {
 }
 
 #[test]
-fn a_held_cache_lock_is_a_warning_after_the_timeout() {
+fn held_cache_lock_is_a_warning_after_the_timeout() {
     let (mint, place) = (mint(), Place::new());
     fs::create_dir(place.path("c")).expect("a directory");
     let lock = fs::File::create(place.path("c/.nutfilter-lock")).expect("a file");
@@ -104,7 +104,7 @@ fn a_held_cache_lock_is_a_warning_after_the_timeout() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_in_place_of_the_cache_lock_is_a_warning() {
+fn pipe_in_place_of_the_cache_lock_is_a_warning() {
     let (mint, place) = (mint(), Place::new());
     fs::create_dir(place.path("c")).expect("a directory");
     let made = std::process::Command::new("mkfifo")

@@ -1,4 +1,4 @@
-//! `check --confirm`: what is printed, what the exit code says, and what leaves.
+//! `check --confirm`: its output, its exit code, and what it reveals.
 
 use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn ys(request: &Request) -> Vec<String> {
 }
 
 #[test]
-fn each_item_gets_the_mints_word_in_order_and_as_it_was_given() {
+fn items_get_the_mints_answer_in_order_and_as_given() {
     let mint = Mint::honest();
     let upper = hex(&point(5)).to_uppercase();
     let items = format!(
@@ -35,7 +35,7 @@ fn each_item_gets_the_mints_word_in_order_and_as_it_was_given() {
 }
 
 #[test]
-fn only_matches_and_random_points_leave_in_requests_of_one_size() {
+fn only_matches_and_decoys_are_sent_at_equal_size() {
     let mint = Mint::honest();
     let items = points(60..160);
     mint.run("check", &items, &["--confirm", "--batch", "30"])
@@ -63,7 +63,7 @@ fn only_matches_and_random_points_leave_in_requests_of_one_size() {
 }
 
 #[test]
-fn the_exit_code_says_whether_any_is_spent_or_pending() {
+fn exit_code_says_whether_any_is_spent_or_pending() {
     let mint = Mint::honest();
     for (number, code) in [(0, 0), (1, 1), (2, 0), (KNOWN, 1)] {
         let ran = mint.run("check", &points(number..number + 1), &["--confirm"]);
@@ -72,7 +72,7 @@ fn the_exit_code_says_whether_any_is_spent_or_pending() {
 }
 
 #[test]
-fn counts_and_json_have_the_four_words() {
+fn counts_and_json_use_the_four_states() {
     let mint = Mint::honest();
     let items = points(0..110);
     let counts = mint.run("check", &items, &["--confirm", "--count"]).text();
@@ -96,7 +96,7 @@ fn counts_and_json_have_the_four_words() {
 }
 
 #[test]
-fn without_a_match_the_mint_is_not_asked() {
+fn mint_is_not_asked_without_a_match() {
     let mint = Mint::honest();
     let ran = mint.run("check", &points(KNOWN..200), &["--confirm", "--count"]);
     assert_eq!(ran.code, Some(1));
@@ -104,7 +104,7 @@ fn without_a_match_the_mint_is_not_asked() {
 }
 
 #[test]
-fn what_may_not_be_shown_is_not_shown() {
+fn items_that_must_stay_private_are_not_sent() {
     let mint = Mint::honest();
     let items = points(0..50);
     for (args, wanted) in [
@@ -137,7 +137,7 @@ fn what_may_not_be_shown_is_not_shown() {
 }
 
 #[test]
-fn a_lie_is_exit_code_2_without_output() {
+fn lie_of_the_mint_is_exit_code_2_without_output() {
     for (lie, wanted) in [
         (r#"{"states":[]}"#, "answer without 64 of 64 points"),
         ("<html>", "malformed mint response"),
@@ -164,7 +164,7 @@ fn a_lie_is_exit_code_2_without_output() {
 }
 
 #[test]
-fn a_filter_that_lies_is_exit_code_2_and_no_note_leaves() {
+fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
     let good = || FilterResponse::from_json(filter().as_bytes()).expect("a response");
     let matches_all = Params::new(0, 1).expect("parameters");
     let hashes = SortedHashes::<Nut25>::from_items((0..KNOWN).map(point));
@@ -228,7 +228,7 @@ fn a_filter_that_lies_is_exit_code_2_and_no_note_leaves() {
 }
 
 #[test]
-fn flags_that_make_no_sense_without_others_are_refused() {
+fn options_without_their_required_option_are_errors() {
     let place = Place::new();
     place.write("mine.hex", points(0..1));
     for args in [

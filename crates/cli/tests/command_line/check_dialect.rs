@@ -1,11 +1,11 @@
-//! Filters that were made with another hash than the one their items are looked up by.
+//! Filters that were made with a hash other than the one used for the look-up.
 
 use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Nut25EmptyTail, Params, SortedHashes};
 
 use crate::asking_mint::{Mint, TIMESTAMP};
 use crate::nutfilter::{Place, Ran, item, lines};
 
-/// Here 95 % of the members are lost when the second half of the hash is another one.
+/// With this many items, another second half of the hash loses 95 % of the members.
 const SPENT: u32 = 100_000;
 
 fn filter<H: ItemHash + Default>(items: u32) -> String {
@@ -14,7 +14,7 @@ fn filter<H: ItemHash + Default>(items: u32) -> String {
     FilterResponse::new(&filter, TIMESTAMP).to_json()
 }
 
-/// `check FILE`, `check --mint`, `check --mint --confirm` and `restore` with these items.
+/// Runs `check FILE`, `check --mint`, `check --mint --confirm` and `restore` with these items.
 fn ask_each_way(filter: &str, items: &str, args: &[&str]) -> [Ran; 4] {
     let (place, body) = (Place::new(), filter.to_owned());
     let mint = Mint::answering(move |_| ("200 OK", body.clone()));
@@ -32,7 +32,7 @@ fn ask_each_way(filter: &str, items: &str, args: &[&str]) -> [Ran; 4] {
 }
 
 #[test]
-fn filter_of_another_dialect_is_refused() {
+fn filter_of_another_dialect_is_rejected() {
     for (filter, args, wanted) in [
         (
             filter::<Nut25EmptyTail>(SPENT),
@@ -49,7 +49,7 @@ fn filter_of_another_dialect_is_refused() {
             &["--count", "--profile", "nut23"],
             "made with nut25, not nut23",
         ),
-        // As many as half of the members are still found here.
+        // Half of the members still match here.
         (
             filter::<Nut25EmptyTail>(10_000),
             &["--count"],
@@ -86,9 +86,9 @@ fn far_fewer_matches_than_expected_are_a_warning() {
 }
 
 #[test]
-fn honest_filters_and_small_ones_are_no_alarm() {
+fn honest_and_small_filters_raise_no_alarm() {
     let place = Place::new();
-    // With 10 items the two dialects are as good as equal.
+    // With 10 items the two dialects are almost equal.
     for (filter, matched) in [
         (filter::<Nut25>(SPENT), 2_000),
         (filter::<Nut25EmptyTail>(10), 10),

@@ -1,4 +1,4 @@
-//! `check --mint`: the wallet crate's tests go through what a mint may do; these are about the flags.
+//! `check --mint`: tests of the options. The wallet crate tests what a mint may do.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,8 +9,8 @@ use nutfilter::{FilterResponse, Nut23, Nut25, Params, SortedHashes};
 
 use crate::nutfilter::{Place, Ran, item, lines};
 
-/// A mint that gives the same body to everybody, and remembers what it was asked for. Its thread ends
-/// with the test process.
+/// A mint that sends the same body to every client and records the requests. Its thread ends with the test
+/// process.
 struct Mint {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -28,7 +28,7 @@ impl Mint {
                 let mut lines = (&mut reader).lines().map_while(Result::ok);
                 log.lock().expect("a log").extend(lines.next());
                 lines.find(String::is_empty);
-                // A client that hangs up has seen enough.
+                // Ignore clients that hang up.
                 let _ = write!(
                     &stream,
                     "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -39,7 +39,7 @@ impl Mint {
         Self { url, asked }
     }
 
-    /// Items 0..1000, dated 1,000,000.
+    /// Items 0..1000, with timestamp 1,000,000.
     fn honest() -> Self {
         Self::serving("200 OK", response(Params::CASHU).to_json())
     }
@@ -67,7 +67,7 @@ fn check(mint: &Mint, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_mint_is_asked_for_the_filter_alone() {
+fn mint_is_asked_only_for_the_filter() {
     let mint = Mint::honest();
     assert_eq!(check(&mint, &["--count"]).text(), "maybe\t5\nabsent\t5\n");
     assert!(check(&mint, &["--kind", "issued", "--json"]).json()["as_of"] == TIMESTAMP);
@@ -78,7 +78,7 @@ fn a_mint_is_asked_for_the_filter_alone() {
 }
 
 #[test]
-fn a_proxy_comes_from_the_option_or_else_from_the_environment() {
+fn proxy_option_precedes_the_environment() {
     let mint = Mint::honest();
     let place = Place::new();
     place.write("mine.hex", lines(995..1005));
@@ -95,7 +95,7 @@ fn a_proxy_comes_from_the_option_or_else_from_the_environment() {
         command.envs(variables.iter().copied());
         Ran::from(command.output().expect("the binary"))
     };
-    // Nobody listens there.
+    // Nothing listens there.
     let closed = "socks5h://alice:hunter2@127.0.0.1:9";
     for (args, variables) in [
         (&["--proxy", closed][..], &[][..]),
@@ -119,7 +119,7 @@ fn a_proxy_comes_from_the_option_or_else_from_the_environment() {
     for (args, variables) in [
         (&["--proxy", "none"][..], &[("ALL_PROXY", closed)][..]),
         (&[], &[("ALL_PROXY", closed), ("NO_PROXY", "127.0.0.1")]),
-        // For https alone.
+        // For https only.
         (&[], &[("HTTPS_PROXY", closed)]),
     ] {
         assert_eq!(run(args, variables).text(), "maybe\t5\nabsent\t5\n");
@@ -127,7 +127,7 @@ fn a_proxy_comes_from_the_option_or_else_from_the_environment() {
 }
 
 #[test]
-fn the_profile_of_a_mint_may_be_nut23_and_never_bip158() {
+fn mint_profile_may_be_nut23_and_never_bip158() {
     let hashes = SortedHashes::<Nut23>::from_items((0..1000).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     let mint = Mint::serving("200 OK", FilterResponse::new(&filter, 0).to_json());
@@ -143,7 +143,7 @@ fn the_profile_of_a_mint_may_be_nut23_and_never_bip158() {
 }
 
 #[test]
-fn limits_are_those_of_the_policy_unless_told_otherwise() {
+fn default_limits_are_those_of_the_policy() {
     let weak = Params::new(6, 64).expect("good parameters");
     let mint = Mint::serving("200 OK", response(weak).to_json());
     assert!(
@@ -178,7 +178,7 @@ fn limits_are_those_of_the_policy_unless_told_otherwise() {
 }
 
 #[test]
-fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
+fn error_of_the_mint_is_exit_code_2_and_never_absent() {
     let body = r#"{"detail": "keyset is not known", "code": 12001}"#.to_owned();
     let unknown = Mint::serving("400 Bad Request", body);
     let error = check(&unknown, &[]).error();
@@ -253,7 +253,7 @@ fn an_error_of_the_mint_is_exit_code_2_and_never_absent() {
 }
 
 #[test]
-fn a_password_in_the_url_is_refused_and_not_repeated() {
+fn password_in_the_url_is_rejected_and_not_printed() {
     let place = Place::new();
     place.write("mine.hex", lines(0..1));
     let url = "http://user:hunter2@127.0.0.1:9";

@@ -2,7 +2,7 @@ use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Nut25EmptyTail, Params, 
 
 use crate::nutfilter::{Place, hex, item, lines};
 
-/// Above 5,472 items the halves of the hash come apart.
+/// Above 5,472 items the two halves of the hash differ in effect.
 const ITEMS: u32 = 20_000;
 
 fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
@@ -12,7 +12,7 @@ fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
 }
 
 #[test]
-fn the_figures_of_a_filter_are_its_own() {
+fn figures_of_a_filter_are_correct() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "spent.json", 1000);
     let raw = FilterResponse::from_json(&place.read("spent.json"))
@@ -44,7 +44,7 @@ fn the_figures_of_a_filter_are_its_own() {
 }
 
 #[test]
-fn a_damaged_filter_is_exit_code_2_in_json_too() {
+fn damaged_filter_is_exit_code_2_in_json_too() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "spent.json", 1000);
     let good = String::from_utf8(place.read("spent.json")).expect("text");
@@ -77,7 +77,7 @@ fn a_damaged_filter_is_exit_code_2_in_json_too() {
 }
 
 #[test]
-fn a_closed_stdout_does_not_hide_an_invalid_filter() {
+fn closed_stdout_does_not_hide_an_invalid_filter() {
     let place = Place::new();
     place.write("bad.json", "{}");
     write_filter::<Nut25>(&place, "good.json", 10);
@@ -124,7 +124,7 @@ fn members_tell_which_hash_made_a_filter() {
 }
 
 #[test]
-fn a_small_filter_does_not_tell_nut25_from_its_wrong_dialect() {
+fn small_filter_does_not_tell_nut25_from_its_dialect() {
     let place = Place::new();
     // So few items that the second half of the hash hardly ever matters.
     write_filter::<Nut25EmptyTail>(&place, "small.json", 10);
@@ -140,7 +140,7 @@ fn a_small_filter_does_not_tell_nut25_from_its_wrong_dialect() {
 }
 
 #[test]
-fn an_item_that_is_no_member_speaks_for_no_profile() {
+fn non_member_identifies_no_profile() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "spent.json", ITEMS);
     let stranger = hex(&item(ITEMS + 1));
@@ -155,7 +155,7 @@ fn an_item_that_is_no_member_speaks_for_no_profile() {
 }
 
 #[test]
-fn the_filter_of_a_block_is_read_with_its_count_in_front() {
+fn block_filter_is_read_with_its_leading_count() {
     let place = Place::new();
     place.write("items", lines(0..300));
     let key = "00112233445566778899aabbccddeeff";

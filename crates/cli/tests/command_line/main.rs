@@ -1,4 +1,4 @@
-//! The command line as a script sees it: arguments, standard streams, files, exit codes.
+//! The command line as a script uses it: arguments, standard streams, files, exit codes.
 
 mod asking_mint;
 mod build;

@@ -4,11 +4,11 @@ use std::process::Command;
 use crate::nutfilter::{Place, lines};
 
 #[test]
-fn a_plan_is_the_arithmetic_of_the_format() {
+fn plan_follows_the_formulas_of_the_format() {
     let place = Place::new();
     let json = place.run(&["plan", "--items", "1000000", "--json"]).json();
     assert_eq!((&json["p"], &json["m"]), (&19.into(), &784_931.into()));
-    // 21.05 bits an item, as the format's own figures say.
+    // 21.05 bits per item, as documented for the format.
     let bytes = json["bytes"].as_u64().expect("bytes");
     assert!((2_620_000..2_640_000).contains(&bytes), "{bytes}");
     assert_eq!(json["base64_bytes"], bytes.div_ceil(3) * 4);
@@ -41,7 +41,7 @@ fn a_plan_is_the_arithmetic_of_the_format() {
 }
 
 #[test]
-fn the_planned_size_is_the_size_that_is_built() {
+fn planned_size_is_the_built_size() {
     let place = Place::new();
     let items = lines(0..5_000);
     for m in ["64", "1000", "784931", "4294967295"] {
@@ -62,7 +62,7 @@ fn the_planned_size_is_the_size_that_is_built() {
 }
 
 #[test]
-fn counts_take_exponents_and_units_and_sizes_are_readable() {
+fn counts_accept_exponents_and_units() {
     let place = Place::new();
     for items in ["1000000", "1e6", "1M"] {
         let text = place.run(&["plan", "--items", items]).text();
@@ -75,7 +75,7 @@ fn counts_take_exponents_and_units_and_sizes_are_readable() {
 }
 
 #[test]
-fn plans_that_cannot_be_are_errors() {
+fn invalid_plans_are_errors() {
     let place = Place::new();
     for args in [
         &["plan"][..],
@@ -108,7 +108,7 @@ fn plans_that_cannot_be_are_errors() {
 }
 
 #[test]
-fn every_shell_has_a_completion_script_that_knows_the_subcommands() {
+fn completion_script_of_each_shell_has_all_subcommands() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = place.run(&["completions", shell]).text();
@@ -147,7 +147,7 @@ fn man_prints_or_writes_a_page_per_subcommand() {
 }
 
 #[test]
-fn help_and_version_are_no_errors_and_everything_else_unknown_is() {
+fn help_and_version_succeed_and_unknown_options_fail() {
     let place = Place::new();
     let version = place.run(&["--version"]).text();
     assert_eq!(
@@ -177,9 +177,9 @@ fn help_and_version_are_no_errors_and_everything_else_unknown_is() {
     place.run(&["plan", "--items", "1", "--threads", "2"]).ok();
 }
 
-/// As by `2>&1 | head -c 0`.
+/// As with `2>&1 | head -c 0`.
 #[test]
-fn closed_outputs_do_not_make_it_panic() {
+fn closed_outputs_cause_no_panic() {
     let place = Place::new();
     place.write("items", lines(0..20_000));
     place.run(&["build", "items", "-o", "filter"]).ok();
@@ -199,7 +199,7 @@ fn closed_outputs_do_not_make_it_panic() {
             stream(&mut command, writer);
         }
         let code = command.status().expect("the binary").code();
-        // 101 is a panic.
+        // 101 is the exit code of a panic.
         assert!(matches!(code, Some(0..=2)), "{args:?}: {code:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the binary, and what its tests have in common.
+//! Runs the binary; shared code of its tests.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory of its own for each test; commands run in it.
+/// A directory of its own for each test, in which commands run.
 pub(crate) struct Place {
     directory: TempDir,
 }
 
-/// What a command left behind.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -51,7 +51,7 @@ impl Place {
         names
     }
 
-    /// The command in this directory, away from whatever the tester's environment says.
+    /// The command in this directory, without variables of the tester's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
         command
@@ -65,7 +65,7 @@ impl Place {
         self.run_with(args, b"")
     }
 
-    /// With something on standard input.
+    /// Runs the command with this standard input.
     pub(crate) fn run_with(&self, args: &[&str], stdin: &[u8]) -> Ran {
         let mut child = self
             .command(args)
@@ -76,8 +76,8 @@ impl Place {
             .expect("the binary");
         let mut pipe = child.stdin.take().expect("a pipe");
         let output = thread::scope(|scope| {
-            // Beside reading the output, as neither end waits for the other then. A command that ends
-            // without reading its input is no error.
+            // Write in another thread, so that neither end waits for the other. A command that ends without
+            // reading its input is not an error.
             scope.spawn(move || {
                 let _ = pipe.write_all(stdin);
             });
@@ -98,7 +98,7 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Standard output of a success.
+    /// Standard output of a command that must succeed.
     pub(crate) fn ok(self) -> Vec<u8> {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         self.stdout
@@ -114,7 +114,7 @@ impl Ran {
         serde_json::from_slice(&self.ok()).expect("JSON")
     }
 
-    /// The message of a failure, which printed nothing else.
+    /// The message of a command that must fail and print nothing else.
     pub(crate) fn error(self) -> String {
         assert_eq!(self.code, Some(2), "{self:?}");
         assert_eq!(

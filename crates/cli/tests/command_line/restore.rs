@@ -1,4 +1,4 @@
-//! `restore`: the wallet crate's tests go through what a mint may do; these are about what is printed.
+//! `restore`: tests of its output. The wallet crate tests what a mint may do.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::asking_mint::*;
 use crate::nutfilter::{Place, hex};
 
 #[test]
-fn each_item_gets_a_line_with_its_signature_if_it_has_one() {
+fn each_item_gets_a_line_with_its_signature_if_any() {
     let mint = Mint::honest();
     let items = format!("{}{}", points(1..4), points(KNOWN..KNOWN + 1));
     let signature = format!(
@@ -38,7 +38,7 @@ fn each_item_gets_a_line_with_its_signature_if_it_has_one() {
 }
 
 #[test]
-fn only_matches_leave_and_no_more_at_a_time_than_was_said() {
+fn only_matches_are_sent_in_batches_of_the_given_size() {
     let mint = Mint::honest();
     mint.run("restore", &points(60..160), &["--batch", "15"])
         .ok();
@@ -66,7 +66,7 @@ fn only_matches_leave_and_no_more_at_a_time_than_was_said() {
 }
 
 #[test]
-fn counts_json_and_exit_code_say_how_many_have_a_signature() {
+fn counts_json_and_exit_code_say_how_many_are_signed() {
     let mint = Mint::honest();
     let items = points(0..110);
     let counts = mint.run("restore", &items, &["--count"]).text();
@@ -82,7 +82,7 @@ fn counts_json_and_exit_code_say_how_many_have_a_signature() {
     assert_eq!(answers[1]["answer"], "unsigned");
     assert!(answers[1].get("signature").is_none());
     assert_eq!(all["as_of"], TIMESTAMP);
-    // One chance match is believable, and is no signature.
+    // One chance match is accepted, but has no signature.
     let none = mint.run("restore", &points(1..2), &["--count"]);
     assert_eq!(none.code, Some(1), "{}", none.stderr);
     let two = mint.run("restore", &points(0..2), &[]).error();

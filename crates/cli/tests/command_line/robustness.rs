@@ -1,4 +1,4 @@
-//! The table of `docs/format.md` as files that the command reads: each a message and exit code 2, or an answer.
+//! The table of `docs/format.md` as files for the command: each gives a message and exit code 2, or an answer.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ mod rows;
 
 use rows::Row;
 
-/// A few of each cell and class: a program is started for each of them, several times.
+/// Two rows of each cell and class, because each row starts the program several times.
 fn some_rows() -> Vec<Row> {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut rows = rows::rows();
@@ -30,7 +30,7 @@ fn some_rows() -> Vec<Row> {
     rows
 }
 
-/// What the library says of the row.
+/// The library's error text for the row.
 fn words(row: &Row) -> Option<String> {
     let params = match Params::new(row.p, row.m) {
         Ok(params) => params,
@@ -40,7 +40,7 @@ fn words(row: &Row) -> Option<String> {
     parsed.err().map(|error| error.to_string())
 }
 
-/// The row's error, or the answers about ten items; never part of one.
+/// Checks that the result is the row's error, or complete answers about ten items.
 fn assert_judged(row: &Row, way: &str, ran: Ran) {
     let what = format!("{}: {}, {way}", row.cell, row.name);
     let Some(words) = words(row) else {
@@ -58,7 +58,7 @@ fn assert_judged(row: &Row, way: &str, ran: Ran) {
 }
 
 #[test]
-fn every_row_in_a_file_is_an_error_with_its_numbers_or_an_answer() {
+fn every_row_is_an_error_with_its_numbers_or_an_answer() {
     let place = Place::new();
     place.write("mine.hex", lines(0..10));
     for row in some_rows() {
@@ -82,10 +82,10 @@ fn every_row_in_a_file_is_an_error_with_its_numbers_or_an_answer() {
     }
 }
 
-/// Address space is what the system can limit: twice the file, and what a program and its libraries take.
+/// The test limits address space: twice the file size plus the needs of the program and its libraries.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_large_file_is_read_in_twice_its_length_and_what_the_program_takes() {
+fn large_file_is_read_in_twice_its_size() {
     const PROGRAM: usize = 64 << 20;
 
     let place = Place::new();
@@ -119,12 +119,12 @@ fn a_large_file_is_read_in_twice_its_length_and_what_the_program_takes() {
                 .args(command.get_args())
                 .current_dir(place.path("."))
                 .env_clear()
-                // One heap, and few threads: each reserves more than it uses.
+                // One heap and few threads, because each reserves more than it uses.
                 .envs([("MALLOC_ARENA_MAX", "1"), ("RAYON_NUM_THREADS", "1")]);
             Ran::from(shell.output().expect("a shell"))
         };
         assert_judged(&row, "within a limit", limited(most));
-        // A limit that limits nothing would have let that pass.
+        // Checks that a smaller limit has an effect.
         let starved = limited(json.len() >> 10);
         assert!(!matches!(starved.code, Some(0 | 1)), "{starved:?}");
     }

@@ -1,11 +1,11 @@
-//! `--threads`: how many there are, and that it shows in no byte.
+//! `--threads`: the number of threads, and that the output does not depend on it.
 
 use crate::nutfilter::{Place, item};
 
 #[test]
 fn any_number_of_threads_builds_the_same_filter() {
     let place = Place::new();
-    // Enough for threads to share the sort and, from four on, the coding.
+    // Enough for threads to share the sort and, with four or more, the encoding.
     let records: Vec<u8> = (0..150_000).flat_map(item).collect();
     place.write("records", records);
     let build = |threads: &[&str]| {
@@ -27,7 +27,7 @@ fn any_number_of_threads_builds_the_same_filter() {
 }
 
 #[test]
-fn too_many_threads_are_refused_with_the_accepted_range() {
+fn too_many_threads_are_rejected_with_the_range() {
     let place = Place::new();
     for threads in ["0", "1025", "65535", "65536"] {
         let error = place
@@ -39,7 +39,7 @@ fn too_many_threads_are_refused_with_the_accepted_range() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn there_are_as_many_threads_as_were_asked_for() {
+fn requested_number_of_threads_is_started() {
     use std::process::Stdio;
     use std::thread;
     use std::time::Duration;

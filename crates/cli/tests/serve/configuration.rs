@@ -1,4 +1,4 @@
-//! Where a configuration comes from, and what is said of it.
+//! The sources of a configuration, and its messages.
 
 use std::fs;
 use std::path::Path;

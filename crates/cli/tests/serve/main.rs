@@ -1,4 +1,4 @@
-//! `nutfilter serve`, as an operator configures, starts and stops it.
+//! `nutfilter serve`: configuration, start and stop, from an operator's view.
 
 #[cfg(unix)]
 mod closed_to_us;

@@ -1,4 +1,4 @@
-//! Where a service listens, what it offers there beside the filters, and to whom.
+//! Listening addresses, the resources besides the filters, and access to them.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 
 use super::support::{Server, kill, nutfilter, sample};
 
-/// A certificate for localhost, written as a renewal would.
+/// Writes a new certificate for localhost, as a renewal does.
 fn renew(directory: &Path) -> CertificateDer<'static> {
     let CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -32,7 +32,7 @@ fn renew(directory: &Path) -> CertificateDer<'static> {
     cert.der().clone()
 }
 
-/// The status line of `/health` over TLS, for who trusts this certificate and no other.
+/// The status line of `/health` over TLS, for a client that trusts only this certificate.
 fn health_over_tls(
     address: &str,
     trusted: &CertificateDer<'static>,
@@ -58,7 +58,7 @@ fn health_over_tls(
 
 #[cfg(unix)]
 #[test]
-fn a_certificate_is_renewed_by_a_hangup_and_a_bad_one_changes_nothing() {
+fn sighup_renews_a_certificate_and_a_bad_one_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let first = renew(directory.path());
@@ -98,7 +98,7 @@ fn a_certificate_is_renewed_by_a_hangup_and_a_bad_one_changes_nothing() {
         "HTTP/1.1 200 OK"
     );
 
-    // The pair that does not fit is found before a start, too.
+    // A mismatched pair is also found before a start.
     let output = command.arg("--check-config").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
@@ -110,7 +110,7 @@ fn a_certificate_is_renewed_by_a_hangup_and_a_bad_one_changes_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn several_addresses_are_listened_at_and_a_socket_is_removed_at_the_end() {
+fn several_addresses_work_and_sockets_are_removed() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
@@ -151,7 +151,7 @@ fn several_addresses_are_listened_at_and_a_socket_is_removed_at_the_end() {
 }
 
 #[test]
-fn what_is_offered_beside_the_filters_is_as_configured() {
+fn additional_resources_are_as_configured() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let serve = |more: &[&str]| {
@@ -191,14 +191,14 @@ fn what_is_offered_beside_the_filters_is_as_configured() {
     let server = serve(&["--metrics=off", "--keysets=off", "--max-age", "7"]);
     assert_eq!(status(&server, "/metrics"), "404");
     assert_eq!(status(&server, "/v1/keysets"), "404");
-    // With a mint that does not answer its info is not there yet, and its keysets are left to it.
+    // While the mint does not answer, its info is unavailable, and its keysets are left to it.
     let server = serve(&["--mint-api", "http://127.0.0.1:1"]);
     assert_eq!(status(&server, "/v1/info"), "503");
     assert_eq!(status(&server, "/v1/keysets"), "404");
 }
 
 #[test]
-fn an_administrator_refreshes_with_the_token_and_nobody_without() {
+fn refresh_requires_the_administrators_token() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let token = directory.path().join("token");
@@ -230,7 +230,7 @@ fn an_administrator_refreshes_with_the_token_and_nobody_without() {
 }
 
 #[test]
-fn what_is_kept_is_served_at_once_after_a_restart_even_without_the_database() {
+fn state_is_served_after_a_restart_without_the_database() {
     let directory = tempfile::tempdir().unwrap();
     let mint = directory.path().join("mint");
     fs::create_dir(&mint).unwrap();
@@ -254,7 +254,7 @@ fn what_is_kept_is_served_at_once_after_a_restart_even_without_the_database() {
 }
 
 #[test]
-fn slow_heads_and_too_many_connections_meet_the_configured_limits() {
+fn slow_heads_and_excess_connections_meet_the_limits() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let server = Server::start(
@@ -277,14 +277,14 @@ fn slow_heads_and_too_many_connections_meet_the_configured_limits() {
         stream
     };
     let held = [connect(), connect()];
-    // Connections are taken in order: the third is closed at once without an answer, the first two after the header
-    // timeout.
+    // Connections are accepted in order. The third is closed immediately without an answer, the first two after
+    // the header timeout.
     for mut stream in [connect()].into_iter().chain(held) {
         let mut answer = vec![];
         let _ = stream.read_to_end(&mut answer);
         assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 200"));
     }
-    // Their places are free a moment after they are closed; who comes before that is one too many as well.
+    // Their slots become free shortly after they are closed. A connection before that is rejected too.
     let mut refused = 1;
     let metrics = loop {
         match server.try_request("GET /metrics HTTP/1.1") {

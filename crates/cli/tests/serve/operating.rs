@@ -1,4 +1,4 @@
-//! What an operator does to a service that runs, and what it says.
+//! Operating a running service: signals, logs and messages.
 
 #[cfg(target_os = "linux")]
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::support::{Server, kill, nutfilter, sample};
 
-/// A database with a line of the log for every way to begin.
+/// `serve` on a free port, without random variation of the refresh interval.
 fn serve() -> std::process::Command {
     let mut command = nutfilter();
     command.args(["serve", "--listen", "127.0.0.1:0", "--jitter", "0"]);
@@ -14,7 +14,7 @@ fn serve() -> std::process::Command {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_waited_for_and_said_to_be_missing() {
+fn missing_database_is_reported_and_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("mint");
     let mut server = Server::start_unready(serve().arg("--mint-database").arg(&place));
@@ -38,7 +38,7 @@ fn a_database_that_is_not_there_is_waited_for_and_said_to_be_missing() {
 
 #[cfg(unix)]
 #[test]
-fn a_hangup_refreshes_at_once() {
+fn sighup_refreshes_immediately() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let mut server = Server::start(
@@ -46,7 +46,7 @@ fn a_hangup_refreshes_at_once() {
             .args(["--refresh", "3600", "--mint-database"])
             .arg(directory.path()),
     );
-    // Another mint in its place: after a moment, since times have seconds.
+    // Replace the database with that of another mint.
     std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
     let larger = nutfilter_mint::sample::Sample::new(301, 201);
     larger
@@ -65,7 +65,7 @@ fn a_hangup_refreshes_at_once() {
 
 #[cfg(unix)]
 #[test]
-fn a_refresh_without_news_is_logged_at_debug() {
+fn refresh_without_changes_is_logged_at_debug() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let mut server = Server::start(
@@ -90,7 +90,7 @@ fn a_refresh_without_news_is_logged_at_debug() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn bodies_that_were_replaced_are_let_go() {
+fn replaced_bodies_are_released() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let data = directory.path().join("data");
@@ -104,7 +104,7 @@ fn bodies_that_were_replaced_are_let_go() {
     if !server.all.contains("refreshed") {
         server.wait_for("refreshed");
     }
-    // Bodies are mapped files without a name there, each with a number of its own.
+    // Bodies are mapped files without a name there, each with its own number.
     let bodies = |server: &Server| -> BTreeSet<String> {
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.child.id())).unwrap();
         let maps = maps
@@ -124,13 +124,13 @@ fn bodies_that_were_replaced_are_let_go() {
     kill(&server.child, "-HUP");
     server.wait_for("refreshed");
     let second = bodies(&server);
-    // Numbers may be given again, to some; what is kept would be twice as many.
+    // Some numbers may be reused. If the old bodies were kept, there would be twice as many.
     assert_eq!(second.len(), first.len(), "{first:?} {second:?}");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_log_for_programs_is_json_from_the_first_line_to_the_last() {
+fn json_log_is_json_from_the_first_to_the_last_line() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let mut server = Server::start(
@@ -164,7 +164,7 @@ fn a_log_for_programs_is_json_from_the_first_line_to_the_last() {
 }
 
 #[test]
-fn an_error_after_the_start_is_json_too_where_the_log_is() {
+fn error_after_the_start_is_json_in_a_json_log() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
@@ -184,7 +184,7 @@ fn an_error_after_the_start_is_json_too_where_the_log_is() {
 
 #[cfg(unix)]
 #[test]
-fn a_service_manager_is_told_of_readiness_life_and_end() {
+fn service_manager_gets_readiness_watchdog_and_stop() {
     use std::os::unix::net::UnixDatagram;
 
     let directory = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ fn a_service_manager_is_told_of_readiness_life_and_end() {
             .arg("--mint-database")
             .arg(&place),
     );
-    // Alive, and not ready as long as there is nothing to serve.
+    // Alive, but not ready while there is nothing to serve.
     server.wait_for("there is nothing to serve yet");
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1");
@@ -227,7 +227,7 @@ fn a_service_manager_is_told_of_readiness_life_and_end() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_that_is_said_has_a_secret_in_it() {
+fn no_output_contains_a_secret() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
     let mut server = Server::start(
@@ -255,7 +255,7 @@ fn nothing_that_is_said_has_a_secret_in_it() {
     let all = format!("{said}{}", server.all);
     assert!(all.len() > 1000);
     assert!(!all.contains("hunter2"), "{all}");
-    // Nor a note: the database has them as bytes, and hex would be how one looks.
+    // Nor a note: the database has the notes as bytes, so search for their hex form.
     for kind in nutfilter_mint::Kind::ALL {
         let hex: String = sample
             .note(kind, 0)
@@ -268,7 +268,7 @@ fn nothing_that_is_said_has_a_secret_in_it() {
 
 #[cfg(unix)]
 #[test]
-fn the_password_of_the_database_is_said_nowhere_while_it_cannot_be_reached() {
+fn database_password_is_not_printed_if_it_is_unreachable() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("database");
     std::fs::write(

@@ -1,4 +1,4 @@
-//! A service that runs, and one that cannot.
+//! Services that run, and services that cannot start.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use nutfilter_mint::sample::Sample;
 use super::support::{Server, failure, kill, nutfilter, sample};
 
 #[test]
-fn the_filters_of_a_mint_are_served_under_the_base_path() {
+fn filters_of_a_mint_are_served_under_the_base_path() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
     let server = Server::start(
@@ -50,7 +50,7 @@ fn the_filters_of_a_mint_are_served_under_the_base_path() {
 }
 
 #[test]
-fn everything_may_come_from_the_environment() {
+fn environment_alone_can_configure_a_service() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let server = Server::start(
@@ -63,14 +63,14 @@ fn everything_may_come_from_the_environment() {
             .env("SERVER_PORT", "0")
             .env("LOG_LEVEL", "error"),
     );
-    // Left to the mint, which has an URL of its own.
+    // Left to the mint, which has its own URL.
     assert_eq!(server.get("/v1/keysets").0, "HTTP/1.1 404 Not Found");
     assert_eq!(server.get("/health").0, "HTTP/1.1 200 OK");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_signal_ends_it_in_good_order() {
+fn signal_ends_the_service_cleanly() {
     for signal in ["-TERM", "-INT"] {
         let directory = tempfile::tempdir().unwrap();
         sample(directory.path());
@@ -79,7 +79,7 @@ fn a_signal_ends_it_in_good_order() {
                 .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
                 .arg(directory.path()),
         );
-        // Somebody is connected and says nothing.
+        // A client is connected and sends nothing.
         let address = server.base.strip_prefix("http://").unwrap();
         let _idle = TcpStream::connect(address).unwrap();
         kill(&server.child, signal);
@@ -89,7 +89,7 @@ fn a_signal_ends_it_in_good_order() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_at_once() {
+fn invalid_setup_is_reported_immediately() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let database = directory.path().to_str().unwrap();
@@ -172,7 +172,7 @@ fn what_cannot_be_served_is_said_at_once() {
     assert_eq!(files, 1, "nothing is made beside the database");
 }
 
-/// All the variables that there are, by the template.
+/// All variables of the template.
 fn variables() -> Vec<String> {
     let output = nutfilter()
         .args(["serve", "--print-config-template"])
@@ -190,14 +190,14 @@ fn variables() -> Vec<String> {
 }
 
 #[test]
-fn an_empty_variable_is_as_good_as_none() {
+fn empty_variable_counts_as_unset() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     let mut command = nutfilter();
     command.envs(variables().into_iter().map(|name| (name, "")));
     let message = failure(command.arg("serve"));
     assert!(message.contains("mint_database is missing"), "{message}");
-    // All the others have a default; only the port may be taken, and is not left to it.
+    // All others have a default. Only the port is set here, because the default port may be taken.
     command
         .env("MINT_DATABASE", directory.path())
         .args(["--port", "0"]);
@@ -211,7 +211,7 @@ fn an_empty_variable_is_as_good_as_none() {
 }
 
 #[test]
-fn words_of_the_environment_may_be_in_any_case() {
+fn values_of_variables_may_have_any_case() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
     for (mint_type, level) in [("CDK", "WARNING"), ("Cdk", "Warn"), ("cdk", "INFO")] {
@@ -227,7 +227,7 @@ fn words_of_the_environment_may_be_in_any_case() {
             until_ready.contains("nobody has the database open"),
             "{level} warns: {until_ready}"
         );
-        // At the level `info`, and at it alone, the refresh is told of, perhaps a moment later.
+        // Only the level `info` reports the refresh, perhaps a moment later.
         match level {
             "INFO" if !until_ready.contains("refreshed") => drop(server.wait_for("refreshed")),
             "INFO" => {}
@@ -237,7 +237,7 @@ fn words_of_the_environment_may_be_in_any_case() {
 }
 
 #[test]
-fn a_copy_without_its_wal_file_is_warned_of_by_build_too() {
+fn build_too_warns_of_a_copy_without_its_wal_file() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
     let build = |more: &[&str]| {
@@ -260,7 +260,7 @@ fn a_copy_without_its_wal_file_is_warned_of_by_build_too() {
     assert_eq!(build(&["--quiet"]), "");
 }
 
-/// The sample with another text in place of its only keyset's id, throughout the file.
+/// The sample with another text in place of the ID of its only keyset, throughout the file.
 fn sample_of_no_keyset(directory: &Path) -> Sample {
     let sample = sample(directory);
     let path = directory.join("cdk-mintd.sqlite");
@@ -277,7 +277,7 @@ fn sample_of_no_keyset(directory: &Path) -> Sample {
 }
 
 #[test]
-fn ids_that_are_none_are_told_of_by_build_too() {
+fn build_too_reports_invalid_keyset_ids() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample_of_no_keyset(directory.path());
     let said = failure(
@@ -293,7 +293,7 @@ fn ids_that_are_none_are_told_of_by_build_too() {
 }
 
 #[test]
-fn ids_that_are_none_are_told_of_once_and_not_at_every_refresh() {
+fn invalid_keyset_ids_are_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     sample_of_no_keyset(directory.path());
     let mut server = Server::start_unready(
@@ -310,7 +310,7 @@ fn ids_that_are_none_are_told_of_once_and_not_at_every_refresh() {
 
 #[cfg(unix)]
 #[test]
-fn a_second_signal_does_not_wait_for_requests_under_way() {
+fn second_signal_does_not_wait_for_open_requests() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
     let mut server = Server::start(
@@ -318,7 +318,7 @@ fn a_second_signal_does_not_wait_for_requests_under_way() {
             .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
             .arg(directory.path()),
     );
-    // Somebody asks for more than a connection can hold, and does not read it.
+    // A client requests more than a connection can buffer, and does not read it.
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stuck = TcpStream::connect(address).unwrap();
     stuck.set_nonblocking(true).unwrap();

@@ -1,4 +1,4 @@
-//! A mint, and a service beside it.
+//! A mint, and a service for it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use nutfilter_mint::sample::Sample;
 
-/// The command with nothing in its environment that could configure it.
+/// The command, without any configuring variables in its environment.
 pub(crate) fn nutfilter() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nutfilter"));
     command.env_clear().env("RUST_BACKTRACE", "0");
     command
 }
 
-/// A database with 300 spent and 200 issued notes, under its usual name.
+/// Writes a database with 300 spent and 200 issued notes, under its usual name.
 pub(crate) fn sample(directory: &Path) -> Sample {
     let sample = Sample::new(300, 200);
     sample
@@ -26,7 +26,7 @@ pub(crate) fn sample(directory: &Path) -> Sample {
     sample
 }
 
-/// How long a line of the log may take to come on a busy machine.
+/// Maximum wait for a line of the log, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server, killed when dropped.
@@ -35,9 +35,9 @@ pub(crate) struct Server {
     log: Receiver<String>,
     /// `http://ADDRESS/BASE`, or with `https`.
     pub(crate) base: String,
-    /// What was in the log before it listened.
+    /// The log before the service listened.
     pub(crate) seen: String,
-    /// All that was read of the log.
+    /// The log read so far.
     pub(crate) all: String,
 }
 
@@ -49,7 +49,7 @@ impl Server {
         server
     }
 
-    /// Waits until it listens.
+    /// Waits until the service listens.
     pub(crate) fn start_unready(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -59,7 +59,7 @@ impl Server {
             .unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (line, log) = mpsc::channel();
-        // Ends with the process. A test that nobody answers ends with a message, and not never.
+        // The thread ends with the process. A missing line fails the test with a message instead of hanging it.
         thread::spawn(move || {
             for text in stderr.lines() {
                 let _ = line.send(text.unwrap() + "\n");
@@ -80,7 +80,7 @@ impl Server {
         server
     }
 
-    /// Everything up to the line with `what` in it, which has to come before long.
+    /// Returns everything up to the line that contains `what`. Panics if it does not come in time.
     pub(crate) fn wait_for(&mut self, what: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -107,12 +107,12 @@ impl Server {
         self.request(&format!("GET {base_path}{path} HTTP/1.1"))
     }
 
-    /// The answer to a request whose head begins so.
+    /// The answer to a request with this head.
     pub(crate) fn request(&self, head: &str) -> (String, String) {
         self.try_request(head).unwrap().unwrap()
     }
 
-    /// The same of a server that may hang up instead: an error, or no answer.
+    /// As `request`, for a server that may hang up: returns an error or `None`.
     pub(crate) fn try_request(&self, head: &str) -> std::io::Result<Option<(String, String)>> {
         let (address, _) = self.place();
         let mut stream = TcpStream::connect(address)?;
@@ -137,7 +137,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs to the end, which an error brings about before long.
+/// Runs a command that must end soon with an error.
 pub(crate) fn failure(command: &mut Command) -> String {
     let child = command
         .stdin(Stdio::null())
