@@ -1,4 +1,4 @@
-//! The item count in front of a BIP158 filter, as a CompactSize.
+//! The item count before a BIP158 filter, as a CompactSize.
 //!
 //! ```text
 //! 0 .. 252            1 byte: the number
@@ -7,15 +7,14 @@
 //! 2^32 .. 2^64 - 1    ff, then 8 bytes
 //! ```
 //!
-//! A number in a longer form than it needs is an error, so that a filter has one serialisation and with
-//! it one hash.
+//! A number in a longer form than necessary is an error, so that each filter has one serialisation and one hash.
 
 use core::fmt;
 
-/// What is wrong with the item count of a serialised filter.
+/// Why the item count of a serialised filter is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bip158Error {
-    /// The bytes end inside the count, or there are none.
+    /// The bytes end within the count, or are empty.
     TooShort,
     /// The count fits in a shorter form.
     NonCanonical,
@@ -35,9 +34,9 @@ impl fmt::Display for Bip158Error {
 
 impl core::error::Error for Bip158Error {}
 
-/// Puts the number of items in front of the bytes of a filter.
+/// Prepends the number of items to the bytes of a filter.
 ///
-/// Any `n` is written, also one that [`parse_bip158`] refuses.
+/// Accepts any `n`, even one that [`parse_bip158`] rejects.
 pub fn serialize_bip158(n: u64, bytes: &[u8]) -> Vec<u8> {
     let (marker, width) = match n {
         0..=0xfc => (None, 1),
@@ -51,14 +50,14 @@ pub fn serialize_bip158(n: u64, bytes: &[u8]) -> Vec<u8> {
     serialized
 }
 
-/// Takes the number of items off a serialised filter and leaves its bytes, which are not looked at.
+/// Splits a serialised filter into the number of items and its bytes, which are not checked.
 ///
 /// # Errors
 ///
-/// See [`Bip158Error`]; the first of its causes in the order listed there.
+/// See [`Bip158Error`]; if several apply, the first one in the order listed there.
 pub fn parse_bip158(serialized: &[u8]) -> Result<(u64, &[u8]), Bip158Error> {
     let (&first, rest) = serialized.split_first().ok_or(Bip158Error::TooShort)?;
-    // How many bytes hold the number, and the smallest number that needs so many.
+    // The number of bytes that hold the number, and the smallest number that needs so many.
     let (width, smallest) = match first {
         0xfd => (2, 0xfd),
         0xfe => (4, 0x1_0000),
@@ -88,7 +87,7 @@ mod tests {
     use crate::{Profile, build};
 
     #[test]
-    fn counts_come_back_at_every_change_of_width() {
+    fn counts_round_trip_at_every_change_of_width() {
         for (n, length) in [
             (0, 1),
             (1, 1),
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_forms_than_needed_are_refused() {
+    fn non_minimal_forms_are_rejected() {
         for bytes in [
             &[0xfd, 0xfc, 0][..],
             &[0xfe, 0xff, 0xff, 0, 0],
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_above_32_bits_are_refused() {
+    fn counts_above_32_bits_are_rejected() {
         for n in [1 << 32, u64::MAX] {
             let serialized = serialize_bip158(n, &[]);
             assert_eq!(
@@ -150,7 +149,7 @@ mod tests {
 
     /// The first block of testnet: one output script, a public key and OP_CHECKSIG.
     #[test]
-    fn the_genesis_block_of_testnet_has_its_published_filter() {
+    fn testnet_genesis_block_has_its_published_filter() {
         let block_hash = hex("000000000933ea01ad0ee984209779baaec3ced90fa3f408719526f8d77f4943");
         let script = hex(concat!(
             "4104678afdb0fe5548271967f1a67130b7105cd6a828e03909a67962e0ea1f61deb6",

@@ -1,8 +1,8 @@
-//! Sorted values to bits and back: Golomb-Rice codes of the differences, one bit at a time.
+//! Encodes sorted values as bits and decodes them: Golomb-Rice codes of the differences, one bit at a time.
 //!
-//! The first value is coded as its difference from 0, every other as its difference from the one before.
-//! A difference `d` is written as a quotient `d >> P` in unary, that many one-bits and a zero-bit, then
-//! the remainder, the low `P` bits of `d`, most significant first. With `P = 2` the values 3, 3, 12 are
+//! The first value is coded as its difference from 0, every other one as its difference from the previous value.
+//! The code of a difference `d` is the quotient `d >> P` in unary (that many one-bits and a zero-bit), then the
+//! remainder (the low `P` bits of `d`), most significant bit first. With `P = 2` the values 3, 3, 12 are
 //!
 //! ```text
 //! value   difference   quotient   remainder   code
@@ -13,25 +13,25 @@
 //! bits    01100011 001          bytes  63 20   (five zero-bits of padding)
 //! ```
 //!
-//! The stream fills every byte from its most significant bit down, and the last byte with zero-bits. It
-//! carries neither the number of values nor `P` nor `M`: those travel beside it.
+//! The stream fills every byte from its most significant bit down, and pads the last byte with zero-bits. It
+//! contains neither the number of values nor `P` nor `M`: these are transferred separately.
 
 use core::fmt;
 
-/// What is wrong with a filter; when several things are, the one that [`decode`] meets first.
+/// Why a filter is invalid. If there are several reasons, [`decode`] returns the first that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// `P` is above 32, `M` is 0, or `M` or `N` does not fit in 32 bits.
     BadParameter,
-    /// The bytes end before the last value does, or no set of `N` values could be so short.
+    /// The bytes end before the last value does, or every set of `N` values is longer.
     TooShort,
-    /// No set of `N` values below `F` could be so long.
+    /// Every set of `N` values below `F` is shorter.
     TooLong,
     /// A difference or a value is `F` or more.
     OutOfRange,
     /// At least one whole byte follows the last value.
     TrailingData,
-    /// One of the up to seven bits that fill the last byte is not zero.
+    /// At least one of the (up to seven) padding bits of the last byte is not zero.
     Padding,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Codes values that are sorted in ascending order; equal neighbours are allowed and code as 0.
+/// Encodes values that are sorted in ascending order. Equal neighbours are allowed, with a difference of 0.
 ///
 /// # Panics
 ///
@@ -58,7 +58,7 @@ impl core::error::Error for Error {}
 ///
 /// # Cost
 ///
-/// One bit of output per `2^p` of the largest value, whatever their number: no bound but memory.
+/// One bit of output per `2^p` of the largest value, for any number of values: only memory limits it.
 pub fn encode_values(values: &[u64], p: u32) -> Vec<u8> {
     assert!(p <= 32, "P = {p} is above 32");
     let mut bits = BitSink::default();
@@ -78,24 +78,26 @@ pub fn encode_values(values: &[u64], p: u32) -> Vec<u8> {
     bits.bytes
 }
 
-/// Reads the `n` values of a filter back, in ascending order, and checks all there is to check.
+/// Decodes the `n` values of a filter, in ascending order, and makes all checks.
 ///
-/// `bytes` is the bit stream alone, `n` the number of values, duplicates counted; every value is below
-/// `F = n * m`.
+/// `bytes` is the bit stream alone. `n` is the number of values, including duplicates. Every value is below `F = n
+/// * m`.
 ///
 /// # Errors
 ///
-/// In this order: [`BadParameter`](Error::BadParameter); then, before a bit is read, whether any set of
-/// `n` values can have this length, [`TooShort`](Error::TooShort) or [`TooLong`](Error::TooLong); then
-/// value by value [`OutOfRange`](Error::OutOfRange) for a unary run above `(F - 1) >> p`, even one that
-/// the end of the stream cuts, [`TooShort`](Error::TooShort) for a code that the end cuts, and
-/// [`OutOfRange`](Error::OutOfRange) for a value of `F` or more; and after the last value
-/// [`TrailingData`](Error::TrailingData), then [`Padding`](Error::Padding).
+/// In this order:
+///
+/// 1. [`BadParameter`](Error::BadParameter).
+/// 2. Before a bit is read, [`TooShort`](Error::TooShort) or [`TooLong`](Error::TooLong) if no set of `n` values
+///    can have this length.
+/// 3. For each value, [`OutOfRange`](Error::OutOfRange) for a unary run above `(F - 1) >> p`, even if the end of
+///    the stream cuts it; [`TooShort`](Error::TooShort) for a code that the end cuts; and
+///    [`OutOfRange`](Error::OutOfRange) for a value of `F` or more.
+/// 4. After the last value, [`TrailingData`](Error::TrailingData), then [`Padding`](Error::Padding).
 ///
 /// # Cost
 ///
-/// Time linear in the bits of `bytes`, and 8 bytes of memory per value found: a large `n` alone costs
-/// nothing.
+/// Time linear in the bits of `bytes`, and 8 bytes of memory per decoded value. A large `n` alone costs nothing.
 pub fn decode(bytes: &[u8], n: u64, p: u32, m: u64) -> Result<Vec<u64>, Error> {
     if p > 32 || m == 0 || m >= 1 << 32 || n >= 1 << 32 {
         return Err(Error::BadParameter);
@@ -131,7 +133,7 @@ pub fn decode(bytes: &[u8], n: u64, p: u32, m: u64) -> Result<Vec<u64>, Error> {
         for bit in bits.by_ref().take(p as usize) {
             remainder = remainder << 1 | u128::from(bit);
         }
-        // Wide enough: the quotient is at most 64 bits shifted by at most 32.
+        // This cannot overflow: the quotient has at most 64 bits and is shifted by at most 32.
         let value = last + (quotient << p | remainder);
         if value >= f {
             return Err(Error::OutOfRange);
@@ -149,10 +151,10 @@ pub fn decode(bytes: &[u8], n: u64, p: u32, m: u64) -> Result<Vec<u64>, Error> {
     Ok(values)
 }
 
-/// The admission bound: could `n >= 1` values have this many bytes at all?
+/// The length check: whether `n >= 1` values can have this many bytes.
 ///
-/// Each takes `p + 1` bits besides its quotient, and the quotients of all together sum to at most the
-/// quotient of the largest value, since the differences sum to it.
+/// Each value takes `p + 1` bits plus its quotient. The differences add up to the largest value, so their
+/// quotients add up to at most the quotient of the largest value.
 fn check_length(bytes: &[u8], n: u64, p: u32, largest_quotient: u128) -> Result<(), Error> {
     let length = bytes.len() as u128;
     let fewest_bits = u128::from(n) * u128::from(p + 1);
@@ -166,12 +168,12 @@ fn check_length(bytes: &[u8], n: u64, p: u32, largest_quotient: u128) -> Result<
     Ok(())
 }
 
-/// Bytes under construction; every byte is filled from its most significant bit down.
+/// A writer that fills every byte from its most significant bit down.
 #[derive(Default)]
 struct BitSink {
-    /// The bits so far; those not yet written in the last byte are zero, which is the padding.
+    /// The bits so far. Unused bits in the last byte are zero: they are the padding.
     bytes: Vec<u8>,
-    /// Bits already written in the last byte, modulo 8: 0 asks for a new byte.
+    /// Number of used bits in the last byte, modulo 8; 0 means that a new byte is needed.
     used: u32,
 }
 
@@ -187,10 +189,10 @@ impl BitSink {
     }
 }
 
-/// The bits of a byte string in order, most significant bit of each byte first.
+/// A reader of the bits of a byte string, from the most significant bit of each byte down.
 struct BitSource<'a> {
     bytes: &'a [u8],
-    /// Bits already taken; at most `8 * bytes.len()`.
+    /// Number of bits read; at most `8 * bytes.len()`.
     position: u64,
 }
 
@@ -220,16 +222,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worked_example_is_what_the_coder_does() {
+    fn worked_example_is_correct() {
         assert_eq!(encode_values(&[3, 3, 12], 2), [0x63, 0x20]);
         assert_eq!(decode(&[0x63, 0x20], 3, 2, 5), Ok(vec![3, 3, 12]));
     }
 
-    /// The example of the article on Golomb-coded sets. The values are computed with Python's hashlib:
-    /// `sorted(int(md5(word).hexdigest()[24:32], 16) % (26 * 64) for word in words)`, the words being
-    /// alpha, bravo, ..., with the spellings juliet, whiskey and xray.
+    /// The example of the article on Golomb-coded sets. The values were computed with Python's hashlib:
+    /// `sorted(int(md5(word).hexdigest()[24:32], 16) % (26 * 64) for word in words)`. The words are alpha, bravo,
+    /// ..., with the spellings juliet, whiskey and xray.
     #[test]
-    fn the_articles_26_words_give_197_bits() {
+    fn articles_26_words_take_197_bits() {
         let values = NATO_VALUES;
         let filter = encode_values(&values, 6);
         let hex: String = filter.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -243,7 +245,7 @@ mod tests {
     ];
 
     #[test]
-    fn values_come_back_for_every_p() {
+    fn values_round_trip_for_every_p() {
         let values = [0, 0, 1, 2, 1000, 1000, 4095];
         for p in 0..=32 {
             let filter = encode_values(&values, p);
@@ -251,15 +253,15 @@ mod tests {
         }
     }
 
-    /// Every set has one encoding and every other byte string is refused. So of all the byte strings, as
-    /// many are accepted as there are ways to choose N values below F in ascending order, which is the
-    /// binomial coefficient (F + N - 1 over N); and each, coded again, gives itself.
+    /// Every set has exactly one encoding, and every other byte string is rejected. So the number of accepted byte
+    /// strings is the number of ways to choose N values below F in ascending order: the binomial coefficient (F +
+    /// N - 1 over N). Encoding the decoded values must give the same bytes.
     #[test]
-    fn of_all_short_byte_strings_exactly_the_encodings_are_accepted() {
+    fn decode_accepts_exactly_the_short_encodings() {
         let one = (0..=0xff_u8).map(|byte| vec![byte]);
         let two = (0..=0xffff_u16).map(|bytes| bytes.to_be_bytes().to_vec());
         let strings: Vec<Vec<u8>> = [vec![]].into_iter().chain(one).chain(two).collect();
-        // No set of these has more than 16 bits.
+        // No set with these parameters has more than 16 bits.
         for (n, p, m) in [
             (0, 1, 3),
             (1, 0, 1),
@@ -294,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_set_is_empty_bytes() {
+    fn empty_set_is_empty_bytes() {
         assert_eq!(encode_values(&[], 19), []);
         assert_eq!(decode(&[], 0, 19, 784_931), Ok(vec![]));
         assert_eq!(decode(&[0], 0, 19, 784_931), Err(Error::TooLong));
     }
 
     #[test]
-    fn parameters_are_judged_before_anything_else() {
+    fn parameters_are_checked_first() {
         let limit = 1 << 32;
         for (n, p, m) in [
             (0, 33, 1),
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_no_set_has_is_refused_at_once() {
+    fn impossible_lengths_are_rejected_immediately() {
         assert_eq!(decode(&[], 1, 19, 784_931), Err(Error::TooShort));
         assert_eq!(
             decode(&[0; 3], limit_n(), 19, 784_931),
@@ -346,25 +348,25 @@ mod tests {
     }
 
     #[test]
-    fn a_run_above_the_bound_is_out_of_range_even_when_the_stream_cuts_it() {
-        // N = 4, M = 2, P = 0: values below 8, 4 to 11 bits. Eight ones are one too many.
+    fn run_above_the_bound_is_out_of_range_even_if_cut() {
+        // N = 4, M = 2, P = 0: values below 8, 4 to 11 bits. Eight one-bits are one too many.
         assert_eq!(decode(&[0xff], 4, 0, 2), Err(Error::OutOfRange));
         assert_eq!(decode(&[0xff, 0x00], 4, 0, 2), Err(Error::OutOfRange));
-        // Seven are the value 7 = F - 1, and then three more of it.
+        // Seven one-bits are the value 7 = F - 1, followed by three more of it.
         assert_eq!(decode(&[0xfe, 0x00], 4, 0, 2), Ok(vec![7; 4]));
-        // 3, then four more one-bits that the end cuts: 4 is a legal quotient, so the stream is short.
+        // 3, then four more one-bits cut by the end: 4 is a valid quotient, so the stream is short.
         assert_eq!(decode(&[0b1110_1111], 4, 0, 2), Err(Error::TooShort));
     }
 
     #[test]
-    fn a_cut_remainder_is_too_short() {
+    fn cut_remainder_is_too_short() {
         // N = 2, P = 3, M = 16: the first code is 110 111 plus a bit, leaving one bit for the second.
         assert_eq!(decode(&[0b1101_1101], 2, 3, 16), Err(Error::TooShort));
         assert_eq!(decode(&[0b1101_1100], 2, 3, 16), Err(Error::TooShort));
     }
 
     #[test]
-    fn a_sum_of_f_is_out_of_range_and_one_less_is_not() {
+    fn value_of_f_is_out_of_range_and_one_less_is_not() {
         // N = 2, P = 3, M = 8, F = 16. Codes 0 111, 10 000 are 7, 15; 0 111, 10 001 are 7, 16.
         assert_eq!(
             decode(&[0b0111_1000, 0b0000_0000], 2, 3, 8),
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_last_value_is_judged() {
+    fn bits_after_the_last_value_are_checked() {
         // N = 1, P = 3, M = 64: 0 101, and up to 11 bits in a stream of 1 or 2 bytes.
         assert_eq!(decode(&[0b0101_0000], 1, 3, 64), Ok(vec![5]));
         for bit in 0..4 {
@@ -397,13 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn zero_bytes_of_a_fitting_length_are_duplicates_of_zero() {
+    fn zero_bytes_of_a_valid_length_are_duplicates_of_zero() {
         assert_eq!(decode(&[0; 25], 10, 19, 784_931), Ok(vec![0; 10]));
     }
 
     #[test]
     #[should_panic(expected = "not sorted")]
-    fn unsorted_values_are_a_mistake_of_the_caller() {
+    fn unsorted_values_panic() {
         encode_values(&[2, 1], 3);
     }
 }

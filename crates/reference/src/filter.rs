@@ -1,17 +1,17 @@
-//! Items to a filter, and questions to a filter about items.
+//! Builds filters from items, and looks up items in filters.
 
 use crate::coder::{Error, decode, encode_values};
 use crate::hash::Profile;
 
-/// Scales a 64-bit hash down to `[0, f)`: the upper half of the 128-bit product. For `f = 0` it is 0.
+/// Maps a 64-bit hash to `[0, f)`: the upper half of the 128-bit product. For `f = 0` the result is 0.
 ///
-/// Hashes in ascending order give values in ascending order, which is why it does not matter whether
-/// hashes are sorted before this step or values after it.
+/// Ascending hashes give ascending values. It therefore does not matter whether hashes are sorted before this step
+/// or values after it.
 pub fn map(h: u64, f: u64) -> u64 {
     ((u128::from(h) * u128::from(f)) >> 64) as u64
 }
 
-/// The values of a filter of `items`, in ascending order: as many as there are items, duplicates and all.
+/// The values of a filter of `items` in ascending order, one per item, including duplicates.
 ///
 /// # Panics
 ///
@@ -26,10 +26,9 @@ pub fn mapped_values<T: AsRef<[u8]>>(profile: Profile, items: &[T], m: u64) -> V
     values
 }
 
-/// Builds the filter of `items`, as bare bytes: `N` is the number of items and travels beside them.
+/// Builds the filter of `items`, as bare bytes. `N` is the number of items and is transferred separately.
 ///
-/// Nothing is removed. The NUTs count duplicate items; whoever builds for BIP158 removes duplicate and
-/// empty items first.
+/// Nothing is removed: the NUTs count duplicate items. For BIP158, remove duplicate and empty items first.
 ///
 /// # Panics
 ///
@@ -42,7 +41,7 @@ pub fn build<T: AsRef<[u8]>>(profile: Profile, items: &[T], p: u32, m: u64) -> V
 ///
 /// # Errors
 ///
-/// Those of [`decode`]: a filter that is wrong anywhere gives no answer at all, and never "no".
+/// Those of [`decode`]. An invalid filter gives an error, never `false`.
 pub fn contains(
     filter: &[u8],
     n: u64,
@@ -54,14 +53,14 @@ pub fn contains(
     match_any(filter, n, p, m, profile, &[target])
 }
 
-/// Whether each of `targets` may be in the filter: one answer per position, in the order given.
+/// Whether each of `targets` may be in the filter: one answer per position, in the given order.
 ///
-/// Duplicate targets are each answered, and so are different targets with the same value. (The pseudocode
-/// in the NUTs loses one of two targets that share a value; this does not follow it there.)
+/// Every duplicate target gets an answer, and so does every one of several targets with the same value. (The
+/// pseudocode in the NUTs loses one of two targets that share a value. This function deliberately differs.)
 ///
 /// # Errors
 ///
-/// Those of [`decode`], also when `targets` is empty.
+/// Those of [`decode`], even when `targets` is empty.
 pub fn matches<T: AsRef<[u8]>>(
     filter: &[u8],
     n: u64,
@@ -72,7 +71,7 @@ pub fn matches<T: AsRef<[u8]>>(
 ) -> Result<Vec<bool>, Error> {
     let values = decode(filter, n, p, m)?;
     let f = range(n, m);
-    // Sorted, as `decode` promises. With n = 0 the target maps to 0 and there is no value to find.
+    // `decode` returns sorted values. With n = 0 the target maps to 0, and there are no values.
     let found = |target: &T| {
         values
             .binary_search(&map(profile.hash(target.as_ref()), f))
@@ -85,7 +84,7 @@ pub fn matches<T: AsRef<[u8]>>(
 ///
 /// # Errors
 ///
-/// Those of [`decode`], also when `targets` is empty.
+/// Those of [`decode`], even when `targets` is empty.
 pub fn match_any<T: AsRef<[u8]>>(
     filter: &[u8],
     n: u64,
@@ -97,7 +96,7 @@ pub fn match_any<T: AsRef<[u8]>>(
     Ok(matches(filter, n, p, m, profile, targets)?.contains(&true))
 }
 
-/// `F = n * m`, which fits once both factors are known to fit in 32 bits.
+/// `F = n * m`, which cannot overflow because both factors fit in 32 bits.
 fn range(n: u64, m: u64) -> u64 {
     assert!(n < 1 << 32, "N = {n} does not fit in 32 bits");
     assert!(
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_matches_and_a_stranger_does_not() {
+    fn members_match_and_a_non_member_does_not() {
         let members: Vec<Vec<u8>> = (0..50).map(|i| vec![i; usize::from(i)]).collect();
         for profile in PROFILES {
             let filter = build(profile, &members, 19, 784_931);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_items_leaves_no_trace() {
+    fn order_of_the_items_does_not_matter() {
         let forward: Vec<[u8; 1]> = (0..100).map(|i| [i]).collect();
         let backward: Vec<[u8; 1]> = (0..100).rev().map(|i| [i]).collect();
         for profile in PROFILES {
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_members_and_duplicate_targets_all_count() {
+    fn duplicate_members_and_targets_all_count() {
         let filter = build(Profile::Nut25, &["a", "a", "b", "a"], 19, 784_931);
         let targets = ["a", "x", "a", "", "b", "x", "a"];
         let answers = matches(&filter, 4, 19, 784_931, Profile::Nut25, &targets).unwrap();
@@ -173,7 +172,7 @@ mod tests {
 
     #[test]
     fn different_targets_with_one_value_are_both_answered() {
-        // M = 1 and one item: every hash maps to 0.
+        // With M = 1 and one item, every hash maps to 0.
         let filter = build(Profile::Nut23, &["a"], 0, 1);
         assert_eq!(
             matches(&filter, 1, 0, 1, Profile::Nut23, &["a", "b", "c"]),
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_filter_matches_nothing_and_an_empty_question_has_an_empty_answer() {
+    fn empty_filter_matches_nothing() {
         let nobody: [&[u8]; 0] = [];
         assert_eq!(build(Profile::Nut25, &nobody, 19, 784_931), []);
         assert_eq!(
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_item_is_an_item() {
+    fn empty_item_is_an_item() {
         let filter = build(Profile::Nut23, &[&b""[..], b"a"], 19, 784_931);
         assert_eq!(
             contains(&filter, 2, 19, 784_931, Profile::Nut23, &[]),
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_filter_never_answers() {
+    fn invalid_filter_gives_no_answer() {
         let mut filter = build(Profile::Nut25, &["a", "b"], 19, 784_931);
         filter.push(0);
         let nobody: [&[u8]; 0] = [];

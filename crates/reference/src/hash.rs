@@ -1,15 +1,15 @@
 //! The three hashes, and which profile uses which.
 //!
-//! All three read the item in little-endian words and treat the rest, too short for a word, as one more
-//! word filled up with zero bytes. So one loop serves whole and partial words alike, with one caution: an
-//! item that is an exact number of words long has an empty rest, and for both Murmur hashes mixing in a
-//! word of zero changes nothing. SipHash always has a last word, because the length sits in its top byte.
+//! All three hashes read the item in little-endian words, and treat the rest (too short for a word) as one more
+//! word padded with zero bytes. So one loop handles whole and partial words. Note that an item of an exact number
+//! of words has an empty rest: for both Murmur hashes, mixing in a zero word changes nothing. SipHash always has a
+//! last word, because its top byte holds the length.
 
-/// Whose hash of an item is used. The coder after it is the same for all.
+/// The hash of a filter. All profiles share the same coder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// NUT-25 as cashu-ts and nutshell speak it: two 32-bit Murmur3 hashes, the second one seeded with
-    /// the first.
+    /// NUT-25 as implemented by cashu-ts and nutshell: two 32-bit Murmur3 hashes, the second one seeded with the
+    /// first.
     Nut25,
     /// The text of NUT-23: the first word of the 128-bit Murmur3 hash.
     Nut23,
@@ -23,8 +23,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The BIP158 profile for a key of 16 bytes: the first 16 bytes of the block hash in internal order,
-    /// which is the reverse of the order in which block hashes are displayed.
+    /// The BIP158 profile for a key of 16 bytes: the first 16 bytes of the block hash in internal order, which is
+    /// the reverse of the displayed order.
     pub fn bip158(key: [u8; 16]) -> Self {
         Profile::Bip158 {
             k0: little_endian(&key[..8]),
@@ -32,7 +32,7 @@ impl Profile {
         }
     }
 
-    /// The 64-bit hash of one item, given as raw bytes of any length, none included.
+    /// The 64-bit hash of one item, given as raw bytes of any length, including 0.
     pub fn hash(&self, item: &[u8]) -> u64 {
         match *self {
             Profile::Nut25 => {
@@ -46,12 +46,11 @@ impl Profile {
     }
 }
 
-/// The hash of a known broken dialect of NUT-25, to recognise its filters by. Nothing should build one.
+/// The hash of a known faulty dialect of NUT-25, for recognising its filters. Nothing should build such a filter.
 ///
-/// A mint draft passed both hashes the same reader. The first call drained it, so the second hashed the
-/// *empty* string: `h2` is `murmur3_x86_32("", h1)` and tells nothing about the item that `h1` does not.
-/// The upper half is right, so small filters look healthy; members go missing as `F` grows towards 2^32
-/// and beyond.
+/// A draft for a mint passed the same reader to both hashes. The first call drained it, so the second hashed the
+/// *empty* string: `h2` is `murmur3_x86_32("", h1)` and depends on the item only through `h1`. The upper half is
+/// correct, so small filters look valid. Members go missing as `F` approaches 2^32 and beyond.
 pub fn wrong_dialect_hash(item: &[u8]) -> u64 {
     let h1 = murmur3_x86_32(item, 0);
     let h2 = murmur3_x86_32(&[], h1);
@@ -84,7 +83,7 @@ pub fn murmur3_x86_32(item: &[u8], seed: u32) -> u32 {
 
 /// Murmur3, the variant with 64-bit words and a 128-bit result, as its two 64-bit output words in order.
 ///
-/// NUT-23 takes the first. PyPI's `mmh3.hash128` shows the pair as one number with the first word in the
+/// NUT-23 takes the first word. `mmh3.hash128` on PyPI returns both as one number, with the first word in the
 /// *low* 64 bits.
 pub fn murmur3_x64_128(item: &[u8], seed: u32) -> [u64; 2] {
     const C1: u64 = 0x87c3_7b91_1142_53d5;
@@ -130,7 +129,7 @@ pub fn murmur3_x64_128(item: &[u8], seed: u32) -> [u64; 2] {
     [h1, h2]
 }
 
-/// The last scramble of each half of the 128-bit Murmur3 hash.
+/// The final mixing of each half of the 128-bit Murmur3 hash.
 fn murmur3_finish_64(mut half: u64) -> u64 {
     half ^= half >> 33;
     half = half.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -139,7 +138,7 @@ fn murmur3_finish_64(mut half: u64) -> u64 {
     half ^ half >> 33
 }
 
-/// SipHash with two rounds per word and four at the end, under the key `(k0, k1)`.
+/// SipHash with two rounds per word and four at the end, with the key `(k0, k1)`.
 pub fn siphash_2_4(item: &[u8], k0: u64, k1: u64) -> u64 {
     // The four constants are the ASCII text "somepseudorandomlygeneratedbytes".
     let mut state = [
@@ -184,7 +183,7 @@ fn sip_round(state: &mut [u64; 4]) {
     *state = [a, b, c, d];
 }
 
-/// Up to 8 bytes as a number, the first byte the least significant; no bytes are zero.
+/// Reads up to 8 bytes as a little-endian number; no bytes give 0.
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -196,9 +195,9 @@ fn little_endian(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// The self-test that Murmur3's author published with it: hash the 256 strings "", 00, 00 01, ...,
-    /// with the seeds 256, 255, ..., 1, hash all results together with seed 0, and look at the first four
-    /// bytes. It covers every length of the rest, and seeds other than 0.
+    /// The self-test published by Murmur3's author. Hash the 256 strings "", 00, 00 01, ..., with the seeds 256,
+    /// 255, ..., 1. Hash all results together with seed 0, and take the first four bytes. It covers every length
+    /// of the rest, and seeds other than 0.
     fn smhasher_verification(hash: impl Fn(&[u8], u32) -> Vec<u8>) -> u32 {
         let mut results = Vec::new();
         for length in 0..256_u32 {
@@ -209,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn murmur3_x86_32_passes_its_authors_self_test() {
+    fn murmur3_x86_32_passes_the_authors_self_test() {
         let code =
             smhasher_verification(|key, seed| murmur3_x86_32(key, seed).to_le_bytes().to_vec());
         assert_eq!(code, 0xb0f5_7ee3, "{code:08x}");
     }
 
     #[test]
-    fn murmur3_x64_128_passes_its_authors_self_test() {
+    fn murmur3_x64_128_passes_the_authors_self_test() {
         let code = smhasher_verification(|key, seed| {
             murmur3_x64_128(key, seed)
                 .iter()
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn murmur3_x86_32_gives_the_well_known_values() {
+    fn murmur3_x86_32_gives_well_known_values() {
         let known: [(&[u8], u32, u32); 11] = [
             (b"", 0, 0),
             (b"", 1, 0x514e_28b7),
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn murmur3_x64_128_gives_the_well_known_values() {
+    fn murmur3_x64_128_gives_well_known_values() {
         assert_eq!(murmur3_x64_128(b"", 0), [0, 0]);
         assert_eq!(
             murmur3_x64_128(b"hello", 0),
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn siphash_gives_its_authors_values() {
+    fn siphash_gives_the_authors_values() {
         // Key 00 01 .. 0f and messages 00 01 .., as in the paper (15 bytes) and its test program.
         let (k0, k1) = (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
         let key: Vec<u8> = (0..16).collect();
@@ -279,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_dialect_has_the_right_upper_half_only() {
+    fn wrong_dialect_has_only_the_right_upper_half() {
         let item = [2; 33];
         let (right, wrong) = (Profile::Nut25.hash(&item), wrong_dialect_hash(&item));
         assert_eq!(right >> 32, wrong >> 32);
         assert_ne!(right, wrong);
-        // The empty item is the one that both dialects hash alike.
+        // The empty item is the only one that both dialects hash alike.
         assert_eq!(Profile::Nut25.hash(&[]), wrong_dialect_hash(&[]));
     }
 }

@@ -1,11 +1,11 @@
-//! Vectors that others published, held against the reference. They are kept out of the repository: the
-//! tests look in the folder that `NUTFILTER_VECTORS` names, and skip with a message where it is not set.
+//! Checks the reference against vectors published by others. They are not in the repository: the tests read the
+//! folder named by `NUTFILTER_VECTORS`, and skip with a message if it is not set.
 
 use nutfilter_harness::vectors::{hex, list, published};
 use nutfilter_reference::{Profile, build, decode, matches, serialize_bip158};
 
 #[test]
-fn the_ten_items_of_nut25_give_its_filter() {
+fn ten_items_of_nut25_give_the_published_filter() {
     let Some(file) = published("nut25-ten-items.json") else {
         return;
     };
@@ -24,7 +24,7 @@ fn the_ten_items_of_nut25_give_its_filter() {
 }
 
 #[test]
-fn blocks_of_testnet_give_their_basic_filters() {
+fn testnet_blocks_give_their_basic_filters() {
     let Some(file) = published("bip158-testnet-19.json") else {
         return;
     };
@@ -51,7 +51,7 @@ fn blocks_of_testnet_give_their_basic_filters() {
 
 const OP_RETURN: u8 = 0x6a;
 
-/// Just enough of a block to find its output scripts.
+/// A minimal parser for a block, to find its output scripts.
 struct Block<'a> {
     rest: &'a [u8],
 }

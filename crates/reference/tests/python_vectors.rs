@@ -1,5 +1,5 @@
-//! The vectors in `tests/vectors` at the root of the repository, which an independent implementation in
-//! Python wrote, held against the reference. The script that wrote them is beside them.
+//! Checks the reference against `tests/vectors` at the root of the repository, written by an independent
+//! implementation in Python. The script that wrote them is in the same folder.
 
 use nutfilter_harness::vectors::{
     generate_items, hex, hex_u64, list, number, numbers, own as vector_file, text,
@@ -132,7 +132,7 @@ fn large_sets_agree_by_digest() {
 }
 
 #[test]
-fn colliding_items_all_match_where_one_is_a_member() {
+fn items_that_collide_with_a_member_all_match() {
     let file = vector_file("collisions.json");
     let items: Vec<Vec<u8>> = list(&file["items"])
         .iter()
@@ -153,8 +153,9 @@ fn colliding_items_all_match_where_one_is_a_member() {
 }
 
 #[test]
-fn the_wrong_dialect_loses_the_share_of_members_that_is_known_of_it() {
-    // What the mint draft would serve for 10,000 items, asked by everybody else: 44 of 100 are found.
+fn wrong_dialect_loses_the_known_share_of_members() {
+    // What the draft of a mint would serve for 10,000 items, checked with the correct hash: 44 of 100 members
+    // match.
     let items = generate_items(10_000, 1);
     let f = 10_000 * 784_931;
     let mut values: Vec<u64> = items
