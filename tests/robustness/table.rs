@@ -92,7 +92,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
         "crates/mint/tests/data_directory/damage.rs",
-        "a_file_that_was_cut_or_changed_anywhere_is_never_served",
+        "truncated_or_changed_file_is_never_served",
     ),
 ];
 

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_found_in_lists_and_in_its_weak_form() {
+    fn tag_is_found_in_lists_and_in_its_weak_form() {
         let other = HeaderValue::from_static("\"other\"");
         for (sent, expected) in [
             (&["\"abc\""][..], Some(&TAG)),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_has_the_earlier_of_two_dates() {
+    fn moment_has_the_earlier_of_two_dates() {
         // The wall clock showed 1,000 at first and shows `later` after 100 s.
         for (later, expected) in [
             (1_100, 1_000),

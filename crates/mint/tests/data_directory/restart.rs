@@ -52,7 +52,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
 }
 
 #[test]
-fn a_data_directory_has_one_owner() {
+fn data_directory_has_one_owner() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("deep/data");
     let first = DataDirectory::open(&path).unwrap();

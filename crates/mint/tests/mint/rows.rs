@@ -178,7 +178,7 @@ fn bad_row_holds_back_only_its_own_filter() {
 
 /// A keyset spelled in two ways is one keyset, because a reading covers all keysets at once.
 #[test]
-fn a_keyset_spelled_in_two_ways_is_one() {
+fn keyset_spelled_in_two_ways_is_one() {
     for (one, other) in [("I2yN+iR/fkzT", "I2yN-iR_fkzT"), (V1, "009A1F293253E41E")] {
         for mint in MintType::ALL {
             let database = MintDatabase::new(mint);

@@ -61,7 +61,7 @@ fn deleted_rows_are_noticed_at_the_next_count() {
 }
 
 #[test]
-fn a_restarted_mint_or_a_new_schema_is_counted_at_once() {
+fn restarted_mint_or_new_schema_is_counted_at_once() {
     for mint in MintType::ALL {
         for restart in [true, false] {
             let (database, running) = running(mint, 100);

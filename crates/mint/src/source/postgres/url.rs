@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_certificate_needs_its_key() {
+    fn client_certificate_needs_its_key() {
         let url = parse("db/mint?sslcert=/a%20b&sslkey=/c");
         assert_eq!(url.identity, Some(("/a b".into(), "/c".into())));
         assert_eq!(parse("db/mint").identity, None);

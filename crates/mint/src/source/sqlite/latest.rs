@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_are_kept_whatever_the_order() {
+    fn latest_rows_are_kept_in_any_order() {
         for step in [1, 7, 31, 96] {
             let mut latest = Latest::default();
             (0..97).for_each(|n| latest.see(n * step % 97, n));
