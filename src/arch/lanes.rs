@@ -1,37 +1,37 @@
-//! What the lane kernels of all instruction sets take and give.
+//! The inputs and outputs of the lane kernels of all instruction sets.
 
-/// How many codes a kernel decodes in every lane before it looks whether all were in order.
+/// The number of codes that a kernel decodes in every lane before it checks them.
 pub(crate) const GROUP: usize = 8;
 
-/// The bits that are sure to be valid where 8 bytes are loaded at a bit position and shifted into place.
+/// The number of valid bits after 8 bytes are loaded at a bit position and shifted into place.
 pub(crate) const WINDOW: u32 = 57;
 
-/// Places that decode side by side.
+/// Places that are decoded in parallel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lanes<const N: usize> {
     /// The bit position of the next code of each lane.
     pub(crate) positions: [u64; N],
-    /// The value before it. Sums wrap: whoever limits values has to look at them before that can happen.
+    /// The value before it. Sums wrap, so callers must check values before they can overflow.
     pub(crate) values: [u64; N],
 }
 
-/// How far a kernel came.
+/// The progress of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Advanced {
-    /// How many groups of [`GROUP`] codes every lane decoded; fewer than asked for near the end of the
-    /// bytes, or where a lane is `behind`.
+    /// The number of groups of [`GROUP`] codes that every lane decoded. Fewer than requested near the end of
+    /// the bytes, or if a lane is `behind`.
     pub(crate) groups: usize,
-    /// The lanes, a bit each, that are one group behind the others, because a code of it did not fit a
-    /// step.
+    /// A bit mask of the lanes that are one group behind the others, because one of their codes did not fit in
+    /// a step.
     pub(crate) behind: u32,
 }
 
-/// At most `groups`, and no more than can be read at `positions` without leaving `len` bytes, by loads of 8
-/// bytes, with `steps` steps in a group.
+/// The number of groups, at most `groups`, that can be decoded from `positions` by loads of 8 bytes within
+/// `len` bytes. A group has `steps` steps.
 ///
-/// A step of one or two codes that fit a window moves a lane by at most [`WINDOW`] bits. One that does not
-/// moves it by at most `worst_run` + 33 bits a code, and its group is the last: room is kept for a group of
-/// those and for the 71 bits of the last load.
+/// A step of one or two codes that fit in a window moves a lane by at most [`WINDOW`] bits. Other steps move it
+/// by at most `worst_run` + 33 bits per code, and their group is the last. Room is reserved for one such group
+/// and for the 71 bits of the last load.
 pub(crate) fn groups_within(
     len: usize,
     positions: &[u64],

@@ -1,11 +1,11 @@
-//! [`Level`]: which instruction set the batch functions use, decided once per batch.
+//! [`Level`]: the instruction set of the batch functions, selected once per batch.
 //!
-//! A `Level` can only be had by detection, so whoever holds one has proved that this CPU runs it. Kernels
-//! for an instruction set live below this module and are the only code that may be `unsafe`; the level
-//! that every CPU runs is plain Rust and lives with its subject (`decode::scan`, `hash`, `encode`).
+//! A `Level` is made only by detection, so holding one proves that this CPU supports it. Kernels for an
+//! instruction set are below this module, the only place where `unsafe` is allowed. The scalar code that runs
+//! on every CPU is plain Rust and is part of its subject's module (`decode::scan`, `hash`, `encode`).
 //!
-//! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are
-//! the kernels: the token is the proof, so the methods are safe to call.
+//! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are the
+//! kernels. The token is the proof of support, so the methods are safe to call.
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 #[allow(unsafe_code)]
@@ -30,9 +30,9 @@ pub(crate) mod x86_64;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{Avx2, Avx512};
 
-/// An instruction set that this CPU was seen to have.
+/// A SIMD level supported by this CPU.
 ///
-/// Sets and filters use [`Level::detect`] unless told otherwise (`with_level`); tests force each of
+/// Sets and filters use [`Level::detect`] by default (see `with_level`). Tests force each of
 /// [`Level::available`] in turn. The level never changes an answer, nor a byte of a filter.
 ///
 /// ```
@@ -58,19 +58,19 @@ pub(crate) enum Kind {
 }
 
 impl Level {
-    /// Plain Rust for the baseline of the target: runs everywhere.
+    /// Scalar Rust for the baseline of the target: runs everywhere.
     pub const PORTABLE: Self = Self(Kind::Portable);
 
-    /// The best level of this CPU.
+    /// The highest level of this CPU.
     ///
     /// Without the feature `std` it is the best level that the program was compiled for.
     #[must_use]
     pub fn detect() -> Self {
-        // The plainest comes first, so the best is the last.
+        // The levels ascend, so the last is the highest.
         Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
-    /// All levels of this CPU, the plainest first.
+    /// All levels of this CPU, in ascending order.
     pub fn available() -> impl Iterator<Item = Self> {
         let portable = [Some(Self::PORTABLE)].into_iter();
         #[cfg(target_arch = "x86_64")]
@@ -81,16 +81,16 @@ impl Level {
         portable.flatten()
     }
 
-    /// What a batch function matches on to choose its kernel.
+    /// The kind on which a batch function matches to choose its kernel.
     #[inline]
     pub(crate) fn kind(self) -> Kind {
         self.0
     }
 
-    /// Runs `f` compiled for this level, as far as plain Rust goes: the compiler gains by AVX2 and its companions,
-    /// and hardly by AVX-512.
+    /// Runs `f` compiled for this level. This helps plain Rust: the compiler benefits from AVX2 and its
+    /// companions, but hardly from AVX-512.
     ///
-    /// `f` and all that it calls must be `#[inline(always)]`, or it is compiled for the baseline.
+    /// `f` and everything that it calls must be `#[inline(always)]`; otherwise it is compiled for the baseline.
     #[inline(always)]
     pub(crate) fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
         match self.0 {
@@ -102,7 +102,7 @@ impl Level {
         }
     }
 
-    /// The level's name, as it stands in benchmark names and records.
+    /// The name of the level in benchmark names and records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -127,7 +127,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn levels_go_up_and_detection_takes_the_last() {
+    fn levels_ascend_and_detection_takes_the_last() {
         let levels: Vec<Level> = Level::available().collect();
         assert_eq!(levels[0], Level::PORTABLE);
         assert!(levels.is_sorted());

@@ -1,12 +1,12 @@
-//! [`Coder`]: the loop that turns sorted hashes into bits, one piece of a stream at a time.
+//! [`Coder`]: encodes sorted hashes to bits, one piece of a stream at a time.
 //!
-//! All that is encoded goes through [`Coder::push`]: a whole set into one vector, a segment on a thread, a
-//! stream of a set that lies on disk. Between two pieces a stream is a [`Carry`]: the value before, and the
-//! bits that do not fill a byte yet. Whole bytes go to an [`Output`], which gives room for more.
+//! All encoding goes through [`Coder::push`]: a whole set into one vector, a segment on a thread, a stream of a
+//! set on disk. Between two pieces, the state of a stream is a [`Carry`]: the previous value, and the bits that
+//! do not fill a byte yet. Whole bytes go to an [`Output`], which provides more room.
 //!
-//! Codes of up to [`MAX_BITS`] bits are written by the short loops (one of them for each level), a longer one
-//! by [`Coder::push`] itself, in as many pieces as the output wants: a single code can be longer than memory.
-//! The long way is also where descending items are found, for free: their difference is a huge number.
+//! Codes of up to [`MAX_BITS`] bits are written by the short loops (one per level). [`Coder::push`] itself
+//! writes longer codes, in as many pieces as the output needs: a single code can be longer than memory. The
+//! long path also detects descending items at no cost: their difference is a huge number.
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
@@ -25,7 +25,7 @@ pub(crate) struct Coder {
     p: u32,
 }
 
-/// Which value an item stands for.
+/// How an item is mapped to a value.
 #[derive(Clone, Copy, Debug)]
 enum Map {
     /// Items are hashes, mapped to `[0, F)`.
@@ -34,16 +34,16 @@ enum Map {
     Identity,
 }
 
-/// Where a stream of codes stands.
+/// The state of a stream of codes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Carry {
-    /// How many items were coded.
+    /// The number of encoded items.
     pub(crate) items: u64,
-    /// The value of the last one; for the first item, the value that its difference is taken from.
+    /// The value of the last item. Before the first item, the value that its difference is taken from.
     pub(crate) previous: u64,
-    /// The bits that do not fill a byte yet, below zeros.
+    /// The bits that do not fill a byte yet, with zeros above them.
     pub(crate) bits: u64,
-    /// How many those are: 0 to 7.
+    /// The number of these bits: 0 to 7.
     pub(crate) filled: u32,
 }
 
@@ -56,32 +56,32 @@ impl Carry {
         }
     }
 
-    /// The bits that do not fill a byte, filled up with zero-bits.
+    /// The bits that do not fill a byte, padded with zero bits.
     pub(crate) fn last_byte(&self) -> u8 {
         (self.bits << (8 - self.filled)) as u8
     }
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 pub(crate) trait Output {
     type Error: From<BuildError>;
 
-    /// The bytes that come next in the stream, [`LEAST_ROOM`] at least.
+    /// The next bytes of the stream, at least [`LEAST_ROOM`].
     fn room(&mut self) -> Result<&mut [u8], Self::Error>;
 
-    /// The first `bytes` of the room are the stream's; the rest may hold anything.
+    /// Marks the first `bytes` of the room as part of the stream; the rest may hold anything.
     fn advance(&mut self, bytes: usize);
 }
 
-/// The least room that an output gives: one store of the short loops.
+/// The minimum room of an output: one store of the short loops.
 pub(crate) const LEAST_ROOM: usize = size_of::<u64>();
 
-/// How many items ahead the plain loop asks for hashes: 2 KiB. It costs a set in cache 0.1 ns an item and saves
-/// one that is not 0.3 and more.
+/// The prefetch distance of the scalar loop in items: 2 KiB. It costs 0.1 ns per item for a set in cache, and
+/// saves at least 0.3 ns for one that is not.
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 256;
 
-/// What a short loop did.
+/// The result of a short loop.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     items: usize,
@@ -89,7 +89,7 @@ struct Progress {
 }
 
 impl Coder {
-    /// For hashes of a set whose values are below `range`.
+    /// For hashes of a set with values below `range`.
     pub(crate) fn of_hashes(level: Level, params: Params, range: u64) -> Self {
         let map = Map::ToRange(range);
         let p = params.p();
@@ -103,7 +103,7 @@ impl Coder {
         Self { level, map, p }
     }
 
-    /// The value that an item stands for.
+    /// The value of an item.
     #[inline(always)]
     pub(crate) fn value_of(self, item: u64) -> u64 {
         match self.map {
@@ -112,17 +112,17 @@ impl Coder {
         }
     }
 
-    /// The most bits that the codes of `items` items take, the last of which stands for `last`, after the
-    /// value `previous`.
+    /// An upper bound of the bits of `items` codes, the last of which has the value `last`, after the value
+    /// `previous`.
     ///
-    /// Every quotient rounds down, so their sum is at most the quotient of all differences together. It
-    /// falls short of that by less than (1 - 2^-P) an item, which is at most a quarter of the P + 1 bits
-    /// that an item takes anyway: nearly the truth, at any P, without a look at the items.
+    /// Every quotient rounds down, so their sum is at most the quotient of the total difference. It is lower by
+    /// less than (1 - 2^-P) per item. That is at most a quarter of the P + 1 bits that an item needs anyway.
+    /// The bound is therefore close at any P, without reading the items.
     pub(crate) fn bits_bound(self, items: usize, previous: u64, last: u64) -> u128 {
         items as u128 * u128::from(self.p + 1) + u128::from((last - previous) >> self.p)
     }
 
-    /// How many bits the codes of `items` take, which come after the value `previous`.
+    /// The number of bits of the codes of `items` after the value `previous`.
     #[cfg(feature = "parallel")]
     pub(crate) fn bits(self, items: &[u64], previous: u64) -> u128 {
         let quotients = self.level.compiled(
@@ -147,8 +147,8 @@ impl Coder {
     ///
     /// # Errors
     ///
-    /// Those of the output, and an item that is smaller than the one before it. Such an item can go
-    /// unnoticed where both are mapped to one value: then nothing is wrong with the stream either.
+    /// Errors of the output, and an item that is smaller than its predecessor. Such an item may go undetected
+    /// if both map to one value; the stream is then valid.
     pub(crate) fn push<O: Output>(
         self,
         carry: &mut Carry,
@@ -169,8 +169,8 @@ impl Coder {
         Ok(())
     }
 
-    /// Codes of items up to the first whose code is long, or until the room ends. Nothing is done only
-    /// where the first code is long.
+    /// Encodes items up to the first long code, or until the room ends. It makes no progress only if the first
+    /// code is long.
     fn short_codes(self, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
         match self.level.kind() {
             Kind::Portable => self.portable(carry, items, room),
@@ -184,10 +184,10 @@ impl Coder {
         }
     }
 
-    /// Groups that are as usual by the kernel, and the plain loop for one after each stretch of those.
+    /// Uses the kernel for ordinary groups, and the scalar loop for one group after each stretch of those.
     #[cfg(target_arch = "x86_64")]
     fn avx512(self, avx512: Avx512, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
-        /// The items of one group.
+        /// The number of items of a group.
         const GROUP: usize = 16;
         let mut plain_items = items.len();
         let mut done = Progress { items: 0, bytes: 0 };
@@ -221,7 +221,7 @@ impl Coder {
 
     #[inline(always)]
     fn portable(self, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
-        // One loop for each map, so that the choice is not made per item.
+        // One loop per mapping, so that the choice is not made per item.
         match self.map {
             Map::ToRange(range) => {
                 short_codes(self.p, carry, items, room, |hash| map_to_range(hash, range))
@@ -230,7 +230,7 @@ impl Coder {
         }
     }
 
-    /// The code of one item, of any length.
+    /// Encodes one item with a code of any length.
     #[cold]
     fn long_code<O: Output>(
         self,
@@ -244,7 +244,7 @@ impl Coder {
             return Err(BuildError(BuildFault::Unsorted { item }).into());
         };
         let (mut ones, remainder) = (difference >> self.p, low_bits(difference, self.p));
-        // What is begun is filled up; a long run has more ones than a byte.
+        // Fills the started byte first; a long run has more ones than fit in it.
         let first = u64::from(8 - carry.filled).min(ones);
         push_bits(
             carry,
@@ -277,7 +277,7 @@ fn low_bits(value: u64, count: u32) -> u64 {
     value & ((1 << count) - 1)
 }
 
-/// Appends the low `count` bits (at most [`MAX_BITS`]) of `bits`, whose others are zero.
+/// Appends the low `count` bits (at most [`MAX_BITS`]) of `bits`. Its other bits must be zero.
 fn push_bits<O: Output>(
     carry: &mut Carry,
     bits: u64,
@@ -293,7 +293,7 @@ fn push_bits<O: Output>(
     Ok(())
 }
 
-/// The bits that do not fill a byte yet, at the top of a word, where a store takes them.
+/// The bits that do not fill a byte yet, at the top of a word, ready for a store.
 struct Pending {
     word: u64,
     filled: u32,
@@ -302,7 +302,7 @@ struct Pending {
 impl Pending {
     #[inline(always)]
     fn of(carry: &Carry) -> Self {
-        // In two steps, because nothing filled would make it a shift by 64.
+        // Two shifts, because with no bits filled it would be a shift by 64.
         Self {
             word: carry.bits << 1 << (63 - carry.filled),
             filled: carry.filled,
@@ -315,7 +315,7 @@ impl Pending {
         carry.filled = self.filled;
     }
 
-    /// Appends `count` bits; gives how many whole bytes there are now in the word, 0 to 7.
+    /// Appends `count` bits. Returns the number of whole bytes in the word, 0 to 7.
     #[inline(always)]
     fn append(&mut self, bits: u64, count: u32) -> usize {
         debug_assert!(count <= MAX_BITS && bits >> count == 0 && self.filled < 8);
@@ -325,7 +325,7 @@ impl Pending {
         (self.filled >> 3) as usize
     }
 
-    /// What is left after the whole bytes were stored.
+    /// Removes the whole bytes after they were stored.
     #[inline(always)]
     fn drop_whole_bytes(&mut self) {
         // The shift is 0 to 56.
@@ -334,7 +334,8 @@ impl Pending {
     }
 }
 
-/// The sum of the quotients of sorted items: at most that of the last value, so it does not overflow.
+/// The sum of the quotients of sorted items. It is at most the quotient of the last value, so it does not
+/// overflow.
 #[cfg(feature = "parallel")]
 #[inline(always)]
 fn quotients(p: u32, items: &[u64], mut previous: u64, value_of: impl Fn(u64) -> u64) -> u64 {
@@ -351,8 +352,8 @@ fn quotients(p: u32, items: &[u64], mut previous: u64, value_of: impl Fn(u64) ->
     sum
 }
 
-/// The plain loop: two codes a store where both fit in [`MAX_BITS`] bits, which at the best P for M and P up
-/// to 20 nearly all do. No branch depends on the bits of ordinary codes.
+/// The scalar loop. It writes two codes per store if both fit in [`MAX_BITS`] bits, which nearly all do with
+/// the best P for M and P up to 20. No branch depends on the bits of ordinary codes.
 #[inline(always)]
 fn short_codes(
     p: u32,
@@ -361,9 +362,10 @@ fn short_codes(
     room: &mut [u8],
     value_of: impl Fn(u64) -> u64,
 ) -> Progress {
-    // A quotient of at most this much leaves room for the zero-bit and the remainder.
+    // A quotient of at most this value leaves room for the zero bit and the remainder.
     let most_single = u64::from(MAX_BITS - 1 - p);
-    // Quotients of two that fit together: none do where P is above 27. With P = 0 their sum could overflow.
+    // The quotient limit for two codes that fit together. None do if P is above 27. With P = 0 their sum could
+    // overflow.
     let most_pair = MAX_BITS
         .checked_sub(2 * (p + 1))
         .filter(|_| p > 0)
@@ -379,7 +381,7 @@ fn short_codes(
                 let (first, second) = (value_of(first), value_of(second));
                 let differences = (first.wrapping_sub(previous), second.wrapping_sub(first));
                 let quotients = (differences.0 >> p, differences.1 >> p);
-                // P is 1 at least, so the sum does not overflow, not even where items descend.
+                // P is at least 1, so the sum does not overflow, even if items descend.
                 if quotients.0 + quotients.1 > most {
                     break;
                 }

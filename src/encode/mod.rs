@@ -1,8 +1,8 @@
-//! From sorted hashes, or sorted values, to the bytes of a filter.
+//! Encodes sorted hashes, or sorted values, to the bytes of a filter.
 //!
-//! One linear pass maps, takes differences and writes codes ([`coder`]). The size is known before the first
-//! bit is written, to a fourth and without a look at the set, so a set whose filter does not fit in memory is
-//! an error and not an abort.
+//! One linear pass maps, takes differences and writes codes ([`coder`]). The size is known before the first bit
+//! is written, to within a quarter and without reading the set. A filter that does not fit in memory therefore
+//! gives an error instead of an abort.
 
 mod coder;
 #[cfg(feature = "parallel")]
@@ -24,7 +24,7 @@ use coder::{Carry, Coder, LEAST_ROOM, Output};
 #[cfg(feature = "store")]
 pub(crate) use stream::{StreamEncoder, encode_in_pieces};
 
-/// What the encoder makes.
+/// The result of the encoder.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     /// The filter.
@@ -35,11 +35,11 @@ pub(crate) struct Encoded {
     pub(crate) end: u64,
 }
 
-/// The filter of `hashes`, which are sorted.
+/// Encodes the filter of `hashes`, which must be sorted.
 ///
 /// # Errors
 ///
-/// More than 2^32 - 1 hashes, or no memory for the bytes.
+/// There are more than 2^32 - 1 hashes, or memory for the bytes cannot be allocated.
 pub(crate) fn encode_hashes(
     level: Level,
     hashes: &[u64],
@@ -49,8 +49,8 @@ pub(crate) fn encode_hashes(
     encode(Coder::of_hashes(level, params, params.range(n)), hashes, n)
 }
 
-/// [`encode_hashes`] in segments of so many items (0 counts as 1), on the threads of the current pool: for tests of
-/// the places where segments meet.
+/// [`encode_hashes`] in segments of the given number of items (0 counts as 1), on the threads of the current
+/// pool. For tests of the places where segments meet.
 ///
 /// # Errors
 ///
@@ -68,15 +68,15 @@ pub(crate) fn encode_in_segments(
     Ok(Encoded { bytes, n, end })
 }
 
-/// Items of a merge that are coded at once. The kernel asks for hashes as far ahead as this is: while one block
-/// is coded the kept hashes come in that the next one is merged from.
+/// The number of merged items that are coded at once. The kernel prefetches hashes this far ahead. While one
+/// block is coded, the kept hashes for the next merged block are thus loaded.
 const MERGED_BLOCK: usize = 1024;
 
-/// Merges `more` into `kept`, both sorted, and gives the filter of all.
+/// Merges `more` into `kept`, both sorted, and returns the filter of the result.
 ///
 /// # Errors
 ///
-/// As above, and no memory for the hashes. Then `kept` is as it was.
+/// As [`encode_hashes`]; also if memory for the hashes cannot be allocated. `kept` is then unchanged.
 pub(crate) fn merge_and_encode(
     level: Level,
     kept: &mut Vec<u64>,
@@ -92,8 +92,8 @@ pub(crate) fn merge_and_encode(
         .map_or(0, |&hash| coder.value_of(hash));
     let mut output = InMemory::for_bits(coder.bits_bound(items, 0, last), n)?;
     let mut carry = Carry::default();
-    // The room is enough and the hashes are sorted, so that nothing goes wrong from here on; if it did, it
-    // would not be kept back.
+    // The room is sufficient and the hashes are sorted, so errors cannot occur from here on. If one did, it
+    // would still be returned.
     let mut pushed = Ok(());
     merge_into(kept, more, MERGED_BLOCK, |block| {
         if pushed.is_ok() {
@@ -105,11 +105,11 @@ pub(crate) fn merge_and_encode(
     Ok(Encoded { bytes, n, end })
 }
 
-/// The filter of `values`, which are sorted and below F.
+/// Encodes the filter of `values`, which must be sorted and below F.
 ///
 /// # Errors
 ///
-/// As above, and a value that is not where it should be.
+/// As [`encode_hashes`]; also if a value is out of order or out of range.
 pub(crate) fn encode_values(values: &[u64], params: Params) -> Result<Encoded, BuildError> {
     let n = count(values.len())?;
     let range = params.range(n);
@@ -130,7 +130,7 @@ pub(crate) fn encode_values(values: &[u64], params: Params) -> Result<Encoded, B
     encode(Coder::of_values(Level::detect(), params), values, n)
 }
 
-/// N, or an error where the format has no room for it.
+/// Returns N, or an error if the format has no room for it.
 fn count(len: usize) -> Result<u32, BuildError> {
     let n = len as u64;
     u32::try_from(n).map_err(|_| BuildError(BuildFault::TooManyItems { n }))
@@ -146,8 +146,8 @@ fn encode(coder: Coder, sorted: &[u64], n: u32) -> Result<Encoded, BuildError> {
     Ok(Encoded { bytes, n, end })
 }
 
-/// The codes of a run of the items of a set of `n`, after an item of the value `previous`: bytes, and the
-/// number of bits.
+/// Encodes a run of the items of a set of `n`, after an item with the value `previous`. Returns the bytes and
+/// the number of bits.
 fn encode_run(
     coder: Coder,
     sorted: &[u64],
@@ -161,7 +161,7 @@ fn encode_run(
     Ok(output.finish(carry))
 }
 
-/// How many bytes `bits` bits of a filter of `n` items take, where a vector can hold them.
+/// The number of bytes for `bits` bits of a filter of `n` items, if a vector can hold them.
 fn bytes_for(bits: u128, n: u32) -> Result<usize, BuildError> {
     let most = isize::MAX as usize - LEAST_ROOM;
     usize::try_from(bits.div_ceil(8))
@@ -170,9 +170,9 @@ fn bytes_for(bits: u128, n: u32) -> Result<usize, BuildError> {
         .ok_or(BuildError(BuildFault::TooManyBits { n, bits }))
 }
 
-/// A stream in one vector, whose memory is had before the first bit.
+/// A stream in one vector, whose memory is allocated before the first bit.
 struct InMemory {
-    /// The stream up to `used`; what follows is room.
+    /// The stream up to `used`; the rest is room.
     bytes: Vec<u8>,
     used: usize,
 }
@@ -196,10 +196,10 @@ impl InMemory {
         })
     }
 
-    /// The bytes, the last one filled up with zero-bits, and the number of bits without those.
+    /// Returns the bytes, with the last one padded with zero bits, and the number of bits without padding.
     fn finish(mut self, carry: Carry) -> (Vec<u8>, u64) {
         let bits = self.used as u64 * 8 + u64::from(carry.filled);
-        // Every store covered the byte of its last bit, so the byte is there.
+        // Every store covered the byte of its last bit, so that byte exists.
         self.bytes
             .truncate(self.used + usize::from(carry.filled > 0));
         if let Some(last) = self.bytes.get_mut(self.used) {
@@ -213,12 +213,12 @@ impl Output for InMemory {
     type Error = BuildError;
 
     fn room(&mut self) -> Result<&mut [u8], BuildError> {
-        /// Room is made in steps, so that the stores that follow find it in the cache.
+        /// Room is made in steps, so that the following stores find it in the cache.
         const STEP: usize = 16 * 1024;
         if self.bytes.len() - self.used < LEAST_FREE {
             let capacity = self.bytes.capacity();
             if capacity < self.used + LEAST_ROOM {
-                // Never with the room that was asked for; nothing rests on that.
+                // Never happens with the requested room; correctness does not depend on that.
                 self.reserve(capacity.max(STEP))?;
             }
             let len = self.bytes.capacity().min(self.used + STEP);
@@ -232,5 +232,5 @@ impl Output for InMemory {
     }
 }
 
-/// Below this much room more is made where there is more: a few groups of the widest kernel.
+/// If less room than this is left, more is made if available: a few groups of the widest kernel.
 const LEAST_FREE: usize = 1024;

@@ -1,11 +1,11 @@
-//! Large sets on all threads: the bits of each segment are counted, then each is coded where it belongs.
+//! Encodes large sets on all threads: counts the bits of each segment, then encodes each one at its place.
 //!
-//! A segment is a run of the sorted hashes, coded given the value before its first. Segment k starts at bit
-//! `starts[k]`, in the middle of a byte as a rule, and has the whole bytes from there to the byte in which the
-//! next one starts; the first of them begins with zeros in place of its neighbour's bits. The bits that it has in the
-//! next one's first byte stay in its carry, and are or-ed in when all is coded. To count first reads the hashes
-//! twice. Segments coded into vectors of their own, and moved to their bits by a shift, read them once, take
-//! the memory of the filter twice, and were as slow on two threads.
+//! A segment is a run of the sorted hashes, encoded with the value before its first hash. Segment k starts at
+//! bit `starts[k]`, usually in the middle of a byte. It owns the whole bytes from there to the byte in which
+//! the next segment starts. Its first byte begins with zeros in place of its neighbour's bits. Its bits in the
+//! next segment's first byte stay in its carry, and are combined by OR at the end. Counting first means reading
+//! the hashes twice. The alternative is to encode segments into separate vectors and shift them into place.
+//! That reads them once, needs the memory of the filter twice, and was equally slow on two threads.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,19 +16,19 @@ use super::coder::{Carry, Coder, Output};
 use super::{LEAST_FREE, bytes_for};
 use crate::error::{BuildError, BuildFault};
 
-/// Below this many items a segment is not worth the hand-over: it is coded in 50 microseconds.
+/// Smaller segments are not worth the hand-over: this many items are encoded in 50 microseconds.
 const LEAST_SEGMENT: usize = 1 << 16;
 
-/// Segments for each thread: some, so that a thread that starts late or runs slowly holds nobody up.
+/// Several segments per thread, so that a thread that starts late or runs slowly does not delay the others.
 const SEGMENTS_PER_THREAD: usize = 4;
 
-/// Fewer threads than this are no faster than one: counting takes nearly as long as the vector kernel takes to
-/// code (1.2 against 0.6 ns an item with two threads at a million items, on a machine that had other work).
+/// Fewer threads are no faster than one, because counting takes nearly as long as the vector kernel takes to
+/// encode. (With two threads 1.2 against 0.6 ns per item at a million items, on a machine with other load.)
 const LEAST_THREADS: usize = 4;
 
-/// How many items a segment should have; nothing where one thread does it all: a small set or a small pool.
+/// The number of items per segment. `None` if one thread does all the work: for a small set or a small pool.
 pub(super) fn segment_items(n: usize) -> Option<usize> {
-    // First: to ask for the number of threads starts the global pool, if there is no other.
+    // Checked first: querying the number of threads starts the global pool if there is no other.
     if n < 2 * LEAST_SEGMENT {
         return None;
     }
@@ -39,7 +39,7 @@ pub(super) fn segment_items(n: usize) -> Option<usize> {
     Some(n.div_ceil(threads * SEGMENTS_PER_THREAD).max(LEAST_SEGMENT))
 }
 
-/// The codes of all items of a set, coded in segments of `segment_items`: bytes, and the number of bits.
+/// Encodes all items of a set in segments of `segment_items`. Returns the bytes and the number of bits.
 pub(super) fn encode(
     coder: Coder,
     sorted: &[u64],
@@ -90,9 +90,9 @@ pub(super) fn encode(
     Ok((stream, all_bits as u64))
 }
 
-/// So many zero bytes, in memory that the system makes when it is first touched: on all threads.
+/// Allocates zeroed bytes, whose pages are first touched by all threads.
 fn zeros(bytes: usize) -> Result<Vec<u8>, BuildError> {
-    // `vec!` alone can have zeros untouched, and ends the program where it cannot; so ask first.
+    // `vec!` gets untouched zeros, but aborts if it cannot allocate; so reserve first.
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
         let bytes = bytes as u64;
         BuildError(BuildFault::OutOfMemory { bytes })
@@ -100,8 +100,7 @@ fn zeros(bytes: usize) -> Result<Vec<u8>, BuildError> {
     Ok(vec![0; bytes])
 }
 
-/// Bytes that a stream fills to the last one. What the stores near the end need beyond it is found in a
-/// buffer beside.
+/// Bytes that a stream fills completely. Stores near the end that need more room use a separate buffer.
 struct Exact<'a> {
     bytes: &'a mut [u8],
     used: usize,
@@ -117,7 +116,7 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Whether the stores that come may reach beyond the end.
+    /// Returns whether the next stores may extend beyond the end.
     fn is_near_end(&self) -> bool {
         self.bytes.len() - self.used < LEAST_FREE
     }

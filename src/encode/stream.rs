@@ -1,7 +1,7 @@
-//! [`StreamEncoder`]: a set that is pushed piece by piece, coded through a buffer of fixed size.
+//! [`StreamEncoder`]: encodes a set that arrives in pieces, through a buffer of fixed size.
 //!
-//! For sets that lie on disk. F has to be known before the first piece, and so N; the hashes and the filter need
-//! not fit in memory.
+//! For sets on disk. F, and therefore N, must be known before the first piece. Neither the hashes nor the
+//! filter need to fit in memory.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,46 +12,46 @@ use crate::arch::Level;
 use crate::error::BuildError;
 use crate::params::Params;
 
-/// Bytes between two writes to the output: 20,000 items at the usual parameters, and well in cache.
+/// Bytes between two writes to the output: 20,000 items with the usual parameters; fits well in cache.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Codes a set in bounded memory: whatever it is given, it holds one buffer and no more.
+/// Encodes a set in bounded memory: for any input, it holds one buffer.
 #[derive(Debug)]
 pub(crate) struct StreamEncoder {
     coder: Coder,
     carry: Carry,
     buffer: Vec<u8>,
-    /// The bytes of the buffer that are the stream's.
+    /// The number of bytes of the buffer that belong to the stream.
     used: usize,
-    /// Whole bytes that were written out.
+    /// The number of whole bytes that were written out.
     written: u64,
 }
 
 impl StreamEncoder {
-    /// For a set whose values are below `range`: F.
+    /// An encoder for a set with values below `range`: F.
     pub(crate) fn new(level: Level, range: u64, params: Params) -> Self {
         Self::with_buffer(level, range, params, BUFFER_BYTES)
     }
 
-    /// The same with a buffer of another size, as far as there can be one of that size.
+    /// The same with a buffer of another size, subject to the minimum.
     fn with_buffer(level: Level, range: u64, params: Params, bytes: usize) -> Self {
         Self {
             coder: Coder::of_hashes(level, params, range),
             carry: Carry::default(),
-            // Room as an output has to give it, after whatever is not written out yet.
+            // Enough room for an output, in addition to bytes that are not written out yet.
             buffer: vec![0; bytes.max(2 * LEAST_FREE)],
             used: 0,
             written: 0,
         }
     }
 
-    /// Codes the hashes that come next, in order; `write` gets whole bytes of the stream as the buffer
-    /// fills. A single code may be longer than the buffer, or memory: it is written piece by piece too.
+    /// Encodes the next hashes, in order. `write` receives whole bytes of the stream when the buffer fills. A
+    /// single code may be longer than the buffer, or memory; it is written in pieces as well.
     ///
     /// # Errors
     ///
-    /// Those of `write`, and a hash that is smaller than the one before it. After an error the encoder is
-    /// of no use.
+    /// Errors of `write`, and a hash that is smaller than its predecessor. After an error the encoder is
+    /// unusable.
     pub(crate) fn push_hashes<E: From<BuildError>>(
         &mut self,
         sorted: &[u64],
@@ -71,18 +71,19 @@ impl StreamEncoder {
         (self.written + self.used as u64) * 8 + u64::from(self.carry.filled)
     }
 
-    /// Writes what is left, the last byte filled up with zero-bits; gives the number of bits without those.
+    /// Writes the remaining bits, with the last byte padded with zero bits. Returns the number of bits without
+    /// padding.
     ///
     /// # Errors
     ///
-    /// Those of `write`.
+    /// Errors of `write`.
     pub(crate) fn finish<E>(
         mut self,
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<u64, E> {
         let bits = self.bits();
         if self.carry.filled > 0 {
-            // There is room: every store of a short loop took more.
+            // There is room: every store of a short loop needed more.
             self.buffer[self.used] = self.carry.last_byte();
             self.used += 1;
         }
@@ -93,12 +94,12 @@ impl StreamEncoder {
     }
 }
 
-/// The stream of a set that comes in pieces of these lengths, over and over, through a buffer of so many bytes: for
-/// tests of what a caller can do to a [`StreamEncoder`].
+/// Encodes a set in pieces whose lengths repeat `lengths`, through a buffer of the given size. For tests of all
+/// uses of a [`StreamEncoder`].
 ///
 /// # Errors
 ///
-/// Those of the encoder.
+/// Errors of the encoder.
 #[cfg(feature = "store")]
 pub(crate) fn encode_in_pieces(
     level: Level,
@@ -119,7 +120,7 @@ pub(crate) fn encode_in_pieces(
     let mut was_empty = false;
     while !rest.is_empty() {
         let length = match lengths.next() {
-            // A list of nothing but empty pieces has to end too.
+            // A list of only empty pieces must terminate too.
             Some(0) if was_empty => 1,
             Some(length) => length.min(rest.len()),
             None => rest.len(),
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_in_pieces_of_any_size_is_the_filter() {
+    fn stream_in_pieces_of_any_size_equals_the_filter() {
         for level in Level::available() {
             for (round, n) in [0, 1, 2, 15, 40, 3_000, 100_000].into_iter().enumerate() {
                 for (p, m) in [(19, 784_931), (0, 1), (3, 100), (32, u64::from(u32::MAX))] {
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_longer_than_the_buffer_goes_out_in_pieces() {
+    fn code_longer_than_the_buffer_is_written_in_pieces() {
         let params = Params::new(0, 1 << 20).unwrap();
         let hashes = [0, u64::MAX / 2, u64::MAX];
         for level in Level::available() {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn descending_hashes_are_an_error_that_names_the_first() {
+    fn descending_hashes_give_an_error_with_the_first() {
         for level in Level::available() {
             for p in [0, 1, 19, 32] {
                 let params = Params::new(p, 1 << p >> 1 | 1).unwrap();
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_output_is_handed_on() {
+    fn output_error_is_returned() {
         let full = BuildError(BuildFault::OutOfMemory { bytes: 7 });
         let params = Params::new(0, 1 << 20).unwrap();
         let mut encoder = StreamEncoder::new(Level::detect(), 1 << 22, params);

@@ -1,4 +1,4 @@
-//! [`Buckets`]: hashes on their way to be sorted, dealt as they come.
+//! [`Buckets`]: deals incoming hashes to buckets.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use super::{Plan, Work, few, merge_tail};
 use crate::arch::Level;
 use crate::arch::memory::zeroed;
 
-/// How many hashes to deal at a time: they stay in the first cache from the hasher to here.
+/// The number of hashes to deal at a time: they stay in the first-level cache between the hasher and this code.
 pub(crate) const BLOCK: usize = 512;
 
 /// Hashes in the buckets of the first pass.
@@ -19,15 +19,15 @@ pub(super) struct Buckets {
     /// The buckets, each of `room` slots.
     runs: Vec<Run>,
     room: usize,
-    /// What found no room in its bucket.
+    /// Hashes that found no room in their buckets.
     surplus: Vec<u64>,
-    /// How much surplus is still uniform enough.
+    /// The maximum surplus of sufficiently uniform hashes.
     limit: usize,
 }
 
 impl Buckets {
-    /// Buckets for about `n` hashes of a set that is cut up by `plan`; `None` where they are few, or where
-    /// there is no memory.
+    /// Buckets for about `n` hashes of a set that is divided by `plan`. `None` if there are few hashes, or
+    /// memory cannot be allocated.
     pub(super) fn new(level: Level, plan: Plan, n: usize) -> Option<Self> {
         if n < few(level) {
             return None;
@@ -46,8 +46,8 @@ impl Buckets {
         })
     }
 
-    /// Takes `block`; `false` where these hashes are so far from uniform that a general sort should have
-    /// them.
+    /// Adds `block`. Returns `false` if the hashes are so far from uniform that the general sort should be
+    /// used.
     #[must_use]
     pub(super) fn deal(&mut self, block: &[u64]) -> bool {
         let (slots, runs, surplus) = (&mut self.slots[..], &mut self.runs[..], &mut self.surplus);
@@ -67,7 +67,7 @@ impl Buckets {
         self.surplus.len() <= self.limit
     }
 
-    /// How many hashes there are.
+    /// The number of hashes.
     pub(super) fn len(&self) -> usize {
         let len = |run: &Run| run.next + self.room - run.end;
         self.runs.iter().map(len).sum::<usize>() + self.surplus.len()
@@ -80,13 +80,13 @@ impl Buckets {
         &self.slots[run.end - self.room..run.next]
     }
 
-    /// The hashes that are in no bucket.
+    /// The hashes outside the buckets.
     #[cfg(feature = "parallel")]
     pub(super) fn surplus(&self) -> &[u64] {
         &self.surplus
     }
 
-    /// All hashes in no order, in the memory of the buckets.
+    /// Returns all hashes unsorted, in the memory of the buckets.
     pub(super) fn into_unsorted(mut self) -> Vec<u64> {
         let mut len = 0;
         for run in &self.runs {
@@ -100,7 +100,7 @@ impl Buckets {
         self.slots
     }
 
-    /// All hashes, sorted, in the memory of the buckets.
+    /// Returns all hashes sorted, in the memory of the buckets.
     pub(super) fn into_sorted(mut self) -> (Vec<u64>, Work) {
         let mut work = Work {
             dealt: self.len(),
@@ -111,8 +111,8 @@ impl Buckets {
         for (bucket, run) in (0..).zip(&self.runs) {
             let hashes = run.end - self.room..run.next;
             let len = hashes.len();
-            // What is sorted has no gaps, so it has not come to this bucket yet, and will not come beyond its
-            // room.
+            // The sorted part has no gaps, so it has not reached this bucket yet, and will not exceed the
+            // bucket's room.
             if stage.take(bucket, &[&self.slots[hashes.clone()]], &mut work) {
                 stage.put(&mut self.slots[sorted..run.end], &mut work);
             } else {

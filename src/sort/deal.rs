@@ -1,20 +1,20 @@
-//! One pass of the sort: hashes go to runs by their leading bits, each to the next free place of its run.
+//! One pass of the sort: deals hashes to runs by their leading bits, each to the next free place of its run.
 
-/// How many places are found before the first hash is stored.
+/// The number of places that are computed before the first hash is stored.
 ///
-/// Place by place, the CPU has to hold back the look at a run until it knows that no earlier store changed
-/// it, and where those went it learns from looks at runs: one store after another, at 6 cycles a hash. Found
-/// eight at a time, the places depend on nothing but hashes, and it takes 2 to 3.
+/// With one place at a time, the CPU must delay the read of a run until it knows that no earlier store changed
+/// it. The addresses of those stores depend on reads of runs in turn. The stores are then serialised, at 6
+/// cycles per hash. Eight places at a time depend only on hashes, and take 2 to 3 cycles.
 pub(super) const BATCH: usize = 8;
 
-/// Where a run's next hash goes, and where its room ends.
+/// The place of a run's next hash, and the end of its room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) next: usize,
     pub(super) end: usize,
 }
 
-/// `count` runs of `room` places each, one after another.
+/// `count` consecutive runs of `room` places each.
 pub(super) fn runs(count: u64, room: usize) -> impl Iterator<Item = Run> {
     (0..count as usize).map(move |run| Run {
         next: run * room,
@@ -22,23 +22,23 @@ pub(super) fn runs(count: u64, room: usize) -> impl Iterator<Item = Run> {
     })
 }
 
-/// The room that a run needs which may expect one in `count` of `n` uniform hashes: one set in 10^14 has
-/// one with more.
+/// The room of a run that expects one in `count` of `n` uniform hashes. In one set of 10^14, a run exceeds it.
 pub(super) fn room(n: usize, count: u64) -> usize {
     let mean = n.div_ceil(count as usize);
     mean + 8 * mean.isqrt() + 8
 }
 
-/// Which run a hash goes to: number `hash * factor >> 64`, counted from `base`.
+/// Maps a hash to a run: number `hash * factor >> 64`, relative to `base`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     pub(super) factor: u64,
     pub(super) base: u64,
 }
 
-/// Deals `hashes` to their runs in `slots`; `surplus` takes those without room, and says whether to go on.
+/// Deals `hashes` to their runs in `slots`. `surplus` receives those without room, and returns whether to
+/// continue.
 ///
-/// Each hash belongs to one of `runs`.
+/// Each hash must belong to one of `runs`.
 #[inline(always)]
 pub(super) fn deal(
     slots: &mut [u64],
@@ -66,7 +66,7 @@ pub(super) fn deal(
             }
         }
     }
-    // A loop, not Iterator::all: that one is not always inlined, and then not compiled for the level.
+    // A loop, not Iterator::all: that is not always inlined, and then it is not compiled for the level.
     for &hash in rest {
         if !store(take_place(runs, split, hash), hash) {
             return false;
@@ -75,12 +75,12 @@ pub(super) fn deal(
     true
 }
 
-/// The place of `hash`, or one beyond all slots where its run is full.
+/// The place of `hash`, or one beyond all slots if its run is full.
 #[inline(always)]
 fn take_place(runs: &mut [Run], split: Split, hash: u64) -> usize {
     let run = ((u128::from(hash) * u128::from(split.factor)) >> 64) as u64;
     let run = &mut runs[run.wrapping_sub(split.base) as usize];
-    // No branch: only who sends skewed hashes knows where it would go.
+    // No branch: the sender of skewed hashes could make it unpredictable.
     let free = run.next < run.end;
     let place = if free { run.next } else { usize::MAX };
     run.next += usize::from(free);

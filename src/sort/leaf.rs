@@ -1,10 +1,9 @@
-//! The last step of the sort: some two thousand hashes that share their leading bits, within the first
-//! cache.
+//! The last step of the sort: about two thousand hashes with equal leading bits, within the first-level cache.
 //!
-//! They are dealt to [`CELLS`] cells by their next bits, about eight to a cell, and each cell is sorted by
-//! the network of its [`PLACES`] places. A cell with more is not an error: what has no place goes to a
-//! list, one hash in a thousand, and is merged in afterwards. A list that grows beyond [`SPARE`] says that
-//! the hashes are not uniform, and then a general sort has them.
+//! They are dealt to [`CELLS`] cells by their next bits, about eight per cell. Each cell is sorted by the
+//! network of its [`PLACES`] places. A cell may overflow: hashes without a place, one in a thousand, go to a
+//! list and are merged in afterwards. A list longer than [`SPARE`] means that the hashes are not uniform, and
+//! the general sort is used.
 
 use alloc::boxed::Box;
 
@@ -12,48 +11,48 @@ use super::deal::BATCH;
 use super::merge_tail;
 use crate::arch::{Kind, Level, network::sort_16};
 
-/// How many cells there are: the places of all of them are 32 KiB, which leaves a third of the first cache.
+/// The number of cells. Their places take 32 KiB, which leaves a third of the first-level cache.
 const CELLS: usize = 256;
 
-/// How many hashes a cell has places for.
+/// The number of places per cell.
 const PLACES: usize = 16;
 
-/// How many hashes fill the cells to half: one cell in 270 is then too small.
+/// The number of hashes that fill the cells to half. One cell in 270 is then too small.
 pub(super) const LEAF_ITEMS: usize = CELLS * PLACES / 2;
 
-/// How many hashes without a place are merged in. Uniform ones leave 2 in [`LEAF_ITEMS`].
+/// The maximum number of hashes without a place. Uniform hashes leave 2 in [`LEAF_ITEMS`].
 const SPARE: usize = 64;
 
-/// From this many leaves on, a leaf's hashes are compared as floating-point numbers.
+/// From this number of leaves on, the hashes of a leaf are compared as floating-point numbers.
 const FLOAT_LEAVES: u64 = 8;
 
-/// What a leaf's first hash becomes then: the bits of 2.0. The numbers above it, up to infinity, are in the order
-/// of their bits, and there are enough of them for an eighth of all hashes. Every CPU has the lesser and the
-/// greater of two such numbers as one instruction, which for integers of 64 bits not even AVX2 has.
+/// The number that a leaf's first hash is then mapped to: the bits of 2.0. The numbers from there to infinity
+/// have the order of their bits, and there are enough of them for an eighth of all hashes. Every CPU has
+/// minimum and maximum of such numbers as single instructions. For 64-bit integers, not even AVX2 has them.
 const FIRST: u64 = 1 << 62;
 
 /// The cells, empty between two leaves.
 pub(super) struct Leaf {
-    /// How many leaves there are over all.
+    /// The total number of leaves.
     leaves: u64,
-    /// Place by place, the same place of all cells side by side, and not cell by cell: vectors then hold
-    /// one place of neighbouring cells, and one comparison with the end of them all serves every cell.
+    /// Indexed by place, then by cell, not cell by cell. A vector then holds the same place of neighbouring
+    /// cells, and one comparison with the maximum fill serves every cell.
     places: Box<[[u64; CELLS]; PLACES]>,
-    /// For each cell where its next hash goes, counted over all places: `cell + CELLS * count`.
+    /// For each cell, the place of its next hash, counted over all places: `cell + CELLS * count`.
     next: [u16; CELLS],
-    /// How hashes stand in the places.
+    /// The representation of hashes in the places.
     form: Form,
-    /// What found no place, in the first `spare_len`.
+    /// Hashes without a place, in the first `spare_len`.
     spare: [u64; SPARE],
     spare_len: usize,
 }
 
-/// How hashes stand in the places.
+/// The representation of hashes in the places.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
-    /// What was added to each.
+    /// Added to each hash.
     bias: u64,
-    /// What stands where there is none: nothing is greater.
+    /// Marks an empty place: no value is greater.
     empty: u64,
 }
 
@@ -85,8 +84,8 @@ impl Leaf {
         }
     }
 
-    /// Deals the hashes of this leaf, which lie in pieces, to the cells; `false`, and nothing is kept, where
-    /// they are too many for their cells.
+    /// Deals the hashes of this leaf, given in pieces, to the cells. Returns `false`, and keeps nothing, if the
+    /// cells overflow.
     pub(super) fn fill(&mut self, level: Level, leaf: u64, pieces: &[&[u64]]) -> bool {
         if self.leaves >= FLOAT_LEAVES {
             let start = (u128::from(leaf) << 64).div_ceil(u128::from(self.leaves));
@@ -104,7 +103,7 @@ impl Leaf {
         dealt
     }
 
-    // Loops here and below, not Iterator::all: that one is not always inlined, and then not compiled for the
+    // Loops here and below, not Iterator::all: that is not always inlined, and then it is not compiled for the
     // level.
     #[inline(always)]
     fn deal_all(&mut self, pieces: &[&[u64]]) -> bool {
@@ -154,8 +153,8 @@ impl Leaf {
         true
     }
 
-    /// Writes what the cells hold to the start of `out`, sorted, and returns how many that are; what follows
-    /// them in `out` may be written over. The cells are then empty. `out` has room for them all.
+    /// Writes the contents of the cells, sorted, to the start of `out`, empties the cells, and returns the
+    /// number of hashes. `out` must have room for them; the part after them may be overwritten.
     pub(super) fn drain(&mut self, level: Level, out: &mut [u64]) -> usize {
         let (places, next, form) = (&mut *self.places, &self.next, self.form);
         let floats = self.leaves >= FLOAT_LEAVES;
@@ -190,8 +189,8 @@ impl Leaf {
     }
 }
 
-/// Sorts each cell and writes what it holds to `out`, one cell after another, and on over what follows, up to
-/// a cell's places; returns how many hashes were written. All places are then empty.
+/// Sorts each cell and writes its contents to `out`, cell after cell. Each write may extend to a full cell and
+/// overwrite what follows. Returns the number of hashes. All places are then empty.
 #[inline(always)]
 fn drain_cells<const LANES: usize>(
     places: &mut [[u64; CELLS]; PLACES],
@@ -212,8 +211,7 @@ fn drain_cells<const LANES: usize>(
         for lane in 0..LANES {
             let count = usize::from(counts[lane] / CELLS as u16).min(PLACES);
             let room = &mut out[written..];
-            // All places, though only some of them count: a loop of a length that nobody can predict
-            // costs more.
+            // Copies all places although only some are valid: a loop of unpredictable length costs more.
             if let Some(room) = room.first_chunk_mut::<PLACES>() {
                 for (to, v) in room.iter_mut().zip(&v) {
                     *to = v[lane].wrapping_sub(form.bias);
@@ -229,7 +227,7 @@ fn drain_cells<const LANES: usize>(
     written
 }
 
-/// The lesser and the greater in each lane.
+/// The minimum and maximum in each lane.
 #[inline(always)]
 fn in_order<const LANES: usize>(a: [u64; LANES], b: [u64; LANES]) -> ([u64; LANES], [u64; LANES]) {
     let (mut least, mut most) = (a, b);
@@ -240,31 +238,31 @@ fn in_order<const LANES: usize>(a: [u64; LANES], b: [u64; LANES]) -> ([u64; LANE
     (least, most)
 }
 
-/// [`in_order`] of the bits of numbers above 0.
+/// [`in_order`] for the bits of positive floating-point numbers.
 #[inline(always)]
 fn floats_in_order<const LANES: usize>(
     a: [u64; LANES],
     b: [u64; LANES],
 ) -> ([u64; LANES], [u64; LANES]) {
-    // Converted as a whole: number by number, the compiler no longer sees vectors.
+    // Converted as whole arrays: with conversion per number, the compiler no longer vectorizes.
     let (a, b) = (a.map(f64::from_bits), b.map(f64::from_bits));
     let (mut least, mut most) = (a, b);
     for lane in 0..LANES {
-        // What the instructions do, and not f64::min, which asks for more where there may be a NaN.
+        // This is what the instructions do. f64::min requires more if a NaN is possible.
         least[lane] = if a[lane] < b[lane] { a[lane] } else { b[lane] };
         most[lane] = if a[lane] > b[lane] { a[lane] } else { b[lane] };
     }
     (least.map(f64::to_bits), most.map(f64::to_bits))
 }
 
-/// Where in the places `hash` goes, or a number beyond them all where its cell is full.
+/// The place of `hash`, or a number beyond all places if its cell is full.
 #[inline(always)]
 fn take_place(next: &mut [u16; CELLS], leaves: u64, hash: u64) -> u16 {
-    // The upper half of the product is the leaf, the cell what comes next.
+    // The upper half of the product is the leaf; the cell is in the next bits.
     let cell = (hash.wrapping_mul(leaves) >> 56) as u8;
     let next = &mut next[usize::from(cell)];
     let place = *next;
-    // Goes on beyond the places, but not far: to SPARE and a batch.
+    // It may exceed the places, but only by SPARE and one batch.
     *next = place + CELLS as u16;
     place
 }
@@ -276,7 +274,7 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Sorts `hashes` of a set of one leaf, with `beyond` places after their own, and says whether it could.
+    /// Sorts `hashes` of a set of one leaf, with `beyond` additional places, and returns whether that worked.
     fn sorts(level: Level, leaf: &mut Leaf, hashes: &[u64], beyond: usize) -> bool {
         let (left, right) = hashes.split_at(hashes.len() / 3);
         if !leaf.fill(level, 0, &[left, right]) {
@@ -297,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_hashes_fits_and_nothing_is_left_behind() {
+    fn any_number_of_hashes_sorts_and_empties_the_cells() {
         for level in Level::available() {
             let mut leaf = Leaf::new(1);
             for n in (0..=4 * PLACES + 1).chain([500, 1000, 2000, LEAF_ITEMS, 2500]) {
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_any_fill_are_sorted_until_the_spare_places_are_gone() {
+    fn cells_of_any_fill_sort_until_spare_places_run_out() {
         for level in Level::available() {
             let mut leaf = Leaf::new(1);
             for cell in [0, 1, 7, 8, 127, 254, 255_u64] {
@@ -332,7 +330,7 @@ mod tests {
                     );
                 }
             }
-            // After a refusal as after all else, the cells are empty.
+            // After a rejection, as always, the cells are empty.
             assert!(!sorts(level, &mut leaf, &[5; 4096], 0));
             assert!(sorts(level, &mut leaf, &uniform(2000, 9), 0));
         }

@@ -1,15 +1,14 @@
-//! Sorting of hashes: fast because they are uniform, safe where somebody saw to it that they are not.
+//! Sorts hashes: fast if they are uniform, and safe if an attacker chose them.
 //!
-//! Uniform hashes need no comparison to find nearly their place. A pass deals them to buckets by their
-//! leading bits, each bucket with room for what it may expect and eight standard deviations more
-//! ([`Buckets`]). Further passes deal a bucket, which is in cache by then, to smaller ones ([`Stage`]), until
-//! one has about two thousand hashes and is sorted within the first cache ([`leaf`]). Nothing is counted
-//! beforehand.
+//! Uniform hashes almost determine their places without comparisons. A pass deals them to buckets by their
+//! leading bits. Each bucket has room for its expected number plus eight standard deviations ([`Buckets`]).
+//! Further passes deal a bucket, which is in cache by then, to smaller ones ([`Stage`]). A bucket of about two
+//! thousand hashes is sorted within the first-level cache ([`leaf`]). Nothing is counted beforehand.
 //!
-//! **Who can choose items can choose hashes.** So every step has a limit, and what goes beyond it has the
-//! general sort, `sort_unstable`, which nothing makes quadratic: the surplus of the buckets (up to an eighth
-//! of the set; beyond, the whole set), a bucket whose parts overflow, a leaf whose cells do. No hash is
-//! dealt more than [`MOST_DEALS`] times before that, and [`Work`] counts it.
+//! **An attacker who chooses items can choose hashes.** Every step therefore has a limit. Beyond the limit, the
+//! general sort `sort_unstable` is used, which no input makes quadratic. It sorts the surplus of the buckets
+//! (up to an eighth of the set; beyond that, the whole set), a bucket whose parts overflow, and a leaf whose
+//! cells overflow. Before that, no hash is dealt more than [`MOST_DEALS`] times; [`Work`] counts it.
 
 mod buckets;
 mod deal;
@@ -29,7 +28,7 @@ pub(crate) use buckets::BLOCK;
 use buckets::Buckets;
 use leaf::LEAF_ITEMS;
 
-/// Below this the general sort is as fast.
+/// Below this number of hashes the general sort is as fast.
 fn few(level: Level) -> usize {
     match level.kind() {
         // Few leaves, so integers (see `leaf`), and no vectors for these.
@@ -39,30 +38,30 @@ fn few(level: Level) -> usize {
     }
 }
 
-/// Into how many buckets a pass deals at most where they are in memory, beyond the caches. 64 streams of
-/// stores are as fast as one here, 70 take twice the time.
+/// The maximum number of buckets of a pass that works in memory, beyond the caches. 64 streams of stores are as
+/// fast as one here; 70 take twice the time.
 const WAYS: u64 = 64;
 
-/// And where they are in the second cache.
+/// The same for a pass within the second-level cache.
 const CACHED_WAYS: u64 = 128;
 
 /// Three passes and the leaf.
 #[cfg(test)]
 const MOST_DEALS: usize = 4;
 
-/// What sorting took.
+/// The work of a sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Hashes dealt by a pass or to a leaf, once for each time.
+    /// The number of hashes dealt by passes and to leaves; each deal counts.
     pub(crate) dealt: usize,
-    /// Hashes that went through the general sort.
+    /// The number of hashes sorted by the general sort.
     pub(crate) general: usize,
 }
 
 /// Sorts `hashes`.
 ///
-/// Takes 8 to 10 bytes an item beside them; where these are not to be had, it sorts in place with
-/// `sort_unstable`. With the feature `parallel`, large sets are sorted by the threads of the current pool.
+/// Allocates 8 to 10 bytes per item. If that fails, it sorts in place with `sort_unstable`. With the feature
+/// `parallel`, the threads of the current pool sort large sets.
 pub(crate) fn sort_hashes(level: Level, hashes: Vec<u64>) -> Vec<u64> {
     #[cfg(feature = "parallel")]
     if parallel::threads(hashes.len()) > 1 {
@@ -71,16 +70,16 @@ pub(crate) fn sort_hashes(level: Level, hashes: Vec<u64>) -> Vec<u64> {
     sort_counting(level, hashes).0
 }
 
-/// [`sort_hashes`] on this thread alone: its memory is 8 to 10 bytes an item whatever the features are.
+/// [`sort_hashes`] on this thread only: allocates 8 to 10 bytes per item with any features.
 #[cfg(feature = "store")]
 pub(crate) fn sort_alone(level: Level, hashes: Vec<u64>) -> Vec<u64> {
     sort_counting(level, hashes).0
 }
 
-/// Sorts the `n` hashes that `hash` gives, block by block, without ever having them in a row: `hash` is told
-/// where to begin and fills what it is given, from any thread.
+/// Sorts `n` hashes that `hash` produces in blocks, without ever storing them all unsorted in one vector.
+/// `hash` receives the start index and the slice to fill, and may be called from any thread.
 ///
-/// Takes 8 to 10 bytes an item, with what is returned; twice that where threads share the work.
+/// Allocates 8 to 10 bytes per item including the result; twice that if threads share the work.
 pub(crate) fn sort_made(
     level: Level,
     n: usize,
@@ -112,8 +111,9 @@ fn sort_counting(level: Level, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     (hashes, work)
 }
 
-/// Sorts `hashes` in passes of `parts` parts each, 1 or more, whatever their number; `None` where they are too few
-/// for the level, or not uniform. For tests: sets of more than one pass are large.
+/// Sorts `hashes` in passes of `parts` parts each (at least 1), for any number of hashes. Returns `None` if
+/// there are too few for the level, or they are not uniform. For tests, because sets that need several passes
+/// are large.
 #[doc(hidden)]
 #[must_use]
 pub fn sort_in_passes(level: Level, parts: [u64; 3], hashes: &[u64]) -> Option<Vec<u64>> {
@@ -122,9 +122,9 @@ pub fn sort_in_passes(level: Level, parts: [u64; 3], hashes: &[u64]) -> Option<V
     dealt.then(|| buckets.into_sorted().0)
 }
 
-/// Whether somebody has sorted `hashes` already, which are turned where they go down.
+/// Returns whether `hashes` are already sorted. Reverses them if they descend.
 ///
-/// Both looks end at the first step the other way: at once, where nobody has.
+/// Both checks end at the first step in the other direction; for unsorted hashes that is immediately.
 fn is_ordered(hashes: &mut [u64]) -> bool {
     if hashes.is_sorted() {
         return true;
@@ -136,7 +136,7 @@ fn is_ordered(hashes: &mut [u64]) -> bool {
     descends
 }
 
-/// Hashes that come in blocks and are dealt at once, for as long as they look uniform.
+/// Receives hashes in blocks, and deals them at once as long as they look uniform.
 pub(crate) struct Collector {
     level: Level,
     state: State,
@@ -144,7 +144,7 @@ pub(crate) struct Collector {
 
 enum State {
     Dealt(Buckets),
-    /// As they came: few, of unknown number, without memory for more, or skewed.
+    /// In input order: few, of unknown number, without memory for buckets, or skewed.
     Plain(Vec<u64>),
 }
 
@@ -154,7 +154,7 @@ impl Collector {
         Self::of_part(level, Plan::new(n), n)
     }
 
-    /// A collector of about `n` hashes of a set that is cut up by `plan`.
+    /// A collector of about `n` hashes of a set that is divided by `plan`.
     fn of_part(level: Level, plan: Plan, n: usize) -> Self {
         let state = match Buckets::new(level, plan, n) {
             Some(buckets) => State::Dealt(buckets),
@@ -163,7 +163,7 @@ impl Collector {
         Self { level, state }
     }
 
-    /// Takes `block`, of no more than [`BLOCK`] hashes.
+    /// Adds `block`, of at most [`BLOCK`] hashes.
     pub(crate) fn push(&mut self, block: &[u64]) {
         match &mut self.state {
             State::Plain(hashes) => hashes.extend_from_slice(block),
@@ -178,7 +178,7 @@ impl Collector {
         }
     }
 
-    /// Takes the hashes of this range, made as by [`sort_made`].
+    /// Adds the hashes of this range, produced as in [`sort_made`].
     fn make(&mut self, range: Range<usize>, hash: impl Fn(usize, &mut [u64])) {
         let mut block = [0; BLOCK];
         for start in range.clone().step_by(BLOCK) {
@@ -188,7 +188,7 @@ impl Collector {
         }
     }
 
-    /// All of them, sorted.
+    /// Returns all hashes, sorted.
     pub(crate) fn into_sorted(self) -> Vec<u64> {
         match self.state {
             #[cfg(feature = "parallel")]
@@ -201,8 +201,8 @@ impl Collector {
     }
 }
 
-/// How a set is cut up, by its size alone: into how many parts each pass deals what the one before it made.
-/// Passes that are not needed have one part.
+/// The division of a set, which depends only on its size: the number of parts that each pass makes of a part of
+/// the previous one. Passes that are not needed have one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     parts: [u64; 3],
@@ -219,8 +219,8 @@ impl Plan {
             [first, leaves.div_ceil(first), 1]
         } else {
             let each = leaves.div_ceil(WAYS);
-            // As many as may be before the last pass, whose parts then stay in the second cache; evenly, they
-            // take a third more time at 100 million.
+            // As many parts as possible before the last pass, so that its parts stay in the second-level cache.
+            // With an even division, sorting 100 million hashes takes a third more time.
             let third = each.div_ceil(WAYS);
             [WAYS, each.div_ceil(third), third]
         };
@@ -232,7 +232,7 @@ impl Plan {
 fn merge_tail(hashes: &mut [u64], more: &[u64]) {
     let mut end = hashes.len() - more.len();
     for (ahead, &hash) in more.iter().enumerate().rev() {
-        // Search from the end by doubling steps: near it where there are many, and never far.
+        // Search from the end in doubling steps: short if there are many hashes, and never long.
         let mut step = 1;
         while step < end && hashes[end - step] > hash {
             step *= 2;

@@ -1,8 +1,8 @@
-//! The sort by the threads of the current rayon pool (feature `parallel`).
+//! Sorts with the threads of the current rayon pool (feature `parallel`).
 //!
-//! Each thread deals a part of the set to buckets of its own. A bucket of the set is then a piece from each
-//! thread, and a stretch of what comes out whose place the lengths of the buckets before it tell: so threads
-//! sort buckets, whoever is free the next one, and what comes out is the same whoever did what.
+//! Each thread deals a part of the set to its own buckets. A bucket of the set then consists of one piece per
+//! thread. Its place in the result follows from the lengths of the buckets before it. Each idle thread sorts
+//! the next bucket, and the result does not depend on which thread does.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -17,13 +17,13 @@ use super::{Collector, Plan, State, Work, is_ordered, merge_tail};
 use crate::arch::Level;
 use crate::arch::memory::zeroed;
 
-/// Sets below this are sorted before a second thread has got going.
+/// Smaller sets are sorted before a second thread has started.
 const LARGE: usize = 1 << 17;
 
-/// More than these cut the set into parts too small for their buckets.
+/// More threads would divide the set into parts too small for their buckets.
 const MOST_THREADS: usize = 64;
 
-/// How many threads sort a set of `n`.
+/// The number of threads that sort a set of `n`.
 pub(super) fn threads(n: usize) -> usize {
     if n < LARGE {
         return 1;
@@ -42,7 +42,7 @@ pub(super) fn sort(level: Level, mut hashes: Vec<u64>) -> Vec<u64> {
         }
     });
     match dealt {
-        // The hashes are all in the buckets, so what comes out has their place.
+        // All hashes are in the buckets, so their vector can take the result.
         Ok((plan, parts)) => sort_parts(level, plan, &parts, hashes).0,
         Err(_) => general(hashes),
     }
@@ -77,7 +77,7 @@ pub(super) fn sort_made(
     general(all)
 }
 
-/// Sorts what one thread has dealt.
+/// Sorts the hashes that one thread has dealt.
 pub(super) fn sort_dealt(buckets: Buckets) -> Vec<u64> {
     match zeroed(buckets.len()) {
         Some(out) => sort_parts(buckets.level, buckets.plan, &[buckets], out).0,
@@ -90,7 +90,7 @@ fn general(mut hashes: Vec<u64>) -> Vec<u64> {
     hashes
 }
 
-/// Deals a set of `n` in parts, or says what became of these where one of them was not to be dealt.
+/// Deals a set of `n` in parts. If a part could not be dealt, returns what became of the parts.
 fn deal(
     level: Level,
     n: usize,
@@ -119,7 +119,7 @@ fn deal(
     Ok((plan, states.into_iter().filter_map(dealt).collect()))
 }
 
-/// Sorts what was dealt in parts into `out`, which is as long as they are together.
+/// Sorts the dealt parts into `out`, which has their total length.
 fn sort_parts(level: Level, plan: Plan, parts: &[Buckets], mut out: Vec<u64>) -> (Vec<u64>, Work) {
     let buckets = plan.parts[0] as usize;
     let pieces = |bucket| -> Vec<&[u64]> { parts.iter().map(|part| part.bucket(bucket)).collect() };

@@ -1,4 +1,4 @@
-//! [`Stage`]: what sorts a bucket, by dealing it to smaller ones or, at last, to a leaf.
+//! [`Stage`]: sorts a bucket by dealing it to smaller ones or, at the last step, to a leaf.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -9,7 +9,7 @@ use super::leaf::Leaf;
 use super::{Plan, Work};
 use crate::arch::Level;
 
-/// A pass and those below it, with their memory, which every bucket uses anew.
+/// A pass and those below it, with their memory, which is reused for every bucket.
 pub(super) enum Stage {
     Pass(Box<Pass>),
     Leaf { level: Level, leaf: Box<Leaf> },
@@ -17,10 +17,10 @@ pub(super) enum Stage {
 
 pub(super) struct Pass {
     level: Level,
-    /// How many runs there are over all buckets, and how many to each.
+    /// The total number of runs over all buckets, and the number per bucket.
     factor: u64,
     parts: u64,
-    /// The bucket at hand.
+    /// The current bucket.
     bucket: u64,
     slots: Vec<u64>,
     runs: Vec<Run>,
@@ -29,7 +29,7 @@ pub(super) struct Pass {
 }
 
 impl Stage {
-    /// What sorts buckets of up to `len` hashes that the first pass made.
+    /// A stage that sorts buckets of up to `len` hashes made by the first pass.
     pub(super) fn new(level: Level, plan: Plan, len: usize) -> Self {
         Self::after(level, plan.parts[0], &plan.parts[1..], len)
     }
@@ -55,8 +55,8 @@ impl Stage {
         }))
     }
 
-    /// Sorts the hashes of a bucket, which lie in pieces, to the start of `out`, and returns how many they are.
-    /// What follows them in `out` may be written over; `out` has room for them.
+    /// Sorts the hashes of a bucket, given in pieces, to the start of `out`, and returns their number. `out`
+    /// must have room for them; the part after them may be overwritten.
     pub(super) fn sort(
         &mut self,
         bucket: u64,
@@ -77,8 +77,8 @@ impl Stage {
         len
     }
 
-    /// Takes the hashes of a bucket, which lie in pieces; `false` where they are not uniform, and then nothing
-    /// is kept.
+    /// Takes the hashes of a bucket, given in pieces. Returns `false`, and keeps nothing, if they are not
+    /// uniform.
     #[must_use]
     pub(super) fn take(&mut self, bucket: u64, pieces: &[&[u64]], work: &mut Work) -> bool {
         work.dealt += pieces.iter().map(|piece| piece.len()).sum::<usize>();
@@ -88,8 +88,8 @@ impl Stage {
         }
     }
 
-    /// Writes what was taken to the start of `out`, sorted, and returns how many hashes that are. What follows
-    /// them in `out` may be written over; `out` has room for them.
+    /// Writes the taken hashes, sorted, to the start of `out`, and returns their number. `out` must have room
+    /// for them; the part after them may be overwritten.
     pub(super) fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {
         match self {
             Self::Pass(pass) => pass.put(out, work),

@@ -114,7 +114,7 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
         }
     }
 
-    /// Those of record `low` in the lower half, of record `high` in the upper, zeros where there are none.
+    /// The words of record `low` in the lower half and of record `high` in the upper; zeros beyond the records.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
     fn two(&self, low: usize, high: usize) -> __m512i {
