@@ -62,12 +62,12 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     (
         "a forged seek index",
         "src/seek_index/tests.rs",
-        "forged_entries_never_reach_outside_the_filter",
+        "forged_entries_never_read_outside_the_filter",
     ),
     (
         "a forged seek index",
         "src/seek_index/tests.rs",
-        "bytes_that_point_outside_or_backwards_are_refused",
+        "points_outside_or_backwards_are_rejected",
     ),
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
