@@ -1,28 +1,28 @@
-//! How many bits matching may decode, whatever the filter is.
+//! The limit on the number of bits that matching may decode, for any filter.
 
 use std::fmt::Debug;
 
 use nutfilter::{Filter, IndexedFilter, SeekIndex, decoded_bits};
 
-/// How many times the filter's bits, and the bits of each look-up, may be decoded: see [`Budget::allowed`].
+/// How often the filter's bits, and the bits of each look-up, may be decoded: see [`Budget::allowed`].
 pub const FACTOR: u64 = 5;
 
-/// What one filter allows.
+/// The limits for one filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// The bits of the filter.
     bits: u64,
-    /// The bits of a look-up.
+    /// The bits of one look-up.
     look_up: u64,
 }
 
 impl Budget {
-    /// For a filter of `n` items in `len` bytes, through an index of this many entries; 0 where there is none.
+    /// For a filter of `n` items in `len` bytes, with an index of this many entries; 0 means no index.
     #[must_use]
     pub fn new(n: u32, len: usize, entries: usize) -> Self {
         let (n, len) = (u64::from(n.max(1)), len as u64);
         let step = match entries {
-            // What a batch makes for itself.
+            // The index that a batch builds for itself.
             0 => (n * 64 / len.max(1)).max(64),
             entries => n.div_ceil(entries as u64),
         };
@@ -45,25 +45,25 @@ impl Budget {
         Self::new(filter.n(), filter.bytes().len(), index.len())
     }
 
-    /// For `lookups` look-ups: `FACTOR * (B + lookups * x)`, where B are the bits of the filter and x those of
-    /// twice a step and 64 items of average length.
+    /// The limit for `lookups` look-ups: `FACTOR * (B + lookups * x)`. `B` is the number of bits of the filter.
+    /// `x` is the number of bits of two index intervals and of 64 items of average length.
     #[must_use]
     pub fn allowed(self, lookups: usize) -> u64 {
         FACTOR * (self.bits + lookups as u64 * self.look_up)
     }
 
-    /// For one look-up through an index, which never reads the whole filter.
+    /// The limit for one look-up through an index, which never reads the whole filter.
     #[must_use]
     pub fn allowed_once(self) -> u64 {
         FACTOR * self.look_up
     }
 }
 
-/// What `f` gives.
+/// Returns the result of `f`.
 ///
 /// # Panics
 ///
-/// Where it decodes more than `allowed` bits. Builds without debug assertions do not count.
+/// If `f` decodes more than `allowed` bits. Builds without debug assertions do not count.
 pub fn within<R>(allowed: u64, context: &dyn Debug, f: impl FnOnce() -> R) -> R {
     let before = decoded_bits();
     let result = f();

@@ -1,4 +1,4 @@
-//! Any bytes as a filter of any size: values, or the class of the error.
+//! Decodes any bytes as a filter of any size: the values, or the class of the error.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
 use crate::{class_of, levels};
 
-/// Bytes and the numbers that are said to belong to them.
+/// Bytes, and the parameters declared for them.
 ///
-/// As input of a fuzzer these are 18 bytes, little-endian, and the filter behind them.
+/// A fuzzer's input is 18 little-endian bytes, followed by the filter.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// What is made of the rest: see [`Case::check`].
+    /// Selects the checks: see [`Case::check`].
     pub how: u8,
     /// The declared N.
     pub n: u64,
@@ -27,10 +27,10 @@ pub struct Case<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What lies before the filter in an input.
+/// Bytes before the filter in an input.
 const HEADER: usize = 18;
 
-/// A filter as somebody sent it.
+/// A filter as received.
 #[derive(Debug)]
 struct Claim<'a> {
     n: u64,
@@ -40,17 +40,19 @@ struct Claim<'a> {
 }
 
 impl Case<'_> {
-    /// Decodes and compares with the reference: at one level, in one way, so that a small input takes few
-    /// microseconds. The fuzzer turns `how` and has them all.
+    /// Decodes and compares with the reference, at one level and in one way, so that a small input takes only
+    /// microseconds. The fuzzer varies `how` and so reaches all combinations.
     ///
     /// | bits of `how` | |
     /// |---|---|
-    /// | 0 | whether N, P and M are brought to where they have a chance; with more bytes than fit a [`SMALL`] input: whether all is a [recipe](crate::recipe::filter) |
-    /// | 1, 2 | the level; 3: all levels, which have to agree on the numbers in an error too |
-    /// | 3 to 5 | in which way values are read, coded again, or targets looked for |
+    /// | 0 | whether N, P and M are adjusted to plausible values; in an input that is not [`SMALL`]: whether all of it is a [recipe](crate::recipe::filter) |
+    /// | 1, 2 | the level; 3: all levels, which must also agree on the numbers in an error |
+    /// | 3 to 5 | how values are read, encoded again, or looked up |
     /// | 6, 7 | where stepping ends and folding begins |
     ///
     /// # Panics
+    ///
+    /// If two results differ.
     ///
     /// Where two of them differ.
     pub fn check(&self) {
@@ -74,7 +76,7 @@ impl Case<'_> {
         for level in levels(self.how >> 1 & 3, true) {
             let admitted = admitted.clone().with_level(level);
             let outcome = self.check_at(level, admitted, &expected);
-            // Not the class alone: the numbers in the error too.
+            // Compare not only the class but also the numbers in the error.
             assert_eq!(*first.get_or_insert(outcome), outcome, "{level}: {self:?}");
         }
     }
@@ -98,14 +100,14 @@ impl Case<'_> {
                 bytes: Cow::Owned(made.bytes),
             };
         }
-        // Most random numbers end at the first gate.
+        // Most random numbers fail the first check.
         let bits = self.bytes.len() as u64 * 8;
         let p = self.p % 33;
         let most = bits / (u64::from(p) + 1);
         is(self.n % (most + 1), p, self.m % u64::from(u32::MAX) + 1)
     }
 
-    /// Validates, or looks for targets in the pass that validates, and has the values in one way.
+    /// Validates, or looks up targets during validation, and reads the values in one way.
     fn check_at(
         &self,
         level: Level,
@@ -146,7 +148,7 @@ impl Case<'_> {
         filter.map(drop)
     }
 
-    /// A few values to look for: more than are looked for one after another.
+    /// A few values to look up: more than are looked up one by one.
     fn targets(&self, range: u64) -> [u64; 8] {
         let part = range / 8 + 1;
         let mut targets = core::array::from_fn(|i| i as u64 * part);
@@ -154,7 +156,7 @@ impl Case<'_> {
         targets
     }
 
-    /// One of the ways to have the values.
+    /// Reads the values in one of the ways.
     fn check_values(&self, way: u8, filter: &Filter<'_, Unhashed>, expected: &[u64]) {
         let same = |item: usize, value: u64| {
             let expected = expected.get(item);
@@ -162,7 +164,7 @@ impl Case<'_> {
         };
         match way {
             2 => {
-                // What is accepted has one form only.
+                // A valid filter has only one encoding.
                 let again = Filter::from_values(expected, filter.params()).expect("its values");
                 assert!(again.bytes() == filter.bytes(), "coded again: {self:?}");
             }
@@ -181,7 +183,7 @@ impl Case<'_> {
                 assert_eq!(filter.match_any_values(&targets), any, "{self:?}");
             }
             _ => {
-                // Folding takes over from stepping anywhere.
+                // Folding may start after any number of steps.
                 let stepped = expected.len() * usize::from(self.how >> 6) / 3;
                 let mut values = filter.values();
                 if way == 5 {

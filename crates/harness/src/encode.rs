@@ -1,4 +1,4 @@
-//! Any set of hashes with any parameters: the reference's bytes, and back.
+//! Any set of hashes with any parameters: compares the encoding with the reference's, and decodes it.
 
 use arbitrary::Arbitrary;
 use nutfilter::{Filter, Level, Nut25, Params, SortedHashes, Unhashed, map_to_range};
@@ -6,20 +6,20 @@ use nutfilter::{Filter, Level, Nut25, Params, SortedHashes, Unhashed, map_to_ran
 use crate::recipe::{self, SMALL};
 use crate::{levels, params_from};
 
-/// Hashes, in any order, and parameters.
+/// Hashes in any order, and parameters.
 ///
-/// As input of a fuzzer these are 11 bytes, and the hashes behind them.
+/// A fuzzer's input is 11 bytes, followed by the hashes.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// What is made of the rest: see [`Case::check`].
+    /// Selects the checks: see [`Case::check`].
     pub how: u8,
     /// P, brought into range by [`params_from`].
     pub p: u8,
-    /// M, brought into range likewise.
+    /// M, also brought into range.
     pub m: u32,
-    /// Where the set is cut in two before it is put together by a merge, in 256ths.
+    /// Where the set is split in two before a merge joins it, in 256ths.
     pub cut: u8,
-    /// The lengths of the pieces that a stream comes in, over and over; the first is that of segments too.
+    /// The lengths of a stream's pieces, repeated. The first is also the length of segments.
     pub pieces: [u8; 2],
     /// The size of a stream's buffer in KiB.
     pub buffer: u8,
@@ -29,31 +29,31 @@ pub struct Case<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What lies before the hashes in an input.
+/// Bytes before the hashes in an input.
 const HEADER: usize = 11;
 
-/// The largest filters that are made: a reference that writes bit by bit takes its time, and long runs show
-/// nothing that shorter ones do not. The larger one is above a stream's buffer of a few KiB.
+/// The largest filters that are made. The reference is slow because it writes bit by bit, and long runs test no
+/// more than shorter ones. The larger limit exceeds a stream's buffer of a few KiB.
 const MOST_BITS: u128 = 1 << 13;
 const MOST_BITS_LONG: u128 = 1 << 18;
 
 impl Case<'_> {
-    /// Encodes and compares with the reference: at one level, in one way, with one thing done with what comes
-    /// out, so that a small input takes few microseconds.
+    /// Encodes and compares with the reference, at one level, in one way and with one use of the result, so that a
+    /// small input takes only microseconds.
     ///
     /// | bits of `how` | |
     /// |---|---|
-    /// | 0, 1 | how many bytes are a hash |
+    /// | 0, 1 | how many bytes make a hash |
     /// | 2 | whether M may be far above 2^P |
-    /// | 3 | with more than a [`SMALL`] input: whether the bytes begin with a recipe |
-    /// | 4, 5 | the level; 3: all, with more than a [`SMALL`] input |
-    /// | 6, 7 | at once; merged from two; in segments; in pieces |
+    /// | 3 | in an input that is not [`SMALL`]: whether the bytes begin with a recipe |
+    /// | 4, 5 | the level; 3: all levels, in an input that is not [`SMALL`] |
+    /// | 6, 7 | at once; merged from two sets; in segments; in pieces |
     ///
-    /// `then` modulo 4: nothing; it is read again; it is made of its values; with more than a [`SMALL`] input both.
+    /// `then` modulo 4: nothing; decode it; build it from its values; both, in an input that is not [`SMALL`].
     ///
     /// # Panics
     ///
-    /// Where something differs.
+    /// If a result differs.
     pub fn check(&self) {
         let params = self.params();
         let large = self.bytes.len() + HEADER > SMALL;
@@ -106,7 +106,7 @@ impl Case<'_> {
         Params::new(params.p(), params.m().min(most)).expect("within the limits")
     }
 
-    /// The filter, made in one of the ways there are.
+    /// The filter, encoded in one of the ways.
     fn encoded(
         &self,
         level: Level,
@@ -144,7 +144,7 @@ impl Case<'_> {
         filter.unwrap_or_else(|error| panic!("{error}, {level}: {self:?}"))
     }
 
-    /// In segments of some items: a few of a small set, and of a large set many.
+    /// In segments of some items: a few for a small set, many for a large one.
     #[cfg(feature = "parallel")]
     fn in_segments(
         &self,
@@ -153,14 +153,14 @@ impl Case<'_> {
     ) -> Result<Filter<'static, Nut25>, nutfilter::BuildError> {
         use rayon::{ThreadPool, ThreadPoolBuilder};
         thread_local! {
-            /// A pool of this thread alone: to wake up another would take longer than the case.
+            /// A pool of this thread only: waking up another one would take longer than the case.
             static ALONE: ThreadPool = ThreadPoolBuilder::new()
                 .num_threads(1)
                 .use_current_thread()
                 .build()
                 .expect("a pool of a thread that is in no other");
         }
-        // At least an eightieth of a large set.
+        // At least one eightieth of a large set.
         let items = usize::from(self.pieces[0]).max(set.len() / 80);
         ALONE.with(|alone| alone.install(|| set.encode_in_segments(params, items)))
     }

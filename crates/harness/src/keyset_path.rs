@@ -1,4 +1,4 @@
-//! Any text as the id of a keyset: an error, or an id whose path leads nowhere else and back to it.
+//! Any text as a keyset ID: an error, or an ID whose path leads only to itself.
 
 use core::cmp::Ordering;
 use std::collections::hash_map::DefaultHasher;
@@ -7,25 +7,25 @@ use std::hash::{Hash, Hasher};
 use arbitrary::Arbitrary;
 use nutfilter::{KeysetId, Kind, endpoint_path};
 
-/// A text, and how a second one is made of it.
+/// A text, and how to derive a second one from it.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// Which kind of filter: its lowest bit.
+    /// The kind of the filter: the lowest bit.
     pub kind: u8,
-    /// Which characters of the second text are spelled the other way: a bit each, over and over.
+    /// Which characters of the second text have the other spelling: one bit each, repeated.
     pub respelled: u16,
-    /// A character of the second text that is another one: where, and what it is.
+    /// A character of the second text to replace: its place, and the new character.
     pub changed: Option<(u8, u8)>,
     /// The text.
     pub text: &'a str,
 }
 
 impl Case<'_> {
-    /// Parses, compares, makes the path and reads it back.
+    /// Parses and compares the texts, builds the path, and parses it.
     ///
     /// # Panics
     ///
-    /// Where a text is taken for an id that is none, or the other way round, or its path is another's.
+    /// If an invalid ID is accepted, a valid one is rejected, or the path is that of another ID.
     pub fn check(&self) {
         let parsed = KeysetId::parse(self.text);
         assert_eq!(parsed.is_ok(), is_id(self.text), "{self:?}");
@@ -39,7 +39,7 @@ impl Case<'_> {
             }
             (Err(error), Err(again)) => {
                 assert_eq!(error, again, "{self:?}");
-                // Its words are our own, however long the text was.
+                // The error text has bounded length, however long the ID was.
                 assert!(error.to_string().len() < 200, "{self:?}");
                 return;
             }
@@ -54,7 +54,7 @@ impl Case<'_> {
         }
     }
 
-    /// The same text, spelled in another way, and perhaps another one.
+    /// The same text in another spelling, with or without a changed character.
     fn second(&self) -> String {
         let spelled = |(at, character): (usize, char)| match character {
             _ if self.respelled >> (at % 16) & 1 == 0 => character,
@@ -76,7 +76,7 @@ impl Case<'_> {
     }
 }
 
-/// Whether this is an id, by the words of its documentation.
+/// Whether this is an ID, according to its documentation.
 fn is_id(text: &str) -> bool {
     let hex = || text.chars().all(|c| c.is_ascii_hexdigit());
     let base64 = |c| matches!(c, '0'..='9' | 'a'..='z' | 'A'..='Z' | '+' | '/' | '-' | '_');
@@ -87,7 +87,7 @@ fn is_id(text: &str) -> bool {
     }
 }
 
-/// What two spellings of one id have in common.
+/// The common form of all spellings of an ID.
 fn canonical(id: &KeysetId) -> String {
     let text = id.as_str();
     match text.len() {
@@ -107,14 +107,14 @@ fn check_pair(a: &KeysetId, b: &KeysetId) {
         id.hash(&mut hasher);
         hasher.finish()
     };
-    // Different ids may collide, and of those that a case can make none will.
+    // Different IDs could collide, but none that a case can produce will.
     assert_eq!(hash(a) == hash(b), a == b, "{a} and {b}");
     // The path keeps the spelling.
     let same = endpoint_path(a, Kind::Spent) == endpoint_path(b, Kind::Spent);
     assert_eq!(same, a.as_str() == b.as_str(), "{a} and {b}");
 }
 
-/// One segment behind those that are always the same, which decodes to the id.
+/// Checks that the path is the fixed prefix and one segment that decodes to the ID.
 fn check_path(id: &KeysetId, kind: Kind) {
     let path = endpoint_path(id, kind);
     let segments: Vec<&str> = path.split('/').collect();

@@ -1,8 +1,8 @@
-//! Fuzz cases and what has to hold for them.
+//! Fuzz cases and the properties that they check.
 //!
-//! A case is plain data that `arbitrary` can make of bytes and a test can make of random numbers. Its
-//! `check` holds the library against `nutfilter-reference` and panics where they differ, with the case
-//! in the message. The fuzz targets and the differential tests are a few lines each around these.
+//! A case is plain data that `arbitrary` can build from bytes and a test from random numbers. Its `check` compares
+//! the library with `nutfilter-reference`, and panics with the case in the message if they differ. The fuzz
+//! targets and the differential tests are a few lines each around these cases.
 
 #![forbid(unsafe_code)]
 
@@ -28,17 +28,17 @@ use arbitrary::{Arbitrary, Unstructured};
 use nutfilter::{DecodeErrorKind, Level, Params, Strategy};
 use nutfilter_reference::Error;
 
-/// A fuzz target: `fuzz/fuzz_targets/<name>.rs` without the fuzzer around it.
+/// A fuzz target: `fuzz/fuzz_targets/<name>.rs` without the fuzzer.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The name of its file, of its seeds, its dictionary, its options and its corpus.
+    /// The name of its file, seeds, dictionary, options and corpus.
     pub name: &'static str,
-    /// Does with these bytes what the target does, and panics where that fails. Bytes that make no case do
-    /// nothing.
+    /// Does the same as the target with these bytes, and panics if the check fails. Ignores bytes that are not a
+    /// case.
     pub replay: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     target!(decode),
     target!(encode),
@@ -53,7 +53,7 @@ pub const TARGETS: &[Target] = &[
     target!(keyset_path),
 ];
 
-/// The target whose case is in this module.
+/// The target for the case in this module.
 macro_rules! target {
     ($name:ident) => {
         Target {
@@ -68,7 +68,7 @@ macro_rules! target {
 }
 use target;
 
-/// The case that the fuzzer would make of these bytes.
+/// The case that the fuzzer would build from these bytes.
 fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
     if bytes.len() < C::size_hint(0).0 {
         return None;
@@ -76,10 +76,10 @@ fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
     C::arbitrary_take_rest(Unstructured::new(bytes)).ok()
 }
 
-/// Every way in which many targets can be looked for.
+/// All strategies for looking up many targets.
 pub const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Points, Strategy::Merge];
 
-/// The class that the reference's error stands for.
+/// The library's class for an error of the reference.
 #[must_use]
 pub fn class_of(error: Error) -> DecodeErrorKind {
     match error {
@@ -92,7 +92,7 @@ pub fn class_of(error: Error) -> DecodeErrorKind {
     }
 }
 
-/// Parameters within the limits, whatever `p` and `m` are; the usual ones for a quarter of them.
+/// Valid parameters for any `p` and `m`; the default ones in a quarter of the cases.
 #[must_use]
 pub fn params_from(p: u8, m: u32) -> Params {
     if p >= 192 {
@@ -102,14 +102,14 @@ pub fn params_from(p: u8, m: u32) -> Params {
         .expect("the numbers were brought into range")
 }
 
-/// Whether so many bytes are more than a small input: only those may stand for more than they spell out.
+/// Whether the input is larger than a small one. Only such inputs may describe more data than they contain.
 pub(crate) fn is_long<'a, C: Arbitrary<'a>>(last: &[u8]) -> bool {
     C::size_hint(0).0 + last.len() > recipe::SMALL
 }
 
-/// The level of this number, or all of them.
+/// The level with this number, or all levels.
 ///
-/// One level an execution: a fuzzer sees each of them in time, and gets as many more inputs.
+/// Normally a case runs at one level: a fuzzer reaches all of them in time, and runs more inputs per second.
 pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = Level> {
     static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
     let one = usize::from(number) % LEVELS.len();
@@ -120,7 +120,7 @@ pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = Level> {
     levels.iter().copied()
 }
 
-/// The levels that a case is about: the one of this number; for 3 all, where all are `affordable`.
+/// The levels of a case: the one with this number; for 3 all levels, if that is `affordable`.
 pub(crate) fn levels(number: u8, affordable: bool) -> impl Iterator<Item = Level> {
     levels_of(number, affordable && number >= 3)
 }

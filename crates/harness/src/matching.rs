@@ -1,4 +1,4 @@
-//! Any set against any targets: every way to ask gives the reference's answers.
+//! Any set and any targets: every way to look up targets gives the reference's answers.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -14,34 +14,34 @@ use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
 use crate::{STRATEGIES, levels, params_from};
 
-/// A set, targets, and how to hash, code and index.
+/// A set, targets, and how to hash, encode and index.
 ///
-/// As input of a fuzzer these are 10 bytes, and the items behind them.
+/// A fuzzer's input is 10 bytes, followed by the items.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// What is made of the rest: see [`Case::check`].
+    /// Selects the checks: see [`Case::check`].
     pub how: u8,
     /// P, brought into range by [`params_from`].
     pub p: u8,
-    /// M, brought into range likewise and kept small enough to code in little space.
+    /// M, also brought into range, and small enough that codes are short.
     pub m: u32,
-    /// How many items an entry of the index stands for, or how many entries there are.
+    /// The number of items per entry of the index, or the number of entries.
     pub step: u8,
-    /// How many bytes an item has (modulo 50); 0: the first byte of each says.
+    /// The length of an item in bytes (modulo 50); 0: the first byte of each item is its length.
     pub width: u8,
-    /// How many of the items are in the set, in 255ths. The others are strangers.
+    /// The fraction of the items that are in the set, in 255ths. The others are non-members.
     pub members: u8,
-    /// How is asked: see [`Case::check`].
+    /// How targets are looked up: see [`Case::check`].
     pub ask: u8,
     /// The items.
     pub bytes: &'a [u8],
 }
 
-/// What lies before the items in an input.
+/// Bytes before the items in an input.
 const HEADER: usize = 10;
 
-/// One of the hashers, as one type: whatever is generic over hashers is there once and not three times, and a
-/// fuzzer's work after each input grows with the code that there is.
+/// All hashers as one type, so that generic code is compiled once instead of three times: a fuzzer's work per
+/// input grows with the amount of code.
 #[derive(Clone, Debug, PartialEq)]
 enum Hasher {
     Nut25,
@@ -81,22 +81,22 @@ impl ItemHash for Hasher {
     }
 }
 
-/// How is asked.
+/// A way to look up targets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
-    /// All items at once.
+    /// All items together.
     Items,
-    /// Whether any of them is there; then without the first that is and what follows it.
+    /// Whether any item matches; then the same without the first match and everything after it.
     Any,
     /// Some items, one by one.
     Each,
-    /// All values at once.
+    /// All values together.
     Values(Strategy),
-    /// One value in each way there is, and of an admitted filter all values with another hasher.
+    /// One value in every way; and, of an unvalidated filter, all values with another hasher.
     OneValue,
 }
 
-/// By their numbers.
+/// The ways by number.
 const WAYS: [Way; 7] = [
     Way::Items,
     Way::Any,
@@ -107,16 +107,16 @@ const WAYS: [Way; 7] = [
     Way::OneValue,
 ];
 
-/// What is asked, and what the answers are.
+/// The targets and the expected answers.
 struct Questions<'t> {
     items: &'t [&'t [u8]],
     answers: Vec<bool>,
     values: Vec<u64>,
-    /// For the values.
+    /// The expected answers for the values.
     found: Vec<bool>,
 }
 
-/// What can be asked.
+/// The look-ups of both kinds of filters.
 trait Asked {
     fn matches(&self, items: &[&[u8]]) -> Vec<bool>;
     fn match_any(&self, items: &[&[u8]]) -> bool;
@@ -125,7 +125,7 @@ trait Asked {
     fn planned(&self, values: usize) -> Strategy;
 }
 
-/// Both kinds of filters have these by the same names.
+/// Both kinds of filters have methods of the same names.
 macro_rules! asked {
     ($($filter:ident),*) => {
         $(impl Asked for $filter<'_, Hasher> {
@@ -154,21 +154,21 @@ macro_rules! asked {
 asked!(Filter, IndexedFilter);
 
 impl Case<'_> {
-    /// Builds, asks in one way, compares.
+    /// Builds a filter, looks up targets in one way, and compares the answers.
     ///
     /// | bits of `how` | |
     /// |---|---|
     /// | 0, 1 | the profile |
     /// | 2 | whether the step counts items or entries |
-    /// | 3 | with more than a [`SMALL`] input: whether the bytes begin with a recipe |
-    /// | 4, 5 | the level; 3: all, with more than a [`SMALL`] input |
-    /// | 6, 7 | what is asked: the filter, the admitted filter, a borrowed index, an index that owns |
+    /// | 3 | in an input that is not [`SMALL`]: whether the bytes begin with a recipe |
+    /// | 4, 5 | the level; 3: all levels, in an input that is not [`SMALL`] |
+    /// | 6, 7 | the subject: the filter, the unvalidated filter, a borrowed index, an owned index |
     ///
-    /// `ask` modulo 8 is a [`Way`]; 7: all of them, with more than a [`SMALL`] input.
+    /// `ask` modulo 8 is a [`Way`]; 7: all of them, in an input that is not [`SMALL`].
     ///
     /// # Panics
     ///
-    /// Where an answer differs.
+    /// If an answer differs.
     pub fn check(&self) {
         let (k0, k1) = (u64::from(self.m), u64::from(self.p));
         match self.how & 3 {
@@ -185,7 +185,7 @@ impl Case<'_> {
         self.bytes.len() + HEADER > SMALL
     }
 
-    /// All items one after another, and the width of each where they have one.
+    /// All items one after another, and the width of each if they have one.
     fn records(&self) -> (Cow<'_, [u8]>, usize) {
         let width = usize::from(self.width % 50);
         let long = self.how & 8 != 0 && self.is_large();
@@ -195,7 +195,7 @@ impl Case<'_> {
         let width = if width == 0 { 33 } else { width };
         let mut records = rest[..rest.len() - rest.len() % width].to_vec();
         for hash in recipe::hashes(3, size, true, MOST_ITEMS) {
-            // As wide as asked for, and equal where hashes are equal.
+            // As wide as requested, and equal for equal hashes.
             let words = recipe::Noise(hash)
                 .take(width.div_ceil(8))
                 .flat_map(u64::to_le_bytes);
@@ -205,7 +205,7 @@ impl Case<'_> {
     }
 
     fn check_with(&self, hasher: Hasher, profile: Profile) {
-        // With M up to 2^(P + 5) a code is some tens of bits longer than P on average.
+        // With M up to 2^(P + 5), a code is on average some tens of bits longer than P.
         let most = 1_u64 << (u32::from(self.p % 33) + 5).min(32);
         let params = params_from(self.p, (u64::from(self.m) % most) as u32);
         let (records, width) = self.records();
@@ -291,11 +291,11 @@ impl Case<'_> {
     }
 }
 
-/// The case, and at which level, for the message.
+/// The level and the case, for messages.
 type Context<'c> = (Level, &'c Case<'c>);
 
 impl Questions<'_> {
-    /// Each batch may cost what a batch of its size may.
+    /// Each batch must stay within the limit for its size.
     fn ask(&self, context: &Context<'_>, ways: &[Way], filter: &dyn Asked, budget: Budget) {
         for way in ways {
             match *way {
@@ -308,7 +308,7 @@ impl Questions<'_> {
                     let before = &self.items[..first.unwrap_or(self.items.len())];
                     assert!(!filter.match_any(before), "{context:?}");
                 }
-                // Each may be a pass over the filter.
+                // Each look-up may read the whole filter.
                 Way::Each => {
                     let apart = self.items.len() / 8 + 1;
                     for (item, &answer) in self.items.iter().zip(&self.answers).step_by(apart) {
@@ -334,7 +334,7 @@ impl Questions<'_> {
         }
     }
 
-    /// The same of a filter that is validated as it is asked.
+    /// The same for a filter that is validated during the look-up.
     fn ask_admitted(
         &self,
         context: &Context<'_>,
@@ -361,10 +361,11 @@ impl Questions<'_> {
     }
 }
 
-/// The largest set and its strangers together. Beyond it nothing else begins, and hashing takes its time.
+/// The maximum number of members and non-members together. No other code path begins above it, and hashing takes
+/// time.
 const MOST_ITEMS: usize = 9_000;
 
-/// The items that `records` are cut into; what is left is one item more.
+/// Splits `records` into items; the rest is one more item.
 fn cut(records: &[u8], width: usize) -> Vec<&[u8]> {
     if width > 0 {
         return records.chunks(width).collect();

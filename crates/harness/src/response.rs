@@ -1,4 +1,4 @@
-//! Any bytes as a response: the error, or the filter, that a plain reading of the JSON finds in it.
+//! Any bytes as a response: the error or the filter that a simple JSON reader finds in it.
 
 use std::fmt;
 use std::io::Write;
@@ -13,27 +13,26 @@ use serde_json::Value;
 pub struct Case<'a>(pub &'a [u8]);
 
 impl Case<'_> {
-    /// Reads, compares with a plain reading, writes, reads again.
+    /// Parses, compares with a simple parser, writes, and parses again.
     ///
     /// # Panics
     ///
-    /// Where something was accepted that should not have been, or the other way round, or read as something
-    /// else.
+    /// If the result differs from that of the simple parser.
     pub fn check(&self) {
         let plain = Plain::read(self.0);
         let response = match FilterResponse::from_json(self.0) {
             Ok(response) => response,
             Err(error) => {
                 let words = error.to_string();
-                // Whatever is wrong, there are words for it, and not those of a stranger at any length.
+                // Every error has a text, and does not quote the input at length.
                 assert!((1..300).contains(&words.len()), "{words}: {self:?}");
                 match plain {
                     Some(Ok(_)) => panic!("{words}, in what is a response: {}", self.text()),
-                    // How long such a content is shows before what is in it.
+                    // The length of such a content is checked before its characters.
                     Some(Err(ResponseErrorKind::Base64))
                         if error.kind() == ResponseErrorKind::Filter => {}
                     Some(Err(kind)) => assert_eq!(error.kind(), kind, "{words}: {}", self.text()),
-                    // No JSON, perhaps only within the content, and then there may be other faults first.
+                    // Invalid JSON, perhaps only within the content; then other faults may come first.
                     None => {}
                 }
                 return;
@@ -51,7 +50,7 @@ impl Case<'_> {
         }
     }
 
-    /// What was read, written in every way that means the same.
+    /// Writes the response in every equivalent way.
     fn check_writing(&self, response: &FilterResponse) {
         let json = response.to_json();
         let read = |json: &str| {
@@ -83,7 +82,7 @@ impl Case<'_> {
         let params = response.params;
         let writer = ResponseWriter::new(Vec::new(), n, params, timestamp);
         let mut writer = writer.expect("memory takes everything");
-        // In two pieces, one of them perhaps flushed.
+        // In two pieces, possibly with a flush in between.
         let middle = timestamp as usize % (response.content.len() + 1);
         let (first, second) = response.content.split_at(middle);
         writer.write_all(first).expect("memory takes everything");
@@ -100,7 +99,7 @@ impl Case<'_> {
     }
 }
 
-/// What `serde_json` finds when it reads everything.
+/// The result of parsing everything with `serde_json`.
 struct Plain {
     n: u64,
     params: Params,
@@ -109,13 +108,13 @@ struct Plain {
 }
 
 impl Plain {
-    /// `None` where the text is no JSON.
+    /// `None` if the text is not JSON.
     fn read(text: &[u8]) -> Option<Result<Self, ResponseErrorKind>> {
         let value: Value = serde_json::from_slice(text).ok()?;
         if !value.is_object() {
             return Some(Err(ResponseErrorKind::Json));
         }
-        // Once more, for a value does not say what was there twice.
+        // Parse again, because a `Value` does not show duplicate members.
         let members: Members = serde_json::from_slice(text).ok()?;
         Some(Self::of(&members))
     }
@@ -159,7 +158,7 @@ impl Plain {
     }
 }
 
-/// The members of an object in their order, with those that are there twice.
+/// The members of an object in order, including duplicates.
 struct Members(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Members {
@@ -188,7 +187,7 @@ impl<'de> Deserialize<'de> for Members {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// How many bytes this stands for, if it is base64: whole fours, padded, and zeros where bits are left over.
+/// The decoded length, if this is valid base64: groups of four, padded, with unused bits zero.
 fn base64_len(text: &str) -> Option<u64> {
     let (fours, rest) = text.as_bytes().as_chunks::<4>();
     let Some((last, fours)) = fours.split_last() else {
@@ -213,8 +212,7 @@ fn base64_len(text: &str) -> Option<u64> {
     (whole && left_over == 0).then_some(fours.len() as u64 * 3 + letters.len() as u64 - 1)
 }
 
-/// Base64 by the book: six bits at a time. What is decoded has one spelling, so encoding it is a check of
-/// the decoder too.
+/// Simple base64, six bits at a time. Decoded data has only one encoding, so encoding it also checks the decoder.
 fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,6 +1,6 @@
-//! Numbers of a seed, so that a few bytes of a case can stand for a large set.
+//! Seeded numbers, so that a few bytes of a case can describe a large set.
 
-/// Uniform numbers, others for each `seed`.
+/// Uniform numbers that depend on `seed`.
 ///
 /// G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014: SplitMix64.
 pub fn numbers(seed: u64) -> impl Iterator<Item = u64> {
@@ -14,7 +14,7 @@ pub fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// `len` bytes of a seed.
+/// `len` bytes that depend on `seed`.
 #[must_use]
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];

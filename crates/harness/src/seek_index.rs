@@ -1,4 +1,4 @@
-//! Any bytes as a seek index: an error, or an index that answers like the filter itself.
+//! Any bytes as a seek index: an error, or an index that gives the same answers as the filter.
 
 use arbitrary::Arbitrary;
 use nutfilter::{
@@ -11,59 +11,59 @@ use crate::{STRATEGIES, levels, params_from};
 
 /// A filter, and changes to the bytes of its index.
 ///
-/// As input of a fuzzer these are 7 bytes, the changes behind them, and the set.
+/// A fuzzer's input is 7 bytes, followed by the changes and the set.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// What is made of the rest: see [`Case::check`].
+    /// Selects the checks: see [`Case::check`].
     pub how: u8,
     /// P, brought into range by [`params_from`].
     pub p: u8,
-    /// M: these 16 bits count.
+    /// M: only these 16 bits are used.
     pub m: u16,
-    /// How many items an entry stands for.
+    /// How many items an entry covers.
     pub step: u8,
     /// How many bytes are cut off.
     pub cut: u8,
-    /// How many changes there are (modulo 8), of [`CHANGE`] bytes each; the bits above say how targets are looked
-    /// for: see [`Case::check`].
+    /// The number of changes (modulo 8), of [`CHANGE`] bytes each. The higher bits select how targets are looked
+    /// up: see [`Case::check`].
     pub changes: u8,
-    /// The changes, and the set; or what nobody made an index of, and the set.
+    /// The changes and the set; or arbitrary bytes in place of an index, and the set.
     pub bytes: &'a [u8],
 }
 
-/// What lies before the changes in an input.
+/// Bytes before the changes in an input.
 const HEADER: usize = 7;
 
-/// Where a byte is changed (16 bits: a fraction of the length), and what is exclusive-ored in.
+/// The place of a changed byte (16 bits: a fraction of the length), and the value to exclusive-or.
 pub const CHANGE: usize = 3;
 
-/// The largest set: a little above what fills the lanes of the widest kernel.
+/// The largest set: slightly more than fills the lanes of the widest kernel.
 const MOST_ITEMS: usize = 6_000;
 
-/// In how many ways targets are looked for.
+/// The number of ways to look up targets.
 const WAYS: u8 = 5;
 
-/// The header of an index, which says whose it is, and its checksum.
+/// The header of an index, which identifies its filter, and its checksum.
 const IDENTITY: usize = 64;
 const CHECKSUM: usize = 8;
 
 impl Case<'_> {
-    /// Damages an index and asks through it.
+    /// Damages an index and looks up targets through it.
     ///
     /// | bits of `how` | |
     /// |---|---|
-    /// | 0, 1 | how many bytes are a hash |
+    /// | 0, 1 | how many bytes make a hash |
     /// | 2 | whether places are counted from the end of the index's header, where its entries are |
-    /// | 3 | with more than a [`SMALL`] input: whether the set begins with a recipe |
-    /// | 4, 5 | the level; 3: all, with more than a [`SMALL`] input |
-    /// | 6, 7 | damage; damage with a right checksum; junk; junk behind a right header, with a right checksum |
+    /// | 3 | in an input that is not [`SMALL`]: whether the set begins with a recipe |
+    /// | 4, 5 | the level; 3: all levels, in an input that is not [`SMALL`] |
+    /// | 6, 7 | damage; damage with a valid checksum; junk; junk after a valid header, with a valid checksum |
     ///
-    /// `changes` without its lowest three bits, modulo 8: one of the [`STRATEGIES`], whether any is found, or one
-    /// target after another; 7: all of these, with more than a [`SMALL`] input.
+    /// `changes` without its lowest three bits, modulo 8: one of the [`STRATEGIES`], whether any target is found,
+    /// or one target after another; 7: all of these, in an input that is not [`SMALL`].
     ///
     /// # Panics
     ///
-    /// Where a damaged index is accepted and gives another answer than the filter.
+    /// If a damaged index is accepted and gives another answer than the filter.
     pub fn check(&self) {
         let changes = usize::from(self.changes % 8) * CHANGE;
         let (changes, set) = self.bytes.split_at(changes.min(self.bytes.len()));
@@ -93,7 +93,7 @@ impl Case<'_> {
         if forged && let Some((body, checksum)) = damaged.split_last_chunk_mut::<8>() {
             *checksum = Nut23.hash(body).to_le_bytes();
         }
-        // Undamaged, it is the index that was made, and answers as the filter does.
+        // An undamaged index must be equal to the original, and give the same answers as the filter.
         let read = SeekIndex::from_bytes(&damaged);
         if damaged == bytes {
             assert_eq!(read.as_ref(), Ok(&made), "{self:?}");
@@ -119,12 +119,12 @@ impl Case<'_> {
         for level in levels(self.how >> 4 & 3, large) {
             let filter = filter.clone().with_level(level);
             if let Ok(indexed) = filter.with_index(&index) {
-                // Where somebody made the checksum right, answers may be wrong, but there has to be one for
-                // each target, and nothing beyond the filter is read.
+                // With a forged checksum, answers may be wrong. But there must be one for each target, and nothing
+                // outside the filter may be read.
                 let right = !forged || damaged == bytes;
                 let budget = right.then(|| Budget::of_indexed(&indexed, &index));
                 for way in ways.clone() {
-                    // A way may be two batches.
+                    // One way may use two batches.
                     let allowed = budget.map_or(u64::MAX, |b| 2 * b.allowed(targets.len()));
                     within(allowed, self, || {
                         self.ask(way, &indexed, &targets, right.then_some(&expected));
@@ -136,7 +136,7 @@ impl Case<'_> {
 
     fn params(&self) -> Params {
         let params = params_from(self.p, u32::from(self.m));
-        // Runs of 64 ones on average: long enough to matter, short enough to fuzz.
+        // Runs of 64 one-bits on average: long enough to matter, short enough to fuzz.
         let m = params.m().min(64 << params.p());
         Params::new(params.p(), m).expect("within the limits")
     }
@@ -191,7 +191,7 @@ impl Case<'_> {
     }
 }
 
-/// All values and what comes behind them, and the ends of the range.
+/// All values and their successors, and the ends of the range.
 fn targets(values: &[u64], range: u64) -> Vec<u64> {
     let around = values.iter().flat_map(|value| [*value, value + 1]);
     around.chain([0, range, u64::MAX]).collect()

@@ -1,12 +1,12 @@
-//! Hashes of any number and shape: sorted and merged in any order, at every level, they are what a general sort
-//! makes of them.
+//! Any number of hashes of any distribution: sorting and merging them in any order, at every level, gives the same
+//! result as a general sort.
 
 use arbitrary::Arbitrary;
 use nutfilter::{ItemHash, Level, Params, SortedHashes, sort_in_passes};
 
 use crate::{is_long, levels_of, params_from, seeded};
 
-/// Three sets and the order in which they are put together.
+/// Three sets, and the order in which they are merged.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
     /// P of the filter that is made with a merge, brought into range by [`params_from`].

@@ -1,26 +1,26 @@
-//! The files of test vectors, and the items that they describe by a rule.
+//! Loads test vector files, and generates the items that they define by a rule.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A file of the repository's own vectors, which an independent implementation wrote.
+/// A file of the repository's own vectors, written by an independent implementation.
 ///
 /// # Panics
 ///
-/// Where it is missing or no JSON.
+/// If the file is missing or is not JSON.
 #[must_use]
 pub fn own(name: &str) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     read(&root.join("../../tests/vectors").join(name))
 }
 
-/// A file of published vectors. They are kept out of the repository: `NUTFILTER_VECTORS` names their
-/// folder, and where it is not set this says so and gives nothing.
+/// A file of published vectors. They are not in the repository: `NUTFILTER_VECTORS` names their folder. If it is
+/// not set, this prints a message and returns `None`.
 ///
 /// # Panics
 ///
-/// Where the folder is named and the file is missing or no JSON.
+/// If the variable is set, and the file is missing or is not JSON.
 #[must_use]
 pub fn published(name: &str) -> Option<Value> {
     let Some(folder) = std::env::var_os("NUTFILTER_VECTORS") else {
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Value {
 ///
 /// # Panics
 ///
-/// Where `value` is none.
+/// If `value` is not a list.
 #[must_use]
 pub fn list(value: &Value) -> &[Value] {
     value
@@ -52,7 +52,7 @@ pub fn list(value: &Value) -> &[Value] {
 ///
 /// # Panics
 ///
-/// Where `value` is none.
+/// If `value` is not a number.
 #[must_use]
 pub fn number(value: &Value) -> u64 {
     value
@@ -60,11 +60,11 @@ pub fn number(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// A list of numbers.
+/// The numbers of a list.
 ///
 /// # Panics
 ///
-/// Where `value` is none.
+/// If `value` is not a list of numbers.
 #[must_use]
 pub fn numbers(value: &Value) -> Vec<u64> {
     list(value).iter().map(number).collect()
@@ -74,17 +74,17 @@ pub fn numbers(value: &Value) -> Vec<u64> {
 ///
 /// # Panics
 ///
-/// Where `value` is none.
+/// If `value` is not a text.
 #[must_use]
 pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
-/// The bytes that hex digits stand for.
+/// The bytes of a hex text.
 ///
 /// # Panics
 ///
-/// Where `value` is no text of hex digits.
+/// If `value` is not a text of hex digits.
 #[must_use]
 pub fn hex(value: &Value) -> Vec<u8> {
     let digits = text(value);
@@ -92,18 +92,18 @@ pub fn hex(value: &Value) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// The number that 16 hex digits stand for, the first digit the most significant.
+/// The number of a text of 16 hex digits, most significant digit first.
 ///
 /// # Panics
 ///
-/// Where `value` is no such text.
+/// If `value` is not such a text.
 #[must_use]
 pub fn hex_u64(value: &Value) -> u64 {
     u64::from_str_radix(text(value), 16).expect("hex digits")
 }
 
-/// `count` items of 33 bytes that look like compressed points, by the rule that `filters-large.json`
-/// describes in words: five outputs of SplitMix64 each, the first one only for the leading 02 or 03.
+/// `count` items of 33 bytes that look like compressed points, by the rule described in `filters-large.json`: five
+/// outputs of SplitMix64 each, the first one only for the leading 02 or 03.
 #[must_use]
 pub fn generate_items(count: u64, seed: u64) -> Vec<[u8; 33]> {
     let mut state = seed;

@@ -1,4 +1,4 @@
-//! The files of a kept store, damaged: they are refused, or they give exactly what they say.
+//! Damaged files of a persistent store: they are rejected, or the store returns exactly their contents.
 
 mod files;
 
@@ -17,39 +17,39 @@ use files::{
     run_of, said, written,
 };
 
-/// A store by a recipe, and what happens to its files.
+/// A store built from a recipe, and changes to its files.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// How it is opened and read: see [`Case::check`].
+    /// How the store is opened and read: see [`Case::check`].
     pub form: u8,
-    /// Which checksums are made right after the edits: of the list, of headers, of blocks (the lowest bits).
+    /// Which checksums are corrected after the edits: of the list, of headers, of blocks (the lowest bits).
     pub repaired: u8,
     /// The length of the note.
     pub note: u8,
-    /// How many hashes each run has, before `length`.
+    /// The number of hashes of each run, before `length`.
     pub runs: [u8; 3],
-    /// What the hashes are made of.
+    /// The seed of the hashes.
     pub seed: u8,
-    /// What happens to the files, one after another.
+    /// The edits of the files, one after another.
     pub edits: [Edit; 3],
-    /// Bytes that some edits put in.
+    /// Bytes that some edits insert.
     pub junk: &'a [u8],
 }
 
 /// A change of one file.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Edit {
-    /// Which file, in the order of their names: the list, then the runs.
+    /// The file, in the order of the names: the list, then the runs.
     pub file: u8,
-    /// What happens (modulo 16): see `Case::apply`.
+    /// The kind of edit (modulo 16): see `Case::apply`.
     pub what: u8,
-    /// Where.
+    /// The place of the edit.
     pub at: u16,
-    /// What is put there.
+    /// The value to write.
     pub with: u64,
 }
 
-/// Hashes of a run: a few for most, and up to four blocks for some of long inputs.
+/// The number of hashes of a run: usually a few, and up to four blocks for some runs of long inputs.
 fn length(run: u8, long: bool) -> usize {
     match run {
         252.. if long => usize::from(run - 251) * 440,
@@ -64,7 +64,7 @@ impl Case<'_> {
     ///
     /// # Panics
     ///
-    /// Where a store is opened that should be refused, or the other way round, or says what its files do not.
+    /// If an invalid store is opened, a valid one is rejected, or its contents differ from its files.
     pub fn check(&self) {
         let files = self.files();
         let said = said(&files, mark());
@@ -88,7 +88,7 @@ impl Case<'_> {
         let runs: Vec<Vec<u64>> = runs
             .map(|&run| {
                 let count = length(run, self.long()) as u64;
-                // Never decreasing as they come: each in a stretch of its own.
+                // Non-decreasing as generated: each hash has its own range.
                 let stretch = match self.seed % 4 {
                     0 => 1,
                     1 => 3,
@@ -134,7 +134,7 @@ impl Case<'_> {
         }
         let named = |number: usize| files.keys().nth(number % files.len());
         let name = *named(edit.file.into()).expect("one of them");
-        // Most edits are of one file alone.
+        // Most edits affect only one file.
         let (other, copy) = match edit.what % 16 {
             9 | 10 | 12 => {
                 let other = *named(edit.with as usize).expect("one of them");
@@ -148,7 +148,7 @@ impl Case<'_> {
         match edit.what % 16 {
             0 | 1 if len > 0 => bytes[at % len] ^= edit.with as u8,
             2 if len > 0 => bytes[at % len] = edit.with as u8,
-            // A word: a field of a header, a hash, a checksum.
+            // Change a word: a field of a header, a hash, a checksum.
             3 | 4 => {
                 let (words, _) = bytes.as_chunks_mut::<8>();
                 if let Some(word) = words.get_mut(at % (len / 8).max(1)) {
@@ -167,12 +167,12 @@ impl Case<'_> {
                 let to = (from + junk.len()).min(len);
                 drop(bytes.splice(from..to, junk.iter().copied()));
             }
-            // Two files in each other's place.
+            // Swap two files.
             9 => {
                 let moved = core::mem::replace(bytes, copy);
                 files.insert(other, moved);
             }
-            // A block of another file, or of another place in this one.
+            // Insert a block of another file, or of another place in this file.
             10 => {
                 let blocks = |len: usize| (len.saturating_sub(64) / 4096).max(1);
                 let from = 64 + edit.with as usize / 8 % blocks(copy.len()) * 4096;
@@ -183,7 +183,7 @@ impl Case<'_> {
                 bytes[to..end].copy_from_slice(&block[..end - to]);
             }
             11 => drop(files.remove(&name)),
-            // A file that no list names.
+            // Add a file that no list names.
             12 => drop(files.insert(Some(edit.with), copy)),
             13..=15 => edit_list(edit, files),
             _ => {}
@@ -193,7 +193,7 @@ impl Case<'_> {
     fn check_in_directory(&self, files: &Files, said: &Result<Said, StoreErrorKind>) {
         let directory = Directory::of(files);
         let store = Store::open(&directory.path, options());
-        // A list that says nothing is no reason to remove anything.
+        // An unreadable list must not cause a removal.
         let listed = store.as_ref().err().is_none_or(|error| {
             error
                 .path()
@@ -214,7 +214,7 @@ impl Case<'_> {
         }
     }
 
-    /// What was accepted takes more, and is then what it was with that.
+    /// An opened store accepts more hashes, and then holds both.
     fn check_commit(&self, directory: &Path, said: &Said, hashes: &[u64]) {
         let more = [u64::from(self.seed), u64::MAX];
         let mut store = Store::open(directory, options()).expect("it was opened before");
@@ -252,7 +252,7 @@ impl Case<'_> {
                 0 => {
                     let mut read = Vec::new();
                     let done = store.for_each_piece(|piece| read.extend_from_slice(piece));
-                    // What comes before the damage may have been visited, in order.
+                    // Hashes before the damage may have been visited, in order.
                     assert!(read.is_sorted(), "{self:?}");
                     done.map(|()| assert_eq!(Ok(&read), said.hashes.as_ref(), "{self:?}"))
                 }
@@ -282,7 +282,7 @@ impl Case<'_> {
     }
 }
 
-/// A line of the list that is another, is there twice, or has another number.
+/// Changes, repeats or renumbers a line of the list.
 fn edit_list(edit: Edit, files: &mut Files) {
     let Some(list) = files.get_mut(&None) else {
         return;
@@ -305,7 +305,7 @@ fn options() -> Options {
     Options::new(MIN_MEMORY).with_label("a label")
 }
 
-/// The mark of [`options`], from the list of a store that was made so.
+/// The mark of [`options`], from the list of a store created with them.
 fn mark() -> Mark {
     static MARK: OnceLock<Mark> = OnceLock::new();
     *MARK.get_or_init(|| {
@@ -322,7 +322,7 @@ fn mark() -> Mark {
     })
 }
 
-/// A directory that is gone with this, in memory where the system has such a place.
+/// A directory that is removed on drop; in memory if the system supports it.
 struct Directory {
     path: PathBuf,
 }
@@ -338,7 +338,7 @@ impl Directory {
             false => std::env::temp_dir(),
         };
         let path = parent.join(name);
-        // A process of that number may have left one.
+        // A process with the same ID may have left one.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("a directory");
         for (&of, bytes) in files {
