@@ -1,8 +1,8 @@
-//! Large zeroed arrays, as the sort wants them: no memory is an answer, and huge pages where there are any.
+//! Allocates large zeroed arrays for the sort: reports missing memory, and uses huge pages if possible.
 //!
-//! A page fault for each 4 KiB costs as much as a pass of the sort (build/nut25 in docs/benchmarking.md),
-//! and the library allocates what the system gives as zeros already, so no pass is needed to fill it: both
-//! are beyond `Vec`, whose fallible form allocates first and writes the zeros itself.
+//! A page fault for each 4 KiB costs as much as a pass of the sort (build/nut25 in docs/benchmarking.md). Pages
+//! from the system are already zero, so no pass is needed to fill them. `Vec` supports neither: its fallible
+//! form allocates first and writes the zeros itself.
 
 use alloc::alloc::alloc_zeroed;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ use core::alloc::Layout;
 /// The bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Below this many bytes huge pages are not worth asking for.
+/// Below this number of bytes, huge pages are not worth a request.
 const LARGE: usize = 2 * HUGE_PAGE;
 
-/// `len` zeros, or `None` where there is no memory for them.
+/// Allocates `len` zeros; `None` if memory cannot be allocated.
 pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
     let layout = Layout::array::<u64>(len).ok()?;
     if layout.size() == 0 {
@@ -43,7 +43,7 @@ pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
     Some(unsafe { Vec::from_raw_parts(start, len, capacity) })
 }
 
-/// Asks for huge pages under `bytes` bytes. Only a wish: it changes no content, and may fail.
+/// Requests huge pages for `bytes` bytes. The request changes no content, and may fail.
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 fn advise_huge_pages(start: *mut u64, bytes: usize) {
     use core::ffi::{c_int, c_void};

@@ -1,8 +1,8 @@
-//! The sorting network of 16 places, for kernels of any width: a place may be a number or a vector of them.
+//! The sorting network of 16 places, for kernels of any width: a place is a number or a vector of numbers.
 //!
-//! 60 comparators, the fewest that are known for 16 places (M. W. Green, 1969; Knuth, volume 3, 5.3.4), in
-//! ten layers. A macro, because the places have to be registers: every index a constant, nothing left to
-//! an optimiser's patience.
+//! 60 comparators, the smallest known number for 16 places (M. W. Green, 1969; Knuth, volume 3, 5.3.4), in ten
+//! layers. It is a macro because the places must be in registers: every index is a constant and does not depend
+//! on the optimiser.
 
 /// Sorts the array `$v` of 16 places; `$exchange(a, b)` gives the lesser and the greater of two.
 macro_rules! sort_16 {

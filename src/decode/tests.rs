@@ -1,5 +1,5 @@
-//! Every way to decode a whole filter against the serial scan at the portable level, whose errors and values
-//! all have to give, and that against the bit-by-bit reference.
+//! Compares every way to decode a whole filter with the serial scan at the portable level: all must give its
+//! errors and values. The scan itself is compared with the bit-by-bit reference.
 
 use alloc::format;
 use alloc::string::String;
@@ -30,7 +30,7 @@ fn differences(values: &[u64]) -> impl Iterator<Item = u64> {
 
 type Outcome = Result<u64, DecodeError>;
 
-/// What the serial scan says, value by value.
+/// The result of the serial scan, value by value.
 fn serial(bytes: &[u8], n: u32, params: Params) -> (Vec<u64>, Outcome) {
     let mut scanner = Scanner::new(Level::PORTABLE, bytes, n, params);
     let mut values = Vec::new();
@@ -43,7 +43,7 @@ fn serial(bytes: &[u8], n: u32, params: Params) -> (Vec<u64>, Outcome) {
     }
 }
 
-/// Everything at every level equals the serial scan; gives what that says.
+/// Checks that all functions at every level equal the serial scan, and returns its result.
 fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
     let (values, expected) = serial(bytes, n, params);
     for level in Level::available() {
@@ -84,7 +84,7 @@ fn check_visit(
     assert_eq!(visited, expected.map(ControlFlow::Continue), "{what}");
     if expected.is_ok() {
         assert_eq!(seen, values.len(), "{what}");
-        // And not further than it is asked to go.
+        // It must also stop where it is asked to.
         let mut slices = 0;
         let stopped = visit(level, bytes, n, params, |_| {
             slices += 1;
@@ -104,7 +104,7 @@ fn check_visit(
     }
 }
 
-/// Values from lanes, where [`visit`] would take none for so few items too.
+/// Values from lanes, also for few items, for which [`visit`] would use none.
 fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome) {
     let mut seen = 0;
     let mut visit = Visit::new(stream.level, |slice: &[u64]| {
@@ -167,7 +167,7 @@ fn check_table(
     assert!(at <= most, "{what}: {at} places, step {step}");
 }
 
-/// An M that P fits.
+/// An M that suits P.
 fn fitting(p: u32) -> u64 {
     (3 << p >> 1).clamp(1, u64::from(u32::MAX))
 }
@@ -213,7 +213,7 @@ fn numbers_of_items_around_every_border_are_decoded() {
     }
 }
 
-/// Differences that add up to no more than they may for `n` items of these parameters.
+/// Parameters with which these differences do not exceed the range.
 fn params_for(p: u32, differences: &[u64]) -> Params {
     let total: u64 = differences.iter().sum();
     let m = (total + 1).div_ceil(differences.len() as u64);
@@ -294,7 +294,7 @@ fn long_runs_are_decoded_wherever_they_are() {
     }
 }
 
-/// Bytes and numbers that are wrong in some way, a description of it first.
+/// Invalid bytes and numbers, each with a description.
 fn damaged(
     random: &mut Random,
     bytes: &[u8],
@@ -409,7 +409,7 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
     ] {
         let steps = vec![step; items];
         let bytes = coded(steps, 32);
-        // From here it is `below` to the largest value, which is far below what is added.
+        // From here it is `below` to the largest value, which is far below the added sum.
         let place = Place {
             position: 0,
             value: largest - below,
@@ -441,7 +441,7 @@ fn a_value_that_is_the_range_itself_is_out_of_range_in_any_lane() {
     let n = 60_000;
     for at in [0, 1_000, 20_000, 59_999] {
         for (below, is_right) in [(1, true), (0, false)] {
-            // Equal values, which keep all lanes in step, but for one; and no other fault comes after it.
+            // Equal values, which keep all lanes in step, except one; no other fault follows.
             let mut steps = vec![0; n as usize];
             steps[at] = 1;
             let bytes = coded(steps, 0);
@@ -557,7 +557,7 @@ fn threads_give_what_the_serial_scan_gives() {
     assert!(wrong > 100, "{wrong} wrong");
 }
 
-/// The functions themselves: from this size on they ask for threads.
+/// Calls the public functions: from this size on they use threads.
 #[cfg(feature = "parallel")]
 #[test]
 fn filters_large_enough_for_threads_are_decoded_as_by_one() {
@@ -577,8 +577,8 @@ fn filters_large_enough_for_threads_are_decoded_as_by_one() {
     }
 }
 
-/// Counts who read what. Lanes that are given up give the same values and the same errors, only later: what they
-/// do right shows here alone.
+/// Counts who decoded which items. Abandoned lanes give the same values and errors, only later, so only these
+/// counts show that lanes work.
 struct Counting<S> {
     inner: S,
     counts: Counts,
@@ -586,9 +586,9 @@ struct Counting<S> {
 
 #[derive(Default)]
 struct Counts {
-    /// How many lanes there are.
+    /// The number of lanes.
     lanes: usize,
-    /// How often lanes were begun, and a kernel called.
+    /// How often lanes were started, and a kernel was called.
     chunks: usize,
     calls: usize,
     /// Items, by who read them: a kernel (of one lane), lanes code by code, the serial scan; and those that lanes
@@ -670,7 +670,7 @@ impl Counts {
             stream.n, stream.params, stream.level
         );
         assert_eq!(self.in_lanes + self.serially, n, "{what}");
-        // The tail, and a lane in a hundred that began out of step.
+        // The tail, and one lane in a hundred that began out of step.
         let most = tail as usize * 11 / 10 + n / 100 + 64;
         assert!(self.serially <= most, "{what}: {} serially", self.serially);
         let chunks = (u64::from(stream.n) - tail).div_ceil(lane_items * lanes as u64) as usize;
@@ -735,7 +735,7 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
     }
 }
 
-/// What is kept of a lane has room for an eighth more items than usual; then the lanes are given up.
+/// A lane has room for an eighth more items than usual; beyond that, the lanes are abandoned.
 #[test]
 fn a_last_lane_of_more_items_than_there_is_room_for_is_decoded() {
     let params = Params::new(2, 24).unwrap();

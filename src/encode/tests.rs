@@ -1,4 +1,4 @@
-//! Every way of encoding against the reference, which writes bit by bit.
+//! Compares every way of encoding with the reference, which writes bit by bit.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,10 +8,10 @@ use super::*;
 use crate::hash::map_to_range;
 use crate::noise::{noise, sorted};
 
-/// More bits than this are too many for a reference that writes each of them.
+/// The maximum number of bits for the reference, which writes each of them singly.
 const MOST_BITS: u128 = 1 << 18;
 
-/// The reference's bytes of the values of `hashes`, unless they are too many.
+/// The reference's bytes for `hashes`, or `None` if they are too many.
 fn reference(hashes: &[u64], params: Params) -> Option<Vec<u8>> {
     let range = params.range(hashes.len() as u32);
     let values: Vec<u64> = hashes.iter().map(|&h| map_to_range(h, range)).collect();
@@ -20,7 +20,7 @@ fn reference(hashes: &[u64], params: Params) -> Option<Vec<u8>> {
     (bound < MOST_BITS).then(|| nutfilter_reference::encode_values(&values, params.p()))
 }
 
-/// All levels give the reference's bytes; says whether the reference was asked.
+/// Checks that all levels give the reference's bytes. Returns whether the reference was used.
 fn agrees(hashes: &[u64], params: Params, what: &str) -> bool {
     let Some(expected) = reference(hashes, params) else {
         return false;
@@ -42,7 +42,7 @@ fn agrees(hashes: &[u64], params: Params, what: &str) -> bool {
     true
 }
 
-/// M that fits P best, and M far below and above it.
+/// M that suits P best, and M far below and above it.
 fn every_params() -> impl Iterator<Item = Params> {
     (0..=32).flat_map(|p| {
         let fitting = (1_u64 << p) * 3 / 2;
@@ -71,7 +71,7 @@ fn every_p_and_length_agrees_with_the_reference() {
 }
 
 #[test]
-fn ground_hashes_agree_with_the_reference() {
+fn hostile_hashes_agree_with_the_reference() {
     let mut compared = 0;
     for params in every_params() {
         for n in [1, 2, 16, 17, 33, 64, 200] {
@@ -106,8 +106,8 @@ fn ground_hashes_agree_with_the_reference() {
 }
 
 #[test]
-fn codes_around_every_limit_of_the_loops_agree_with_the_reference() {
-    // Values are given, not mapped: with F = 2^64 / 2^s a hash of v << s has the value v.
+fn codes_around_loop_limits_agree_with_the_reference() {
+    // The tests use values directly: with F = 2^64 / 2^s, the hash v << s has the value v.
     for p in 0..=32_u32 {
         for level in Level::available() {
             for quotient in (0..=70).filter(|q| (q << p) < 1_u64 << 39) {
@@ -139,8 +139,8 @@ fn codes_around_every_limit_of_the_loops_agree_with_the_reference() {
 
 #[test]
 fn every_range_maps_exactly() {
-    // The larger the range, the closer together the hashes: differences of 22 bits, so that remainders keep
-    // every bit of the values and a wrong one shows.
+    // The larger the range, the closer together the hashes. The differences have 22 bits, so remainders keep
+    // every bit of the values and an incorrect bit is visible.
     for bits in 30..64_u32 {
         let random = noise(bits.into()).next().unwrap();
         for range in [
@@ -167,7 +167,7 @@ fn every_range_maps_exactly() {
 }
 
 #[test]
-fn the_bound_is_the_size_but_for_a_quarter_of_the_least() {
+fn bits_bound_is_tight_to_a_quarter_of_the_minimum() {
     for params in every_params() {
         for n in [1, 3, 100] {
             let hashes = sorted(noise(n as u64), n);
@@ -184,7 +184,7 @@ fn the_bound_is_the_size_but_for_a_quarter_of_the_least() {
     }
 }
 
-/// Gives rooms of the sizes that it was told, in a buffer that shows what is written beyond them.
+/// An output with rooms of the given sizes. Its buffer shows writes beyond them.
 struct Rooms<I> {
     bytes: Vec<u8>,
     used: usize,
@@ -212,7 +212,7 @@ impl<I: Iterator<Item = usize>> Output for Rooms<I> {
 }
 
 #[test]
-fn nothing_is_written_beyond_the_room() {
+fn encoder_writes_nothing_beyond_the_room() {
     let hashes = sorted(noise(3), 300);
     for level in Level::available() {
         for (p, m) in [
@@ -253,7 +253,7 @@ fn nothing_is_written_beyond_the_room() {
 
 #[cfg(feature = "parallel")]
 #[test]
-fn segments_cut_anywhere_join_to_the_same_stream() {
+fn segments_of_any_length_join_to_the_same_stream() {
     for (p, m) in [
         (0, 1),
         (0, 9),
@@ -271,7 +271,7 @@ fn segments_cut_anywhere_join_to_the_same_stream() {
             let expected = encode_run(coder, &hashes, 0, n as u32).unwrap();
             for level in Level::available() {
                 let coder = Coder::of_hashes(level, params, range);
-                // One item a segment is less than a byte each where P is 0.
+                // With P = 0, one item per segment takes less than a byte.
                 let every = (1..=n + 1).filter(|_| n <= 40);
                 for segment_items in every.chain([7, 64, 333, n / 2 + 1, n, n + 1]) {
                     let encoded = parallel::encode(coder, &hashes, n as u32, segment_items);
@@ -287,7 +287,7 @@ fn segments_cut_anywhere_join_to_the_same_stream() {
 
 #[cfg(feature = "parallel")]
 #[test]
-fn the_current_pool_decides_and_small_sets_stay_on_one_thread() {
+fn pool_sets_segments_and_small_sets_use_one_thread() {
     let items = |threads: usize, n: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.unwrap().install(|| parallel::segment_items(n))
@@ -326,7 +326,7 @@ fn values_out_of_order_or_range_are_errors() {
 }
 
 #[test]
-fn a_filter_beyond_memory_is_an_error() {
+fn filter_larger_than_memory_is_an_error() {
     let params = Params::new(0, u64::from(u32::MAX)).unwrap();
     let mut hashes = vec![u64::MAX; 1 << 20];
     hashes[0] = 0;
@@ -338,7 +338,7 @@ fn a_filter_beyond_memory_is_an_error() {
 }
 
 #[test]
-fn more_bytes_than_a_vector_holds_are_refused_by_their_number() {
+fn more_bytes_than_a_vector_holds_are_rejected() {
     let most = (isize::MAX as u128 - LEAST_ROOM as u128) * 8;
     assert_eq!(bytes_for(most, 7), Ok(isize::MAX as usize - LEAST_ROOM));
     for bits in [most + 1, most + 8, u128::MAX] {

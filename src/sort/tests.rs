@@ -7,7 +7,7 @@ pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
     noise(seed).take(n).collect()
 }
 
-/// Sorts at every level, checks what comes out and what it took, and returns that.
+/// Sorts at every level, checks the result and the work, and returns the work.
 fn checked(what: &str, hashes: &[u64]) -> Work {
     let mut expected = hashes.to_vec();
     expected.sort_unstable();
@@ -22,7 +22,7 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
         assert!(work.general <= hashes.len(), "{what}, {level}: {work:?}");
         works.push(work);
     }
-    // All levels go the same ways, where they have begun.
+    // All levels do the same work, if the set is large enough for them.
     if hashes.len() >= few(Level::PORTABLE) {
         works.dedup();
     }
@@ -34,7 +34,7 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
 }
 
 #[test]
-fn uniform_hashes_of_any_number_are_sorted_without_the_general_sort() {
+fn uniform_hashes_never_need_the_general_sort() {
     let edges = [1024, 8192, LEAF_ITEMS, 2 * LEAF_ITEMS, 64 * LEAF_ITEMS];
     let near = |n: usize| [n - 1, n, n + 1];
     for n in (0..66)
@@ -79,7 +79,7 @@ fn a_plan_of_any_depth_sorts() {
 }
 
 #[test]
-fn plans_end_in_leaves_and_have_no_more_parts_than_caches_bear() {
+fn plans_end_in_leaves_with_a_limited_number_of_parts() {
     for n in (0..43)
         .map(|bit| 1_usize << bit)
         .chain([1_000_000, 10_000_000, 100_000_000])
@@ -104,7 +104,7 @@ fn plans_end_in_leaves_and_have_no_more_parts_than_caches_bear() {
 }
 
 #[test]
-fn hostile_hashes_take_the_general_sort_after_a_bounded_number_of_moves() {
+fn hostile_hashes_fall_back_after_a_bounded_number_of_moves() {
     const N: usize = 1_000_000;
     let random = uniform(N, 3);
     let map = |f: &dyn Fn(usize, u64) -> u64| -> Vec<u64> {
@@ -115,11 +115,11 @@ fn hostile_hashes_take_the_general_sort_after_a_bounded_number_of_moves() {
             .collect()
     };
     let leaves: u64 = Plan::new(N).parts.iter().product();
-    // The first hash of a leaf, and then some.
+    // The first hash of a leaf, plus an offset.
     let in_leaf = |leaf: u64, beyond: u64| {
         ((u128::from(leaf) << 64).div_ceil(u128::from(leaves)) as u64) + beyond
     };
-    // Equal ones are sorted already, but for one.
+    // Equal hashes are already sorted, so change one.
     let mut equal = vec![u64::MAX / 3; N];
     equal[N / 2] = 0;
     let cases: [(&str, Vec<u64>, usize); 9] = [
@@ -176,14 +176,14 @@ fn hostile_hashes_take_the_general_sort_after_a_bounded_number_of_moves() {
     assert_eq!(checked("sorted", &ordered), Work::default());
     ordered.reverse();
     assert_eq!(checked("reversed", &ordered), Work::default());
-    // Order that ends at the last hash: the buckets take them one after another.
+    // Ascending until the last hash: the buckets fill one after another.
     ordered[N - 1] = u64::MAX;
     assert_eq!(checked("reversed but for one", &ordered).general, 0);
 }
 
 #[test]
-fn a_stage_that_refused_a_bucket_sorts_the_next() {
-    // Of three buckets only the middle one cannot be dealt on, of nine leaves only one.
+fn stage_sorts_the_next_bucket_after_a_rejection() {
+    // Of three buckets only the middle one cannot be dealt further; of nine leaves only one.
     let third = u64::MAX / 3;
     for parts in [[3, 1, 1], [3, 3, 1]] {
         let mut hashes = uniform(9 * LEAF_ITEMS, 4);
@@ -209,7 +209,7 @@ fn a_stage_that_refused_a_bucket_sorts_the_next() {
 }
 
 #[test]
-fn buckets_take_more_and_fewer_hashes_than_they_were_made_for() {
+fn buckets_accept_more_and_fewer_hashes_than_expected() {
     let hashes = uniform(40_000, 5);
     let mut expected = hashes.clone();
     expected.sort_unstable();
@@ -249,8 +249,8 @@ fn buckets_take_more_and_fewer_hashes_than_they_were_made_for() {
 }
 
 #[test]
-fn the_greatest_hash_is_told_from_an_empty_place() {
-    // Integers in the leaves, and floating-point numbers.
+fn greatest_hash_is_distinct_from_an_empty_place() {
+    // Leaves with integers, and leaves with floating-point numbers.
     for n in [9000, 20_000] {
         let mut hashes = uniform(n, 6);
         hashes.extend([u64::MAX; 20]);
@@ -260,7 +260,7 @@ fn the_greatest_hash_is_told_from_an_empty_place() {
 }
 
 #[test]
-fn merging_a_tail_keeps_all_in_order() {
+fn merge_tail_keeps_order() {
     for (n, more) in [
         (0, 0),
         (0, 3),
@@ -286,7 +286,7 @@ fn merging_a_tail_keeps_all_in_order() {
     }
 }
 
-/// What [`sort_made`] and [`sort_hashes`] make of `hashes`.
+/// The results of [`sort_made`] and [`sort_hashes`] for `hashes`.
 fn made_and_given(level: Level, hashes: &[u64]) -> [Vec<u64>; 2] {
     let fill = |start: usize, out: &mut [u64]| {
         out.copy_from_slice(&hashes[start..start + out.len()]);
@@ -298,7 +298,7 @@ fn made_and_given(level: Level, hashes: &[u64]) -> [Vec<u64>; 2] {
 }
 
 #[test]
-fn hashes_that_are_made_block_by_block_are_sorted_uniform_or_not() {
+fn hashes_made_in_blocks_are_sorted_uniform_or_not() {
     let sizes = [
         0,
         1,
