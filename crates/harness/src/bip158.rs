@@ -1,8 +1,8 @@
-//! Filters of Bitcoin blocks against the `bitcoin` crate: what both make, what both read, and what they answer.
+//! Compares filters of Bitcoin blocks with the `bitcoin` crate: encoding, decoding, and answers.
 //!
-//! That crate's reader is the more lenient one. It does not look at padding, at what follows the last value, or at
-//! values beyond the range, and takes a count that is cut or not minimal for 0. So the comparison goes one way:
-//! what is accepted here it reads, to the same answers.
+//! The decoder of that crate is more lenient. It ignores padding, data after the last value, and values beyond the
+//! range, and reads a truncated or non-minimal count as 0. So the comparison has one direction: that crate must
+//! decode every filter that is accepted here, and give the same answers.
 
 use std::sync::OnceLock;
 
@@ -16,30 +16,31 @@ use nutfilter::{DecodeErrorKind, Filter, Params, SipHash};
 
 use crate::{is_long, seeded};
 
-/// A filter by its items or its bytes, with damage.
+/// A filter given by its items or its bytes, with damage.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// What the filter is of: see `Form`; by the fifth bit, whether it is compared or read; by the highest three,
-    /// what is asked: see `Case::asks`.
+    /// The contents of the filter: see `Form`. The fifth bit selects whether it is compared or decoded. The
+    /// highest three bits select the look-ups: see `Case::asks`.
     pub form: u8,
-    /// P, for other filters than the basic one.
+    /// P, for filters other than the basic one.
     pub p: u8,
-    /// M, likewise.
+    /// M, for filters other than the basic one.
     pub m: u32,
-    /// What the key is made of.
+    /// The seed of the key.
     pub key: u8,
-    /// How many scripts stand before those that are spelled out: modulo 4 for most cases, modulo 512 for one in 64
-    /// of the long ones.
+    /// The number of generated scripts before the given ones: modulo 4 in most cases, modulo 512 in one of 64 long
+    /// ones.
     pub count: u16,
-    /// Bytes of the serialised filter that are changed: where, and what is exclusive-ored in.
+    /// Changed bytes of the serialised filter: the place, and the value to exclusive-or.
     pub changes: [(u16, u8); 2],
-    /// How many bytes of it are cut off.
+    /// How many bytes are cut off.
     pub cut: u8,
-    /// Scripts, one after another: a byte for the length of each (modulo 40), then its bytes. Or the filter itself.
+    /// Scripts, one after another: a byte for the length of each (modulo 40), then its bytes. Or the filter
+    /// itself.
     pub bytes: &'a [u8],
 }
 
-/// What a case is about, by the lowest two bits of its form.
+/// The subject of a case, by the lowest two bits of its form.
 enum Form {
     /// The filter of a block with these scripts.
     Block,
@@ -50,11 +51,11 @@ enum Form {
 }
 
 impl Case<'_> {
-    /// Builds or reads, and compares.
+    /// Encodes or decodes, and compares.
     ///
     /// # Panics
     ///
-    /// Where the two crates disagree about what both accept.
+    /// If the two crates disagree about something that both accept.
     pub fn check(&self) {
         let form = match self.form % 8 {
             0 => Form::Block,
@@ -72,8 +73,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether this of four questions is asked: one of them, as each takes as long as all that comes before it, or
-    /// all in a long input that says so.
+    /// Whether to make this one of four look-ups. Normally a case makes one, because each takes as long as
+    /// everything before it. A long input may select all.
     fn asks(&self, what: u8) -> bool {
         self.asks_all() || self.form >> 5 & 3 == what
     }
@@ -92,7 +93,7 @@ impl Case<'_> {
         let written = writer.finish().expect("memory takes everything");
         assert_eq!(written, theirs.len(), "{self:?}");
         if self.asks_all() || self.form & 16 == 0 {
-            // That crate leaves out what is empty; here it is an item like any other.
+            // That crate omits empty items; here they are items like any other.
             let some = scripts.iter().filter(|script| !script.is_empty());
             let ours = bip158::build_with(self.hasher(), some, params).expect("a small set");
             assert_eq!(bip158::serialize(&ours), theirs, "{self:?}");
@@ -116,7 +117,7 @@ impl Case<'_> {
         }
     }
 
-    /// Reads these bytes with both.
+    /// Decodes these bytes with both crates.
     fn check_read(&self, bytes: &[u8], params: Params, queries: &[&[u8]]) {
         let parsed = match params == bip158::PARAMS {
             true => bip158::parse(self.hasher(), bytes),
@@ -125,10 +126,10 @@ impl Case<'_> {
         let filter = match parsed {
             Ok(filter) => filter,
             Err(error) => {
-                // Whatever is wrong, there are words for it.
+                // Every error has a text.
                 assert!(!self.asks(1) || !error.to_string().is_empty());
-                // Not read by the other one, for it multiplies N by M without looking: an N of 2^64 - 1 is a
-                // panic with overflow checks, and another F without.
+                // Do not decode this with the other crate. It multiplies N by M without a check: an N of 2^64 - 1
+                // panics with overflow checks, and gives another F without them.
                 if let Some(n) = count(bytes)
                     && n > u64::from(u32::MAX)
                 {
@@ -142,9 +143,9 @@ impl Case<'_> {
         self.check_answers(&filter, bytes, queries);
     }
 
-    /// Asks both. Nothing in the other crate's reader overflows now: N and M are below 2^32, and P is at most 32,
-    /// with which a sum beyond 64 bits takes half a gigabyte. It takes its time, bit by bit, and goes through all of
-    /// the filter for each question.
+    /// Looks up items with both crates. Nothing in the other decoder can overflow here: N and M are below 2^32,
+    /// and P is at most 32, so that a sum beyond 64 bits needs half a gigabyte. It is slow, because it works bit
+    /// by bit and reads the whole filter for each look-up.
     fn check_answers(&self, filter: &Filter<'_, SipHash>, bytes: &[u8], queries: &[&[u8]]) {
         let theirs = Theirs::new(self, filter.params(), bytes);
         let one = |query: &[u8]| match self.key & 1 {
@@ -220,7 +221,7 @@ impl Case<'_> {
         }
     }
 
-    /// Some of a rule, with repeats, empty ones and such as begin with OP_RETURN; then those that are spelled out.
+    /// Generated scripts, with duplicates, empty ones and some that begin with OP_RETURN; then the given ones.
     fn scripts(&self) -> Vec<Vec<u8>> {
         let count = match self.count {
             count @ 0xfc00.. if is_long::<Self>(self.bytes) => count % 512,
@@ -242,7 +243,7 @@ impl Case<'_> {
         scripts
     }
 
-    /// The basic filter's, or others that code in little space.
+    /// The parameters of the basic filter, or others with short codes.
     fn params(&self) -> Params {
         if self.p < 128 {
             return bip158::PARAMS;
@@ -266,7 +267,7 @@ impl Case<'_> {
     }
 }
 
-/// The other crate's readers.
+/// The other crate's decoders.
 struct Theirs<'a> {
     basic: Option<BlockFilterReader>,
     general: GcsFilterReader,
@@ -303,14 +304,14 @@ impl<'a> Theirs<'a> {
     }
 }
 
-/// The count in front, by that crate's reading of it.
+/// The leading count, as decoded by that crate.
 fn count(bytes: &[u8]) -> Option<u64> {
     let count = bitcoin::consensus::deserialize_partial::<bitcoin::VarInt>(bytes);
     count.ok().map(|(count, _)| count.0)
 }
 
-/// A block whose coinbase creates half of the scripts, and whose other transaction the rest and spends `spent`
-/// outputs, whose scripts go by their number.
+/// A block whose coinbase creates half of the scripts. Its other transaction creates the rest, and spends `spent`
+/// outputs whose scripts depend on their number.
 fn block(nonce: u32, created: &[Vec<u8>], spent: usize) -> Block {
     static GENESIS: OnceLock<Block> = OnceLock::new();
     let mut block = GENESIS

@@ -1,21 +1,20 @@
 //! Large inputs from a few bytes.
 //!
-//! Kernels begin above sizes that a fuzzer's inputs do not have: thousands of items for the lanes of the decoder.
-//! So an input of more than [`SMALL`] bytes may describe a filter or a set instead of being one: how many items,
-//! of which shape, from which seed, and which bytes of it are then changed. A mutation of such an input is one
-//! change at one place, which may be in any lane.
+//! Kernels need more items than a fuzzer's inputs contain: the decoder's lanes need thousands. So an input of more
+//! than [`SMALL`] bytes may describe a filter or a set: the number of items, their shape, the seed, and which
+//! bytes to change afterwards. A mutation of such an input changes one place, which may be in any lane.
 
 use nutfilter::Params;
 use nutfilter::bits::BitWriter;
 
-/// Inputs of up to so many bytes are taken as they are: `-max_len=64` is a campaign of small inputs alone.
+/// Inputs up to this size, in bytes, are used as they are. `-max_len=64` runs a campaign with only small inputs.
 pub const SMALL: usize = 64;
 
-/// A filter is given up beyond so many bits (32 KiB): a reference that reads bit by bit takes its time, and at P =
-/// 19 the widest kernel is at work from half of that on.
+/// Maximum size of a filter, in bits (32 KiB). The reference is slow because it reads bit by bit. At P = 19 the
+/// widest kernel already works at half of this size.
 const MOST_BITS: u64 = 1 << 18;
 
-/// Numbers that look random: SplitMix64.
+/// Pseudorandom numbers: SplitMix64.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise(pub u64);
 
@@ -30,7 +29,7 @@ impl Iterator for Noise {
     }
 }
 
-/// A filter with the numbers that are said to belong to it.
+/// A filter with its declared parameters.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The declared N.
@@ -41,10 +40,11 @@ pub struct Made {
     pub bytes: Vec<u8>,
 }
 
-/// A filter that is coded here, bit by bit of a recipe.
+/// Builds a filter from a recipe.
 ///
-/// `size` says how many items, of which shape, and from which seed; `slack` how much larger M is than P asks for, or
-/// that the values end at the range ([`AT_LARGEST`], [`AT_RANGE`]) and at which item (bits 16 to 31: a fraction).
+/// `size` gives the number of items, their shape and the seed. `slack` says how much larger M is than P requires;
+/// or that the values end at the range ([`AT_LARGEST`], [`AT_RANGE`]), and at which item (bits 16 to 31: a
+/// fraction).
 #[must_use]
 pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
     let p = u32::from(p % 33);
@@ -65,8 +65,8 @@ pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
         differences.len() as u64,
         differences.iter().fold(0_u64, |a, &b| a.saturating_add(b)),
     );
-    // From just enough for a usual set to 17 times that; what a set of large differences needs all the same,
-    // unless the slack says that it may be too little.
+    // M ranges from just enough for a usual set to 17 times that. A set of large differences gets what it needs,
+    // unless the slack allows too little.
     let usual = (u128::from(16 + (slack & 0xff)) << p) / 16;
     let needed = match slack >> 8 & 3 {
         0 => 0,
@@ -80,13 +80,13 @@ pub fn filter(size: u64, p: u8, slack: u64, edits: &[u8]) -> Made {
     made
 }
 
-/// In the slack of a recipe: the largest value is F - 1, the largest that is allowed.
+/// In the slack of a recipe: the largest value is F - 1, the maximum allowed.
 pub const AT_LARGEST: u64 = 1 << 10;
 /// In the slack of a recipe: the largest value is F, the smallest that is not allowed.
 pub const AT_RANGE: u64 = 1 << 11;
 
-/// A filter whose values reach the end of the range at one item, this fraction of 2^16 of all, and stay there.
-/// The codes before it are usual ones, so that decoders that begin in the middle find it.
+/// A filter whose values reach the end of the range at one item and stay there. `fraction` gives that item in
+/// 2^16ths of all items. The codes before it are normal, so that decoders that start in the middle find it.
 fn end_at(differences: &mut [u64], p: u32, fraction: u64, beyond: bool) -> Made {
     let n = differences.len() as u64;
     let last = (n * fraction) >> 16;
@@ -94,7 +94,7 @@ fn end_at(differences: &mut [u64], p: u32, fraction: u64, beyond: bool) -> Made 
     behind.fill(0);
     let sum = before.iter().fold(0_u64, |a, &b| a.saturating_add(b));
     let m = (sum / n + 1).min(u64::from(u32::MAX));
-    // What is missing is less than an M for each of them.
+    // The missing amount is less than M for each of them.
     let missing = (n * m - u64::from(!beyond)).saturating_sub(sum);
     let (each, more) = (missing / (last + 1), missing % (last + 1));
     for (at, difference) in (0..).zip(before) {
@@ -103,38 +103,38 @@ fn end_at(differences: &mut [u64], p: u32, fraction: u64, beyond: bool) -> Made 
     Made::new(differences, p, m)
 }
 
-/// How many items a set has: around the sizes at which something else begins.
+/// The number of items of a set: around the sizes at which other code takes over.
 fn items(size: u64) -> u64 {
     const SIZES: [u64; 8] = [0, 400, 1_500, 2_900, 4_500, 5_700, 8_000, 65_500];
     SIZES[(size >> 16) as usize % SIZES.len()] + (size & 0xff)
 }
 
-/// The difference of item number `n` from the one before.
+/// The difference of item number `n` from the previous item.
 fn difference(shape: u8, n: u64, p: u32, noise: &mut Noise) -> u64 {
     let random = noise.next().unwrap_or_default();
     let remainder = random & ((1 << p) - 1);
     let run = u64::from((random >> 40).trailing_ones());
     let (quotient, remainder) = match shape % 8 {
-        // As hashes give them, about.
+        // Roughly the distribution of hashes.
         0 => (run, remainder),
-        // All equal: a decoder that begins in the middle never falls into step.
+        // All equal: a decoder that starts in the middle never synchronises.
         1 => (0, 0x5a5a_5a5a & ((1 << p) - 1)),
         2 => (0, 0),
-        // Now and then a run that no window holds.
+        // Occasionally a run that exceeds every window.
         3 if random >> 58 == 0 => (random >> 40 & 0xfff, remainder),
         3 => (run, remainder),
         4 => (random >> 60, remainder),
         // Stretches of duplicates.
         5 if n / 500 % 2 == 1 => (0, 0),
         5 => (run, remainder),
-        // Ones as far as the eye can see.
+        // Only one-bits for a long stretch.
         6 => (run, (1 << p) - 1),
         _ => (run * 4, remainder),
     };
     quotient << p | remainder
 }
 
-/// How many bytes an edit has: what, where (16 bits: a fraction of the length), and a number.
+/// Length of an edit, in bytes: its kind, its place (16 bits: a fraction of the length), and a number.
 pub const EDIT: usize = 4;
 
 impl Made {
@@ -170,7 +170,7 @@ impl Made {
             9 => self.bytes.insert(at, value),
             10 => self.bytes[at..at + run].fill(low),
             11 => {
-                // A stretch of what stands elsewhere: right codes at a wrong place.
+                // Copy a stretch from elsewhere: valid codes in the wrong place.
                 let from = usize::from(low) * (len - run) / 256;
                 self.bytes.copy_within(from..from + run, at);
             }
@@ -179,10 +179,10 @@ impl Made {
     }
 }
 
-/// The hashes that these bytes are, or describe.
+/// The hashes that these bytes contain or describe.
 ///
-/// Each is 1, 2, 4 or 8 bytes, taken for its leading bits, so that a small input holds a set; a long input may
-/// begin with a recipe of 8 bytes for a large one.
+/// Each hash has 1, 2, 4 or 8 bytes, used as its leading bits, so that a small input holds a set. A long input may
+/// begin with a recipe of 8 bytes for a large set.
 #[must_use]
 pub fn hashes(how: u8, bytes: &[u8], long: bool, most: usize) -> Vec<u64> {
     let mut hashes = Vec::new();
@@ -191,7 +191,7 @@ pub fn hashes(how: u8, bytes: &[u8], long: bool, most: usize) -> Vec<u64> {
         let size = u64::from_le_bytes(*size);
         let count = (items(size) as usize).min(most);
         let hash = |hash: u64| match size >> 24 & 7 {
-            // All in one corner of the range, at both ends of it, all the same, and few different ones.
+            // All in one corner of the range, at both ends of it, all equal, and few different ones.
             1 => hash >> 40,
             2 => hash | !0 << 24,
             3 => size,
