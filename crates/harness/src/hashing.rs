@@ -1,5 +1,5 @@
-//! Items of any length, at any address, in batches of any size: every level hashes as the `murmur3` and
-//! `siphasher` crates do.
+//! Items of any length, at any address, in batches of any size: every level gives the same hashes as the `murmur3`
+//! and `siphasher` crates.
 
 use core::hash::Hasher as _;
 use core::num::NonZeroUsize;
@@ -13,50 +13,50 @@ use nutfilter::{
 
 use crate::{is_long, levels_of, seeded};
 
-/// Which hash, and the items as runs of one length.
+/// The hash, and the items as runs of one length.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Case<'a> {
-    /// Which hash (modulo 4), and by the bits above what is done with the items: see [`Case::check`].
+    /// The hash (modulo 4). The higher bits select what is done with the items: see [`Case::check`].
     pub profile: u8,
-    /// The level, and 255 in a long input for all of them and for all that is done.
+    /// The level; 255 in a long input for all levels and all checks.
     pub level: u8,
-    /// Where the first item begins, from an address that is a multiple of 16 (modulo 16).
+    /// The offset of the first item from an address that is a multiple of 16 (modulo 16).
     pub offset: u8,
-    /// Places for hashes: as many more or fewer than there are items.
+    /// The number of places for hashes, relative to the number of items.
     pub places: i8,
-    /// F, for the mapping of the hashes.
+    /// F, for mapping the hashes.
     pub range: u64,
-    /// The key, where the hash has one.
+    /// The key, if the hash has one.
     pub key: [u64; 2],
     /// The items.
     pub runs: [Run; 3],
-    /// What the items hold, over and over.
+    /// The contents of the items, repeated.
     pub bytes: &'a [u8],
 }
 
 /// Items of one length, one after another.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Run {
-    /// The length: see [`Run::width`].
+    /// The length of an item: see [`Run::width`].
     pub width: u8,
-    /// How many: see [`Run::count`].
+    /// The number of items: see [`Run::count`].
     pub count: u8,
 }
 
-/// Lengths with a path of their own, and those beside them.
+/// Lengths with their own code path, and the lengths next to them.
 const WIDTHS: [usize; 32] = [
     33, 33, 33, 33, 33, 33, 33, 33, 0, 7, 8, 15, 16, 17, 20, 31, 32, 48, 63, 64, 65, 66, 96, 100,
     127, 128, 255, 256, 257, 1024, 1025, 8193,
 ];
 
-/// What a run takes at most: more shows nothing new.
+/// Maximum size of a run, in bytes: more shows nothing new.
 const MOST_BYTES: usize = 9000;
 
-/// What all runs of a small input take: some more points than the widest kernel hashes at once.
+/// Maximum size of all runs of a small input: some more points than the widest kernel hashes at once.
 const MOST_BYTES_OF_SMALL: usize = 640;
 
 impl Run {
-    /// Up to 223 bytes as they are written; the rest stands for lengths that matter.
+    /// Values up to 223 are lengths in bytes. The others stand for special lengths.
     #[must_use]
     pub fn width(self) -> usize {
         match self.width {
@@ -65,8 +65,8 @@ impl Run {
         }
     }
 
-    /// Few for most; up to 255 for some, more than the widest kernel takes at once. Few of long ones, and none
-    /// where there is no room for one.
+    /// Usually few items; up to 255 for some runs, more than the widest kernel takes at once. Few long items, and
+    /// none if there is no room for one.
     #[must_use]
     pub fn count(self, most_bytes: usize) -> usize {
         let count = match self.count {
@@ -85,7 +85,7 @@ impl Case<'_> {
     ///
     /// # Panics
     ///
-    /// Where a hash is not what the other crates say.
+    /// If a hash differs from that of the other crates.
     pub fn check(&self) {
         let [k0, k1] = self.key;
         match self.profile % 4 {
@@ -97,7 +97,7 @@ impl Case<'_> {
     }
 
     fn check_with<H: ItemHash>(&self, hasher: &H, oracle: impl Fn(&[u8]) -> u64) {
-        // All of it ends where its memory ends, so that a look beyond is seen.
+        // All data ends at the end of its allocation, so that reads beyond it are detected.
         let counts = self.counts();
         let runs = || self.runs.iter().map(|run| run.width()).zip(counts);
         let len: usize = runs().map(|(width, count)| width * count).sum();
@@ -137,7 +137,7 @@ impl Case<'_> {
         levels_of(self.level, self.all())
     }
 
-    /// How many items each run has.
+    /// The number of items of each run.
     fn counts(&self) -> [usize; 3] {
         let long = is_long::<Self>(self.bytes);
         let mut room = MOST_BYTES_OF_SMALL;
@@ -164,7 +164,7 @@ impl Case<'_> {
         }
     }
 
-    /// The bytes of the items, and others before them so that the items begin at the offset.
+    /// The bytes of the items, preceded by other bytes so that the items begin at the offset.
     fn memory(&self, len: usize) -> Box<[u8]> {
         let mut memory = Vec::with_capacity(len + 16);
         memory.resize(usize::from(self.offset % 16), 0x5a);
@@ -182,7 +182,7 @@ impl Case<'_> {
         memory.into_boxed_slice()
     }
 
-    /// Records, with some bytes too few for one more behind them.
+    /// Records, followed by some bytes that are too few for one more record.
     fn check_records<H: ItemHash>(
         &self,
         hasher: &H,
@@ -246,7 +246,7 @@ impl Case<'_> {
     }
 }
 
-/// `hash * f / 2^64`, by parts that do not overflow: the high word of a product in 128 bits.
+/// `hash * f / 2^64`, the high word of a 128-bit product, computed in parts that do not overflow.
 fn mapped(hash: u64, f: u64) -> u64 {
     let (high, low) = (u128::from(hash >> 32), u128::from(hash & 0xffff_ffff));
     let sum = high * u128::from(f) + ((low * u128::from(f)) >> 32);
