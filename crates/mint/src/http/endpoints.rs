@@ -51,7 +51,7 @@ impl Endpoints {
 }
 
 /// Suffix of an id in the path of the raw filter. No id contains a dot.
-const RAW: &str = ".gcs";
+const RAW: &str = ".raw";
 
 /// The decoded id; an error if it is not UTF-8.
 type Id = Result<Path<String>, PathRejection>;

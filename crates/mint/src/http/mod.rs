@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/v1/filter/spent/{keyset_id}` | the filter of all spent notes, by `Y` |
 //! | `/v1/filter/issued/{keyset_id}` | the filter of all signed notes, by `B_` |
-//! | the same with `.gcs` appended | the raw filter, whatever `Accept` contains |
+//! | the same with `.raw` appended | the raw filter, whatever `Accept` contains |
 //! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this path |
 //! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if enabled |
 //! | `/health` | the status of the service |
@@ -12,7 +12,7 @@
 //! | `/metrics` | metrics, if enabled |
 //! | `POST /admin/refresh` | 202 for requests with the token, if one is configured |
 //!
-//! A filter is sent as JSON or raw (`.gcs`, or `Accept: application/octet-stream`). With a raw filter, the
+//! A filter is sent as JSON or raw (`.raw`, or `Accept: application/octet-stream`). With a raw filter, the
 //! parameters are in the headers `Nutfilter-N`, `-P`, `-M` and `-Timestamp`. JSON is also available in gzip or
 //! zstd. Handlers look up a finished body and send it, a part of it, or a 304. Errors have the form of every Cashu
 //! mint: a status and `{"detail": text, "code": number}`. The status is 400 for an unknown keyset, and 503 before

@@ -49,7 +49,7 @@ fn raw_request_gets_filter_and_parameter_headers() {
 fn raw_filter_has_its_own_url() {
     let server = server();
     let negotiated = server.spent(&[("accept", "application/octet-stream")]);
-    let path = format!("/v1/filter/spent/{V1}.gcs");
+    let path = format!("/v1/filter/spent/{V1}.raw");
     for accept in ["application/json", "*/*", "text/html"] {
         let headers = [
             ("accept", accept),
@@ -68,11 +68,11 @@ fn raw_filter_has_its_own_url() {
     let tag = with(&negotiated, "etag");
     let headers = [("if-none-match", tag.as_str())];
     assert_eq!(server.ask("GET", &path, &headers).status, 304);
-    for odd in [".gcs", "00ad268c4d1f5826.gcs", "..gcs", ".gcs.gcs"] {
+    for odd in [".raw", "00ad268c4d1f5826.raw", "..raw", ".raw.raw"] {
         let reply = server.ask("GET", &format!("/v1/filter/spent/{odd}"), &[]);
         assert_refused(&reply, 400, 12_001);
     }
-    let twice = format!("/v1/filter/spent/{V1}.gcs.gcs");
+    let twice = format!("/v1/filter/spent/{V1}.raw.raw");
     assert_refused(&server.ask("GET", &twice, &[]), 400, 12_001);
 }
 
