@@ -16,7 +16,7 @@
 //! let client = MintClient::new("https://mint.example/Bitcoin", Policy::default())?;
 //! let keyset: KeysetId = "009a1f293253e41e".parse()?;
 //! let filter = client.fetch(&keyset, Kind::Spent)?;
-//! The wallet's own records say that 40 of them should be spent.
+//! // The wallet's own records say that 40 of them should be spent.
 //! let matches = filter.matches(&ys, Some(40))?;
 //! for (y, confirmed) in ys.iter().zip(client.confirm(&matches)?) {
 //!     match confirmed {
