@@ -14,7 +14,7 @@ import types
 import pytest
 
 from e2e import clients, drift, events, reference_filter
-from e2e.clients import Seen
+from e2e.clients import START, Seen
 from e2e.journal import RECORD, Clock, Journal, Verifier, Version, builder, sha256
 from e2e.misbehaving_clients import Wrong
 from e2e.scenario import Scenario, Windows
@@ -160,7 +160,7 @@ def tagged(headers, body):
 
 def test_all_forms_of_one_version_are_one_version():
     seen = Seen()
-    assert len({seen.whole(PATH, *answer(form), 0).sha for form in ("json", "gzip", "raw")}) == 1
+    assert len({seen.whole(PATH, *answer(form), START).sha for form in ("json", "gzip", "raw")}) == 1
     assert len(seen.forms) == 1
 
 
@@ -171,14 +171,14 @@ def test_a_flipped_byte_is_found(form, place):
     bad = bytearray(body)
     bad[int(place * (len(body) - 1))] ^= 1
     with pytest.raises(Wrong):
-        Seen().whole(PATH, form, headers, bytes(bad), 0)
+        Seen().whole(PATH, form, headers, bytes(bad), START)
 
 
 @pytest.mark.parametrize("damage", [lambda body: body[:-1], lambda body: body + b"x"])
 def test_gzip_that_is_cut_or_goes_on_is_found(damage):
     _, headers, body = answer("gzip")
     with pytest.raises(Wrong, match="cut"):
-        Seen().whole(PATH, "gzip", tagged(headers, damage(body)), damage(body), 0)
+        Seen().whole(PATH, "gzip", tagged(headers, damage(body)), damage(body), START)
 
 
 @pytest.mark.parametrize("wanted, given, changed, finding", [
@@ -190,7 +190,7 @@ def test_gzip_that_is_cut_or_goes_on_is_found(damage):
 def test_a_wrong_header_is_found(wanted, given, changed, finding):
     _, headers, body = answer(given, **changed)
     with pytest.raises(Wrong, match=finding):
-        Seen().whole(PATH, wanted, headers, body, 0)
+        Seen().whole(PATH, wanted, headers, body, START)
 
 
 def test_zstd_is_read_and_garbage_is_not():
@@ -216,6 +216,17 @@ def test_a_timestamp_that_goes_back_is_reported_once():
     seen = Seen(older=older.append)
     for timestamp in (100, 99, 99):
         seen.timestamp(PATH, seen.begin(PATH), timestamp)
+    assert len(older) == 1
+
+
+def test_a_slow_answer_from_before_a_clock_step_counts_for_nothing():
+    older = []
+    seen = Seen(older=older.append)
+    seen.timestamp(PATH, seen.begin(PATH), 300)
+    slow = seen.begin(PATH)
+    seen.timestamp(PATH, seen.begin(PATH), 60)
+    seen.timestamp(PATH, slow, 300)
+    seen.timestamp(PATH, seen.begin(PATH), 61)
     assert len(older) == 1
 
 
