@@ -80,9 +80,10 @@ clippy:
 # Clippy of the library with each set of features
 [group('gate')]
 features:
-    for features in '' std serde bitcoin parallel store store,serde serde,bitcoin,std; do \
+    for features in '' std bitcoin parallel bitcoin,std; do \
         cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
     done
+    cargo clippy --quiet --locked -p nutfilter-cashu --no-default-features -- -D warnings
 
 # The test command of the README
 [group('gate')]
@@ -117,11 +118,11 @@ vectors:
 # The library for other architectures, and without std. Debian's compiler has its own sources of `core`.
 [group('gate')]
 cross:
-    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
-        --no-default-features --features serde -Zbuild-std=core,alloc --target-dir target/cross \
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter -p nutfilter-cashu --lib \
+        --no-default-features -Zbuild-std=core,alloc --target-dir target/cross \
         --target aarch64-unknown-linux-gnu --target wasm32-unknown-unknown --target i686-unknown-linux-gnu
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
-        --no-default-features --features serde,bitcoin -Zbuild-std=core,alloc --target-dir target/cross \
+        --no-default-features --features bitcoin -Zbuild-std=core,alloc --target-dir target/cross \
         --target x86_64-unknown-linux-gnu
 
 # Documentation, with warnings denied
@@ -174,7 +175,7 @@ fuzz-smoke seconds='5': (fuzz-all seconds)
 test-release:
     cargo test --locked --release --workspace
 
-# The library's tests without threads and without the store
+# The library's tests without threads
 [group('campaign')]
 test-features:
     cargo test --locked -p nutfilter
@@ -203,7 +204,7 @@ bytes: release
 [group('campaign')]
 contrib: release e2e-venv
     {{e2e}} -m contrib
-    cargo run --locked --quiet --example restore --features serde
+    cargo run --locked --quiet --example restore
     cargo run --locked --quiet --example exclusion
 
 # The benchmarks with other libraries; a run too short to measure
@@ -250,8 +251,8 @@ load notes='10000000': release e2e-venv
 coverage floor='97':
     CARGO_LLVM_COV_SETUP=no LLVM_COV=llvm-cov-22 LLVM_PROFDATA=llvm-profdata-22 \
         cargo llvm-cov --locked --package nutfilter --package nutfilter-harness \
-        --features nutfilter/parallel,nutfilter/store,nutfilter/serde,nutfilter/bitcoin \
-        --ignore-filename-regex '(crates|tests|benches)/|tests\.rs|noise\.rs|guarded\.rs' --fail-under-regions {{floor}}
+        --features nutfilter/parallel,nutfilter/bitcoin \
+        --ignore-filename-regex '(crates|tests|benches)/|tests\.rs|splitmix\.rs|guard_page\.rs' --fail-under-regions {{floor}}
 
 # --- Fuzzing. The pinned compiler is told to act like a nightly one. Decision 0019 explains the flags.
 

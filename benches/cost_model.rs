@@ -9,7 +9,9 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use nutfilter::{Level, Nut25, Params, SortedHashes, Step, Strategy, Unhashed, map_to_range};
+use nutfilter::{
+    IndexInterval, Level, Nut25, Params, RawValues, SortedHashes, Strategy, map_to_range,
+};
 
 const ITEMS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const TARGETS: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
@@ -41,8 +43,8 @@ fn check_items(level: Level, n: u32) -> usize {
     let filter = SortedHashes::<Nut25>::from_hashes(hashes)
         .encode(Params::default())
         .expect("a set of numbers");
-    let filter = filter.with_hasher(Unhashed).with_level(level);
-    let indexed = filter.clone().into_indexed(Step::Items(64));
+    let filter = filter.with_hasher(RawValues).with_level(level);
+    let indexed = filter.clone().into_indexed(IndexInterval::Items(64));
     let range = filter.range();
     println!("\n{level}, {n} items     targets  chosen     points ns   merge ns   ratio");
     let mut wrong = 0;
@@ -53,7 +55,7 @@ fn check_items(level: Level, n: u32) -> usize {
         let plain = |strategy| drop(black_box(filter.matches_values_by(strategy, &targets)));
         let by_index = |strategy| drop(black_box(indexed.matches_values_by(strategy, &targets)));
         let expected = filter.matches_values_by(Strategy::Merge, &targets);
-        for strategy in [Strategy::Points, Strategy::Merge, Strategy::Cheapest] {
+        for strategy in [Strategy::Lookup, Strategy::Merge, Strategy::Cheapest] {
             assert_eq!(filter.matches_values_by(strategy, &targets), expected);
             assert_eq!(indexed.matches_values_by(strategy, &targets), expected);
         }
@@ -72,10 +74,10 @@ fn holds(what: &str, count: usize, chosen: Strategy, run: &dyn Fn(Strategy)) -> 
         // Side by side, so that whatever else the machine does falls on both.
         let start = Instant::now();
         while start.elapsed() < 2 * BUDGET {
-            points = points.min(time(|| run(Strategy::Points)));
+            points = points.min(time(|| run(Strategy::Lookup)));
             merge = merge.min(time(|| run(Strategy::Merge)));
         }
-        let taken = if chosen == Strategy::Points {
+        let taken = if chosen == Strategy::Lookup {
             points
         } else {
             merge

@@ -7,7 +7,9 @@
 
 use std::error::Error;
 
-use nutfilter::{Filter, ItemHash, Params, SeekIndex, SipHash, SortedHashes, Step, map_to_range};
+use nutfilter::{
+    Filter, IndexInterval, ItemHash, Params, SeekIndex, SipHash, SortedHashes, map_to_range,
+};
 
 /// Names that are taken.
 const TAKEN: u32 = 10_000;
@@ -45,7 +47,7 @@ fn publish(
     let hasher = SipHash::new(key.0, key.1);
     let filter = SortedHashes::from_items_with(hasher, names).encode(params)?;
     // One entry for 64 names: about a bit a name.
-    let index = SeekIndex::build(&filter, Step::Items(64));
+    let index = SeekIndex::build(&filter, IndexInterval::Items(64));
     Ok(Published {
         n: u64::from(filter.n()),
         params,

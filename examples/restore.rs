@@ -1,11 +1,12 @@
-//! Both sides of a restore: `cargo run --example restore --features serde`.
+//! Both sides of a restore: `cargo run --example restore`.
 //!
 //! A mint publishes a filter of its spent notes, and grows it; a wallet asks it about its own.
 
 use std::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nutfilter::{Filter, FilterResponse, Nut25, Params, SeekIndex, SortedHashes, Step};
+use nutfilter::{Filter, IndexInterval, Nut25, Params, SeekIndex, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let note = |i: u32| {
@@ -36,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
 
     // The same through an index, which pays for whoever asks more than once.
-    let index = SeekIndex::build(&filter, Step::Items(64));
+    let index = SeekIndex::build(&filter, IndexInterval::Items(64));
     let indexed = filter.with_index(&index)?;
     assert_eq!(indexed.matches(&mine), answers);
     println!("the index takes {:.2} bits a note", index.bits_per_item());

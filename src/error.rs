@@ -175,6 +175,10 @@ pub(crate) enum BuildFault {
         items: u64,
     },
     HasherDiffers,
+    OtherCount {
+        n: u32,
+        pushed: u64,
+    },
     RecordLength {
         len: u64,
         record_bytes: u64,
@@ -216,6 +220,10 @@ impl fmt::Display for BuildError {
                     "the two sets were hashed with different keys, so they cannot be merged"
                 )
             }
+            BuildFault::OtherCount { n, pushed } => write!(
+                f,
+                "the encoder was made for {n} hashes and received {pushed}"
+            ),
             BuildFault::RecordLength { len, record_bytes } => write!(
                 f,
                 "{len} bytes are not a whole number of records of {record_bytes} bytes"
@@ -358,6 +366,8 @@ mod tests {
         build(BuildFault::OutOfMemory { bytes: 7003 }, &["7003 bytes"]);
         build(BuildFault::NoRoomForHashes { items: 7004 }, &["7004 items"]);
         build(BuildFault::HasherDiffers, &["keys", "merged"]);
+        let (n, pushed) = (7012, 7013);
+        build(BuildFault::OtherCount { n, pushed }, &["7012", "7013"]);
         let (len, record_bytes) = (7005, 33);
         let records = BuildFault::RecordLength { len, record_bytes };
         build(records, &["7005 bytes", "33 bytes"]);

@@ -1,6 +1,6 @@
 //! [`Filter`]: a validated filter, and the queries on it.
 //!
-//! Untrusted bytes pass two checks. The first takes O(1) and gives an [`AdmittedFilter`]: the length of the
+//! Untrusted bytes pass two checks. The first takes O(1) and gives an [`UnvalidatedFilter`]: the length of the
 //! bytes is possible for N, P and M. The second takes one decoding pass and gives a [`Filter`]: every item is
 //! in range, and the bytes end with the last item. Queries on a `Filter` therefore cannot fail.
 
@@ -13,7 +13,7 @@ use crate::arch::Level;
 use crate::decode::{self, BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
-use crate::hash::{ItemHash, Nut25, Unhashed, map_to_range};
+use crate::hash::{ItemHash, Nut25, RawValues, map_to_range};
 use crate::matching::{Coded, Strategy, Stream, map_items};
 use crate::params::Params;
 
@@ -34,17 +34,17 @@ use crate::params::Params;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter<'a, H = Nut25> {
-    admitted: AdmittedFilter<'a, H>,
+    unvalidated: UnvalidatedFilter<'a, H>,
     /// The bit position where the last item ends.
     end: u64,
 }
 
 /// An unvalidated filter: only its length has been checked against N, P and M.
 ///
-/// Made by [`Filter::admit`]. Use it for a filter that is queried once and then dropped: validation and
+/// Made by [`Filter::check_length`]. Use it for a filter that is queried once and then dropped: validation and
 /// matching share one pass.
 #[derive(Clone, Debug)]
-pub struct AdmittedFilter<'a, H = Nut25> {
+pub struct UnvalidatedFilter<'a, H = Nut25> {
     bytes: Cow<'a, [u8]>,
     n: u32,
     params: Params,
@@ -53,7 +53,7 @@ pub struct AdmittedFilter<'a, H = Nut25> {
     level: Level,
 }
 
-impl<H: PartialEq> PartialEq for AdmittedFilter<'_, H> {
+impl<H: PartialEq> PartialEq for UnvalidatedFilter<'_, H> {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
             && self.n == other.n
@@ -62,7 +62,7 @@ impl<H: PartialEq> PartialEq for AdmittedFilter<'_, H> {
     }
 }
 
-impl<H: Eq> Eq for AdmittedFilter<'_, H> {}
+impl<H: Eq> Eq for UnvalidatedFilter<'_, H> {}
 
 impl<'a, H: Default> Filter<'a, H> {
     /// Parses and fully validates the filter of `n` items in `bytes`.
@@ -73,8 +73,8 @@ impl<'a, H: Default> Filter<'a, H> {
     ///
     /// # Cost
     ///
-    /// The length check of [`Params::admit`] in O(1), then one decoding pass as in
-    /// [`AdmittedFilter::validate`]. Borrowed bytes stay borrowed.
+    /// The length check of [`Params::check_length`] in O(1), then one decoding pass as in
+    /// [`UnvalidatedFilter::validate`]. Borrowed bytes stay borrowed.
     pub fn parse(
         bytes: impl Into<Cow<'a, [u8]>>,
         n: u64,
@@ -83,21 +83,21 @@ impl<'a, H: Default> Filter<'a, H> {
         Self::parse_with(H::default(), bytes, n, params)
     }
 
-    /// Checks only the length of the bytes, as [`Params::admit`] does.
+    /// Checks only the length of the bytes, as [`Params::check_length`] does.
     ///
     /// # Errors
     ///
     /// Bad parameter, too short, or too long.
-    pub fn admit(
+    pub fn check_length(
         bytes: impl Into<Cow<'a, [u8]>>,
         n: u64,
         params: Params,
-    ) -> Result<AdmittedFilter<'a, H>, DecodeError> {
-        Self::admit_with(H::default(), bytes, n, params)
+    ) -> Result<UnvalidatedFilter<'a, H>, DecodeError> {
+        Self::check_length_with(H::default(), bytes, n, params)
     }
 }
 
-impl Filter<'static, Unhashed> {
+impl Filter<'static, RawValues> {
     /// Encodes values that the caller has already mapped. They must be sorted and below N * M; duplicates are
     /// allowed.
     ///
@@ -107,7 +107,7 @@ impl Filter<'static, Unhashed> {
     /// filter's memory cannot be allocated.
     pub fn from_values(values: &[u64], params: Params) -> Result<Self, BuildError> {
         let encoded = encode::encode_values(values, params)?;
-        Ok(Self::encoded(encoded, params, Unhashed))
+        Ok(Self::encoded(encoded, params, RawValues))
     }
 }
 
@@ -123,23 +123,23 @@ impl<'a, H> Filter<'a, H> {
         n: u64,
         params: Params,
     ) -> Result<Self, DecodeError> {
-        Self::admit_with(hasher, bytes, n, params)?.validate()
+        Self::check_length_with(hasher, bytes, n, params)?.validate()
     }
 
-    /// [`Filter::admit`] with a given hasher, for hashers that have a key.
+    /// [`Filter::check_length`] with a given hasher, for hashers that have a key.
     ///
     /// # Errors
     ///
-    /// As [`Filter::admit`].
-    pub fn admit_with(
+    /// As [`Filter::check_length`].
+    pub fn check_length_with(
         hasher: H,
         bytes: impl Into<Cow<'a, [u8]>>,
         n: u64,
         params: Params,
-    ) -> Result<AdmittedFilter<'a, H>, DecodeError> {
+    ) -> Result<UnvalidatedFilter<'a, H>, DecodeError> {
         let bytes = bytes.into();
-        let n = params.admit(n, bytes.len() as u64)?;
-        Ok(AdmittedFilter {
+        let n = params.check_length(n, bytes.len() as u64)?;
+        Ok(UnvalidatedFilter {
             bytes,
             n,
             params,
@@ -150,33 +150,33 @@ impl<'a, H> Filter<'a, H> {
 
     /// The encoder's output needs no validation.
     pub(crate) fn encoded(Encoded { bytes, n, end }: Encoded, params: Params, hasher: H) -> Self {
-        let admitted = AdmittedFilter {
+        let unvalidated = UnvalidatedFilter {
             bytes: Cow::Owned(bytes),
             n,
             params,
             hasher,
             level: Level::detect(),
         };
-        Self { admitted, end }
+        Self { unvalidated, end }
     }
 
     /// Sets the SIMD level of later queries.
     #[must_use]
     pub fn with_level(mut self, level: Level) -> Self {
-        self.admitted.level = level;
+        self.unvalidated.level = level;
         self
     }
 
     /// N: the number of items, duplicates included.
     #[must_use]
     pub fn n(&self) -> u32 {
-        self.admitted.n
+        self.unvalidated.n
     }
 
     /// The parameters that the filter was made with.
     #[must_use]
     pub fn params(&self) -> Params {
-        self.admitted.params
+        self.unvalidated.params
     }
 
     /// F = N * M: the exclusive upper limit of the values.
@@ -188,28 +188,28 @@ impl<'a, H> Filter<'a, H> {
     /// The hasher of the queries.
     #[must_use]
     pub fn hasher(&self) -> &H {
-        &self.admitted.hasher
+        &self.unvalidated.hasher
     }
 
     /// The coded set.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.admitted.bytes
+        &self.unvalidated.bytes
     }
 
     /// Returns the coded set; copies it only if it was borrowed.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
-        self.admitted.bytes.into_owned()
+        self.unvalidated.bytes.into_owned()
     }
 
     /// Converts to a filter that owns its bytes.
     #[must_use]
     pub fn into_owned(self) -> Filter<'static, H> {
         Filter {
-            admitted: AdmittedFilter {
-                bytes: Cow::Owned(self.admitted.bytes.into_owned()),
-                ..self.admitted
+            unvalidated: UnvalidatedFilter {
+                bytes: Cow::Owned(self.unvalidated.bytes.into_owned()),
+                ..self.unvalidated
             },
             end: self.end,
         }
@@ -219,7 +219,7 @@ impl<'a, H> Filter<'a, H> {
     #[must_use]
     pub fn with_hasher<G>(&self, hasher: G) -> Filter<'_, G> {
         Filter {
-            admitted: AdmittedFilter {
+            unvalidated: UnvalidatedFilter {
                 bytes: Cow::Borrowed(self.bytes()),
                 n: self.n(),
                 params: self.params(),
@@ -301,16 +301,16 @@ impl<'a, H> Filter<'a, H> {
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
-        let found = self.admitted.coded().matches(strategy, values, false);
+        let found = self.unvalidated.coded().matches(strategy, values, false);
         found.expect(VALIDATED)
     }
 
     pub(crate) fn scanner(&self) -> Scanner<'_> {
-        self.admitted.scanner()
+        self.unvalidated.scanner()
     }
 
     pub(crate) fn coded(&self) -> Coded<'_> {
-        self.admitted.coded()
+        self.unvalidated.coded()
     }
 
     /// The bits, for look-ups that start in the middle.
@@ -325,7 +325,7 @@ impl<'a, H> Filter<'a, H> {
     }
 
     pub(crate) fn level(&self) -> Level {
-        self.admitted.level
+        self.unvalidated.level
     }
 
     /// The strategy of [`Filter::matches_values`] for so many values, for tests and benchmarks.
@@ -337,7 +337,7 @@ impl<'a, H> Filter<'a, H> {
 
     fn any_of(&self, strategy: Strategy, values: &[u64]) -> bool {
         let mut any = false;
-        let coded = self.admitted.coded();
+        let coded = self.unvalidated.coded();
         let asked = coded.visit_matches(strategy, values, false, |_| {
             any = true;
             false
@@ -392,7 +392,7 @@ impl<H: ItemHash> Filter<'_, H> {
     }
 }
 
-impl<'a, H> AdmittedFilter<'a, H> {
+impl<'a, H> UnvalidatedFilter<'a, H> {
     /// N, as declared.
     #[must_use]
     pub fn n(&self) -> u32 {
@@ -437,7 +437,7 @@ impl<'a, H> AdmittedFilter<'a, H> {
     pub fn validate(self) -> Result<Filter<'a, H>, DecodeError> {
         let end = decode::validate(self.level, &self.bytes, self.n, self.params)?;
         Ok(Filter {
-            admitted: self,
+            unvalidated: self,
             end,
         })
     }
@@ -447,7 +447,7 @@ impl<'a, H> AdmittedFilter<'a, H> {
     ///
     /// # Errors
     ///
-    /// As [`AdmittedFilter::validate`].
+    /// As [`UnvalidatedFilter::validate`].
     ///
     /// # Cost
     ///
@@ -456,11 +456,11 @@ impl<'a, H> AdmittedFilter<'a, H> {
         self.matches_values_by(Strategy::Cheapest, values)
     }
 
-    /// [`AdmittedFilter::matches_values`] with a given strategy, for tests and benchmarks.
+    /// [`UnvalidatedFilter::matches_values`] with a given strategy, for tests and benchmarks.
     ///
     /// # Errors
     ///
-    /// As [`AdmittedFilter::validate`].
+    /// As [`UnvalidatedFilter::validate`].
     #[doc(hidden)]
     pub fn matches_values_by(
         &self,
@@ -484,16 +484,16 @@ impl<'a, H> AdmittedFilter<'a, H> {
     }
 }
 
-impl<H: ItemHash> AdmittedFilter<'_, H> {
+impl<H: ItemHash> UnvalidatedFilter<'_, H> {
     /// Returns for each item whether it may be in the set. The same pass validates the whole filter.
     ///
     /// # Errors
     ///
-    /// As [`AdmittedFilter::validate`]: an invalid filter gives no answers at all.
+    /// As [`UnvalidatedFilter::validate`]: an invalid filter gives no answers at all.
     ///
     /// # Cost
     ///
-    /// As [`AdmittedFilter::matches_values`].
+    /// As [`UnvalidatedFilter::matches_values`].
     pub fn matches<I: AsRef<[u8]>>(&self, items: &[I]) -> Result<Vec<bool>, DecodeError> {
         let range = self.params.range(self.n);
         self.matches_values(&map_items(self.level, &self.hasher, items, range))

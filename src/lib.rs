@@ -21,7 +21,7 @@
 //! ```
 //!
 //! Keep a [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) adds items and re-encodes the
-//! filter in one linear pass, for any N. For sets that do not fit in memory, use the feature `store`.
+//! filter in one linear pass, for any N. For sets that do not fit in memory, use the crate `nutfilter-store`.
 //!
 //! # A wallet
 //!
@@ -36,8 +36,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! For repeated queries, build a seek index (about 1 bit per item) with [`Filter::into_indexed`]. With the
-//! feature `serde`, `FilterResponse` reads and writes the JSON object of NUT-25.
+//! For repeated queries, build a seek index (about 1 bit per item) with [`Filter::into_indexed`].
 //!
 //! # Speed
 //!
@@ -58,8 +57,6 @@
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
 //! | `parallel` | | large sets are sorted, encoded and validated by all threads of the current rayon pool |
-//! | `serde` | | `FilterResponse`, the NUT-25 JSON; with `std`, `ResponseWriter` |
-//! | `store` | | sets larger than memory: [`store`](mod@store), sorted runs on disk |
 //! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
 //!
 //! Without `std` the crate needs only `alloc`, and uses the CPU features that it was compiled for. Features
@@ -79,48 +76,35 @@ pub mod bits;
 mod cost;
 mod decode;
 mod encode;
-mod endpoint;
 mod error;
 mod filter;
 mod hash;
 mod matching;
 mod merge;
-#[cfg(test)]
-mod noise;
 mod params;
-#[cfg(feature = "serde")]
-mod response;
-#[cfg(all(feature = "serde", feature = "std"))]
-mod response_writer;
 mod rice;
 mod seek_index;
 mod sort;
 mod sorted_hashes;
-#[cfg(feature = "store")]
-pub mod store;
+#[cfg(test)]
+mod splitmix;
 
 pub use arch::Level;
 #[doc(hidden)]
 pub use cost::decoded_bits;
-pub use endpoint::{KeysetId, KeysetIdError, Kind, endpoint_path};
+pub use encode::StreamEncoder;
 pub use error::{BuildError, DecodeError, DecodeErrorKind, ParamsError, SeekIndexError};
-pub use filter::{AdmittedFilter, Filter, Values};
-#[doc(hidden)]
-pub use hash::Nut25EmptyTail;
-pub use hash::{ItemHash, Nut23, Nut25, SipHash, Unhashed, map_all_to_range, map_to_range};
+pub use filter::{Filter, UnvalidatedFilter, Values};
+pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_all_to_range, map_to_range};
 #[doc(hidden)]
 pub use matching::Strategy;
 pub use params::Params;
-#[cfg(feature = "serde")]
-pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
-#[cfg(all(feature = "serde", feature = "std"))]
-pub use response_writer::ResponseWriter;
-pub use seek_index::{IndexedFilter, SeekIndex, Step};
+pub use seek_index::{IndexInterval, IndexedFilter, SeekIndex};
 #[doc(hidden)]
-pub use sort::sort_in_passes;
+pub use sort::{sort_alone, sort_in_passes};
 pub use sorted_hashes::SortedHashes;
 
 /// Compiles the README's example as a test.
-#[cfg(all(doctest, feature = "serde"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -179,7 +179,7 @@ fn side_by_side(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::{noise, sorted};
+    use crate::splitmix::{noise, sorted};
     use alloc::format;
 
     /// Merges, and compares the result and the blocks with a sort.

@@ -205,7 +205,7 @@ impl Params {
     /// # Cost
     ///
     /// O(1), without allocation.
-    pub const fn admit(self, n: u64, len: u64) -> Result<u32, DecodeError> {
+    pub const fn check_length(self, n: u64, len: u64) -> Result<u32, DecodeError> {
         if n > u32::MAX as u64 {
             return Err(DecodeError(DecodeFault::ItemCount { n }));
         }
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn length_check_is_exact_at_both_limits() {
         let params = Params::CASHU;
-        let kind = |n, len| params.admit(n, len).map_err(|e| e.kind());
+        let kind = |n, len| params.check_length(n, len).map_err(|e| e.kind());
         assert_eq!(kind(0, 0), Ok(0));
         assert_eq!(kind(0, 1), Err(DecodeErrorKind::TooLong));
         assert_eq!(kind(1, 2), Err(DecodeErrorKind::TooShort));

@@ -298,7 +298,6 @@ impl<H: ItemHash> SortedHashes<H> {
     /// # Errors
     ///
     /// As [`SortedHashes::encode`].
-    #[cfg(feature = "store")]
     #[doc(hidden)]
     pub fn encode_in_pieces(
         &self,

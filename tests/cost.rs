@@ -1,7 +1,9 @@
 //! Matching decodes a bounded number of bits, whatever set somebody made the filter of: `c * (B + k * x)` for k
 //! look-ups in a filter of B bits, as `nutfilter_harness::cost` says.
 
-use nutfilter::{Filter, Level, Params, SeekIndex, Step, Strategy, Unhashed, decoded_bits};
+use nutfilter::{
+    Filter, IndexInterval, Level, Params, RawValues, SeekIndex, Strategy, decoded_bits,
+};
 use nutfilter_harness::cost::{Budget, within};
 use nutfilter_harness::recipe::Noise;
 
@@ -117,11 +119,11 @@ fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
                 let context = (name, params, level);
                 let budget = Budget::of(&made);
                 let admit = || {
-                    let admitted = Filter::<Unhashed>::admit(made.bytes(), n, params);
+                    let admitted = Filter::check_length_with(RawValues, made.bytes(), n, params);
                     admitted.unwrap().with_level(level)
                 };
                 let filter = within(budget.allowed(0), &context, || admit().validate().unwrap());
-                for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
                     let context = (context, strategy);
                     for targets in [&targets[..], &targets[..1], &targets[2..5]] {
                         let allowed = budget.allowed(targets.len());
@@ -136,13 +138,13 @@ fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
                     let found = filter.matches_values_by(strategy, &targets);
                     assert_eq!(found, expected, "{context:?}");
                 }
-                for step in [1, 16, 64, 1_000].map(Step::Items) {
+                for step in [1, 16, 64, 1_000].map(IndexInterval::Items) {
                     let context = (context, step);
                     let indexed = within(budget.allowed(0), &context, || {
                         filter.clone().into_indexed(step)
                     });
                     let budget = Budget::of_indexed(&indexed, &SeekIndex::build(&filter, step));
-                    for strategy in [Strategy::Cheapest, Strategy::Points] {
+                    for strategy in [Strategy::Cheapest, Strategy::Lookup] {
                         let allowed = budget.allowed(targets.len());
                         let found = within(allowed, &(context, strategy), || {
                             indexed.matches_values_by(strategy, &targets)

@@ -203,10 +203,10 @@ fn a_large_filter_answers_alike_with_and_without_an_index() {
     let expected = filter.matches(&items);
     assert!(expected[..50_000].iter().all(|&found| found));
     for step in [
-        nutfilter::Step::Items(1),
-        nutfilter::Step::Items(128),
-        nutfilter::Step::Entries(32),
-        nutfilter::Step::Entries(1),
+        nutfilter::IndexInterval::Items(1),
+        nutfilter::IndexInterval::Items(128),
+        nutfilter::IndexInterval::Entries(32),
+        nutfilter::IndexInterval::Entries(1),
     ] {
         let index = nutfilter::SeekIndex::build(&filter, step);
         let indexed = filter.with_index(&index).unwrap();
@@ -249,7 +249,7 @@ fn responses_survive_being_cut_and_changed() {
     let mut rng = SmallRng::seed_from_u64(9);
     let set = SortedHashes::<Nut25>::from_items((0..50_u8).map(|i| [i; 33]));
     let filter = set.encode(Params::default()).unwrap();
-    let json = nutfilter::FilterResponse::new(&filter, 1_767_225_600).to_json();
+    let json = nutfilter_cashu::FilterResponse::new(&filter, 1_767_225_600).to_json();
     response::Case(json.as_bytes()).check();
     for len in 0..json.len() {
         response::Case(&json.as_bytes()[..len]).check();

@@ -1,12 +1,9 @@
 //! The small parts of the public interface that no larger test has reason to touch: a hash of one's own, what
 //! values tell of themselves, the words of errors.
 
-use std::io::{self, Write};
-
 use nutfilter::{
-    DecodeErrorKind, Filter, FilterResponse, ItemHash, KeysetId, Kind, Level, Nut25, Params,
-    ResponseErrorKind, ResponseWriter, SeekIndex, SipHash, SortedHashes, Step, Strategy, Unhashed,
-    bip158, endpoint_path,
+    DecodeErrorKind, Filter, IndexInterval, ItemHash, Level, Nut25, Params, RawValues, SeekIndex,
+    SipHash, SortedHashes, Strategy, bip158,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -50,15 +47,15 @@ fn values_tell_what_they_were_made_of() {
 
     let params = Params::new(10, 1 << 10).unwrap();
     let filter = set.encode(params).unwrap();
-    let admitted = Filter::admit_with(key, filter.bytes(), 2, params).unwrap();
+    let admitted = Filter::check_length_with(key, filter.bytes(), 2, params).unwrap();
     assert_eq!(admitted.n(), 2);
     assert_eq!(admitted.params(), params);
     assert_eq!(*admitted.hasher(), key);
     assert_eq!(admitted.bytes(), filter.bytes());
 
-    let none = SeekIndex::build(&empty.encode(params).unwrap(), Step::Items(1));
+    let none = SeekIndex::build(&empty.encode(params).unwrap(), IndexInterval::Items(1));
     assert!(none.is_empty());
-    let index = SeekIndex::build(&filter, Step::Items(1));
+    let index = SeekIndex::build(&filter, IndexInterval::Items(1));
     assert!(!index.is_empty());
     let indexed = filter.with_index(&index).unwrap();
     assert_eq!(indexed.filter(), &filter);
@@ -67,8 +64,8 @@ fn values_tell_what_they_were_made_of() {
     let filter = SortedHashes::<Nut25>::from_hashes(hashes.collect())
         .encode(Params::default())
         .unwrap();
-    let indexed = filter.clone().into_indexed(Step::Items(128));
-    assert_eq!(indexed.planned(2), Strategy::Points);
+    let indexed = filter.clone().into_indexed(IndexInterval::Items(128));
+    assert_eq!(indexed.planned(2), Strategy::Lookup);
     assert_eq!(indexed.planned(1 << 20), Strategy::Merge);
     assert_eq!(filter.planned(1 << 20), Strategy::Merge);
 }
@@ -80,7 +77,7 @@ fn filters_are_equal_where_bytes_number_parameters_and_hash_are() {
     let set = SortedHashes::from_items_with(key, (0..100_u8).map(|i| [i; 33]));
     let bytes = set.encode(params).unwrap().into_bytes();
     let admitted =
-        |key, bytes: Vec<u8>, n, params| Filter::admit_with(key, bytes, n, params).unwrap();
+        |key, bytes: Vec<u8>, n, params| Filter::check_length_with(key, bytes, n, params).unwrap();
     let one = admitted(key, bytes.clone(), 100, params);
     assert_eq!(one, one.clone().with_level(Level::PORTABLE));
     let mut others = vec![
@@ -148,12 +145,12 @@ fn a_count_in_front_has_the_least_width_that_holds_it() {
 fn an_item_out_of_range_is_named_with_the_range() {
     let params = Params::new(0, 3).unwrap();
     // F = 6: six ones are beyond it, five are not.
-    let refused = |byte: u8| Filter::<Unhashed>::parse(vec![byte], 2, params).unwrap_err();
+    let refused = |byte: u8| Filter::parse_with(RawValues, vec![byte], 2, params).unwrap_err();
     let first = refused(0b1111_1100).to_string();
     assert_eq!(first, "item 0 lies beyond the range of 6 values");
     let second = refused(0b1111_1010).to_string();
     assert_eq!(second, "item 1 lies beyond the range of 6 values");
-    assert!(Filter::<Unhashed>::parse(vec![0b1111_1000], 2, params).is_ok());
+    assert!(Filter::parse_with(RawValues, vec![0b1111_1000], 2, params).is_ok());
 }
 
 #[test]
@@ -166,7 +163,7 @@ fn targets_that_do_not_fit_in_a_word_with_their_places_are_found_as_well() {
     let filter = SortedHashes::<Nut25>::from_hashes(hashes)
         .encode(params)
         .unwrap();
-    let filter = filter.with_hasher(Unhashed);
+    let filter = filter.with_hasher(RawValues);
     let targets: Vec<u64> = filter
         .values()
         .flat_map(|value| [value, value + 1])
@@ -212,98 +209,4 @@ fn the_size_to_expect_is_the_mean_and_at_most_the_largest() {
     let params = Params::new(0, 2).unwrap();
     assert!((params.bits_per_item() - 3.0).abs() < 1e-9);
     assert_eq!((params.expected_bytes(3), params.max_bytes(3)), (1, 1));
-}
-
-#[test]
-fn ids_of_keysets_are_ordered_hashed_and_shown_as_they_are_compared() {
-    use std::collections::{BTreeSet, HashSet};
-    let ids: Vec<KeysetId> = [
-        "00FFd48b8f5ecf80",
-        "00ffd48b8f5ecf80",
-        "I2yN+iRYf/zT",
-        "I2yN-iRYf_zT",
-    ]
-    .iter()
-    .map(|text| text.parse().unwrap())
-    .collect();
-    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2);
-    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 2);
-    assert!(ids[0] < ids[2]);
-    assert_eq!(ids[0].to_string(), "00FFd48b8f5ecf80");
-    assert_eq!(format!("{:?}", ids[3]), "KeysetId(I2yN-iRYf_zT)");
-    let error = "00ff".parse::<KeysetId>().unwrap_err();
-    assert!(
-        error.to_string().starts_with("a text of 4 bytes"),
-        "{error}"
-    );
-    assert_eq!(Kind::Spent.as_str(), "spent");
-    assert_eq!(Kind::Issued.as_str(), "issued");
-    assert!(endpoint_path(&ids[0], Kind::Issued).contains("/issued/"));
-}
-
-#[test]
-fn what_is_wrong_with_a_response_is_said_in_words_and_by_class() {
-    let refused = |json: &str| FilterResponse::from_json(json.as_bytes()).unwrap_err();
-    let list = refused("[1]");
-    assert_eq!(list.kind(), ResponseErrorKind::Json);
-    assert_eq!(list.decode_error(), None);
-    assert!(list.to_string().ends_with("no object"), "{list}");
-    let escaped = refused(r#"{"n":1,"content":"AA\b/\u0041","timestamp":0}"#);
-    assert_eq!(escaped.kind(), ResponseErrorKind::Base64);
-    let long = refused(r#"{"n":1,"content":"AAAAAAAAAAAAAAAA","timestamp":0}"#);
-    assert_eq!(long.kind(), ResponseErrorKind::Filter);
-    let fault = long.decode_error().expect("a fault of the filter");
-    assert!(long.to_string().ends_with(&fault.to_string()), "{long}");
-}
-
-/// Takes so many bytes, and no more.
-struct Full(usize);
-
-impl Write for Full {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(self.0);
-        self.0 -= taken;
-        match taken {
-            0 => Err(io::ErrorKind::StorageFull.into()),
-            taken => Ok(taken),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self.0 {
-            0 => Err(io::ErrorKind::StorageFull.into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-#[test]
-fn a_response_that_cannot_be_written_is_an_error_wherever_it_ends() {
-    let content = vec![7_u8; 100_000];
-    let written = |room: usize| -> io::Result<usize> {
-        let mut writer = ResponseWriter::new(Full(room), 1, Params::default(), 0)?;
-        writer.write_all(&content)?;
-        writer.flush()?;
-        Ok(room - writer.finish()?.0)
-    };
-    let whole = written(1 << 20).unwrap();
-    assert!(whole > 133_332, "{whole}");
-    // The head; the first piece, in the middle of writing; the flush; the rest; the tail; the last flush.
-    for room in [
-        0,
-        1,
-        20,
-        40,
-        65_000,
-        66_000,
-        133_000,
-        133_380,
-        whole - 30,
-        whole - 1,
-        whole,
-    ] {
-        let error = written(room).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "room for {room}");
-    }
-    assert_eq!(written(whole + 1).unwrap(), whole);
 }

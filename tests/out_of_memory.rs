@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use nutfilter::{Filter, Level, Nut25, Params, SortedHashes, Unhashed};
+use nutfilter::{Filter, Level, Nut25, Params, RawValues, SortedHashes};
 
 /// The system's allocator, which refuses what [`refusing`] says.
 struct Refusing;
@@ -160,7 +160,7 @@ fn encoding(level: Level, n: usize) {
         .values()
         .collect();
     let made = refusing(0..1, bytes / 2, || {
-        Filter::<Unhashed>::from_values(&values, Params::CASHU)
+        Filter::<RawValues>::from_values(&values, Params::CASHU)
     });
     says(&made.expect_err("no memory"), bytes);
 }

@@ -1,6 +1,8 @@
 //! What holds for every set, by random example.
 
-use nutfilter::{Filter, ItemHash, Nut25, Params, SeekIndex, SortedHashes, Step, map_to_range};
+use nutfilter::{
+    Filter, IndexInterval, ItemHash, Nut25, Params, SeekIndex, SortedHashes, map_to_range,
+};
 use nutfilter_harness::TARGETS;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -45,7 +47,7 @@ proptest! {
     fn members_are_never_denied(items in items(), params in params(), step in 0..400_u32) {
         let filter = SortedHashes::<Nut25>::from_items(&items).encode(params).unwrap();
         prop_assert!(filter.matches(&items).into_iter().all(|found| found));
-        let index = SeekIndex::build(&filter, Step::Items(step));
+        let index = SeekIndex::build(&filter, IndexInterval::Items(step));
         let indexed = filter.with_index(&index).unwrap();
         prop_assert!(items.iter().all(|item| indexed.contains(item) && filter.contains(item)));
         prop_assert_eq!(filter.match_any(&items), !items.is_empty());
@@ -71,7 +73,7 @@ proptest! {
         let filter = SortedHashes::<Nut25>::from_hashes(hashes).encode(params).unwrap();
         let len = filter.bytes().len() as u64;
         prop_assert!(params.min_bytes(filter.n()) <= len && len <= params.max_bytes(filter.n()));
-        prop_assert_eq!(params.admit(u64::from(filter.n()), len), Ok(filter.n()));
+        prop_assert_eq!(params.check_length(u64::from(filter.n()), len), Ok(filter.n()));
     }
 
     #[test]

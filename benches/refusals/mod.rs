@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use nutfilter::{
-    Filter, FilterResponse, Level, Params, SeekIndex, SortedHashes, Step, Strategy, Unhashed,
+    Filter, IndexInterval, Level, Params, RawValues, SeekIndex, SortedHashes, Strategy,
 };
+use nutfilter_cashu::FilterResponse;
 
 /// Lengths in bytes. Even the smaller one outweighs the constant cost of a call.
 const SIZES: [(&str, usize); 2] = [("64k", 64 << 10), ("1m", 1 << 20)];
@@ -48,7 +49,7 @@ const OF_BITS: [Refusal; 8] = [
     }),
     ("last-byte-looked-up", |len, level| {
         let (bytes, n) = damaged(honest(len));
-        matched(bytes, n, Strategy::Points, level)
+        matched(bytes, n, Strategy::Lookup, level)
     }),
     ("last-byte-merged", |len, level| {
         let (bytes, n) = damaged(honest(len));
@@ -81,9 +82,9 @@ const OF_BYTES: [Refusal; 8] = [
     }),
     ("index-last-byte", |len, _| {
         let (bytes, n) = honest(len);
-        let filter = Filter::<Unhashed>::parse(bytes, n, Params::CASHU).expect("a filter");
+        let filter = Filter::parse_with(RawValues, bytes, n, Params::CASHU).expect("a filter");
         // Three items per entry: about as many bytes as the filter.
-        let mut bytes = SeekIndex::build(&filter, Step::Items(3)).to_bytes();
+        let mut bytes = SeekIndex::build(&filter, IndexInterval::Items(3)).to_bytes();
         *bytes.last_mut().expect("a checksum") ^= 1;
         Box::new(move || assert!(SeekIndex::from_bytes(&bytes).is_err()))
     }),
@@ -109,7 +110,8 @@ fn damaged((mut bytes, n): (Vec<u8>, u64)) -> (Vec<u8>, u64) {
 
 fn bits(bytes: Vec<u8>, n: u64, params: Params, level: Level) -> Box<dyn FnMut()> {
     Box::new(move || {
-        let admitted = Filter::<Unhashed>::admit(&bytes[..], n, params).expect("by its length");
+        let admitted =
+            Filter::check_length_with(RawValues, &bytes[..], n, params).expect("by its length");
         assert!(admitted.with_level(level).validate().is_err());
     })
 }
@@ -119,7 +121,7 @@ fn matched(bytes: Vec<u8>, n: u64, strategy: Strategy, level: Level) -> Box<dyn 
         .map(|i| i * (n * Params::CASHU.m() / 100))
         .collect();
     Box::new(move || {
-        let admitted = Filter::<Unhashed>::admit(&bytes[..], n, Params::CASHU);
+        let admitted = Filter::check_length_with(RawValues, &bytes[..], n, Params::CASHU);
         let admitted = admitted.expect("by its length").with_level(level);
         assert!(admitted.matches_values_by(strategy, &targets).is_err());
     })

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use crate::arch::lanes::{Advanced, Lanes};
 use crate::arch::{Kind, Level};
 use crate::{
-    Filter, Nut23, Nut25, Params, SeekIndex, SipHash, SortedHashes, Step, Strategy, Unhashed,
+    Filter, IndexInterval, Nut23, Nut25, Params, RawValues, SeekIndex, SipHash, SortedHashes,
+    Strategy,
 };
 
 /// All exceptions are masked.
@@ -145,11 +146,11 @@ fn filters_are_parsed_and_asked_in_every_environment() {
     for level in Level::available() {
         for environment in environments() {
             let answers = under(environment, || {
-                let admitted = Filter::<Unhashed>::admit(&*bytes, n, params).unwrap();
+                let admitted = Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
                 let filter = admitted.with_level(level).validate().unwrap();
-                let index = SeekIndex::build(&filter, Step::Items(16));
+                let index = SeekIndex::build(&filter, IndexInterval::Items(16));
                 let indexed = filter.with_index(&index).unwrap();
-                let answers = [Strategy::Points, Strategy::Merge].map(|strategy| {
+                let answers = [Strategy::Lookup, Strategy::Merge].map(|strategy| {
                     [
                         filter.matches_values_by(strategy, &targets),
                         indexed.matches_values_by(strategy, &targets),

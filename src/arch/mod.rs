@@ -18,7 +18,7 @@ mod float_environment;
     not(miri)
 ))]
 #[allow(unsafe_code)]
-mod guarded;
+mod guard_page;
 pub(crate) mod lanes;
 #[allow(unsafe_code)]
 pub(crate) mod memory;

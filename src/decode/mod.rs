@@ -15,11 +15,11 @@
 
 mod lanes;
 mod scan;
-mod sinks;
 mod spans;
 mod sync;
 #[cfg(feature = "parallel")]
 mod threads;
+mod visitors;
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -30,9 +30,9 @@ use crate::error::DecodeError;
 use crate::params::Params;
 
 pub(crate) use scan::{Scanner, in_pairs};
-use sinks::{Check, Sample, Visit};
 pub(crate) use spans::{Gap, longest_span, most_items};
 use sync::{Place, Stream};
+use visitors::{Check, Sample, Visit};
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
 /// consumer's own data.

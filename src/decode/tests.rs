@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use super::*;
 use crate::arch::lanes::Lanes;
 use crate::bits::BitWriter;
-use crate::noise::Random;
 use crate::rice;
+use crate::splitmix::Random;
 
 fn coded(differences: impl IntoIterator<Item = u64>, p: u32) -> Vec<u8> {
     let mut writer = BitWriter::new();

@@ -7,8 +7,6 @@
 mod coder;
 #[cfg(feature = "parallel")]
 mod parallel;
-// For sets on disk.
-#[cfg(any(test, feature = "store"))]
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -21,8 +19,8 @@ use crate::merge::merge_into;
 use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
-#[cfg(feature = "store")]
-pub(crate) use stream::{StreamEncoder, encode_in_pieces};
+pub use stream::StreamEncoder;
+pub(crate) use stream::encode_in_pieces;
 
 /// The result of the encoder.
 #[derive(Debug)]

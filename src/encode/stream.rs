@@ -1,7 +1,6 @@
 //! [`StreamEncoder`]: encodes a set that arrives in pieces, through a buffer of fixed size.
 //!
-//! For sets on disk. F, and therefore N, must be known before the first piece. Neither the hashes nor the
-//! filter need to fit in memory.
+//! For sets on disk: neither the hashes nor the filter need to fit in memory.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -9,16 +8,40 @@ use alloc::vec::Vec;
 use super::LEAST_FREE;
 use super::coder::{Carry, Coder, Output};
 use crate::arch::Level;
-use crate::error::BuildError;
+use crate::error::{BuildError, BuildFault};
 use crate::params::Params;
 
 /// Bytes between two writes to the output: 20,000 items with the usual parameters; fits well in cache.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Encodes a set in bounded memory: for any input, it holds one buffer.
+/// Encodes sorted hashes that arrive in pieces, for sets and filters that do not fit in memory.
+///
+/// N must be known before the first piece, because every value depends on it. The bytes are those of
+/// [`SortedHashes::encode`](crate::SortedHashes::encode).
+///
+/// ```
+/// use nutfilter::{BuildError, Nut25, Params, SortedHashes, StreamEncoder};
+///
+/// let set = SortedHashes::<Nut25>::from_items(["one", "two", "three"]);
+/// let mut bytes = Vec::new();
+/// let mut write = |piece: &[u8]| Ok::<(), BuildError>(bytes.extend_from_slice(piece));
+/// let mut encoder = StreamEncoder::new(3, Params::default());
+/// for piece in set.as_slice().chunks(2) {
+///     encoder.push_hashes(piece, &mut write)?;
+/// }
+/// encoder.finish(&mut write)?;
+/// assert_eq!(bytes, set.encode(Params::default())?.bytes());
+/// # Ok::<(), BuildError>(())
+/// ```
+///
+/// # Cost
+///
+/// One linear pass. Memory: a buffer of 64 KiB, for any input.
 #[derive(Debug)]
-pub(crate) struct StreamEncoder {
+pub struct StreamEncoder {
     coder: Coder,
+    n: u32,
+    pushed: u64,
     carry: Carry,
     buffer: Vec<u8>,
     /// The number of bytes of the buffer that belong to the stream.
@@ -28,15 +51,18 @@ pub(crate) struct StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// An encoder for a set with values below `range`: F.
-    pub(crate) fn new(level: Level, range: u64, params: Params) -> Self {
-        Self::with_buffer(level, range, params, BUFFER_BYTES)
+    /// An encoder for a set of `n` hashes.
+    #[must_use]
+    pub fn new(n: u32, params: Params) -> Self {
+        Self::with_buffer(Level::detect(), n, params, BUFFER_BYTES)
     }
 
     /// The same with a buffer of another size, subject to the minimum.
-    fn with_buffer(level: Level, range: u64, params: Params, bytes: usize) -> Self {
+    fn with_buffer(level: Level, n: u32, params: Params, bytes: usize) -> Self {
         Self {
-            coder: Coder::of_hashes(level, params, range),
+            coder: Coder::of_hashes(level, params, params.range(n)),
+            n,
+            pushed: 0,
             carry: Carry::default(),
             // Enough room for an output, in addition to bytes that are not written out yet.
             buffer: vec![0; bytes.max(2 * LEAST_FREE)],
@@ -52,7 +78,7 @@ impl StreamEncoder {
     ///
     /// Errors of `write`, and a hash that is smaller than its predecessor. After an error the encoder is
     /// unusable.
-    pub(crate) fn push_hashes<E: From<BuildError>>(
+    pub fn push_hashes<E: From<BuildError>>(
         &mut self,
         sorted: &[u64],
         write: impl FnMut(&[u8]) -> Result<(), E>,
@@ -63,11 +89,12 @@ impl StreamEncoder {
             written: &mut self.written,
             write,
         };
+        self.pushed += sorted.len() as u64;
         self.coder.push(&mut self.carry, sorted, &mut output)
     }
 
     /// The number of bits so far.
-    pub(crate) fn bits(&self) -> u64 {
+    fn bits(&self) -> u64 {
         (self.written + self.used as u64) * 8 + u64::from(self.carry.filled)
     }
 
@@ -76,11 +103,15 @@ impl StreamEncoder {
     ///
     /// # Errors
     ///
-    /// Errors of `write`.
-    pub(crate) fn finish<E>(
+    /// Errors of `write`. The number of hashes is not the declared N: the bytes are then not a filter.
+    pub fn finish<E: From<BuildError>>(
         mut self,
         mut write: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<u64, E> {
+        if self.pushed != u64::from(self.n) {
+            let (n, pushed) = (self.n, self.pushed);
+            return Err(BuildError(BuildFault::OtherCount { n, pushed }).into());
+        }
         let bits = self.bits();
         if self.carry.filled > 0 {
             // There is room: every store of a short loop needed more.
@@ -100,7 +131,6 @@ impl StreamEncoder {
 /// # Errors
 ///
 /// Errors of the encoder.
-#[cfg(feature = "store")]
 pub(crate) fn encode_in_pieces(
     level: Level,
     hashes: &[u64],
@@ -109,7 +139,7 @@ pub(crate) fn encode_in_pieces(
     buffer_bytes: usize,
 ) -> Result<super::Encoded, BuildError> {
     let n = super::count(hashes.len())?;
-    let mut encoder = StreamEncoder::with_buffer(level, params.range(n), params, buffer_bytes);
+    let mut encoder = StreamEncoder::with_buffer(level, n, params, buffer_bytes);
     let mut bytes = Vec::new();
     let mut write = |part: &[u8]| {
         bytes.extend_from_slice(part);
@@ -162,11 +192,11 @@ impl<E: From<BuildError>, W: FnMut(&[u8]) -> Result<(), E>> Output for Buffered<
 mod tests {
     use super::*;
     use crate::encode::encode_hashes;
-    use crate::error::BuildFault;
-    use crate::noise::{noise, sorted};
+    use crate::splitmix::{noise, sorted};
 
     fn streamed(level: Level, hashes: &[u64], params: Params, seed: u64) -> (Vec<u8>, u64) {
-        let mut encoder = StreamEncoder::new(level, params.range(hashes.len() as u32), params);
+        let mut encoder =
+            StreamEncoder::with_buffer(level, hashes.len() as u32, params, BUFFER_BYTES);
         let mut bytes = Vec::new();
         let mut rest = hashes;
         let mut sizes = noise(seed).map(|size| ((size % 3000) >> ((size >> 32) % 12)) as usize);
@@ -224,7 +254,7 @@ mod tests {
                 for at in 1..80 {
                     let mut hashes: Vec<u64> = (2..102).map(|i| i << 57).collect();
                     hashes[at..].iter_mut().for_each(|hash| *hash -= 2 << 57);
-                    let mut encoder = StreamEncoder::new(level, u64::MAX >> 40, params);
+                    let mut encoder = StreamEncoder::with_buffer(level, 100, params, BUFFER_BYTES);
                     let error = encoder.push_hashes(&hashes, |_| Ok::<(), BuildError>(()));
                     let item = at as u64;
                     let expected = Err(BuildError(BuildFault::Unsorted { item }));
@@ -235,13 +265,25 @@ mod tests {
     }
 
     #[test]
+    fn wrong_number_of_hashes_is_an_error() {
+        for hashes in [&[][..], &[1, 2]] {
+            let mut encoder = StreamEncoder::new(1, Params::default());
+            let pushed = encoder.push_hashes(hashes, |_| Ok::<(), BuildError>(()));
+            pushed.unwrap();
+            let pushed = hashes.len() as u64;
+            let error = encoder.finish(|_| Ok::<(), BuildError>(())).unwrap_err();
+            assert_eq!(error.0, BuildFault::OtherCount { n: 1, pushed });
+        }
+    }
+
+    #[test]
     fn output_error_is_returned() {
         let full = BuildError(BuildFault::OutOfMemory { bytes: 7 });
         let params = Params::new(0, 1 << 20).unwrap();
-        let mut encoder = StreamEncoder::new(Level::detect(), 1 << 22, params);
+        let mut encoder = StreamEncoder::new(1, params);
         let pushed = encoder.push_hashes(&[u64::MAX], |_| Err(full));
         assert_eq!(pushed, Err(full));
-        let mut encoder = StreamEncoder::new(Level::detect(), 1 << 22, params);
+        let mut encoder = StreamEncoder::new(1, params);
         encoder.push_hashes(&[0], |_| Err(full)).unwrap();
         assert_eq!(encoder.finish(|_| Err(full)), Err(full));
     }

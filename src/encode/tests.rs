@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::coder::{Carry, Coder, Output};
 use super::*;
 use crate::hash::map_to_range;
-use crate::noise::{noise, sorted};
+use crate::splitmix::{noise, sorted};
 
 /// The maximum number of bits for the reference, which writes each of them singly.
 const MOST_BITS: u128 = 1 << 18;

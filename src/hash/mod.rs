@@ -279,23 +279,10 @@ fn by_length(item: &[u8], point: impl Fn(&[u8]) -> u64, other: impl Fn(&[u8]) ->
     }
 }
 
-/// NUT-25 as an unmerged branch of CDK computes it: the second half hashes the empty string instead of the item.
-///
-/// It serves only to recognise such filters; nothing builds them. Every other NUT-25 wallet gets false
-/// negatives from them: for 2 % of the members at N = 100, and for 95 % at N = 100,000.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Nut25EmptyTail;
-
-impl ItemHash for Nut25EmptyTail {
-    fn hash(&self, item: &[u8]) -> u64 {
-        murmur3::nut25_drained(item)
-    }
-}
-
 /// The hasher of a filter whose values the caller mapped. It cannot hash, so such a filter has only the queries
 /// on values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unhashed;
+pub struct RawValues;
 
 /// Maps a 64-bit hash to `[0, f)`: the upper 64 bits of the 128-bit product.
 ///

@@ -91,12 +91,6 @@ fn fold_lanes(
     states.map(|state| avalanche_32(state ^ width as u32))
 }
 
-/// The incorrect NUT-25 variant: the lower half is the hash of the empty string.
-pub(super) fn nut25_drained(item: &[u8]) -> u64 {
-    let upper = x86_32(item, 0);
-    join(upper, x86_32(&[], upper))
-}
-
 fn join(upper: u32, lower: u32) -> u64 {
     u64::from(upper) << 32 | u64::from(lower)
 }

@@ -95,7 +95,7 @@ impl Coded<'_> {
         whole: bool,
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), DecodeError> {
-        if strategy.unless_open(|| self.planned(targets.len(), whole)) == Strategy::Points {
+        if strategy.unless_open(|| self.planned(targets.len(), whole)) == Strategy::Lookup {
             let step = plan::seek_step((self.n, self.bytes.len()));
             let longest = longest_span(self.n, self.bytes.len() as u64, step);
             let (level, n, params) = (self.level, self.n, self.params);

@@ -15,7 +15,7 @@ pub enum Strategy {
     #[default]
     Cheapest,
     /// A look-up for each target.
-    Points,
+    Lookup,
     /// One pass over the whole filter.
     Merge,
 }
@@ -170,7 +170,7 @@ pub(super) fn unindexed(
 
 fn cheaper(points: u64, merge: u64) -> Strategy {
     if points <= merge {
-        Strategy::Points
+        Strategy::Lookup
     } else {
         Strategy::Merge
     }
@@ -229,7 +229,7 @@ mod tests {
             for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
                 assert_eq!(
                     indexed(level, usual(n), 10, INDEXED),
-                    Strategy::Points,
+                    Strategy::Lookup,
                     "{level}, {n}"
                 );
                 // An index of few entries helps little, and one of a single entry not at all.
@@ -264,7 +264,7 @@ mod tests {
             for n in [1_000_000, 10_000_000] {
                 for whole in [false, true] {
                     let planned = unindexed(level, usual(n), 1000, 64, whole);
-                    assert_eq!(planned, Strategy::Points, "{level}, {n}");
+                    assert_eq!(planned, Strategy::Lookup, "{level}, {n}");
                 }
             }
         }

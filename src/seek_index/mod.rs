@@ -30,7 +30,7 @@ pub use indexed::IndexedFilter;
 /// The number of entries of an index. At most one per item, and one for every two bytes of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Step {
+pub enum IndexInterval {
     /// One entry per this number of items on average (0 counts as 1). If hashes are uniform, a look-up decodes
     /// half of them on average; otherwise it decodes at most twice as many plus 64. An entry takes 8 bytes (and
     /// a thirtieth more), so 64 items cost 1 bit per item, and 128 half a bit.
@@ -42,11 +42,11 @@ pub enum Step {
 /// A sampled index over one filter, by value.
 ///
 /// ```
-/// use nutfilter::{Nut25, Params, SeekIndex, SortedHashes, Step};
+/// use nutfilter::{Nut25, Params, SeekIndex, SortedHashes, IndexInterval};
 ///
 /// let notes: Vec<[u8; 33]> = (0..1000_u16).map(|i| [i as u8 ^ (i >> 8) as u8 * 7; 33]).collect();
 /// let filter = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
-/// let index = SeekIndex::build(&filter, Step::Items(64));
+/// let index = SeekIndex::build(&filter, IndexInterval::Items(64));
 /// let indexed = filter.with_index(&index)?;
 /// assert!(indexed.contains(&notes[500]));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -77,7 +77,7 @@ impl Identity {
     }
 }
 
-impl Step {
+impl IndexInterval {
     /// The number of entries for a filter.
     ///
     /// An untrusted filter can hold eight items per byte, and N alone must not determine the memory of an
@@ -98,7 +98,7 @@ fn most_entries(len: u64) -> u32 {
 }
 
 /// The table of a filter, for an index of this step.
-fn table_of<H>(filter: &Filter<'_, H>, step: Step) -> Table {
+fn table_of<H>(filter: &Filter<'_, H>, step: IndexInterval) -> Table {
     Table::build(&filter.coded(), step.entries(filter))
 }
 
@@ -117,10 +117,10 @@ impl SeekIndex {
     ///
     /// Memory: slightly more than 8 bytes per entry if hashes are uniform, at most 64 if an attacker chose
     /// them. For a hostile set with the maximum number of entries, that is at most 32 times the filter's bytes.
-    /// With `Step::Items(64)` and uniform hashes it is a twentieth of the filter. Building temporarily takes
+    /// With `IndexInterval::Items(64)` and uniform hashes it is a twentieth of the filter. Building temporarily takes
     /// about as much memory again as the filter, and at most eight times as much.
     #[must_use]
-    pub fn build<H>(filter: &Filter<'_, H>, step: Step) -> Self {
+    pub fn build<H>(filter: &Filter<'_, H>, step: IndexInterval) -> Self {
         Self {
             filter: Identity::of(filter),
             table: table_of(filter, step),
@@ -170,11 +170,11 @@ impl<'a, H> Filter<'a, H> {
     /// Builds an index and combines it with the filter.
     ///
     /// ```
-    /// use nutfilter::{Nut25, Params, SortedHashes, Step};
+    /// use nutfilter::{Nut25, Params, SortedHashes, IndexInterval};
     ///
     /// let notes = [[2_u8; 33], [3; 33]];
     /// let filter = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
-    /// let indexed = filter.into_indexed(Step::Items(64));
+    /// let indexed = filter.into_indexed(IndexInterval::Items(64));
     /// assert_eq!(indexed.matches(&[[3; 33], [4; 33]]), [true, false]);
     /// # Ok::<(), nutfilter::BuildError>(())
     /// ```
@@ -183,7 +183,7 @@ impl<'a, H> Filter<'a, H> {
     ///
     /// One decoding pass; memory as for [`SeekIndex::build`].
     #[must_use]
-    pub fn into_indexed(self, step: Step) -> IndexedFilter<'a, H> {
+    pub fn into_indexed(self, step: IndexInterval) -> IndexedFilter<'a, H> {
         let table = table_of(&self, step);
         IndexedFilter::owned(self, table)
     }

@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::arch::Level;
-use crate::hash::{Nut25, Unhashed};
+use crate::hash::{Nut25, RawValues};
 use crate::matching::{Point, Shape, Strategy};
-use crate::noise::spread;
 use crate::sorted_hashes::SortedHashes;
+use crate::splitmix::spread;
 
-fn filter(n: u64) -> Filter<'static, Unhashed> {
+fn filter(n: u64) -> Filter<'static, RawValues> {
     let hashes = (0..n)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .collect();
@@ -18,12 +18,12 @@ fn filter(n: u64) -> Filter<'static, Unhashed> {
     let set = SortedHashes::<Nut25>::from_hashes(hashes);
     set.encode(params)
         .unwrap()
-        .with_hasher(Unhashed)
+        .with_hasher(RawValues)
         .into_owned()
 }
 
 /// Sets crafted against an index of parts of equal range, with their names.
-fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Unhashed>)> {
+fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, RawValues>)> {
     let range = params.range(n as u32);
     let m = params.m();
     let sets: [(&str, Vec<u64>); 9] = [
@@ -71,7 +71,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Un
 }
 
 /// The number of items decoded from the index's point until `value` is found or passed.
-fn items_to(filter: &Filter<'_, Unhashed>, table: &Table, value: u64) -> u64 {
+fn items_to(filter: &Filter<'_, RawValues>, table: &Table, value: u64) -> u64 {
     let point = table.locate(value);
     if point.answer().is_some() {
         return 0;
@@ -109,7 +109,7 @@ fn look_up_decodes_a_bounded_number_of_items_in_any_set() {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(2_000, params) {
             for step in [1, 7, 64, 400, 2_000] {
-                let table = table_of(&filter, Step::Items(step));
+                let table = table_of(&filter, IndexInterval::Items(step));
                 let shape = Shape {
                     n: filter.n(),
                     params,
@@ -140,7 +140,7 @@ fn look_up_among_a_million_equal_hashes_decodes_few_items() {
     let params = Params::default();
     let values = vec![123_456_789; 1_000_000];
     let filter = Filter::from_values(&values, params).unwrap();
-    let table = table_of(&filter, Step::Items(64));
+    let table = table_of(&filter, IndexInterval::Items(64));
     for value in [0, 123_456_788, 123_456_789, 123_456_790, filter.range() - 1] {
         let items = items_to(&filter, &table, value);
         assert!(items <= 192, "{items} items to {value}");
@@ -159,13 +159,13 @@ fn entry_takes_8_bytes_if_uniform_and_at_most_64_if_hostile() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(2_000, params) {
-            for step in [1, 7, 64, 400, 2_000].map(Step::Items) {
+            for step in [1, 7, 64, 400, 2_000].map(IndexInterval::Items) {
                 let table = table_of(&filter, step);
                 let (size, entries) = (table.size(), table.entries.len());
                 let context = (name, params, step, size, entries);
                 assert!(size <= 64 * entries + 64, "{context:?}");
                 assert!(size <= 32 * (filter.bytes().len() + 1) + 64, "{context:?}");
-                let roomy = entries >= 64 && matches!(step, Step::Items(64..));
+                let roomy = entries >= 64 && matches!(step, IndexInterval::Items(64..));
                 if name == "uniform" && m > 1 && roomy {
                     assert!(size <= 9 * entries + 16, "{context:?}");
                 }
@@ -183,13 +183,13 @@ fn number_of_entries_is_as_requested() {
         "half as many bytes as items, or the test shows less than it should"
     );
     for (step, entries) in [
-        (Step::Items(0), most),
-        (Step::Items(1), most),
-        (Step::Items(128), 8),
-        (Step::Items(u32::MAX), 1),
-        (Step::Entries(0), 1),
-        (Step::Entries(32), 32),
-        (Step::Entries(u32::MAX), most),
+        (IndexInterval::Items(0), most),
+        (IndexInterval::Items(1), most),
+        (IndexInterval::Items(128), 8),
+        (IndexInterval::Items(u32::MAX), 1),
+        (IndexInterval::Entries(0), 1),
+        (IndexInterval::Entries(32), 32),
+        (IndexInterval::Entries(u32::MAX), most),
     ] {
         assert_eq!(SeekIndex::build(&filter, step).len(), entries, "{step:?}");
     }
@@ -197,7 +197,7 @@ fn number_of_entries_is_as_requested() {
 
 #[test]
 fn step_of_64_items_takes_one_bit_per_item() {
-    let index = SeekIndex::build(&filter(100_000), Step::Items(64));
+    let index = SeekIndex::build(&filter(100_000), IndexInterval::Items(64));
     let bits = index.bits_per_item();
     assert!((1.0..1.05).contains(&bits), "{bits} bits an item");
     assert_eq!(
@@ -213,8 +213,8 @@ fn index_equals_scan_for_every_value_at_every_level() {
         let values: Vec<u64> = (0..filter.range() + 2).chain([u64::MAX]).collect();
         let expected = filter.matches_values(&values);
         for step in (1..=n as u32 + 1)
-            .map(Step::Items)
-            .chain([Step::Entries(3)])
+            .map(IndexInterval::Items)
+            .chain([IndexInterval::Entries(3)])
         {
             let index = SeekIndex::build(&filter, step);
             for level in Level::available() {
@@ -258,19 +258,19 @@ fn hostile_sets_answer_equally_with_and_without_an_index() {
             for level in Level::available() {
                 let filter = filter.clone().with_level(level);
                 let (bytes, n) = (filter.bytes(), u64::from(filter.n()));
-                let admitted = Filter::<Unhashed>::admit(bytes, n, params).unwrap();
+                let admitted = Filter::check_length_with(RawValues, bytes, n, params).unwrap();
                 let admitted = admitted.with_level(level);
-                for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
                     let context = (name, params, strategy, level);
                     let answers = filter.matches_values_by(strategy, &targets);
                     assert_eq!(answers, expected, "{context:?}");
                     let answers = admitted.matches_values_by(strategy, &targets);
                     assert_eq!(answers.as_ref(), Ok(&expected), "{context:?}");
                 }
-                for step in [1, 64, 1_000].map(Step::Items) {
+                for step in [1, 64, 1_000].map(IndexInterval::Items) {
                     let indexed = filter.clone().into_indexed(step);
                     let context = (name, params, step, level);
-                    for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+                    for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
                         let answers = indexed.matches_values_by(strategy, &targets);
                         assert_eq!(answers, expected, "{strategy:?}, {context:?}");
                     }
@@ -281,7 +281,7 @@ fn hostile_sets_answer_equally_with_and_without_an_index() {
                     // Counts for single look-ups, and counts that fill some lanes.
                     for count in [0, 1, 4, 5, 9, 33] {
                         let answers =
-                            indexed.matches_values_by(Strategy::Points, &targets[..count]);
+                            indexed.matches_values_by(Strategy::Lookup, &targets[..count]);
                         assert_eq!(answers, expected[..count], "{count}, {context:?}");
                     }
                 }
@@ -319,8 +319,8 @@ fn pairs_one_bit_longer_than_a_window_are_found() {
                 .collect();
             for level in Level::available() {
                 let filter = filter.clone().with_level(level);
-                let indexed = filter.clone().into_indexed(Step::Items(64));
-                for strategy in [Strategy::Points, Strategy::Merge] {
+                let indexed = filter.clone().into_indexed(IndexInterval::Items(64));
+                for strategy in [Strategy::Lookup, Strategy::Merge] {
                     let context = (p, bits, strategy, level);
                     assert!(
                         filter.matches_values_by(strategy, &targets) == expected,
@@ -344,7 +344,7 @@ fn fault_anywhere_is_an_error_in_every_strategy() {
     let good = Filter::from_values(&values, params).unwrap();
     let n = values.len() as u64;
     let targets: Vec<u64> = (0..500).map(|i| i * 999_983).collect();
-    let admit = |bytes: Vec<u8>| Filter::<Unhashed>::admit(bytes, n, params).unwrap();
+    let admit = |bytes: Vec<u8>| Filter::check_length_with(RawValues, bytes, n, params).unwrap();
     for level in Level::available() {
         for at in [
             0,
@@ -357,7 +357,7 @@ fn fault_anywhere_is_an_error_in_every_strategy() {
             bytes[at..].fill(0xff);
             let admitted = admit(bytes).with_level(level);
             let fault = admitted.clone().validate().unwrap_err();
-            for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+            for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
                 for targets in [&targets[..], &targets[..1], &[]] {
                     let answers = admitted.matches_values_by(strategy, targets);
                     assert_eq!(answers, Err(fault), "{strategy:?}, {level}, from byte {at}");
@@ -371,7 +371,7 @@ fn fault_anywhere_is_an_error_in_every_strategy() {
 fn forged_entries_never_read_outside_the_filter() {
     let filter = filter(200);
     let bits = filter.bytes().len() as u64 * 8;
-    let made = SeekIndex::build(&filter, Step::Entries(4));
+    let made = SeekIndex::build(&filter, IndexInterval::Entries(4));
     let values: Vec<u64> = (0..filter.range()).step_by(37).collect();
     for level in Level::available() {
         let filter = filter.clone().with_level(level);
@@ -426,7 +426,7 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
     for n in 2_000..2_016 {
         let filter = filter(n);
         let bits = filter.bytes().len() as u64 * 8;
-        let made = SeekIndex::build(&filter, Step::Entries(64));
+        let made = SeekIndex::build(&filter, IndexInterval::Entries(64));
         let last = filter.values().last().unwrap();
         for (level, target) in
             Level::available().flat_map(|level| [(level, last), (level, last - 1)])
@@ -445,11 +445,11 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
                 let indexed = filter.with_index(&forged).unwrap();
                 let expected = filter.contains_value(target);
                 assert_eq!(indexed.contains_value(target), expected);
-                assert_eq!(indexed.planned(1), Strategy::Points);
+                assert_eq!(indexed.planned(1), Strategy::Lookup);
                 assert_eq!(indexed.match_any_values(&[target]), expected);
                 for count in [1, 5, 300] {
                     let targets = vec![target; count];
-                    let found = indexed.matches_values_by(Strategy::Points, &targets);
+                    let found = indexed.matches_values_by(Strategy::Lookup, &targets);
                     assert_eq!(
                         found,
                         vec![expected; count],
@@ -472,7 +472,7 @@ fn points_outside_or_backwards_are_rejected() {
     let mut values: Vec<u64> = values;
     values.sort_unstable();
     let filter = Filter::from_values(&values, Params::new(4, 40).unwrap()).unwrap();
-    let made = SeekIndex::build(&filter, Step::Items(32));
+    let made = SeekIndex::build(&filter, IndexInterval::Items(32));
     assert!(made.table.points.len() > 3, "no lists to test with");
     assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
     let refused = |what: &str, change: &dyn Fn(&mut Table)| {
@@ -545,7 +545,7 @@ fn points_outside_or_backwards_are_rejected() {
 
 #[test]
 fn entry_beyond_2_to_the_64_bits_is_rejected() {
-    let mut forged = SeekIndex::build(&filter(20_000), Step::Items(64));
+    let mut forged = SeekIndex::build(&filter(20_000), IndexInterval::Items(64));
     assert!(forged.table.anchors.len() > 1, "one anchor for all entries");
     // The filter is so long that its last bits are there.
     forged.filter.len = u64::MAX;
@@ -564,8 +564,8 @@ fn too_many_entries_for_the_filter_are_rejected() {
     let wide = Params::new(19, 784_931).unwrap();
     let wide = Filter::from_values(&[5; 20], wide).unwrap();
     // The bytes are the limit if codes are short, otherwise the items.
-    for (filter, most) in [(filter(20), 8), (wide.with_hasher(Unhashed), 20)] {
-        let made = SeekIndex::build(&filter, Step::Entries(20));
+    for (filter, most) in [(filter(20), 8), (wide.with_hasher(RawValues), 20)] {
+        let made = SeekIndex::build(&filter, IndexInterval::Entries(20));
         assert_eq!(made.table.entries.len(), most as usize);
         for (entries, allowed) in [(0, false), (1, true), (most, true), (most + 1, false)] {
             // All entries are the start of the filter; everything else is valid.
@@ -595,7 +595,7 @@ fn too_many_entries_for_the_filter_are_rejected() {
 
 #[test]
 fn too_short_bytes_report_the_minimum_length() {
-    let bytes = SeekIndex::build(&filter(0), Step::Entries(1)).to_bytes();
+    let bytes = SeekIndex::build(&filter(0), IndexInterval::Entries(1)).to_bytes();
     for len in [0, 8, bytes.len() - 1] {
         let (len, needed) = (len as u64, bytes.len() as u64);
         let fault = SeekIndexFault::TooShort { len, needed };
@@ -606,7 +606,7 @@ fn too_short_bytes_report_the_minimum_length() {
 
 #[test]
 fn index_of_another_filter_is_rejected() {
-    let index = SeekIndex::build(&filter(100), Step::Entries(4));
+    let index = SeekIndex::build(&filter(100), IndexInterval::Entries(4));
     for other in [99, 101] {
         let error = filter(other).with_index(&index).unwrap_err();
         assert_eq!(error.0, SeekIndexFault::OtherFilter);
@@ -620,7 +620,7 @@ fn index_of_another_filter_is_rejected() {
 
 #[test]
 fn bytes_damaged_anywhere_are_rejected() {
-    let index = SeekIndex::build(&filter(100), Step::Entries(4));
+    let index = SeekIndex::build(&filter(100), IndexInterval::Entries(4));
     let bytes = index.to_bytes();
     assert_eq!(SeekIndex::from_bytes(&bytes), Ok(index));
     for len in 0..bytes.len() {
@@ -659,7 +659,7 @@ fn gaps_read_back_equal_and_damaged_ones_are_rejected() {
     let n = 20_000_u64;
     let values: Vec<u64> = (0..n).map(|i| i * 8 + i / 7_000 * 300_000).collect();
     let filter = Filter::from_values(&values, params).unwrap();
-    let made = SeekIndex::build(&filter, Step::Items(64));
+    let made = SeekIndex::build(&filter, IndexInterval::Items(64));
     let gaps = made.table.gaps.clone();
     assert_eq!(gaps.len(), 2, "{gaps:?}");
     for (gap, last) in gaps.iter().zip([6_999, 13_999]) {

@@ -71,8 +71,9 @@ pub(crate) fn sort_hashes(level: Level, hashes: Vec<u64>) -> Vec<u64> {
 }
 
 /// [`sort_hashes`] on this thread only: allocates 8 to 10 bytes per item with any features.
-#[cfg(feature = "store")]
-pub(crate) fn sort_alone(level: Level, hashes: Vec<u64>) -> Vec<u64> {
+#[doc(hidden)]
+#[must_use]
+pub fn sort_alone(level: Level, hashes: Vec<u64>) -> Vec<u64> {
     sort_counting(level, hashes).0
 }
 

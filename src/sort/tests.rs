@@ -1,7 +1,7 @@
 use alloc::vec;
 
 use super::*;
-use crate::noise::noise;
+use crate::splitmix::noise;
 
 pub(super) fn uniform(n: usize, seed: u64) -> Vec<u64> {
     noise(seed).take(n).collect()

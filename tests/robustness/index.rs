@@ -1,6 +1,6 @@
 //! Indexes that are damaged, or of another filter.
 
-use nutfilter::{Filter, Nut25, Params, SeekIndex, SortedHashes, Step};
+use nutfilter::{Filter, IndexInterval, Nut25, Params, SeekIndex, SortedHashes};
 
 use crate::allocations::{FIXED, peak_of};
 
@@ -24,7 +24,7 @@ fn read(bytes: &[u8]) -> Option<SeekIndex> {
 #[test]
 fn an_index_cut_at_any_byte_or_with_any_bit_flipped_is_refused() {
     let filter = filter(300, 0);
-    let whole = SeekIndex::build(&filter, Step::Items(8)).to_bytes();
+    let whole = SeekIndex::build(&filter, IndexInterval::Items(8)).to_bytes();
     assert!(read(&whole).is_some());
     for len in 0..whole.len() {
         assert!(read(&whole[..len]).is_none(), "{len} bytes");
@@ -39,7 +39,7 @@ fn an_index_cut_at_any_byte_or_with_any_bit_flipped_is_refused() {
 
 #[test]
 fn numbers_of_an_index_that_lie_are_refused_before_they_cost_memory() {
-    let whole = SeekIndex::build(&filter(300, 0), Step::Items(8)).to_bytes();
+    let whole = SeekIndex::build(&filter(300, 0), IndexInterval::Items(8)).to_bytes();
     // N, the length of the filter, how many entries, how many points.
     for (at, width) in [(12, 4), (24, 8), (40, 8), (48, 8)] {
         for value in [0, 1, u64::from(u32::MAX), 1 << 40, u64::MAX] {
@@ -57,7 +57,7 @@ fn an_index_of_another_filter_is_refused_by_every_one() {
     let hashes = SortedHashes::<Nut25>::from_items((0..300_u32).map(u32::to_le_bytes));
     let coarser = hashes.encode(Params::new(18, 784_931).expect("parameters"));
     let rarer = hashes.encode(Params::new(19, 784_932).expect("parameters"));
-    let index = SeekIndex::build(&own, Step::Items(8));
+    let index = SeekIndex::build(&own, IndexInterval::Items(8));
     for other in [
         &other,
         &filter(299, 0),

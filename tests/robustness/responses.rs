@@ -1,7 +1,8 @@
 //! The rows of the table that are text: JSON and base64.
 
-use nutfilter::ResponseErrorKind::{self, BadParameter, Base64, Json};
-use nutfilter::{DecodeErrorKind, FilterResponse, Params};
+use nutfilter::{DecodeErrorKind, Params};
+use nutfilter_cashu::FilterResponse;
+use nutfilter_cashu::ResponseErrorKind::{self, BadParameter, Base64, Json};
 
 use crate::allocations::{FIXED, peak_of};
 
@@ -253,7 +254,7 @@ fn objects() -> Vec<Text> {
     rows
 }
 
-fn read(text: &[u8]) -> Result<FilterResponse, nutfilter::ResponseError> {
+fn read(text: &[u8]) -> Result<FilterResponse, nutfilter_cashu::ResponseError> {
     let (read, peak) = peak_of(|| FilterResponse::from_json(text));
     let start = String::from_utf8_lossy(&text[..text.len().min(60)]);
     assert!(

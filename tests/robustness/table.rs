@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use nutfilter::{DecodeErrorKind, ResponseErrorKind};
+use nutfilter::DecodeErrorKind;
+use nutfilter_cashu::ResponseErrorKind;
 
 use crate::responses::texts;
 use crate::rows::{counted_rows, rows};

@@ -2,11 +2,11 @@
 //! index, validated before or in the same pass.
 
 use nutfilter::{
-    Filter, ItemHash, Level, Nut25, Params, SeekIndex, SortedHashes, Step, Strategy, Unhashed,
-    map_to_range,
+    Filter, IndexInterval, ItemHash, Level, Nut25, Params, RawValues, SeekIndex, SortedHashes,
+    Strategy, map_to_range,
 };
 
-const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Points, Strategy::Merge];
+const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge];
 
 /// Of sizes that go through the serial scan, and through lanes.
 const SIZES: [u32; 3] = [2, 300, 20_000];
@@ -23,7 +23,8 @@ fn answers(filter: &Filter<'_>, items: &[&[u8]]) -> Vec<bool> {
         let filter = filter.clone().with_level(level);
         assert_eq!(filter.matches(items), answers, "{level}");
         assert_eq!(filter.match_any(items), answers.contains(&true), "{level}");
-        let admitted = Filter::<Nut25>::admit(filter.bytes(), filter.n().into(), filter.params());
+        let admitted =
+            Filter::<Nut25>::check_length(filter.bytes(), filter.n().into(), filter.params());
         let admitted = admitted.expect("a filter").with_level(level);
         assert_eq!(
             admitted.matches(items).expect("a filter"),
@@ -33,7 +34,7 @@ fn answers(filter: &Filter<'_>, items: &[&[u8]]) -> Vec<bool> {
         for (item, &answer) in items.iter().zip(&answers) {
             assert_eq!(filter.contains(item), answer, "{level}");
         }
-        let indexed = filter.into_indexed(Step::Items(16));
+        let indexed = filter.into_indexed(IndexInterval::Items(16));
         assert_eq!(indexed.matches(items), answers, "{level}, indexed");
         assert_eq!(indexed.match_any(items), answers.contains(&true));
     }
@@ -45,11 +46,15 @@ fn answers_about(filter: &Filter<'_>, values: &[u64]) -> Vec<bool> {
     let is_member = |value: &u64| filter.values().any(|other| other == *value);
     let expected: Vec<bool> = values.iter().map(is_member).collect();
     for level in Level::available() {
-        let filter = filter.with_hasher(Unhashed).with_level(level);
-        let index = SeekIndex::build(&filter, Step::Items(16));
+        let filter = filter.with_hasher(RawValues).with_level(level);
+        let index = SeekIndex::build(&filter, IndexInterval::Items(16));
         let indexed = filter.with_index(&index).expect("its own index");
-        let admitted =
-            Filter::<Unhashed>::admit(filter.bytes(), filter.n().into(), filter.params());
+        let admitted = Filter::check_length_with(
+            RawValues,
+            filter.bytes(),
+            filter.n().into(),
+            filter.params(),
+        );
         let admitted = admitted.expect("a filter").with_level(level);
         for strategy in STRATEGIES {
             let what = format!("{strategy:?} at {level}, {} items", filter.n());

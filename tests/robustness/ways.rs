@@ -1,9 +1,10 @@
 //! Every way to read a filter that somebody else wrote.
 
 use nutfilter::{
-    AdmittedFilter, DecodeErrorKind, Filter, FilterResponse, ItemHash, Level, Nut23, Nut25, Params,
-    ResponseErrorKind, SeekIndex, SipHash, Step, Strategy, Unhashed, bip158, map_to_range,
+    DecodeErrorKind, Filter, IndexInterval, ItemHash, Level, Nut23, Nut25, Params, RawValues,
+    SeekIndex, SipHash, Strategy, UnvalidatedFilter, bip158, map_to_range,
 };
+use nutfilter_cashu::{FilterResponse, ResponseErrorKind};
 
 use crate::allocations::FIXED;
 use crate::rows::Row;
@@ -60,8 +61,11 @@ impl Case {
         Params::new(self.row.p, self.row.m).map_err(|_| DecodeErrorKind::BadParameter)
     }
 
-    fn admitted<H: Default>(&self, level: Level) -> Result<AdmittedFilter<'_, H>, DecodeErrorKind> {
-        let admitted = Filter::<H>::admit(&self.row.bytes[..], self.row.n, self.params()?);
+    fn admitted<H: Default>(
+        &self,
+        level: Level,
+    ) -> Result<UnvalidatedFilter<'_, H>, DecodeErrorKind> {
+        let admitted = Filter::<H>::check_length(&self.row.bytes[..], self.row.n, self.params()?);
         Ok(admitted.map_err(|error| error.kind())?.with_level(level))
     }
 
@@ -99,7 +103,7 @@ fn validate(case: &Case, level: Level) -> Class {
 }
 
 fn read_values(case: &Case, level: Level) -> Class {
-    let filter = case.validated::<Unhashed>(level)?;
+    let filter = case.validated::<RawValues>(level)?;
     // One at a time, and all at once.
     assert!(filter.values().eq(case.values.iter().copied()));
     let sum = filter.values().fold(0, u64::wrapping_add);
@@ -121,15 +125,15 @@ fn match_no_items(case: &Case, level: Level) -> Class {
 }
 
 fn match_values_by(case: &Case, level: Level, strategy: Strategy) -> Class {
-    let admitted = case.admitted::<Unhashed>(level)?;
+    let admitted = case.admitted::<RawValues>(level)?;
     let found = admitted.matches_values_by(strategy, &case.targets);
     assert_eq!(found.map_err(|error| error.kind())?, case.members);
     Ok(())
 }
 
 fn match_when_validated(case: &Case, level: Level) -> Class {
-    let filter = case.validated::<Unhashed>(level)?;
-    for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+    let filter = case.validated::<RawValues>(level)?;
+    for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
         assert_eq!(
             filter.matches_values_by(strategy, &case.targets),
             case.members
@@ -168,10 +172,10 @@ fn from_block(case: &Case, _: Level) -> Class {
 }
 
 fn with_an_index(case: &Case, level: Level) -> Class {
-    let filter = case.validated::<Unhashed>(level)?;
-    let index = SeekIndex::build(&filter, Step::Items(64));
+    let filter = case.validated::<RawValues>(level)?;
+    let index = SeekIndex::build(&filter, IndexInterval::Items(64));
     let indexed = filter.with_index(&index).expect("its own index");
-    for strategy in [Strategy::Cheapest, Strategy::Points, Strategy::Merge] {
+    for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
         assert_eq!(
             indexed.matches_values_by(strategy, &case.targets),
             case.members
@@ -224,7 +228,7 @@ pub(crate) const WAYS: &[Way] = &[
     },
     Way {
         most: nothing,
-        ..way("parse, values", false, parse::<Unhashed>)
+        ..way("parse, values", false, parse::<RawValues>)
     },
     Way {
         most: nothing,
@@ -241,7 +245,7 @@ pub(crate) const WAYS: &[Way] = &[
         match_values_by(case, level, Strategy::Cheapest)
     }),
     way("admit and look each value up", true, |case, level| {
-        match_values_by(case, level, Strategy::Points)
+        match_values_by(case, level, Strategy::Lookup)
     }),
     way("admit and merge", true, |case, level| {
         match_values_by(case, level, Strategy::Merge)

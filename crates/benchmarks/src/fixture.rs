@@ -5,7 +5,7 @@
 
 use std::num::ParseIntError;
 
-use nutfilter::{Filter, Level, Nut25, Params, SeekIndex, Step};
+use nutfilter::{Filter, IndexInterval, Level, Nut25, Params, SeekIndex};
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference as reference;
 
@@ -86,7 +86,7 @@ impl Fixture {
             .collect();
         let bytes = reference::encode_values(&values, params.p());
         let filter = Filter::<Nut25>::parse(bytes.clone(), size.n, params).expect("a valid filter");
-        let index = SeekIndex::build(&filter, Step::Items(64));
+        let index = SeekIndex::build(&filter, IndexInterval::Items(64));
         let at = |level| (level, filter.clone().with_level(level));
         let filters = Level::available().map(at).collect();
         Self {

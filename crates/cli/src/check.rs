@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{Answer, CheckError, Confirmed, Kind, MintFilter, Policy, other_dialect};
+use nutfilter_wallet::{
+    Answer, CheckError, Confirmed, MintFilter, NoteKind, Policy, other_dialect,
+};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -89,7 +91,7 @@ struct MintArgs {
 
     /// Kind of notes in the filter [default: spent].
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint")]
-    kind: Option<Kind>,
+    kind: Option<NoteKind>,
 
     /// Ask the mint whether the matching items are spent. Reveals only these items to the mint.
     #[arg(long, requires = "mint", help_heading = "Asking about matches")]
@@ -289,8 +291,8 @@ fn ask_mint<H: ItemHash + Default>(
     globals: &Globals,
 ) -> Result<Checked, CliError> {
     let keyset = fetch::keyset(args.mint.keyset.as_deref().unwrap_or_default())?;
-    let kind = args.mint.kind.unwrap_or(Kind::Spent);
-    if args.mint.confirm && kind == Kind::Issued {
+    let kind = args.mint.kind.unwrap_or(NoteKind::Spent);
+    if args.mint.confirm && kind == NoteKind::Issued {
         return Err(CliError::usage(
             "--confirm asks which notes are spent; `nutfilter restore` asks about issued ones",
         ));

@@ -13,7 +13,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, Progres
 use nutfilter_mint::sample::{Sample, SampleError};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    FilterReport, FilterService, Kind, Publisher, ReadingReport, RefreshReport, ServiceOptions,
+    FilterReport, FilterService, NoteKind, Publisher, ReadingReport, RefreshReport, ServiceOptions,
     http,
 };
 use nutfilter_wallet::{Answer, MintClient, Policy};
@@ -214,7 +214,7 @@ impl DemoRun {
         self.write_files()?;
         let spent = columns
             .iter()
-            .find(|column| column.built.kind == Kind::Spent)
+            .find(|column| column.built.kind == NoteKind::Spent)
             .ok_or_else(|| CliError::failed("the mint has no filter of spent notes"))?;
         let text = format!(
             "{}\n{}\n\nTry\n  nutfilter check {} {} --count\n",
@@ -270,7 +270,7 @@ impl DemoRun {
         let mut report = publisher
             .refresh_with_progress(&mut |at| {
                 // The kinds are read one after the other.
-                let before = Kind::ALL.iter().take_while(|&&kind| kind != at.kind);
+                let before = NoteKind::ALL.iter().take_while(|&&kind| kind != at.kind);
                 step.at(before.map(|&kind| self.sample.count(kind)).sum::<u64>() + at.items);
             })
             .map_err(CliError::failed)?;
@@ -321,10 +321,10 @@ impl DemoRun {
         let keyset = snapshot
             .as_ref()
             .and_then(|all| all.keyset(&self.sample.keyset));
-        let filter = keyset.and_then(|keyset| keyset.filter(Kind::Spent));
+        let filter = keyset.and_then(|keyset| keyset.filter(NoteKind::Spent));
         let filter = filter.ok_or_else(|| CliError::failed("no filter is served"))?;
         create(FILTER_FILE)?.write_all(filter.json().bytes())?;
-        let notes = self.notes(Kind::Spent);
+        let notes = self.notes(NoteKind::Spent);
         let lines: String = notes
             .iter()
             .map(|note| HEXLOWER.encode(note) + "\n")
@@ -333,7 +333,7 @@ impl DemoRun {
     }
 
     /// The notes that the wallet checks: known notes from the mint's whole lifetime, and as many unknown ones.
-    fn notes(&self, kind: Kind) -> Vec<[u8; 33]> {
+    fn notes(&self, kind: NoteKind) -> Vec<[u8; 33]> {
         let all = self.sample.count(kind);
         let known = (RESTORED / 2).min(all);
         let indexes = (0..known)

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use nutfilter::ItemHash;
 use nutfilter_wallet::{
-    CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Kind, Matches, MintClient, MintFilter,
-    Policy, Proxy,
+    CachedFetch, CheckError, Dialect, FilterCache, KeysetId, Matches, MintClient, MintFilter,
+    NoteKind, Policy, Proxy,
 };
 
 use crate::error::CliError;
@@ -143,7 +143,7 @@ pub(crate) fn filter<H: ItemHash + Default>(
     client: &MintClient,
     args: &FetchArgs,
     keyset: &KeysetId,
-    kind: Kind,
+    kind: NoteKind,
     globals: &Globals,
 ) -> Result<MintFilter<H>, CliError> {
     let cache = match &args.cache {

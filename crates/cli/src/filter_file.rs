@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use nutfilter::{Filter, FilterResponse, Params, SipHash, bip158};
+use nutfilter::{Filter, Params, SipHash, bip158};
+use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
 use crate::gcs::{self, Header};

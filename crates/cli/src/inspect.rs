@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use nutfilter::{Filter, Nut23, Nut25, Nut25EmptyTail, SipHash};
+use nutfilter::{Filter, Nut23, Nut25, SipHash};
+use nutfilter_cashu::Nut25EmptyTail;
 use serde_json::{Value, json};
 
 use crate::error::CliError;

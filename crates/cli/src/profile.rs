@@ -6,7 +6,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use nutfilter::{ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, SipHash};
+use nutfilter::{ItemHash, Level, Nut23, Nut25, SipHash};
+use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::error::CliError;
 use crate::hex;

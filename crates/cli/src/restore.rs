@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
-use nutfilter_wallet::{BlindSignature, Kind, MintFilter, Restored};
+use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
 use serde_json::{Value, json};
 
 use crate::check::say_as_of;
@@ -123,7 +123,7 @@ fn restore<H: ItemHash + Default>(
     let policy = fetch::policy(&args.fetch, &args.ask);
     let client = fetch::client(&args.url, policy, &args.fetch, globals)?;
     let filter: MintFilter<H> =
-        fetch::filter(&client, &args.fetch, &keyset, Kind::Issued, globals)?;
+        fetch::filter(&client, &args.fetch, &keyset, NoteKind::Issued, globals)?;
     let items = items.items();
     let matches = filter
         .matches(&items, args.fetch.expected)

@@ -3,15 +3,15 @@
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use nutfilter::Kind;
+use nutfilter_cashu::NoteKind;
 use nutfilter_mint::MintType;
 
 /// `spent` or `issued`.
-pub(crate) fn kind() -> impl TypedValueParser<Value = Kind> {
-    words(Kind::ALL.map(|kind| {
+pub(crate) fn kind() -> impl TypedValueParser<Value = NoteKind> {
+    words(NoteKind::ALL.map(|kind| {
         let help = match kind {
-            Kind::Spent => "Spent notes, by their Y",
-            Kind::Issued => "Signed blinded messages, by their B_",
+            NoteKind::Spent => "Spent notes, by their Y",
+            NoteKind::Issued => "Signed blinded messages, by their B_",
         };
         (kind.as_str(), help, kind)
     }))

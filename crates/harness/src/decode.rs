@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use arbitrary::Arbitrary;
-use nutfilter::{AdmittedFilter, DecodeError, Filter, Level, Params, Strategy, Unhashed};
+use nutfilter::{DecodeError, Filter, Level, Params, RawValues, Strategy, UnvalidatedFilter};
 use nutfilter_reference::Error;
 
 use crate::cost::{Budget, within};
@@ -64,7 +64,7 @@ impl Case<'_> {
             assert_eq!(expected, Err(Error::BadParameter), "{self:?}");
             return;
         };
-        let admitted = match Filter::<Unhashed>::admit(&*claim.bytes, claim.n, params) {
+        let admitted = match Filter::check_length_with(RawValues, &*claim.bytes, claim.n, params) {
             Ok(admitted) => admitted,
             Err(error) => {
                 let expected = expected.map(drop).map_err(class_of);
@@ -111,12 +111,12 @@ impl Case<'_> {
     fn check_at(
         &self,
         level: Level,
-        admitted: AdmittedFilter<'_, Unhashed>,
+        admitted: UnvalidatedFilter<'_, RawValues>,
         expected: &Result<Vec<u64>, Error>,
     ) -> Result<(), DecodeError> {
         let way = self.how >> 3 & 7;
         if way < 2 {
-            let strategy = [Strategy::Points, Strategy::Merge][usize::from(way)];
+            let strategy = [Strategy::Lookup, Strategy::Merge][usize::from(way)];
             let targets = self.targets(admitted.params().range(admitted.n()));
             let budget = Budget::new(admitted.n(), admitted.bytes().len(), 0);
             let answers = within(budget.allowed(targets.len()), self, || {
@@ -157,7 +157,7 @@ impl Case<'_> {
     }
 
     /// Reads the values in one of the ways.
-    fn check_values(&self, way: u8, filter: &Filter<'_, Unhashed>, expected: &[u64]) {
+    fn check_values(&self, way: u8, filter: &Filter<'_, RawValues>, expected: &[u64]) {
         let same = |item: usize, value: u64| {
             let expected = expected.get(item);
             assert_eq!(expected, Some(&value), "item {item}: {self:?}");

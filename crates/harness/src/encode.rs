@@ -1,7 +1,7 @@
 //! Any set of hashes with any parameters: compares the encoding with the reference's, and decodes it.
 
 use arbitrary::Arbitrary;
-use nutfilter::{Filter, Level, Nut25, Params, SortedHashes, Unhashed, map_to_range};
+use nutfilter::{Filter, Level, Nut25, Params, RawValues, SortedHashes, map_to_range};
 
 use crate::recipe::{self, SMALL};
 use crate::{levels, params_from};
@@ -81,8 +81,9 @@ impl Case<'_> {
             assert!(filter.bytes() == expected, "{level}: {self:?}");
             assert_eq!(filter.n() as usize, values.len(), "{level}: {self:?}");
             if read {
-                let parsed = Filter::<Nut25>::admit(filter.bytes(), values.len() as u64, params)
-                    .and_then(|admitted| admitted.with_level(level).validate());
+                let parsed =
+                    Filter::<Nut25>::check_length(filter.bytes(), values.len() as u64, params)
+                        .and_then(|admitted| admitted.with_level(level).validate());
                 assert_eq!(parsed.as_ref(), Ok(&filter), "{level}: {self:?}");
             }
         }
@@ -91,7 +92,7 @@ impl Case<'_> {
         assert!(params.min_bytes(n) <= len, "{self:?}");
         assert!(len <= params.max_bytes(n), "{self:?}");
         if by_value {
-            let filter = Filter::<Unhashed>::from_values(&values, params).expect("as above");
+            let filter = Filter::<RawValues>::from_values(&values, params).expect("as above");
             assert!(filter.bytes() == expected, "by value: {self:?}");
             assert!(filter.values().eq(values), "{self:?}");
         }
@@ -133,7 +134,6 @@ impl Case<'_> {
             assert!(set.as_slice() == sorted, "{level}: {self:?}");
             match way {
                 2 => self.in_segments(&set, params),
-                #[cfg(feature = "store")]
                 3 => {
                     let buffer_bytes = usize::from(self.buffer) << 10;
                     set.encode_in_pieces(params, &self.pieces, buffer_bytes)

@@ -7,9 +7,9 @@ use std::io::Cursor;
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, SipHash, SortedHashes, map_all_to_range,
-    map_to_range,
+    ItemHash, Level, Nut23, Nut25, SipHash, SortedHashes, map_all_to_range, map_to_range,
 };
+use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::{is_long, levels_of, seeded};
 

@@ -5,7 +5,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
 use arbitrary::Arbitrary;
-use nutfilter::{KeysetId, Kind, endpoint_path};
+use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 /// A text, and how to derive a second one from it.
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl Case<'_> {
             (parsed, again) => panic!("{parsed:?} and {again:?}: {self:?}"),
         };
         assert_eq!((id.as_str(), &*id.to_string()), (self.text, self.text));
-        let kind = Kind::ALL[usize::from(self.kind & 1)];
+        let kind = NoteKind::ALL[usize::from(self.kind & 1)];
         check_path(&id, kind);
         if let Ok(other) = other {
             check_pair(&id, &other);
@@ -110,12 +110,12 @@ fn check_pair(a: &KeysetId, b: &KeysetId) {
     // Different IDs could collide, but none that a case can produce will.
     assert_eq!(hash(a) == hash(b), a == b, "{a} and {b}");
     // The path keeps the spelling.
-    let same = endpoint_path(a, Kind::Spent) == endpoint_path(b, Kind::Spent);
+    let same = endpoint_path(a, NoteKind::Spent) == endpoint_path(b, NoteKind::Spent);
     assert_eq!(same, a.as_str() == b.as_str(), "{a} and {b}");
 }
 
 /// Checks that the path is the fixed prefix and one segment that decodes to the ID.
-fn check_path(id: &KeysetId, kind: Kind) {
+fn check_path(id: &KeysetId, kind: NoteKind) {
     let path = endpoint_path(id, kind);
     let segments: Vec<&str> = path.split('/').collect();
     let &["", "v1", "filter", word, segment] = segments.as_slice() else {

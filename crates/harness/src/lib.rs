@@ -18,7 +18,6 @@ pub mod response;
 pub mod seeded;
 pub mod seek_index;
 pub mod sort_merge;
-#[cfg(feature = "store")]
 pub mod store_file;
 pub mod vectors;
 
@@ -48,7 +47,6 @@ pub const TARGETS: &[Target] = &[
     target!(sort_merge),
     target!(response),
     target!(bip158),
-    #[cfg(feature = "store")]
     target!(store_file),
     target!(keyset_path),
 ];
@@ -77,7 +75,7 @@ fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
 }
 
 /// All strategies for looking up many targets.
-pub const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Points, Strategy::Merge];
+pub const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge];
 
 /// The library's class for an error of the reference.
 #[must_use]

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    AdmittedFilter, Filter, IndexedFilter, ItemHash, Level, Nut23, Nut25, SeekIndex, SipHash,
-    SortedHashes, Step, Strategy, Unhashed,
+    Filter, IndexInterval, IndexedFilter, ItemHash, Level, Nut23, Nut25, RawValues, SeekIndex,
+    SipHash, SortedHashes, Strategy, UnvalidatedFilter,
 };
 use nutfilter_reference::Profile;
 
@@ -256,20 +256,21 @@ impl Case<'_> {
     ) {
         let context = &(level, self);
         let step = match self.how & 4 {
-            0 => Step::Items(u32::from(self.step)),
-            _ => Step::Entries(u32::from(self.step)),
+            0 => IndexInterval::Items(u32::from(self.step)),
+            _ => IndexInterval::Entries(u32::from(self.step)),
         };
         match self.how >> 6 {
             0 => questions.ask(context, ways, &filter, Budget::of(&filter)),
             1 => {
                 let hasher = filter.hasher().clone();
                 let n = u64::from(filter.n());
-                let admitted = Filter::admit_with(hasher, filter.bytes(), n, filter.params())
-                    .expect("a filter that was just made")
-                    .with_level(level);
+                let admitted =
+                    Filter::check_length_with(hasher, filter.bytes(), n, filter.params())
+                        .expect("a filter that was just made")
+                        .with_level(level);
                 questions.ask_admitted(context, ways, &admitted);
                 if ways.contains(&Way::OneValue) {
-                    let other = filter.with_hasher(Unhashed);
+                    let other = filter.with_hasher(RawValues);
                     let found = other.matches_values(&questions.values);
                     assert_eq!(found, questions.found, "{context:?}");
                 }
@@ -339,7 +340,7 @@ impl Questions<'_> {
         &self,
         context: &Context<'_>,
         ways: &[Way],
-        admitted: &AdmittedFilter<'_, Hasher>,
+        admitted: &UnvalidatedFilter<'_, Hasher>,
     ) {
         for way in ways {
             let (strategy, asked) = match *way {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::Write;
 
 use arbitrary::Arbitrary;
-use nutfilter::{FilterResponse, Nut25, Params, ResponseErrorKind, ResponseWriter};
+use nutfilter::{Nut25, Params};
+use nutfilter_cashu::{FilterResponse, ResponseErrorKind, ResponseWriter};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -148,7 +149,9 @@ impl Plain {
         };
         let content = content.as_str().ok_or(json)?;
         let len = base64_len(content).ok_or(ResponseErrorKind::Base64)?;
-        let admitted = params.admit(n, len).map_err(|_| ResponseErrorKind::Filter);
+        let admitted = params
+            .check_length(n, len)
+            .map_err(|_| ResponseErrorKind::Filter);
         admitted.map(|_| Self {
             n,
             params,

@@ -2,7 +2,8 @@
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    IndexedFilter, ItemHash, Nut23, Nut25, Params, SeekIndex, SortedHashes, Step, Unhashed,
+    IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, Params, RawValues, SeekIndex,
+    SortedHashes,
 };
 
 use crate::cost::{Budget, within};
@@ -77,8 +78,8 @@ impl Case<'_> {
         let filter = SortedHashes::<Nut25>::from_hashes(hashes)
             .encode(self.params())
             .expect("a small set");
-        let filter = filter.with_hasher(Unhashed);
-        let made = SeekIndex::build(&filter, Step::Items(u32::from(self.step)));
+        let filter = filter.with_hasher(RawValues);
+        let made = SeekIndex::build(&filter, IndexInterval::Items(u32::from(self.step)));
         let bytes = made.to_bytes();
 
         let mut damaged = bytes.clone();
@@ -156,7 +157,7 @@ impl Case<'_> {
     fn ask(
         &self,
         way: u8,
-        indexed: &IndexedFilter<'_, Unhashed>,
+        indexed: &IndexedFilter<'_, RawValues>,
         targets: &[u64],
         expected: Option<&Vec<bool>>,
     ) {

@@ -11,7 +11,7 @@ use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, Reading, SourceError, SqliteSource,
     Watermark,
 };
-use nutfilter_mint::{KeysetId, Kind, MintType};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 use rusqlite::Connection;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Connection::open(path)?.execute_batch(&update)?;
     }
     let mut source = SqliteSource::open(&DatabaseLocation::from(path), None)?;
-    for kind in Kind::ALL {
+    for kind in NoteKind::ALL {
         let whole = timed(&mut source, kind, "whole", None)?;
         let whole = timed(&mut source, kind, "whole again", None).and(Ok(whole))?;
         let since = whole.watermark.as_ref();
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn timed(
     source: &mut SqliteSource,
-    kind: Kind,
+    kind: NoteKind,
     what: &str,
     since: Option<&Watermark>,
 ) -> Result<Reading, SourceError> {

@@ -70,7 +70,7 @@ pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
 pub use info::{InfoError, InfoService};
 pub use kept::{DataDirectory, KeptError};
-pub use nutfilter::{KeysetId, KeysetIdError, Kind};
+pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use publish::Publisher;
 pub use published::PublishedFilter;
 pub use refresh::{RefreshTrigger, Refresher};

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nutfilter::{Params, ResponseWriter};
+use nutfilter::Params;
+use nutfilter_cashu::ResponseWriter;
 
 use crate::body::{Body, BodyPlace};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::PublishError;
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// Progress of a refresh.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub struct RefreshProgress<'a> {
     /// The keyset being read.
     pub keyset: &'a KeysetId,
     /// The kind being read.
-    pub kind: Kind,
+    pub kind: NoteKind,
     /// Number of its items read so far.
     pub items: u64,
 }
@@ -20,7 +20,7 @@ pub struct RefreshProgress<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadingReport {
     /// The kind.
-    pub kind: Kind,
+    pub kind: NoteKind,
     /// Whether everything was read, and not only the new items.
     pub whole: bool,
     /// Number of items read, over all keysets.
@@ -51,7 +51,7 @@ pub struct FilterReport {
     /// The keyset.
     pub keyset: KeysetId,
     /// The kind.
-    pub kind: Kind,
+    pub kind: NoteKind,
     /// The number of items.
     pub n: u32,
     /// The length of the filter, in bytes.
@@ -70,7 +70,7 @@ pub struct FilterFailure {
     /// The keyset; `None` means all keysets.
     pub keyset: Option<KeysetId>,
     /// The kind.
-    pub kind: Kind,
+    pub kind: NoteKind,
     /// The error.
     pub error: PublishError,
 }

@@ -11,7 +11,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use self::tables::Tables;
-use crate::{KeysetId, Kind, MintType};
+use crate::{KeysetId, MintType, NoteKind};
 
 mod tables;
 
@@ -116,20 +116,20 @@ impl Sample {
     /// Note `index` of a kind. Indexes from [`Sample::spent`] or [`Sample::issued`] on are notes that the database
     /// does not contain.
     #[must_use]
-    pub fn note(&self, kind: Kind, index: u64) -> [u8; POINT_BYTES] {
+    pub fn note(&self, kind: NoteKind, index: u64) -> [u8; POINT_BYTES] {
         let stream = match kind {
-            Kind::Spent => 1,
-            Kind::Issued => 2,
+            NoteKind::Spent => 1,
+            NoteKind::Issued => 2,
         };
         point(self.seed, stream, index)
     }
 
     /// Number of notes of a kind in the database.
     #[must_use]
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: NoteKind) -> u64 {
         match kind {
-            Kind::Spent => self.spent,
-            Kind::Issued => self.issued,
+            NoteKind::Spent => self.spent,
+            NoteKind::Issued => self.issued,
         }
     }
 
@@ -169,7 +169,7 @@ impl Sample {
         transaction.execute_batch(tables.create)?;
         transaction.execute(tables.insert_keyset, [self.keyset.as_str()])?;
         let mut done = 0;
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let mut step = |written| {
                 progress(SampleProgress {
                     written: done + written,
@@ -188,7 +188,7 @@ impl Sample {
     fn insert(
         &self,
         transaction: &Transaction<'_>,
-        kind: Kind,
+        kind: NoteKind,
         step: &mut dyn FnMut(u64),
     ) -> rusqlite::Result<()> {
         let tables = Tables::of(self.mint);
@@ -225,7 +225,7 @@ impl Sample {
     /// # Cost
     ///
     /// About 20 microseconds per note. Nothing is synced.
-    pub fn grow(&mut self, path: &Path, kind: Kind, notes: u64) -> Result<(), SampleError> {
+    pub fn grow(&mut self, path: &Path, kind: NoteKind, notes: u64) -> Result<(), SampleError> {
         const IN_TRANSACTION: u64 = 10;
         let end = self.count(kind) + notes;
         let append = || -> rusqlite::Result<()> {
@@ -256,8 +256,8 @@ impl Sample {
             source,
         })?;
         match kind {
-            Kind::Spent => self.spent = end,
-            Kind::Issued => self.issued = end,
+            NoteKind::Spent => self.spent = end,
+            NoteKind::Issued => self.issued = end,
         }
         Ok(())
     }
@@ -266,12 +266,12 @@ impl Sample {
     fn add_total(
         &self,
         transaction: &Transaction<'_>,
-        kind: Kind,
+        kind: NoteKind,
         total: i64,
     ) -> rusqlite::Result<()> {
         let (redeemed, issued) = match kind {
-            Kind::Spent => (total, 0),
-            Kind::Issued => (0, total),
+            NoteKind::Spent => (total, 0),
+            NoteKind::Issued => (0, total),
         };
         if let Some(sql) = Tables::of(self.mint).add_totals {
             transaction.execute(sql, (self.keyset.as_str(), redeemed, issued))?;
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn all_notes_of_both_kinds_differ() {
         let sample = Sample::new(1000, 1000);
-        let notes: HashSet<_> = Kind::ALL
+        let notes: HashSet<_> = NoteKind::ALL
             .into_iter()
             .flat_map(|kind| (0..10_000).map(move |index| (kind, index)))
             .map(|(kind, index)| sample.note(kind, index))

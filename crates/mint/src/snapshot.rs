@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::body::Body;
 use crate::published::PublishedFilter;
 use crate::source::KeysetInfo;
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// One keyset and its filters.
 #[derive(Clone, Debug)]
@@ -22,17 +22,17 @@ pub struct KeysetEntry {
 impl KeysetEntry {
     /// The filter of one kind.
     #[must_use]
-    pub fn filter(&self, kind: Kind) -> Option<&Arc<PublishedFilter>> {
+    pub fn filter(&self, kind: NoteKind) -> Option<&Arc<PublishedFilter>> {
         match kind {
-            Kind::Spent => self.spent.as_ref(),
-            Kind::Issued => self.issued.as_ref(),
+            NoteKind::Spent => self.spent.as_ref(),
+            NoteKind::Issued => self.issued.as_ref(),
         }
     }
 
-    pub(crate) fn set(&mut self, kind: Kind, filter: Option<Arc<PublishedFilter>>) {
+    pub(crate) fn set(&mut self, kind: NoteKind, filter: Option<Arc<PublishedFilter>>) {
         match kind {
-            Kind::Spent => self.spent = filter,
-            Kind::Issued => self.issued = filter,
+            NoteKind::Spent => self.spent = filter,
+            NoteKind::Issued => self.issued = filter,
         }
     }
 }
@@ -67,7 +67,7 @@ impl Snapshot {
     pub fn with_filter(
         &self,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         filter: Arc<PublishedFilter>,
     ) -> Option<Self> {
         let mut changed = self.clone();
@@ -79,7 +79,7 @@ impl Snapshot {
     pub(crate) fn until(&self, latest: u64) -> Self {
         let mut changed = self.clone();
         for entry in changed.keysets.values_mut() {
-            for kind in Kind::ALL {
+            for kind in NoteKind::ALL {
                 if entry
                     .filter(kind)
                     .is_some_and(|filter| filter.timestamp() > latest)
@@ -95,7 +95,7 @@ impl Snapshot {
     pub(crate) fn latest_timestamp(&self) -> u64 {
         let filters = self
             .keysets()
-            .flat_map(|entry| Kind::ALL.map(|kind| entry.filter(kind)));
+            .flat_map(|entry| NoteKind::ALL.map(|kind| entry.filter(kind)));
         let timestamps = filters.flatten().map(|filter| filter.timestamp());
         timestamps.max().unwrap_or(0)
     }
@@ -105,7 +105,7 @@ impl Snapshot {
     pub fn is_complete(&self) -> bool {
         let mut filters = self
             .keysets()
-            .flat_map(|entry| Kind::ALL.map(|kind| entry.filter(kind)));
+            .flat_map(|entry| NoteKind::ALL.map(|kind| entry.filter(kind)));
         filters.all(|filter| filter.is_some())
     }
 
@@ -134,7 +134,7 @@ impl Snapshot {
 
     /// The number of items in the filters of one kind, over all keysets.
     #[must_use]
-    pub fn items(&self, kind: Kind) -> u64 {
+    pub fn items(&self, kind: NoteKind) -> u64 {
         self.keysets()
             .filter_map(|entry| entry.filter(kind))
             .map(|filter| u64::from(filter.n()))

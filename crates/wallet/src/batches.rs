@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nutfilter::Kind;
+use nutfilter_cashu::NoteKind;
 use serde::de::DeserializeOwned;
 
 use crate::error::{FetchError, RejectReason};
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
 impl Batches {
     pub(crate) fn new(
         matches: &Matches<'_>,
-        kind: Kind,
+        kind: NoteKind,
         padded: bool,
         policy: &Policy,
     ) -> Result<Self, QueryError> {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nutfilter::{ItemHash, KeysetId, Kind, Nut25};
+use nutfilter::{ItemHash, Nut25};
+use nutfilter_cashu::{KeysetId, NoteKind};
 use sha2::{Digest, Sha256};
 
 use crate::base_url::BaseUrl;
@@ -100,7 +101,7 @@ impl FilterCache {
         &self,
         base: &str,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
     ) -> PathBuf {
         self.directory
             .join(file_name(&entry_id::<H>(base, keyset, kind)))
@@ -110,7 +111,7 @@ impl FilterCache {
         &self,
         base: &str,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         limits: Limits,
     ) -> Entry<'_> {
         let id = entry_id::<H>(base, keyset, kind);
@@ -236,7 +237,7 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn entry_id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: Kind) -> Id {
+fn entry_id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: NoteKind) -> Id {
     id(base, keyset, kind, H::default().hash(PROBE))
 }
 
@@ -245,7 +246,7 @@ fn file_name(id: &Id) -> String {
 }
 
 /// The ID of mint, keyset, kind and hash. Different spellings of a mint's URL or of a keyset give the same ID.
-fn id(base: &str, keyset: &KeysetId, kind: Kind, hash: u64) -> Id {
+fn id(base: &str, keyset: &KeysetId, kind: NoteKind, hash: u64) -> Id {
     let mint = BaseUrl::parse(base)
         .ok()
         .and_then(|base| base.canonical())
@@ -285,7 +286,7 @@ mod tests {
             max_bytes: 1 << 20,
             latest: u64::MAX,
         };
-        cache.entry::<Nut25>("https://mint.example", &keyset, Kind::Spent, limits)
+        cache.entry::<Nut25>("https://mint.example", &keyset, NoteKind::Spent, limits)
     }
 
     #[test]

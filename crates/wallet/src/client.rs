@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use nutfilter::{ItemHash, KeysetId, Kind, Nut25, endpoint_path};
+use nutfilter::{ItemHash, Nut25};
+use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
 use crate::cache::{CachedFetch, FilterCache, Kept, Limits};
@@ -76,7 +77,7 @@ impl MintClient {
     /// # Errors
     ///
     /// Any [`FetchError`] except [`FetchError::BadUrl`]. An error never means "absent".
-    pub fn fetch(&self, keyset: &KeysetId, kind: Kind) -> Result<MintFilter, FetchError> {
+    pub fn fetch(&self, keyset: &KeysetId, kind: NoteKind) -> Result<MintFilter, FetchError> {
         self.fetch_as::<Nut25>(keyset, kind, None)
     }
 
@@ -89,7 +90,7 @@ impl MintClient {
     pub fn fetch_since(
         &self,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         last_seen: u64,
     ) -> Result<MintFilter, FetchError> {
         self.fetch_as::<Nut25>(keyset, kind, Some(last_seen))
@@ -104,7 +105,7 @@ impl MintClient {
     pub fn fetch_as<H: ItemHash + Default>(
         &self,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
@@ -126,7 +127,7 @@ impl MintClient {
         &self,
         cache: &FilterCache,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         last_seen: Option<u64>,
     ) -> Result<CachedFetch<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
@@ -175,7 +176,7 @@ impl MintClient {
         &self,
         answer: &Answer,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let moment = FetchContext::now(last_seen);

@@ -1,6 +1,6 @@
 //! NUT-07: asks the mint whether a match is spent.
 
-use nutfilter::Kind;
+use nutfilter_cashu::NoteKind;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Question, from_json};
@@ -64,7 +64,7 @@ impl Confirmation {
     /// [`QueryError::Randomness`].
     pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, QueryError> {
         Ok(Self {
-            batches: Batches::new(matches, Kind::Spent, true, policy)?,
+            batches: Batches::new(matches, NoteKind::Spent, true, policy)?,
             places: matches.places().to_vec(),
             as_of: matches.as_of(),
             states: vec![None; matches.items().len()],

@@ -13,7 +13,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Nut25EmptyTail, map_all_to_range};
+use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, map_all_to_range};
+use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::match_limit::{FALSE_ALARM, ln_tail};
 

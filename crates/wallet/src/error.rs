@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use nutfilter::{DecodeError, ResponseError};
+use nutfilter::DecodeError;
+use nutfilter_cashu::ResponseError;
 
 use crate::dialect::OtherDialect;
 

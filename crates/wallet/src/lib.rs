@@ -9,13 +9,13 @@
 //! an error. **An error never means "absent"**, and no code path falls back to revealing a `Y`.
 //!
 //! ```no_run
-//! use nutfilter_wallet::{Confirmed, Kind, KeysetId, MintClient, Policy};
+//! use nutfilter_wallet::{Confirmed, NoteKind, KeysetId, MintClient, Policy};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let ys: Vec<[u8; 33]> = Vec::new();
 //! let client = MintClient::new("https://mint.example/Bitcoin", Policy::default())?;
 //! let keyset: KeysetId = "009a1f293253e41e".parse()?;
-//! let filter = client.fetch(&keyset, Kind::Spent)?;
+//! let filter = client.fetch(&keyset, NoteKind::Spent)?;
 //! // The wallet's own records say that 40 of them should be spent.
 //! let matches = filter.matches(&ys, Some(40))?;
 //! for (y, confirmed) in ys.iter().zip(client.confirm(&matches)?) {
@@ -89,7 +89,8 @@ pub use error::{CheckError, FetchError, MintError, RejectReason, TransportError,
 pub use match_limit::match_limit;
 pub use matches::{FilterSource, Matches, Warning};
 pub use mint_filter::{Answer, MintFilter, Rollback};
-pub use nutfilter::{KeysetId, KeysetIdError, Kind, Nut25, endpoint_path};
+pub use nutfilter::Nut25;
+pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use policy::{FetchContext, Policy};
 pub use proxy::Proxy;
 pub use query_error::{AnswerFault, QueryError};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use nutfilter::{KeysetId, Kind};
+use nutfilter_cashu::{KeysetId, NoteKind};
 
 use crate::dialect::OtherDialect;
 use crate::mint_filter::Answer;
@@ -16,7 +16,7 @@ pub struct FilterSource {
     /// The keyset.
     pub keyset: KeysetId,
     /// Spent notes or issued ones.
-    pub kind: Kind,
+    pub kind: NoteKind,
 }
 
 /// A warning about a look-up that the wallet's user should see. The answers are returned nevertheless.

@@ -4,7 +4,8 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nutfilter::{FilterResponse, ItemHash, Params};
+use nutfilter::{ItemHash, Params};
+use nutfilter_cashu::FilterResponse;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

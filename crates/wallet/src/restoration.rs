@@ -1,6 +1,6 @@
 //! NUT-09: restores the mint's signatures on blinded messages.
 
-use nutfilter::{KeysetId, Kind};
+use nutfilter_cashu::{KeysetId, NoteKind};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Question, from_json};
@@ -79,7 +79,7 @@ impl Restoration {
             return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
         Ok(Self {
-            batches: Batches::new(matches, Kind::Issued, false, policy)?,
+            batches: Batches::new(matches, NoteKind::Issued, false, policy)?,
             keyset: keyset.clone(),
             places: matches.places().to_vec(),
             as_of: matches.as_of(),

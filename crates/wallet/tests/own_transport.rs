@@ -2,7 +2,8 @@
 
 use std::io;
 
-use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 use nutfilter_wallet::{
     Answer, CheckError, Confirmation, Confirmed, FetchContext, FetchError, KeysetId, Policy,
     QueryError, RejectReason, Restoration, Restored,

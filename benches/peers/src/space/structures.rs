@@ -46,7 +46,7 @@ pub(crate) fn gcs(hashes: &[u64], params: Params) -> Structure {
     let filter = set.encode(params).expect("a filter of so many");
     let (bits, n) = (filter.bytes().len() as u64 * 8, u64::from(filter.n()));
     // As received.
-    let filter = Filter::<Nut23>::parse(filter.into_bytes(), n, params).expect("a valid filter");
+    let filter = Filter::parse_with(Nut23, filter.into_bytes(), n, params).expect("a valid filter");
     Structure {
         kind: "gcs",
         parameters: named(params),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nutfilter::{Filter, Level, Nut25, Params, SeekIndex, Step};
+use nutfilter::{Filter, IndexInterval, Level, Nut25, Params, SeekIndex};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -61,7 +61,7 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         group.add(Who::Reference, decode, |read| read.as_ref() == Ok(&values));
     }
     let parse = move |bytes: &[u8], n, level| {
-        let admitted = Filter::<Nut25>::admit(bytes, n, params)?;
+        let admitted = Filter::<Nut25>::check_length(bytes, n, params)?;
         admitted.with_level(level).validate().map(|read| read.n())
     };
     for level in Level::available() {
@@ -131,7 +131,7 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 /// Builds an index of 64 items per entry, 1 bit per item, in one pass.
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
-        let build = || SeekIndex::build(filter, Step::Items(64));
+        let build = || SeekIndex::build(filter, IndexInterval::Items(64));
         // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
         // indexes themselves are not compared.
         group.add(Who::Ours(*level), build, |index| {

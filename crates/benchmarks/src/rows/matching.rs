@@ -63,7 +63,7 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
     for level in Level::available() {
         let ask = move || {
-            let received = Filter::<Nut25>::admit(fixture.bytes.as_slice(), n, params)?;
+            let received = Filter::<Nut25>::check_length(fixture.bytes.as_slice(), n, params)?;
             received.with_level(level).matches(items)
         };
         group.add(Who::Ours(level), ask, |found| {

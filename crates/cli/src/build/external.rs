@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use nutfilter::store::{Options, Store, StoreErrorKind};
-use nutfilter::{Params, ResponseWriter};
+use nutfilter::Params;
+use nutfilter_cashu::ResponseWriter;
+use nutfilter_store::{Options, Store, StoreErrorKind};
 
 use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use nutfilter::{Filter, FilterResponse, KeysetId, Kind, Params, SipHash, SortedHashes, bip158};
+use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
+use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_mint::source::{
     self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, twice_if_passing,
 };
@@ -101,7 +102,7 @@ pub(crate) struct BuildArgs {
 
     /// Kind of notes to read.
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint_database")]
-    kind: Option<Kind>,
+    kind: Option<NoteKind>,
 
     /// Limit memory to SIZE (such as 512M or 2GiB), spilling sorted runs of hashes to --scratch. The program
     /// itself takes up to 8M more.

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::store::Batch;
 use nutfilter::{ItemHash, Level, SortedHashes};
+use nutfilter_store::Batch;
 
 use crate::error::CliError;
 use crate::globals::Globals;

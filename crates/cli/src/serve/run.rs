@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nutfilter_mint::http::{self, AdminOptions, Listener, RouterOptions, ServerOptions, Tls};
 use nutfilter_mint::{
-    DataDirectory, FilterService, InfoService, Kind, Publisher, RefreshTrigger, Refresher,
+    DataDirectory, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger, Refresher,
     ServiceOptions, Status,
 };
 use tokio::net::TcpListener;
@@ -191,8 +191,8 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
         tracing::info!(
             target: log::SERVICE,
             keysets = snapshot.keysets().len(),
-            spent = snapshot.items(Kind::Spent),
-            issued = snapshot.items(Kind::Issued),
+            spent = snapshot.items(NoteKind::Spent),
+            issued = snapshot.items(NoteKind::Issued),
             "ready"
         );
         // Its bodies would be kept for as long as this is waited for.

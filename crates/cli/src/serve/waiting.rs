@@ -1,6 +1,6 @@
 //! A mint's database that may not be there yet.
 
-use nutfilter_mint::Kind;
+use nutfilter_mint::NoteKind;
 use nutfilter_mint::source::{ItemSink, Keysets, MintSource, Reading, SourceError, Watermark};
 
 use crate::log;
@@ -54,7 +54,7 @@ impl MintSource for WaitingSource {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 use serde_json::{Value, json};
 
 use crate::nutfilter::{Place, Ran, hex};

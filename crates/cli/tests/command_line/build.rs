@@ -1,7 +1,7 @@
 use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nutfilter_mint::Kind;
+use nutfilter_mint::NoteKind;
 use nutfilter_mint::sample::Sample;
 use serde_json::Value;
 
@@ -541,7 +541,7 @@ fn mint_database_gives_the_filter_of_its_notes() {
         .write(&place.path("mint.sqlite"), &mut |_| {})
         .expect("a sample");
     let keyset = sample.keyset.as_str();
-    for (kind, name) in [(Kind::Spent, "spent"), (Kind::Issued, "issued")] {
+    for (kind, name) in [(NoteKind::Spent, "spent"), (NoteKind::Issued, "issued")] {
         let notes: String = (0..sample.count(kind))
             .map(|i| hex(&sample.note(kind, i)) + "\n")
             .collect();

@@ -1,6 +1,6 @@
 //! `build --memory`: the same bytes with less memory, and no leftover files.
 
-use nutfilter_mint::Kind;
+use nutfilter_mint::NoteKind;
 use nutfilter_mint::sample::Sample;
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ fn mint_database_is_read_within_the_memory_limit() {
         "--keyset",
         sample.keyset.as_str(),
         "--kind",
-        Kind::Spent.as_str(),
+        NoteKind::Spent.as_str(),
         "--format",
         "raw",
     ];

@@ -1,6 +1,7 @@
 //! `check --confirm`: its output, its exit code, and what it reveals.
 
-use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
 
 use crate::asking_mint::*;

@@ -1,6 +1,7 @@
 //! Filters that were made with a hash other than the one used for the look-up.
 
-use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Nut25EmptyTail, Params, SortedHashes};
+use nutfilter::{ItemHash, Nut23, Nut25, Params, SortedHashes};
+use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
 
 use crate::asking_mint::{Mint, TIMESTAMP};
 use crate::nutfilter::{Place, Ran, item, lines};

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use nutfilter::{FilterResponse, Nut23, Nut25, Params, SortedHashes};
+use nutfilter::{Nut23, Nut25, Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 
 use crate::nutfilter::{Place, Ran, item, lines};
 

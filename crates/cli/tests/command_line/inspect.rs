@@ -1,4 +1,5 @@
-use nutfilter::{FilterResponse, ItemHash, Nut23, Nut25, Nut25EmptyTail, Params, SortedHashes};
+use nutfilter::{ItemHash, Nut23, Nut25, Params, SortedHashes};
+use nutfilter_cashu::{FilterResponse, Nut25EmptyTail};
 
 use crate::nutfilter::{Place, hex, item, lines};
 

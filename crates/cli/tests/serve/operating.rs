@@ -256,7 +256,7 @@ fn no_output_contains_a_secret() {
     assert!(all.len() > 1000);
     assert!(!all.contains("hunter2"), "{all}");
     // Nor a note: the database has the notes as bytes, so search for their hex form.
-    for kind in nutfilter_mint::Kind::ALL {
+    for kind in nutfilter_mint::NoteKind::ALL {
         let hex: String = sample
             .note(kind, 0)
             .iter()

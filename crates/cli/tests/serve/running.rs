@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nutfilter_mint::Kind;
+use nutfilter_mint::NoteKind;
 use nutfilter_mint::sample::Sample;
 
 use super::support::{Server, failure, kill, nutfilter, sample};
@@ -26,10 +26,10 @@ fn filters_of_a_mint_are_served_under_the_base_path() {
             .args(["--mint-database".as_ref(), directory.path()]),
     );
     assert!(server.base.ends_with("/Bitcoin"));
-    for kind in Kind::ALL {
+    for kind in NoteKind::ALL {
         let (status, body) = server.get(&format!("/v1/filter/{kind}/{}", sample.keyset));
         assert_eq!(status, "HTTP/1.1 200 OK");
-        let response = nutfilter::FilterResponse::from_json(body.as_bytes()).unwrap();
+        let response = nutfilter_cashu::FilterResponse::from_json(body.as_bytes()).unwrap();
         let filter = response.into_filter::<nutfilter::Nut25>().unwrap();
         assert_eq!(u64::from(filter.n()), sample.count(kind));
         let notes: Vec<_> = (0..sample.count(kind))
@@ -249,7 +249,7 @@ fn build_too_warns_of_a_copy_without_its_wal_file() {
             .output()
             .unwrap();
         assert!(output.status.success());
-        assert!(nutfilter::FilterResponse::from_json(&output.stdout).is_ok());
+        assert!(nutfilter_cashu::FilterResponse::from_json(&output.stdout).is_ok());
         String::from_utf8(output.stderr).unwrap()
     };
     let said = build(&[]);

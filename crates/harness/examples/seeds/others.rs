@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
-use nutfilter::{FilterResponse, Nut25, Params, SipHash, SortedHashes};
+use nutfilter::{Nut25, Params, SipHash, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 use nutfilter_harness::{TARGETS, bip158, hashing, keyset_path, sort_merge, store_file};
 
 pub(crate) fn write(root: &Path) {

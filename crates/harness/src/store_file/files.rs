@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use nutfilter::store::StoreErrorKind;
 use nutfilter::{ItemHash, Nut23};
+use nutfilter_store::StoreErrorKind;
 
 /// The name of the list.
 pub(super) const LIST: &str = "nutfilter-store";

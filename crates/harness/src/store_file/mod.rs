@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arbitrary::Arbitrary;
-use nutfilter::store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_store::{MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 
 use crate::{is_long, seeded};
 use files::{
@@ -242,7 +242,7 @@ impl Case<'_> {
             (store, said) => panic!("{store:?}, and the files say {said:?}: {self:?}"),
         };
         assert_eq!(store.len(), said.items, "{self:?}");
-        assert_eq!(store.note(), said.note, "{self:?}");
+        assert_eq!(store.metadata(), said.note, "{self:?}");
         let ways = match self.form >> 5 {
             7 if self.long() => 0..3,
             way => way % 3..way % 3 + 1,
@@ -372,7 +372,7 @@ mod tests {
         for run in &runs {
             let mut batch = store.batch();
             batch.push_hashes(run).expect("room");
-            batch.commit_with_note(b"a note").expect("a commit");
+            batch.commit_with_metadata(b"a note").expect("a commit");
         }
         drop(store);
         let files = written(mark(), b"a note", &runs);

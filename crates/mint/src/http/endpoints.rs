@@ -20,7 +20,7 @@ use super::options::RouterOptions;
 use super::representation::Form;
 use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// The state of the handlers.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(super) async fn spent(
     headers: HeaderMap,
     id: Id,
 ) -> impl IntoResponse {
-    let answer = filter(&endpoints, Kind::Spent, &method, &headers, id);
+    let answer = filter(&endpoints, NoteKind::Spent, &method, &headers, id);
     (Extension(Route("filter_spent")), answer)
 }
 
@@ -72,13 +72,13 @@ pub(super) async fn issued(
     headers: HeaderMap,
     id: Id,
 ) -> impl IntoResponse {
-    let answer = filter(&endpoints, Kind::Issued, &method, &headers, id);
+    let answer = filter(&endpoints, NoteKind::Issued, &method, &headers, id);
     (Extension(Route("filter_issued")), answer)
 }
 
 fn filter(
     endpoints: &Endpoints,
-    kind: Kind,
+    kind: NoteKind,
     method: &Method,
     headers: &HeaderMap,
     id: Id,
@@ -156,8 +156,8 @@ pub(super) async fn health(State(endpoints): State<Endpoints>) -> impl IntoRespo
         "keysets": snapshot.as_ref().map_or(0, |snapshot| snapshot.keysets().len()),
         "last_refresh": snapshot.as_ref().map(|snapshot| snapshot.refreshed_at()),
         "seconds_since_good": service.since_good().map(|age| age.as_secs()),
-        "spent": items(Kind::Spent),
-        "issued": items(Kind::Issued),
+        "spent": items(NoteKind::Spent),
+        "issued": items(NoteKind::Issued),
     });
     let headers = [(CACHE_CONTROL, NO_STORE)];
     (

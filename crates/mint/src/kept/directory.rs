@@ -3,7 +3,7 @@
 //! ```text
 //! nutfilter-data.lock           one process at a time
 //! spent.state, issued.state     what there is: see `state`
-//! sets/KIND-ID-NUMBER/          the sorted hashes of one keyset and kind: a `nutfilter::store::Store`
+//! sets/KIND-ID-NUMBER/          the sorted hashes of one keyset and kind: a `nutfilter_store::Store`
 //! ```
 //!
 //! A reading adds new hashes to the stores, one commit each, and then replaces the state file. After a crash in
@@ -18,13 +18,13 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use nutfilter::store::{Options, Store, StoreError, StoreErrorKind};
 use nutfilter::{BuildError, Nut25};
+use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 
 use super::state::{self, Recorded, RecordedSet};
 use super::{KeptSet, KindSets};
 use crate::source::KeysetInfo;
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 const LOCK: &str = "nutfilter-data.lock";
 const SETS: &str = "sets";
@@ -43,7 +43,7 @@ pub struct DataDirectory {
     next_number: u64,
     /// The sets that each state file names or may name. A restart needs them, even if newer sets exist. A kind has
     /// no entry until its state file was read or written.
-    named: BTreeMap<Kind, Vec<String>>,
+    named: BTreeMap<NoteKind, Vec<String>>,
     /// Closing the file releases the lock.
     _lock: File,
 }
@@ -166,7 +166,7 @@ impl DataDirectory {
             named: BTreeMap::new(),
             _lock: lock,
         };
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             if matches!(directory.state_path(kind).try_exists(), Ok(false)) {
                 directory.named.insert(kind, vec![]);
             }
@@ -203,7 +203,7 @@ impl DataDirectory {
 
     /// The recorded sets of a kind, and the keysets listed at that time. If something is damaged or missing, only
     /// the intact sets are returned, without a watermark, so that everything is read again.
-    pub(crate) fn restore(&mut self, kind: Kind) -> (KindSets, Vec<KeysetInfo>) {
+    pub(crate) fn restore(&mut self, kind: NoteKind) -> (KindSets, Vec<KeysetInfo>) {
         let mut kept = KindSets::default();
         let path = self.state_path(kind);
         let recorded = match read_state(&path, kind) {
@@ -254,7 +254,7 @@ impl DataDirectory {
 
     fn restore_set(
         &self,
-        kind: Kind,
+        kind: NoteKind,
         keyset: &KeysetId,
         recorded: &RecordedSet,
     ) -> Result<KeptSet, String> {
@@ -273,7 +273,11 @@ impl DataDirectory {
     }
 
     /// Creates an empty set of a keyset.
-    pub(super) fn create(&mut self, kind: Kind, keyset: &KeysetId) -> Result<KeptSet, KeptError> {
+    pub(super) fn create(
+        &mut self,
+        kind: NoteKind,
+        keyset: &KeysetId,
+    ) -> Result<KeptSet, KeptError> {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
         let id: String = keyset
@@ -290,7 +294,7 @@ impl DataDirectory {
     /// Replaces the state file of a kind. From then on, a restart begins with this state.
     pub(crate) fn record(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         kept: &KindSets,
         keysets: &[KeysetInfo],
     ) -> Result<(), KeptError> {
@@ -353,12 +357,12 @@ impl DataDirectory {
         }
     }
 
-    fn state_path(&self, kind: Kind) -> PathBuf {
+    fn state_path(&self, kind: NoteKind) -> PathBuf {
         self.path.join(format!("{kind}.state"))
     }
 }
 
-fn options(kind: Kind, keyset: &KeysetId) -> Options<Nut25> {
+fn options(kind: NoteKind, keyset: &KeysetId) -> Options<Nut25> {
     Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
 }
 
@@ -374,9 +378,11 @@ fn number_of(name: &str) -> Option<u64> {
 }
 
 /// The kind in the name of a set's directory.
-fn kind_of(name: &str) -> Option<Kind> {
+fn kind_of(name: &str) -> Option<NoteKind> {
     let (kind, _) = name.split_once('-')?;
-    Kind::ALL.into_iter().find(|known| known.as_str() == kind)
+    NoteKind::ALL
+        .into_iter()
+        .find(|known| known.as_str() == kind)
 }
 
 /// The names in the directory of sets that are names of sets. Other entries are not ours.
@@ -406,7 +412,7 @@ fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// The contents of the state file; `None` if the file does not exist.
-fn read_state(path: &Path, kind: Kind) -> Result<Option<Recorded>, String> {
+fn read_state(path: &Path, kind: NoteKind) -> Result<Option<Recorded>, String> {
     let mut bytes = vec![];
     match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

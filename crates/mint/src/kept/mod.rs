@@ -13,7 +13,7 @@ pub use directory::{DataDirectory, KeptError};
 pub(crate) use set::{Changes, KeptSet};
 
 use crate::source::{KeysetInfo, Watermark};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// The state of one kind.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Keep {
     /// Adds hashes to the set of a keyset, and creates the set if necessary.
     pub(crate) fn add(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         keyset: &KeysetId,
         sets: &mut BTreeMap<KeysetId, KeptSet>,
         hashes: Vec<u64>,
@@ -97,7 +97,7 @@ impl Keep {
     /// Records the state of a kind for a restart. Does nothing if the sets are in memory.
     pub(crate) fn record(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         kept: &KindSets,
         keysets: &[KeysetInfo],
     ) -> Result<(), KeptError> {

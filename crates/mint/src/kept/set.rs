@@ -5,8 +5,8 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use nutfilter::store::{Store, StoreError, StoreErrorKind};
 use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_store::{Store, StoreError, StoreErrorKind};
 
 use super::KeptError;
 
@@ -81,7 +81,7 @@ impl KeptSet {
 
     /// Creates a set that is stored in a directory of this name.
     pub(super) fn on_disk(store: Store<Nut25>, name: String) -> Self {
-        let as_of = note_to_as_of(store.note());
+        let as_of = as_of_from(store.metadata());
         Self {
             hashes: Hashes::Disk {
                 store: Box::new(store),
@@ -243,12 +243,12 @@ fn body_or_store(error: StoreError) -> KeptError {
 fn commit(store: &mut Store<Nut25>, hashes: &[u64], as_of: u64) -> Result<(), KeptError> {
     let mut batch = store.batch();
     batch.push_hashes(hashes)?;
-    batch.commit_with_note(&as_of.to_le_bytes())?;
+    batch.commit_with_metadata(&as_of.to_le_bytes())?;
     Ok(())
 }
 
 /// The Unix second in a store's note, written by its last commit; 0 if the note has another length.
-fn note_to_as_of(note: &[u8]) -> u64 {
+fn as_of_from(note: &[u8]) -> u64 {
     note.try_into().map_or(0, u64::from_le_bytes)
 }
 
@@ -272,7 +272,7 @@ fn mark_known(mut piece: &[u64], sorted: &[u64], is_known: &mut [bool], at: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nutfilter::store::{MIN_MEMORY, Options};
+    use nutfilter_store::{MIN_MEMORY, Options};
 
     fn on_disk(path: &std::path::Path, hashes: &[u64]) -> KeptSet {
         let mut store = Store::create(path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
@@ -325,7 +325,7 @@ mod tests {
             drop(disk);
             let again = Store::open(&path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
             let as_of = if unknown.is_empty() { 5 } else { 9 };
-            assert_eq!(note_to_as_of(again.note()), as_of);
+            assert_eq!(as_of_from(again.metadata()), as_of);
         }
     }
 

@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::Kind;
+use crate::NoteKind;
 use crate::source::{KeysetInfo, Watermark};
 
 const FIRST_LINE: &[u8] = b"nutfilter state 1\n";
@@ -72,7 +72,7 @@ struct ListedKeyset {
 }
 
 impl Recorded {
-    pub(super) fn to_bytes(&self, kind: Kind) -> Vec<u8> {
+    pub(super) fn to_bytes(&self, kind: NoteKind) -> Vec<u8> {
         let keysets = self.keysets.iter().map(|info| ListedKeyset {
             id: info.id.as_str().to_owned(),
             unit: info.unit.clone(),
@@ -100,7 +100,7 @@ impl Recorded {
     }
 
     /// Parses a state file, or returns what is wrong with it.
-    pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Result<Self, &'static str> {
+    pub(super) fn from_bytes(bytes: &[u8], kind: NoteKind) -> Result<Self, &'static str> {
         if !bytes.starts_with(FIRST_LINE) {
             return Err("not a state file of this version");
         }
@@ -177,20 +177,20 @@ mod tests {
     fn state_roundtrips_and_damage_is_detected() {
         for watermark in [None, Some(&b""[..]), Some(b"{\"row\":7}\n\0\xff")] {
             let recorded = recorded(watermark);
-            let bytes = recorded.to_bytes(Kind::Spent);
+            let bytes = recorded.to_bytes(NoteKind::Spent);
             assert_eq!(
-                Recorded::from_bytes(&bytes, Kind::Spent).as_ref(),
+                Recorded::from_bytes(&bytes, NoteKind::Spent).as_ref(),
                 Ok(&recorded)
             );
-            assert!(Recorded::from_bytes(&bytes, Kind::Issued).is_err());
+            assert!(Recorded::from_bytes(&bytes, NoteKind::Issued).is_err());
             for end in 0..bytes.len() {
-                assert!(Recorded::from_bytes(&bytes[..end], Kind::Spent).is_err());
+                assert!(Recorded::from_bytes(&bytes[..end], NoteKind::Spent).is_err());
             }
             for at in 0..bytes.len() {
                 for bit in 0..8 {
                     let mut bytes = bytes.clone();
                     bytes[at] ^= 1 << bit;
-                    assert!(Recorded::from_bytes(&bytes, Kind::Spent).is_err());
+                    assert!(Recorded::from_bytes(&bytes, NoteKind::Spent).is_err());
                 }
             }
         }

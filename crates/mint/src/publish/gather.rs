@@ -10,11 +10,11 @@ use nutfilter::{ItemHash, Level, Nut25, SortedHashes};
 use crate::kept::{Keep, KeptError, KeptSet};
 use crate::report::RefreshProgress;
 use crate::source::{ItemBatch, ItemSink, SourceError};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// Items of one reading.
 pub(super) struct Gather<'a> {
-    kind: Kind,
+    kind: NoteKind,
     level: Level,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(RefreshProgress<'_>),
@@ -57,7 +57,7 @@ pub(super) enum Failed {
 
 impl<'a> Gather<'a> {
     pub(super) fn new(
-        kind: Kind,
+        kind: NoteKind,
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(RefreshProgress<'_>),
         beyond: Beyond<'a>,

@@ -20,7 +20,7 @@ use crate::kept::{DataDirectory, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, twice_if_passing};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
 /// body and the tag stay the same, so a client that has the filter need not fetch it again.
@@ -49,7 +49,7 @@ pub struct Publisher {
     latest_date: u64,
     verify_every: u32,
     keep: Keep,
-    /// One entry for each of [`Kind::ALL`].
+    /// One entry for each of [`NoteKind::ALL`].
     kept: [KindSets; 2],
     listed: Vec<KeysetInfo>,
     /// Keysets per kind whose filters must not be replaced after this refresh.
@@ -154,7 +154,7 @@ impl Publisher {
         Arc::clone(&self.stop)
     }
 
-    fn kept_mut(&mut self, kind: Kind) -> &mut KindSets {
+    fn kept_mut(&mut self, kind: NoteKind) -> &mut KindSets {
         &mut self.kept[index(kind)]
     }
 
@@ -238,7 +238,7 @@ impl Publisher {
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
         let (mut failed, mut errors) = ([false; 2], vec![]);
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             match self.read(kind, &mut report.failures, progress) {
                 Ok(reading) => report.readings.push(reading),
                 Err(PublishError::Source(SourceError::Stopped)) => {
@@ -260,7 +260,7 @@ impl Publisher {
         report.list = listing.elapsed();
         self.warn_of_unservable_keysets(&listed);
         self.listed = listed.keysets;
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             if !failed[index(kind)]
                 && let Err(error) = self.record_if_due(kind)
             {
@@ -311,7 +311,7 @@ impl Publisher {
     }
 
     /// Records a kind if it changed, if its filters are due for new timestamps, or if the clock was set back.
-    fn record_if_due(&mut self, kind: Kind) -> Result<(), KeptError> {
+    fn record_if_due(&mut self, kind: NoteKind) -> Result<(), KeptError> {
         let period = self.restamp_period();
         let kept = &mut self.kept[index(kind)];
         let is_due = round_down(kept.recorded, period) != round_down(kept.as_of, period)
@@ -354,8 +354,8 @@ impl Publisher {
                 tracing::event!(
                     $level,
                     as_of,
-                    spent = items(Kind::Spent),
-                    issued = items(Kind::Issued),
+                    spent = items(NoteKind::Spent),
+                    issued = items(NoteKind::Issued),
                     read,
                     filters = report.filters.len(),
                     failures = report.failures.len(),
@@ -374,7 +374,7 @@ impl Publisher {
 
     /// Updates the gauges with what is served.
     fn show(&self, refreshed_at: u64) {
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let kept = &self.kept[index(kind)];
             metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(kept.items() as f64);
             metrics::gauge!("nutfilter_as_of_timestamp_seconds", "kind" => kind.as_str())
@@ -399,7 +399,7 @@ fn round_down(time: u64, period: u64) -> u64 {
 }
 
 impl RefreshReport {
-    fn fail(&mut self, keyset: Option<KeysetId>, kind: Kind, error: PublishError) {
+    fn fail(&mut self, keyset: Option<KeysetId>, kind: NoteKind, error: PublishError) {
         let keyset_name = keyset.as_ref().map(KeysetId::as_str);
         tracing::error!(keyset = keyset_name, %kind, %error, "filter not renewed; the last one is served, if there is one");
         self.failures.push(FilterFailure {
@@ -411,10 +411,10 @@ impl RefreshReport {
 }
 
 /// Index of a kind in an array with one entry per kind.
-fn index(kind: Kind) -> usize {
+fn index(kind: NoteKind) -> usize {
     match kind {
-        Kind::Spent => 0,
-        Kind::Issued => 1,
+        NoteKind::Spent => 0,
+        NoteKind::Issued => 1,
     }
 }
 

@@ -9,14 +9,14 @@ use crate::error::PublishError;
 use crate::kept::{Changes, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, ReadingReport, RefreshProgress};
 use crate::source::{Reading, SourceError, Watermark, twice_if_passing};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 impl Publisher {
     /// Reads the new items of a kind. Reads everything if the source cannot tell what is new or if the result is
     /// inconsistent.
     pub(super) fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         failures: &mut Vec<FilterFailure>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
@@ -46,7 +46,7 @@ impl Publisher {
     /// Reads the new items. Counts all items if a count is due, or if only a count shows which items were repeated.
     fn read_new_and_count(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: &Watermark,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
@@ -68,7 +68,7 @@ impl Publisher {
     /// Reads the new items. Returns `None` and keeps nothing if a count is needed to tell which items are new.
     fn read_new(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: &Watermark,
         count: bool,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
@@ -133,7 +133,7 @@ impl Publisher {
 
     fn read_whole(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         failures: &mut Vec<FilterFailure>,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<(ReadingReport, Lost), PublishError> {
@@ -275,7 +275,7 @@ impl Lost {
 
 /// Logs the cause of a full reading. Lost items mean a restored backup or deleted rows. Without lost items, rows
 /// were only renumbered or rewritten, two hashes collided, or a server was restarted.
-fn report_lost(kind: Kind, lost: &Lost, reread: bool) {
+fn report_lost(kind: NoteKind, lost: &Lost, reread: bool) {
     let Changes { lost: count, added } = lost.changes;
     metrics::counter!("nutfilter_items_lost_total", "kind" => kind.as_str()).increment(count);
     if count > 0 {

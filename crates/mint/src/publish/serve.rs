@@ -14,7 +14,7 @@ use crate::published::PublishedFilter;
 use crate::report::{FilterReport, RefreshReport, StageTimes};
 use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::KeysetInfo;
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 impl Publisher {
     /// Publishes the contents of the data directory with their own timestamps, without reading the mint's database.
@@ -30,7 +30,7 @@ impl Publisher {
         if self.kept.iter().any(|kept| kept.as_of != 0) {
             return self.service.snapshot().is_some();
         }
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let (kept, listed) = directory.restore(kind);
             self.kept[index(kind)] = kept;
             if self.listed.is_empty() {
@@ -53,7 +53,7 @@ impl Publisher {
         }
         let mut entries = self.entries(self.listed.clone());
         for entry in entries.values_mut() {
-            for kind in Kind::ALL {
+            for kind in NoteKind::ALL {
                 let filter = self.restored(&entry.info.id, kind);
                 entry.set(kind, filter.map(Arc::new));
             }
@@ -65,8 +65,8 @@ impl Publisher {
         self.show(refreshed_at);
         tracing::info!(
             as_of = refreshed_at,
-            spent = self.kept[index(Kind::Spent)].items(),
-            issued = self.kept[index(Kind::Issued)].items(),
+            spent = self.kept[index(NoteKind::Spent)].items(),
+            issued = self.kept[index(NoteKind::Issued)].items(),
             "serving what was kept"
         );
         self.compress_published();
@@ -75,7 +75,7 @@ impl Publisher {
 
     /// Builds the filter of a restored set, not yet compressed. A damaged set is discarded. If building fails for
     /// another reason, the set is kept for the next refresh.
-    fn restored(&mut self, keyset: &KeysetId, kind: Kind) -> Option<PublishedFilter> {
+    fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<PublishedFilter> {
         let kept = &mut self.kept[index(kind)];
         if kept.recorded == 0 || kept.lost.contains(keyset) {
             return None;
@@ -108,7 +108,7 @@ impl Publisher {
             return;
         };
         for entry in snapshot.keysets() {
-            for kind in Kind::ALL {
+            for kind in NoteKind::ALL {
                 let Some(filter) = entry.filter(kind) else {
                     continue;
                 };
@@ -150,7 +150,7 @@ impl Publisher {
     pub(super) fn publish(&mut self, as_of: u64, failed: [bool; 2], report: &mut RefreshReport) {
         let mut entries = self.entries(self.listed.clone());
         for entry in entries.values_mut() {
-            for kind in Kind::ALL {
+            for kind in NoteKind::ALL {
                 let keyset = entry.info.id.clone();
                 let old = self
                     .service
@@ -186,7 +186,7 @@ impl Publisher {
     fn renewed(
         &mut self,
         keyset: &KeysetId,
-        kind: Kind,
+        kind: NoteKind,
         old: Option<Arc<PublishedFilter>>,
         report: &mut RefreshReport,
     ) -> Option<Arc<PublishedFilter>> {
@@ -244,7 +244,7 @@ impl Publisher {
     }
 
     /// Replaces a published filter, if its keyset is being served.
-    fn swap(&self, keyset: &KeysetId, kind: Kind, filter: &Arc<PublishedFilter>) {
+    fn swap(&self, keyset: &KeysetId, kind: NoteKind, filter: &Arc<PublishedFilter>) {
         let next = self
             .service
             .snapshot()

@@ -18,11 +18,11 @@ impl MintSource for OneNote {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
-        let total = u64::from(kind == Kind::Spent);
+        let total = u64::from(kind == NoteKind::Spent);
         if total > 0 && since.is_none() {
             let mut batch = ItemBatch::new();
             batch.push(&[2; 33]);

@@ -4,7 +4,7 @@ use rusqlite::types::ToSqlOutput;
 use rusqlite::{ToSql, params};
 
 use super::{POINT_BYTES, hex};
-use crate::{Kind, MintType};
+use crate::{MintType, NoteKind};
 
 /// The SQL that creates one mint's database.
 pub(super) struct Tables {
@@ -27,10 +27,10 @@ impl Tables {
         }
     }
 
-    pub(super) fn insert(&self, kind: Kind) -> &'static str {
+    pub(super) fn insert(&self, kind: NoteKind) -> &'static str {
         match kind {
-            Kind::Spent => self.insert_spent,
-            Kind::Issued => self.insert_issued,
+            NoteKind::Spent => self.insert_spent,
+            NoteKind::Issued => self.insert_issued,
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::MintType;
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// Why a mint's store could not be read. Each message names the file, table, column or row to check.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ pub enum SourceError {
         /// The keyset being read.
         keyset: KeysetId,
         /// The kind being read.
-        kind: Kind,
+        kind: NoteKind,
         /// The number of the row in the result, from 1.
         row: u64,
         /// What is wrong with the row.

@@ -6,21 +6,21 @@
 //!
 //! ```
 //! use nutfilter_mint::source::{ItemFeed, KeysetInfo, feed};
-//! use nutfilter_mint::{FilterService, KeysetId, Kind, Publisher, ServiceOptions};
+//! use nutfilter_mint::{FilterService, KeysetId, NoteKind, Publisher, ServiceOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (handle, source) = feed("my-mint");
 //! let id = KeysetId::parse("009a1f293253e41e")?;
 //! handle.announce(KeysetInfo { id: id.clone(), unit: Some("sat".to_owned()), active: true, input_fee_ppk: 0 });
 //! // What there is already; then word that this was all, and how to find what came later.
-//! handle.push(Kind::Spent, &id, &[2; 33])?;
-//! handle.checkpoint(Kind::Spent, b"row 1")?;
-//! handle.checkpoint(Kind::Issued, b"row 0")?;
+//! handle.push(NoteKind::Spent, &id, &[2; 33])?;
+//! handle.checkpoint(NoteKind::Spent, b"row 1")?;
+//! handle.checkpoint(NoteKind::Issued, b"row 0")?;
 //!
 //! let mut publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()));
 //! publisher.refresh()?;
 //! // From now on each note as it comes.
-//! handle.push(Kind::Issued, &id, &[3; 33])?;
+//! handle.push(NoteKind::Issued, &id, &[3; 33])?;
 //! # Ok(())
 //! # }
 //! ```
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use self::queue::{Queue, State};
 use super::{ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 mod queue;
 
@@ -62,7 +62,7 @@ pub trait ItemFeed: Send + Sync {
     /// # Errors
     ///
     /// If the queue is full until the next reading. The note was not taken; push it again later.
-    fn push(&self, kind: Kind, keyset: &KeysetId, item: &[u8]) -> Result<(), FeedError>;
+    fn push(&self, kind: NoteKind, keyset: &KeysetId, item: &[u8]) -> Result<(), FeedError>;
 
     /// Declares that everything up to `mark` has been pushed: all notes of the kind from the start, or since the
     /// mark that [`FeedHandle::wanted`] returned. Before the first checkpoint no filter is built, because a filter
@@ -74,7 +74,7 @@ pub trait ItemFeed: Send + Sync {
     /// # Errors
     ///
     /// If the mark is longer than 4,096 bytes.
-    fn checkpoint(&self, kind: Kind, mark: &[u8]) -> Result<(), FeedError>;
+    fn checkpoint(&self, kind: NoteKind, mark: &[u8]) -> Result<(), FeedError>;
 }
 
 /// What the mint must push before the source can be read.
@@ -127,7 +127,7 @@ impl Error for FeedError {}
 /// A reading has to wait for the mint.
 #[derive(Debug)]
 struct NotFed {
-    kind: Kind,
+    kind: NoteKind,
     everything: bool,
 }
 
@@ -208,14 +208,14 @@ impl FeedHandle {
     /// What must be fed before the filters can be built. It is known only after the first reading, which shows what
     /// an earlier run has left.
     #[must_use]
-    pub fn wanted(&self, kind: Kind) -> Wanted {
+    pub fn wanted(&self, kind: NoteKind) -> Wanted {
         let wanted = self.shared.state().of(kind).wanted.clone();
         wanted.unwrap_or(Wanted::News)
     }
 
     /// Waits until something must be fed, for at most `patience`. Returns [`Wanted::News`] after that time.
     #[must_use]
-    pub fn wait_until_wanted(&self, kind: Kind, patience: Duration) -> Wanted {
+    pub fn wait_until_wanted(&self, kind: NoteKind, patience: Duration) -> Wanted {
         let state = self.shared.state();
         let (mut state, _) = self
             .shared
@@ -230,7 +230,7 @@ impl FeedHandle {
     /// checkpoint. New notes may be pushed at the same time. If [`Wanted::News`] is returned, the queue was not
     /// emptied.
     #[must_use]
-    pub fn begin(&self, kind: Kind) -> Wanted {
+    pub fn begin(&self, kind: NoteKind) -> Wanted {
         let mut state = self.shared.state();
         let queue = state.of(kind);
         let Some(wanted) = queue.wanted.take() else {
@@ -242,7 +242,7 @@ impl FeedHandle {
 
     /// Starts to feed everything again. Use it after notes were deleted, or if it is not certain that each was
     /// pushed. The next reading waits for the checkpoint, and is a full one.
-    pub fn begin_anew(&self, kind: Kind) {
+    pub fn begin_anew(&self, kind: NoteKind) {
         self.shared.state().of(kind).begin(Wanted::Everything);
     }
 
@@ -260,7 +260,7 @@ impl ItemFeed for FeedHandle {
         self.shared.state().keysets.insert(id, keyset);
     }
 
-    fn push(&self, kind: Kind, keyset: &KeysetId, item: &[u8]) -> Result<(), FeedError> {
+    fn push(&self, kind: NoteKind, keyset: &KeysetId, item: &[u8]) -> Result<(), FeedError> {
         if item.is_empty() {
             return Err(FeedError::Empty);
         }
@@ -274,7 +274,7 @@ impl ItemFeed for FeedHandle {
         Ok(())
     }
 
-    fn checkpoint(&self, kind: Kind, mark: &[u8]) -> Result<(), FeedError> {
+    fn checkpoint(&self, kind: NoteKind, mark: &[u8]) -> Result<(), FeedError> {
         if mark.len() > MAX_MARK {
             return Err(FeedError::LongMark { length: mark.len() });
         }
@@ -312,7 +312,7 @@ impl FeedSource {
     fn prepare(
         &self,
         queue: &mut Queue,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
     ) -> Result<(), SourceError> {
         let Some(watermark) = since else {
@@ -347,7 +347,7 @@ impl FeedSource {
     }
 
     /// Asks the mint for something, unless it has already started to feed it.
-    fn want(&self, queue: &mut Queue, kind: Kind, wanted: Wanted) -> SourceError {
+    fn want(&self, queue: &mut Queue, kind: NoteKind, wanted: Wanted) -> SourceError {
         let everything = wanted == Wanted::Everything;
         let is_coming = queue.is_said && queue.began == wanted && queue.mark.is_none();
         if !is_coming {
@@ -372,7 +372,7 @@ impl MintSource for FeedSource {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {

@@ -25,7 +25,7 @@ pub use postgres::PostgresSource;
 pub use retry::{Passing, twice_if_passing};
 pub use sqlite::SqliteSource;
 
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// Read-only access to a mint's records of its notes.
 ///
@@ -45,7 +45,7 @@ use crate::{KeysetId, Kind};
 /// use nutfilter_mint::source::{
 ///     ItemBatch, ItemSink, Keysets, KeysetInfo, MintSource, Reading, SourceError, Watermark,
 /// };
-/// use nutfilter_mint::{KeysetId, Kind};
+/// use nutfilter_mint::{KeysetId, NoteKind};
 ///
 /// /// A mint with one keyset and one spent note.
 /// struct OneNote(KeysetId);
@@ -67,11 +67,11 @@ use crate::{KeysetId, Kind};
 ///
 ///     fn read(
 ///         &mut self,
-///         kind: Kind,
+///         kind: NoteKind,
 ///         _since: Option<&Watermark>,
 ///         sink: &mut dyn ItemSink,
 ///     ) -> Result<Reading, SourceError> {
-///         if kind != Kind::Spent {
+///         if kind != NoteKind::Spent {
 ///             return Ok(Reading::whole(0));
 ///         }
 ///         let mut batch = ItemBatch::new();
@@ -109,7 +109,7 @@ pub trait MintSource: Send {
     /// must be discarded.
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError>;
@@ -134,7 +134,7 @@ impl<S: MintSource + ?Sized> MintSource for Box<S> {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {

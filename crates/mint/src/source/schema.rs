@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::{MintType, SourceError};
-use crate::Kind;
+use crate::NoteKind;
 
 /// Everything that this crate knows about one mint's database.
 pub(super) struct Schema {
@@ -138,10 +138,10 @@ impl Schema {
         }
     }
 
-    pub(super) fn notes(&self, kind: Kind) -> &Notes {
+    pub(super) fn notes(&self, kind: NoteKind) -> &Notes {
         match kind {
-            Kind::Spent => &self.spent,
-            Kind::Issued => &self.issued,
+            NoteKind::Spent => &self.spent,
+            NoteKind::Issued => &self.issued,
         }
     }
 

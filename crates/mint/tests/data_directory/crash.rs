@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nutfilter_mint::{DataDirectory, FilterService, KeysetId, Kind, Publisher, ServiceOptions};
+use nutfilter_mint::{DataDirectory, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions};
 
 use crate::invented::{Invented, State};
 
@@ -39,7 +39,7 @@ fn timestamps(service: &FilterService) -> BTreeMap<(String, &'static str), u64> 
     let snapshot = service.snapshot().unwrap();
     let mut times = BTreeMap::new();
     for entry in snapshot.keysets() {
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             if let Some(filter) = entry.filter(kind) {
                 times.insert(
                     (entry.info.id.to_string(), kind.as_str()),

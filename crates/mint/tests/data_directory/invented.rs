@@ -8,7 +8,7 @@ use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
-use nutfilter_mint::{FilterService, KeysetId, Kind, Snapshot};
+use nutfilter_mint::{FilterService, KeysetId, NoteKind, Snapshot};
 
 pub(crate) const KEYSETS: [&str; 3] = ["009a1f293253e41e", "00ad268c4d1f5826", "I2yN+iR/fkzT"];
 
@@ -40,9 +40,10 @@ impl State {
     }
 
     /// The notes of one keyset and kind.
-    pub(crate) fn notes(self, keyset: usize, kind: Kind) -> impl Iterator<Item = [u8; 33]> {
-        let stream = self.epoch << 8 | (keyset as u64) << 1 | u64::from(kind == Kind::Issued);
-        (0..self.counts[keyset][usize::from(kind == Kind::Issued)]).map(move |i| note(stream, i))
+    pub(crate) fn notes(self, keyset: usize, kind: NoteKind) -> impl Iterator<Item = [u8; 33]> {
+        let stream = self.epoch << 8 | (keyset as u64) << 1 | u64::from(kind == NoteKind::Issued);
+        (0..self.counts[keyset][usize::from(kind == NoteKind::Issued)])
+            .map(move |i| note(stream, i))
     }
 
     /// Describes a served filter that does not match this state.
@@ -50,7 +51,7 @@ impl State {
         self,
         snapshot: &Snapshot,
         keyset: usize,
-        kind: Kind,
+        kind: NoteKind,
     ) -> Option<String> {
         let id: KeysetId = KEYSETS[keyset].parse().unwrap();
         let Some(served) = snapshot.keyset(&id).and_then(|entry| entry.filter(kind)) else {
@@ -121,7 +122,7 @@ impl Invented {
         let snapshot = service.snapshot().expect("something is served");
         let mut lies = vec![];
         for (keyset, id) in KEYSETS.iter().enumerate() {
-            for kind in Kind::ALL {
+            for kind in NoteKind::ALL {
                 let id: KeysetId = id.parse().unwrap();
                 let entry = snapshot.keyset(&id).and_then(|entry| entry.filter(kind));
                 let Some(as_of) = entry.map(|filter| filter.timestamp()) else {
@@ -154,7 +155,7 @@ impl MintSource for Invented {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
@@ -168,7 +169,7 @@ impl MintSource for Invented {
             });
         }
         let since = since.unwrap_or_default();
-        let (mut total, of_kind) = (0, usize::from(kind == Kind::Issued));
+        let (mut total, of_kind) = (0, usize::from(kind == NoteKind::Issued));
         for (keyset, id) in KEYSETS.iter().enumerate() {
             total += now.counts[keyset][of_kind];
             let mut batch = ItemBatch::new();

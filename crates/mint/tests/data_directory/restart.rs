@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nutfilter_mint::{DataDirectory, KeptError, Kind};
+use nutfilter_mint::{DataDirectory, KeptError, NoteKind};
 
 use crate::crash::publisher;
 use crate::invented::{Invented, State};
@@ -33,7 +33,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
     let restored = second.service().snapshot().unwrap();
     for (old, new) in before.keysets().zip(restored.keysets()) {
         assert_eq!(old.info, new.info);
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let (old, new) = (old.filter(kind).unwrap(), new.filter(kind).unwrap());
             assert_eq!(old.json().bytes(), new.json().bytes(), "to the byte");
         }
@@ -48,7 +48,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
     assert_eq!(invented.lies_in(second.service()), Vec::<String>::new());
     let compressed = second.service().snapshot().unwrap();
     let compressed = compressed.keysets().next().unwrap();
-    assert!(compressed.filter(Kind::Spent).unwrap().gzip().is_some());
+    assert!(compressed.filter(NoteKind::Spent).unwrap().gzip().is_some());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn unchanged_filter_is_the_same_until_restamped() {
         publisher.refresh().unwrap();
         let snapshot = publisher.service().snapshot().unwrap();
         let entry = snapshot.keysets().next().unwrap();
-        let filter = entry.filter(Kind::Spent).unwrap();
+        let filter = entry.filter(NoteKind::Spent).unwrap();
         tags.push((filter.timestamp(), filter.json().etag().clone()));
     }
     let times: Vec<u64> = tags.iter().map(|(time, _)| *time).collect();

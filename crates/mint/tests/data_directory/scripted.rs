@@ -9,7 +9,7 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, RowFault, SourceError, Watermark,
 };
 use nutfilter_mint::{
-    DataDirectory, FilterService, KeysetId, Kind, PublishedFilter, Publisher, ServiceOptions,
+    DataDirectory, FilterService, KeysetId, NoteKind, PublishedFilter, Publisher, ServiceOptions,
 };
 
 /// The contents and behaviour of the mint, the same for both kinds.
@@ -78,7 +78,7 @@ pub(crate) fn is_of(filter: &PublishedFilter, notes: impl IntoIterator<Item = u6
 pub(crate) fn spent(service: &FilterService, keyset: &str) -> Option<Arc<PublishedFilter>> {
     let keyset = KeysetId::parse(keyset).unwrap();
     let snapshot = service.snapshot()?;
-    snapshot.keyset(&keyset)?.filter(Kind::Spent).cloned()
+    snapshot.keyset(&keyset)?.filter(NoteKind::Spent).cloned()
 }
 
 impl MintSource for Scripted {
@@ -109,7 +109,7 @@ impl MintSource for Scripted {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {

@@ -3,9 +3,10 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use nutfilter::{FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::KeysetInfo;
-use nutfilter_mint::{Body, BodyPlace, KeysetEntry, Kind, PublishedFilter, Snapshot};
+use nutfilter_mint::{Body, BodyPlace, KeysetEntry, NoteKind, PublishedFilter, Snapshot};
 
 use crate::support::{V1, V2, items, keyset};
 
@@ -115,19 +116,19 @@ fn snapshot_takes_one_filter_at_a_time() {
     let (published, _) = filter(3, 5, &BodyPlace::Memory);
     let published = Arc::new(published);
     let spent = empty
-        .with_filter(&keyset(V1), Kind::Spent, published.clone())
+        .with_filter(&keyset(V1), NoteKind::Spent, published.clone())
         .unwrap();
     assert!(!empty.is_complete() && !spent.is_complete());
     assert_eq!(
-        (spent.items(Kind::Spent), spent.items(Kind::Issued)),
+        (spent.items(NoteKind::Spent), spent.items(NoteKind::Issued)),
         (3, 0)
     );
     let both = spent
-        .with_filter(&keyset(V1), Kind::Issued, published.clone())
+        .with_filter(&keyset(V1), NoteKind::Issued, published.clone())
         .unwrap();
     assert!(both.is_complete());
     assert!(
-        both.with_filter(&keyset(V2), Kind::Spent, published)
+        both.with_filter(&keyset(V2), NoteKind::Spent, published)
             .is_none()
     );
 }

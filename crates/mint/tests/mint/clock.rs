@@ -9,7 +9,8 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
 use nutfilter_mint::{
-    FilterService, Kind, MintType, NotReady, PublishedFilter, Publisher, Refresher, ServiceOptions,
+    FilterService, MintType, NotReady, NoteKind, PublishedFilter, Publisher, Refresher,
+    ServiceOptions,
 };
 
 use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, keyset};
@@ -32,13 +33,13 @@ impl Clock {
     }
 }
 
-fn filter(service: &FilterService, kind: Kind) -> Option<Arc<PublishedFilter>> {
+fn filter(service: &FilterService, kind: NoteKind) -> Option<Arc<PublishedFilter>> {
     let snapshot = service.snapshot()?;
     snapshot.keyset(&keyset(V1))?.filter(kind).cloned()
 }
 
 fn timestamp(service: &FilterService) -> Option<u64> {
-    filter(service, Kind::Spent).map(|filter| filter.timestamp())
+    filter(service, NoteKind::Spent).map(|filter| filter.timestamp())
 }
 
 #[test]
@@ -59,13 +60,13 @@ fn filter_is_never_dated_after_its_own_reading() {
     database.add_spent(V1, &spent[1..]);
     publisher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
-    assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+    assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
 
     // Without new notes, the date is corrected too, for both kinds.
     for (now, expected) in [(20_000, 20_000), (16_400, 16_400), (16_401, 16_401)] {
         clock.set(now);
         publisher.refresh().unwrap();
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let filter = filter(&service, kind).unwrap();
             assert!(filter.timestamp() <= expected, "{kind} at {now}");
         }
@@ -83,13 +84,13 @@ fn filter_from_the_future_is_withdrawn_without_a_reading() {
     let server = Server::start(service.clone());
     clock.set(10_240);
     publisher.refresh().unwrap();
-    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
 
     let away = database.directory().join("away");
     std::fs::rename(&database.path, &away).unwrap();
     clock.set(10_006);
     publisher.refresh().unwrap_err();
-    assert_eq!(server.filter(Kind::Spent, V1).status, 503);
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 503);
     assert_eq!(service.ready(FOREVER), Err(NotReady::Incomplete));
 
     std::fs::rename(&away, &database.path).unwrap();
@@ -124,7 +125,7 @@ impl MintSource for SetsClock {
 
     fn read(
         &mut self,
-        _: Kind,
+        _: NoteKind,
         _: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
@@ -192,7 +193,7 @@ fn services_on_one_database_serve_equal_bodies() {
             |(publisher, clock, now)| {
                 clock.set(now);
                 publisher.refresh().unwrap();
-                Kind::ALL.map(|kind| {
+                NoteKind::ALL.map(|kind| {
                     let filter = filter(publisher.service(), kind).unwrap();
                     assert!(filter.timestamp() <= now, "{kind} at {now}");
                     (filter.timestamp(), filter.json().etag().clone())

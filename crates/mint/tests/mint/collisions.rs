@@ -1,18 +1,18 @@
 //! Notes with equal 64-bit hashes. Anyone can make such points, so they must not cost a full reread.
 
-use nutfilter_mint::{DataDirectory, Kind, MintType, Publisher, RefreshReport};
+use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, RefreshReport};
 
 use crate::support::{MintDatabase, V1, assert_filter_of, colliding_items, items, keyset};
 
 /// A mint's database, and the items that it should contain.
 struct Mint {
     database: MintDatabase,
-    kind: Kind,
+    kind: NoteKind,
     items: Vec<Vec<u8>>,
 }
 
 impl Mint {
-    fn new(mint: MintType, kind: Kind) -> Self {
+    fn new(mint: MintType, kind: NoteKind) -> Self {
         let database = MintDatabase::new(mint);
         database.add_keyset(V1, "sat", true, 0);
         Self {
@@ -49,10 +49,10 @@ impl Mint {
     }
 }
 
-fn tables() -> impl Iterator<Item = (MintType, Kind)> {
+fn tables() -> impl Iterator<Item = (MintType, NoteKind)> {
     MintType::ALL
         .into_iter()
-        .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
+        .flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
 }
 
 #[test]

@@ -10,14 +10,16 @@ use nutfilter_mint::source::{
     FeedError, FeedHandle, FeedSource, ItemBatch, ItemFeed, ItemSink, KeysetInfo, MintSource,
     SourceError, Wanted, Watermark, feed, feed_with_capacity,
 };
-use nutfilter_mint::{KeysetId, Kind};
+use nutfilter_mint::{KeysetId, NoteKind};
 
 use crate::support::history::{Consumer, Held, Random, Tally};
 use crate::support::{V1, V2, items, keyset};
 
 fn push(handle: &FeedHandle, keyset_id: &str, items: &[Vec<u8>]) {
     for item in items {
-        handle.push(Kind::Spent, &keyset(keyset_id), item).unwrap();
+        handle
+            .push(NoteKind::Spent, &keyset(keyset_id), item)
+            .unwrap();
     }
 }
 
@@ -51,19 +53,19 @@ fn pushed_notes_are_read_once() {
     let (handle, mut source) = feed("my-mint");
     let notes = items(1, 10_000, 33);
     push(&handle, V1, &notes[..5000]);
-    handle.checkpoint(Kind::Spent, b"5000").unwrap();
+    handle.checkpoint(NoteKind::Spent, b"5000").unwrap();
     let mut consumer = Consumer::default();
     let mut tally = Tally::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     for to in [5000, 5001, 9500, 10_000] {
-        let from = consumer.of(Kind::Spent).items[&keyset(V1)].len();
+        let from = consumer.of(NoteKind::Spent).items[&keyset(V1)].len();
         push(&handle, V1, &notes[from..to]);
-        consumer.refresh(&mut source, Kind::Spent, &mut tally);
-        assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&notes[..to]));
+        consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
+        assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == sorted(&notes[..to]));
     }
     assert_eq!((tally.whole, tally.increments), (1, 4));
     // Items are dropped once the next reading has confirmed them.
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     assert_eq!(handle.waiting(), 0);
 }
 
@@ -71,18 +73,18 @@ fn pushed_notes_are_read_once() {
 fn nothing_is_built_before_the_first_checkpoint() {
     let (handle, mut source) = feed("my-mint");
     push(&handle, V1, &items(1, 5, 33));
-    let error = Held::whole(&mut source, Kind::Spent).unwrap_err();
+    let error = Held::whole(&mut source, NoteKind::Spent).unwrap_err();
     assert_eq!(
         error.to_string(),
         "spent: the mint has not yet fed all of its notes"
     );
-    assert_eq!(handle.wanted(Kind::Spent), Wanted::Everything);
-    assert_eq!(handle.wanted(Kind::Issued), Wanted::News);
-    handle.checkpoint(Kind::Spent, b"").unwrap();
-    let held = Held::whole(&mut source, Kind::Spent).unwrap();
+    assert_eq!(handle.wanted(NoteKind::Spent), Wanted::Everything);
+    assert_eq!(handle.wanted(NoteKind::Issued), Wanted::News);
+    handle.checkpoint(NoteKind::Spent, b"").unwrap();
+    let held = Held::whole(&mut source, NoteKind::Spent).unwrap();
     assert_eq!(held.items[&keyset(V1)].len(), 5);
-    assert_eq!(handle.wanted(Kind::Spent), Wanted::News);
-    assert!(Held::whole(&mut source, Kind::Issued).is_err());
+    assert_eq!(handle.wanted(NoteKind::Spent), Wanted::News);
+    assert!(Held::whole(&mut source, NoteKind::Issued).is_err());
 }
 
 #[test]
@@ -90,20 +92,20 @@ fn failed_reading_loses_nothing() {
     let (handle, mut source) = feed("my-mint");
     let notes = items(1, 20_000, 33);
     push(&handle, V1, &notes[..15_000]);
-    handle.checkpoint(Kind::Spent, b"").unwrap();
+    handle.checkpoint(NoteKind::Spent, b"").unwrap();
     for batches in 0..3 {
-        let failed = source.read(Kind::Spent, None, &mut Impatient(batches));
+        let failed = source.read(NoteKind::Spent, None, &mut Impatient(batches));
         assert!(matches!(failed, Err(SourceError::Stopped)));
     }
     let mut consumer = Consumer::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-    assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&notes[..15_000]));
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
+    assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == sorted(&notes[..15_000]));
     push(&handle, V1, &notes[15_000..]);
-    let watermark = consumer.of(Kind::Spent).watermark.clone();
-    let failed = source.read(Kind::Spent, watermark.as_ref(), &mut Impatient(0));
+    let watermark = consumer.of(NoteKind::Spent).watermark.clone();
+    let failed = source.read(NoteKind::Spent, watermark.as_ref(), &mut Impatient(0));
     assert!(matches!(failed, Err(SourceError::Stopped)));
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-    assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&notes));
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
+    assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == sorted(&notes));
 }
 
 #[test]
@@ -112,21 +114,24 @@ fn full_queue_refuses_notes_until_it_was_read() {
     let notes = items(1, 12, 33);
     push(&handle, V1, &notes[..10]);
     let id = keyset(V1);
-    let full = handle.push(Kind::Spent, &id, &notes[10]);
+    let full = handle.push(NoteKind::Spent, &id, &notes[10]);
     assert_eq!(full, Err(FeedError::Full { capacity: 410 }));
     assert_eq!(handle.waiting(), 410);
-    handle.checkpoint(Kind::Spent, b"").unwrap();
+    handle.checkpoint(NoteKind::Spent, b"").unwrap();
     let mut consumer = Consumer::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
     // The first reading's items might have been lost, so they are kept.
-    assert!(handle.push(Kind::Spent, &id, &notes[10]).is_err());
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
+    assert!(handle.push(NoteKind::Spent, &id, &notes[10]).is_err());
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
     push(&handle, V1, &notes[10..]);
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-    assert!(consumer.of(Kind::Spent).items[&id] == sorted(&notes));
-    assert_eq!(handle.push(Kind::Spent, &id, &[]), Err(FeedError::Empty));
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
+    assert!(consumer.of(NoteKind::Spent).items[&id] == sorted(&notes));
     assert_eq!(
-        handle.checkpoint(Kind::Spent, &[0; 4097]),
+        handle.push(NoteKind::Spent, &id, &[]),
+        Err(FeedError::Empty)
+    );
+    assert_eq!(
+        handle.checkpoint(NoteKind::Spent, &[0; 4097]),
         Err(FeedError::LongMark { length: 4097 })
     );
 }
@@ -151,36 +156,36 @@ fn after_restart_the_mint_gets_its_mark_and_feeds_the_rest() {
     let notes = items(1, 100, 33);
     let (handle, mut source) = feed("my-mint");
     push(&handle, V1, &notes[..60]);
-    handle.checkpoint(Kind::Spent, b"sixty").unwrap();
+    handle.checkpoint(NoteKind::Spent, b"sixty").unwrap();
     push(&handle, V1, &notes[60..70]);
     let mut consumer = Consumer::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
 
     let (handle, mut source) = feed("my-mint");
-    let watermark = consumer.of(Kind::Spent).watermark.clone().unwrap();
+    let watermark = consumer.of(NoteKind::Spent).watermark.clone().unwrap();
     let waiting = thread::spawn({
         let handle = handle.clone();
-        move || handle.wait_until_wanted(Kind::Spent, Duration::from_secs(60))
+        move || handle.wait_until_wanted(NoteKind::Spent, Duration::from_secs(60))
     });
     let read = |source: &mut FeedSource, watermark: &Watermark| {
         source
-            .read(Kind::Spent, Some(watermark), &mut Impatient(9))
+            .read(NoteKind::Spent, Some(watermark), &mut Impatient(9))
             .map_err(|error| error.to_string())
     };
     let unfed = Err("spent: the mint has not yet fed the notes since the last run".to_owned());
     assert_eq!(read(&mut source, &watermark), unfed);
     let mark = Wanted::Since(b"sixty".to_vec());
     assert_eq!(waiting.join().unwrap(), mark);
-    assert_eq!(handle.begin(Kind::Spent), mark);
+    assert_eq!(handle.begin(NoteKind::Spent), mark);
     push(&handle, V1, &notes[60..]);
     assert_eq!(read(&mut source, &watermark), unfed);
     // It has already started to come, so it is not requested again.
-    assert_eq!(handle.wanted(Kind::Spent), Wanted::News);
-    handle.checkpoint(Kind::Spent, b"hundred").unwrap();
+    assert_eq!(handle.wanted(NoteKind::Spent), Wanted::News);
+    handle.checkpoint(NoteKind::Spent, b"hundred").unwrap();
     let mut tally = Tally::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     assert_eq!((tally.whole, tally.increments), (0, 1));
-    assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&notes));
+    assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == sorted(&notes));
 }
 
 #[test]
@@ -191,12 +196,12 @@ fn mint_that_always_feeds_everything_needs_no_marks() {
     for run in 1..4 {
         let (handle, mut source) = feed("my-mint");
         push(&handle, V1, &notes[..run * 30]);
-        handle.checkpoint(Kind::Spent, b"").unwrap();
-        consumer.refresh(&mut source, Kind::Spent, &mut tally);
+        handle.checkpoint(NoteKind::Spent, b"").unwrap();
+        consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
         push(&handle, V1, &notes[run * 30..][..5]);
-        consumer.refresh(&mut source, Kind::Spent, &mut tally);
+        consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
         let expected = sorted(&notes[..run * 30 + 5]);
-        assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == expected);
+        assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == expected);
     }
     assert_eq!((tally.whole, tally.increments), (3, 3));
 }
@@ -206,27 +211,27 @@ fn feeding_everything_replaces_earlier_notes() {
     let notes = items(1, 100, 33);
     let (handle, mut source) = feed("my-mint");
     push(&handle, V1, &notes);
-    handle.checkpoint(Kind::Spent, b"").unwrap();
+    handle.checkpoint(NoteKind::Spent, b"").unwrap();
     let mut consumer = Consumer::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-    handle.begin_anew(Kind::Spent);
-    let since = consumer.of(Kind::Spent).watermark.clone();
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
+    handle.begin_anew(NoteKind::Spent);
+    let since = consumer.of(NoteKind::Spent).watermark.clone();
     let error = source
-        .read(Kind::Spent, since.as_ref(), &mut Impatient(9))
+        .read(NoteKind::Spent, since.as_ref(), &mut Impatient(9))
         .unwrap_err();
     assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
     push(&handle, V1, &notes[50..]);
-    assert!(Held::whole(&mut source, Kind::Spent).is_err());
-    handle.checkpoint(Kind::Spent, b"").unwrap();
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-    assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&notes[50..]));
+    assert!(Held::whole(&mut source, NoteKind::Spent).is_err());
+    handle.checkpoint(NoteKind::Spent, b"").unwrap();
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
+    assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == sorted(&notes[50..]));
 }
 
 #[test]
 fn many_threads_push_while_it_is_read() {
     const EACH: usize = 20_000;
     let (handle, mut source) = feed("my-mint");
-    handle.checkpoint(Kind::Spent, b"").unwrap();
+    handle.checkpoint(NoteKind::Spent, b"").unwrap();
     let pushed = AtomicU64::new(0);
     let mut consumer = Consumer::default();
     thread::scope(|scope| {
@@ -241,14 +246,14 @@ fn many_threads_push_while_it_is_read() {
         }
         for _ in 0..20 {
             let before = pushed.load(Ordering::SeqCst);
-            consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
-            let held = consumer.of(Kind::Spent).items.get(&keyset(V1));
+            consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
+            let held = consumer.of(NoteKind::Spent).items.get(&keyset(V1));
             assert!(held.map_or(0, |items| items.len() as u64) >= before);
         }
     });
-    consumer.refresh(&mut source, Kind::Spent, &mut Tally::default());
+    consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
     let all = [items(1, EACH, 33), items(2, EACH, 33), items(3, EACH, 33)].concat();
-    assert!(consumer.of(Kind::Spent).items[&keyset(V1)] == sorted(&all));
+    assert!(consumer.of(NoteKind::Spent).items[&keyset(V1)] == sorted(&all));
 }
 
 /// A mint that keeps its notes in order and uses their number as the mark, through restarts of either side.
@@ -263,25 +268,25 @@ fn random_histories_of_a_feed_lose_nothing() {
         let feed_from = |handle: &FeedHandle, from: usize, there: usize| {
             push(handle, V1, &notes[from..there]);
             let mark = there.to_string();
-            handle.checkpoint(Kind::Spent, mark.as_bytes()).unwrap();
+            handle.checkpoint(NoteKind::Spent, mark.as_bytes()).unwrap();
         };
         for _ in 0..60 {
             match random.below(16) {
                 0 => (handle, source) = feed_with_capacity("my-mint", 100 * 41),
                 1 => kept = None,
                 2 => {
-                    handle.begin_anew(Kind::Spent);
+                    handle.begin_anew(NoteKind::Spent);
                     feed_from(&handle, 0, there);
                 }
                 3..8 => {
                     there += 1;
-                    let full = handle.push(Kind::Spent, &keyset(V1), &notes[there - 1]);
+                    let full = handle.push(NoteKind::Spent, &keyset(V1), &notes[there - 1]);
                     if full.is_err() {
-                        handle.begin_anew(Kind::Spent);
+                        handle.begin_anew(NoteKind::Spent);
                         feed_from(&handle, 0, there);
                     }
                 }
-                8..11 => match handle.begin(Kind::Spent) {
+                8..11 => match handle.begin(NoteKind::Spent) {
                     Wanted::Since(mark) => {
                         let from = String::from_utf8(mark).unwrap().parse().unwrap();
                         feed_from(&handle, from, there);
@@ -319,7 +324,7 @@ fn refresh(source: &mut FeedSource, before: Kept, kept: &mut Kept) -> Option<BTr
     }
     let mut sink = Sink(BTreeSet::new());
     let since = before.as_ref().map(|(watermark, _)| watermark);
-    match source.read(Kind::Spent, since, &mut sink) {
+    match source.read(NoteKind::Spent, since, &mut sink) {
         Ok(reading) => {
             let old = before.map(|(_, items)| items).unwrap_or_default();
             sink.0.extend(old);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nutfilter_mint::sample::Sample;
 use nutfilter_mint::source::{DatabaseLocation, ItemBatch, KeysetInfo, MintSource, SqliteSource};
-use nutfilter_mint::{Kind, MintType, Publisher};
+use nutfilter_mint::{MintType, NoteKind, Publisher};
 
 use crate::support::history::{Consumer, Tally};
 use crate::support::{LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, items, keyset};
@@ -32,10 +32,10 @@ fn both_mints_serve_the_reference_filters_of_both_kinds() {
         database.add_signed(V2, &other_issued);
 
         let server = serve(database.publisher());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
-        assert_filter_of(&server.filter(Kind::Issued, V1).body, &issued);
-        assert_filter_of(&server.filter(Kind::Spent, V2).body, &other_spent);
-        assert_filter_of(&server.filter(Kind::Issued, V2).body, &other_issued);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued);
+        assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &other_spent);
+        assert_filter_of(&server.filter(NoteKind::Issued, V2).body, &other_issued);
     }
 }
 
@@ -48,8 +48,8 @@ fn promises_are_issued_once_they_are_signed() {
         database.add_signed(V1, &signed);
         database.add_unsigned(V1, &items(2, 200, 33));
         let server = serve(database.publisher());
-        assert_filter_of(&server.filter(Kind::Issued, V1).body, &signed);
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &[]);
+        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &signed);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &[]);
     }
 }
 
@@ -63,7 +63,7 @@ fn cdk_proof_is_spent_only_in_state_spent() {
         database.add_in_state(V1, &items(stream, 50, 33), state);
     }
     let server = serve(database.publisher());
-    assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+    assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn items_of_mixed_lengths_are_served() {
         database.add_spent(V3, &bls);
         database.add_signed(V3, &mixed);
         let server = serve(database.publisher());
-        assert_filter_of(&server.filter(Kind::Spent, V3).body, &bls);
-        assert_filter_of(&server.filter(Kind::Issued, V3).body, &mixed);
+        assert_filter_of(&server.filter(NoteKind::Spent, V3).body, &bls);
+        assert_filter_of(&server.filter(NoteKind::Issued, V3).body, &mixed);
     }
 }
 
@@ -97,7 +97,7 @@ fn no_item_is_lost_between_batches() {
             database.add_keyset(V1, "sat", true, 0);
             database.add_spent(V1, &spent);
             let server = serve(database.publisher());
-            assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+            assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         }
     }
 }
@@ -108,7 +108,7 @@ fn keyset_without_notes_has_the_empty_filter() {
         let database = MintDatabase::new(mint);
         database.add_keyset(V1, "sat", true, 0);
         let server = serve(database.publisher());
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let reply = server.filter(kind, V1);
             assert_eq!(reply.status, 200);
             assert_filter_of(&reply.body, &[]);
@@ -137,8 +137,11 @@ fn keyset_known_only_from_notes_is_served_and_listed() {
         assert!(listed.unservable.is_empty());
 
         let server = serve(database.publisher());
-        assert_filter_of(&server.filter(Kind::Spent, V2).body, &spent);
-        assert_filter_of(&server.filter(Kind::Issued, "I2yN-iR_fkzT").body, &issued);
+        assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &spent);
+        assert_filter_of(
+            &server.filter(NoteKind::Issued, "I2yN-iR_fkzT").body,
+            &issued,
+        );
         let keysets = server.get("/v1/keysets").json();
         let expected = serde_json::json!({ "keysets": [
             { "id": V1, "unit": "sat", "active": true, "input_fee_ppk": 100 },
@@ -163,7 +166,7 @@ fn invalid_id_is_reported_and_others_are_served() {
             ["not an id"]
         );
         let server = serve(database.publisher());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
     }
 }
 
@@ -180,21 +183,21 @@ fn report_counts_what_was_built() {
             told.push((progress.kind, progress.items));
         })
         .unwrap();
-    assert_eq!(told, [(Kind::Spent, 4096), (Kind::Spent, 5000)]);
+    assert_eq!(told, [(NoteKind::Spent, 4096), (NoteKind::Spent, 5000)]);
 
     let [spent, issued] = &report.filters[..] else {
         panic!("{:?}", report.filters)
     };
-    assert_eq!((spent.kind, spent.n), (Kind::Spent, 5000));
+    assert_eq!((spent.kind, spent.n), (NoteKind::Spent, 5000));
     assert_eq!(
         (issued.kind, issued.n, issued.filter_bytes),
-        (Kind::Issued, 0, 0)
+        (NoteKind::Issued, 0, 0)
     );
     let snapshot = publisher.service().snapshot().unwrap();
     let served = snapshot
         .keyset(&keyset(V1))
         .unwrap()
-        .filter(Kind::Spent)
+        .filter(NoteKind::Spent)
         .unwrap();
     assert_eq!(spent.body_bytes, served.json().len());
     assert_eq!(
@@ -204,8 +207,8 @@ fn report_counts_what_was_built() {
     let [reading, of_issued] = &report.readings[..] else {
         panic!("{:?}", report.readings)
     };
-    assert_eq!((reading.kind, reading.items), (Kind::Spent, 5000));
-    assert_eq!((of_issued.kind, of_issued.items), (Kind::Issued, 0));
+    assert_eq!((reading.kind, reading.items), (NoteKind::Spent, 5000));
+    assert_eq!((of_issued.kind, of_issued.items), (NoteKind::Issued, 0));
     let (read, times) = (reading, spent.times);
     let stages = [read.read, read.hash, read.sort, times.encode, times.publish];
     assert!(stages.iter().all(|stage| !stage.is_zero()), "{stages:?}");
@@ -225,7 +228,7 @@ fn sample_database_holds_the_stated_notes() {
         let mut consumer = Consumer::default();
         let mut tally = Tally::default();
         for more in [0, 1, 25] {
-            for kind in Kind::ALL {
+            for kind in NoteKind::ALL {
                 sample.grow(&path, kind, more).unwrap();
                 let mut notes: Vec<Vec<u8>> = (0..sample.count(kind))
                     .map(|index| sample.note(kind, index).to_vec())

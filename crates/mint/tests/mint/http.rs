@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use axum::Router;
-use nutfilter_mint::{FilterService, Kind, MintType, Publisher, ServiceOptions, http};
+use nutfilter_mint::{FilterService, MintType, NoteKind, Publisher, ServiceOptions, http};
 
 use crate::support::{
     LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, assert_refused, items,
@@ -28,7 +28,7 @@ fn server() -> Server {
 
 #[test]
 fn filter_is_json_that_any_page_may_read() {
-    let reply = server().filter(Kind::Spent, V1);
+    let reply = server().filter(NoteKind::Spent, V1);
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("content-type"), Some("application/json"));
     assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
@@ -107,7 +107,7 @@ fn every_spelling_of_a_legacy_id_is_found() {
 fn hex_ids_are_found_in_either_case() {
     let server = server();
     for (stream, id) in (1..).zip([V1, V2, V3]) {
-        let reply = server.filter(Kind::Spent, &id.to_ascii_uppercase());
+        let reply = server.filter(NoteKind::Spent, &id.to_ascii_uppercase());
         assert_filter_of(&reply.body, &items(stream, 1, 33));
     }
 }
@@ -120,7 +120,7 @@ fn unknown_keyset_is_error_12001() {
         &format!("01{}", "f".repeat(64)),
         "AAAAAAAAAAAA",
     ] {
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let reply = server.filter(kind, id);
             assert_refused(&reply, 400, 12_001);
             assert_eq!(reply.json()["detail"], "keyset is not known");
@@ -157,7 +157,7 @@ fn hostile_ids_are_error_400_and_not_quoted() {
         &long,
         &long_hex,
     ] {
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let reply = server.raw("GET", &format!("/v1/filter/{kind}/{id}"));
             assert_refused(&reply, 400, 12_001);
             let body = String::from_utf8(reply.body).unwrap();
@@ -168,7 +168,7 @@ fn hostile_ids_are_error_400_and_not_quoted() {
         }
     }
     // The server is still running.
-    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
 }
 
 #[test]
@@ -190,13 +190,13 @@ fn other_paths_are_not_found() {
 #[test]
 fn answer_before_the_first_build_is_503() {
     let server = Server::start(FilterService::new(ServiceOptions::default()));
-    let reply = server.filter(Kind::Spent, V1);
+    let reply = server.filter(NoteKind::Spent, V1);
     assert_refused(&reply, 503, 0);
     assert_eq!(reply.header("retry-after"), Some("10"));
-    assert_refused(&server.filter(Kind::Issued, V1), 503, 0);
+    assert_refused(&server.filter(NoteKind::Issued, V1), 503, 0);
     assert_refused(&server.get("/v1/keysets"), 503, 0);
     // An invalid id is refused at any time.
-    assert_refused(&server.filter(Kind::Spent, "nonsense"), 400, 12_001);
+    assert_refused(&server.filter(NoteKind::Spent, "nonsense"), 400, 12_001);
     let health = server.get("/health");
     assert_eq!(health.status, 200);
     let expected = serde_json::json!({
@@ -230,7 +230,7 @@ fn keysets_are_not_served_if_the_mint_serves_them() {
     );
     let without = Server::start(published(ServiceOptions::default().serve_keysets(false)));
     assert_eq!(without.get("/v1/keysets").status, 404);
-    assert_eq!(without.filter(Kind::Spent, V1).status, 200);
+    assert_eq!(without.filter(NoteKind::Spent, V1).status, 200);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn empty_base_path_is_ignored_and_invalid_refused() {
     for base in ["", "/", "//"] {
         let router = http::router(published(ServiceOptions::default()));
         let server = Server::serve(http::under(base, router).unwrap());
-        assert_eq!(server.filter(Kind::Spent, V1).status, 200, "{base}");
+        assert_eq!(server.filter(NoteKind::Spent, V1).status, 200, "{base}");
     }
     for base in [
         "/{id}", "/a//b", "/a b", "/*", "/a/../b", "/:x", "/%41", "/ä",
@@ -288,7 +288,7 @@ fn filter_router_mounts_next_to_equal_routes() {
         server.get("/health").header("access-control-allow-origin"),
         None
     );
-    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn requests_during_refreshes_get_complete_filters() {
         let client = scope.spawn(|| {
             let mut bodies: Vec<Vec<u8>> = vec![];
             while !done.load(Ordering::Relaxed) {
-                let reply = server.filter(Kind::Spent, V1);
+                let reply = server.filter(NoteKind::Spent, V1);
                 assert_eq!(reply.status, 200);
                 if bodies.last() != Some(&reply.body) {
                     bodies.push(reply.body);
@@ -316,7 +316,7 @@ fn requests_during_refreshes_get_complete_filters() {
             database.add_spent(V1, chunk);
             publisher.refresh().unwrap();
             // Like a client that comes later, so that each version is seen at least once.
-            server.filter(Kind::Spent, V1);
+            server.filter(NoteKind::Spent, V1);
         }
         done.store(true, Ordering::Relaxed);
         client.join().unwrap()

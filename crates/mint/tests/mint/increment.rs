@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nutfilter_mint::source::{MintSource, SqliteSource};
-use nutfilter_mint::{Kind, MintType};
+use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
 use crate::support::history::{self, Consumer, Database, Event, Held, Note, Tally};
@@ -145,11 +145,11 @@ fn cdk_increments_add_up_to_the_contents() {
 struct Followed {
     sqlite: Sqlite,
     consumer: Consumer,
-    kind: Kind,
+    kind: NoteKind,
 }
 
 impl Followed {
-    fn new(mint: MintType, kind: Kind) -> Self {
+    fn new(mint: MintType, kind: NoteKind) -> Self {
         let (sqlite, consumer) = (Sqlite::new(mint), Consumer::default());
         Self {
             sqlite,
@@ -209,15 +209,15 @@ impl Followed {
 }
 
 /// All four tables.
-fn tables() -> impl Iterator<Item = (MintType, Kind)> {
+fn tables() -> impl Iterator<Item = (MintType, NoteKind)> {
     MintType::ALL
         .into_iter()
-        .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
+        .flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
 }
 
 /// The tables with pending rows.
-fn tables_with_pending() -> impl Iterator<Item = (MintType, Kind)> {
-    tables().filter(|&table| table != (MintType::Nutshell, Kind::Spent))
+fn tables_with_pending() -> impl Iterator<Item = (MintType, NoteKind)> {
+    tables().filter(|&table| table != (MintType::Nutshell, NoteKind::Spent))
 }
 
 #[track_caller]
@@ -251,7 +251,7 @@ fn rows_with_other_ids_are_noticed() {
         let table = ["proofs_used", "promises", "proof", "blind_signature"][usize::from(
             mint.sqlite.mint() == MintType::Cdk,
         ) * 2
-            + usize::from(kind == Kind::Issued)];
+            + usize::from(kind == NoteKind::Issued)];
         mint.execute(&format!(
             "UPDATE {table} SET rowid = rowid - 1 WHERE rowid > 3"
         ));
@@ -376,8 +376,8 @@ fn restored_pending_note_never_seen_pending_is_noticed() {
 #[test]
 fn totals_that_count_something_else_are_ignored() {
     for (kind, total) in [
-        (Kind::Spent, "total_redeemed"),
-        (Kind::Issued, "total_issued"),
+        (NoteKind::Spent, "total_redeemed"),
+        (NoteKind::Issued, "total_issued"),
     ] {
         let mut mint = Followed::new(MintType::Cdk, kind);
         mint.insert(0..10, true);
@@ -400,7 +400,7 @@ fn mint_without_totals_is_followed() {
         "DROP TABLE keyset_amounts",
         "ALTER TABLE keyset_amounts RENAME COLUMN total_issued TO issued",
     ] {
-        let mut mint = Followed::new(MintType::Cdk, Kind::Issued);
+        let mut mint = Followed::new(MintType::Cdk, NoteKind::Issued);
         mint.insert(0..10, true);
         mint.execute(change);
         mint.read();
@@ -423,7 +423,7 @@ fn bad_row_makes_the_next_reading_a_full_one() {
             MintType::Nutshell => "promises (amount, id, c_, b_)",
             _ => "blind_signature (amount, keyset_id, c, blinded_message)",
         };
-        let mut followed = Followed::new(mint, Kind::Issued);
+        let mut followed = Followed::new(mint, NoteKind::Issued);
         followed.insert(0..10, true);
         followed.read();
         let id = history::IDS[0];
@@ -435,9 +435,9 @@ fn bad_row_makes_the_next_reading_a_full_one() {
         for (increments, whole) in [(1, 0), (1, 1)] {
             followed
                 .consumer
-                .refresh(&mut source, Kind::Issued, &mut tally);
+                .refresh(&mut source, NoteKind::Issued, &mut tally);
             assert_eq!((tally.increments, tally.whole), (increments, whole));
-            let held = followed.consumer.of(Kind::Issued);
+            let held = followed.consumer.of(NoteKind::Issued);
             assert_eq!((held.bad, &held.watermark), (1, &None));
             assert_eq!(held.total, Some(10));
         }
@@ -446,7 +446,7 @@ fn bad_row_makes_the_next_reading_a_full_one() {
             "DELETE FROM {0} WHERE rowid > 10; INSERT INTO {table} VALUES (1, '{id}', NULL, x'')",
             table.split(' ').next().unwrap()
         ));
-        let held = Held::whole(&mut source, Kind::Issued).unwrap();
+        let held = Held::whole(&mut source, NoteKind::Issued).unwrap();
         assert_eq!((held.bad, held.total), (0, Some(10)));
         assert!(
             held.watermark.is_some(),
@@ -467,7 +467,7 @@ fn increments_do_not_block_a_writer_or_lose_notes() {
                 ..followed.note(0, true)
             })
             .collect();
-        let always = (mint, kind) == (MintType::Nutshell, Kind::Spent);
+        let always = (mint, kind) == (MintType::Nutshell, NoteKind::Spent);
         // The mint runs from before the first reading until after the last.
         followed.insert(300..301, true);
         followed.delete(300);

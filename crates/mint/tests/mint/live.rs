@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nutfilter_mint::source::SourceError;
-use nutfilter_mint::{Kind, MintType};
+use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
 use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, read_whole};
@@ -51,7 +51,7 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
                 let report = publisher.refresh().unwrap();
                 assert!(report.failures.is_empty(), "{:?}", report.failures);
                 let snapshot = publisher.service().snapshot().unwrap();
-                counts.push(snapshot.items(Kind::Spent) as usize);
+                counts.push(snapshot.items(NoteKind::Spent) as usize);
             }
             done.store(true, Ordering::Relaxed);
             let written = writer.join().expect("the writer never fails");
@@ -73,7 +73,7 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
         );
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &notes[..written]);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &notes[..written]);
     }
 }
 
@@ -103,7 +103,7 @@ fn writer_can_commit_during_a_reading() {
     mint.busy_timeout(Duration::ZERO).unwrap();
     insert_spent(&mut mint, MintType::Cdk, &notes[9_000..9_001]);
     let mut next = 9_001;
-    let read = read_whole(database.source(), Kind::Spent, || {
+    let read = read_whole(database.source(), NoteKind::Spent, || {
         insert_spent(&mut mint, MintType::Cdk, &notes[next..next + 1]);
         next += 1;
         ControlFlow::Continue(())
@@ -127,7 +127,7 @@ fn reading_a_stopped_mint_leaves_no_files() {
         let mut publisher = database.publisher();
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         assert!(std::fs::read(&database.path).unwrap() == before);
     }
@@ -139,7 +139,7 @@ fn mint_start_during_reading_of_closed_database_is_an_error() {
     let notes = items(1, 10_000, 33);
     database.add_spent(V1, &notes[..9_000]);
     let mut first = true;
-    let error = read_whole(database.source(), Kind::Spent, || {
+    let error = read_whole(database.source(), NoteKind::Spent, || {
         if std::mem::take(&mut first) {
             // The mint starts, writes, checkpoints and stops.
             database.add_spent(V1, &notes[9_000..]);
@@ -155,7 +155,7 @@ fn mint_start_during_reading_of_closed_database_is_an_error() {
     let mint = database.connect();
     let mut first = true;
     let source = database.source();
-    let error = read_whole(source, Kind::Spent, || {
+    let error = read_whole(source, NoteKind::Spent, || {
         if std::mem::take(&mut first) {
             mint.execute("UPDATE proof SET amount = 2 WHERE rowid = 1", [])
                 .unwrap();
@@ -178,7 +178,7 @@ fn database_in_another_journal_mode_is_read() {
         let mut publisher = database.publisher();
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         assert_eq!(database.files(), ["mint.db"]);
     }
 }
@@ -193,7 +193,9 @@ fn special_characters_in_a_database_name_are_literal() {
     ] {
         let database = MintDatabase::named(MintType::Cdk, name);
         database.add_spent(V1, &items(1, 5, 33));
-        let count = read_whole(database.source(), Kind::Spent, || ControlFlow::Continue(()));
+        let count = read_whole(database.source(), NoteKind::Spent, || {
+            ControlFlow::Continue(())
+        });
         assert_eq!(count.unwrap(), 5, "{name}");
         assert_eq!(database.files(), [name]);
     }
@@ -213,7 +215,7 @@ fn database_is_found_through_a_link() {
     let link = elsewhere.path().join("link.db");
     std::os::unix::fs::symlink(&database.path, &link).unwrap();
     let source = SqliteSource::open(&DatabaseLocation::from(link.as_path()), None).unwrap();
-    let count = read_whole(source, Kind::Spent, || ControlFlow::Continue(()));
+    let count = read_whole(source, NoteKind::Spent, || ControlFlow::Continue(()));
     assert_eq!(count.unwrap(), 5);
 }
 
@@ -235,7 +237,7 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     let mut publisher = copy.publisher();
     publisher.refresh().unwrap();
     let server = Server::start(publisher.service().clone());
-    assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+    assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
     assert_eq!(copy.files(), ["mint.db", "mint.db-shm", "mint.db-wal"]);
     assert!(std::fs::read(&copy.path).unwrap() == main);
 }

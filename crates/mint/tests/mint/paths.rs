@@ -4,7 +4,7 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use nutfilter_mint::{KeysetId, Kind, ServiceOptions, http};
+use nutfilter_mint::{KeysetId, NoteKind, ServiceOptions, http};
 use tower_service::Service;
 
 use crate::http::published;
@@ -95,7 +95,7 @@ async fn path_finds_the_filter_of_its_id_or_nothing() {
     let under = http::under("/cashu", plain.clone()).expect("a base path");
     let mut filters = Vec::new();
     for id in IDS {
-        let path = nutfilter::endpoint_path(&id.parse().expect("an id"), Kind::Spent);
+        let path = nutfilter_cashu::endpoint_path(&id.parse().expect("an id"), NoteKind::Spent);
         let (status, body) = get(&mut plain.clone(), &path).await.expect("a path");
         assert_eq!(status, StatusCode::OK, "{path}");
         filters.push((KeysetId::parse(id).expect("an id"), body));

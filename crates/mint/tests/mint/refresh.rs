@@ -9,7 +9,7 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
 use nutfilter_mint::{
-    FilterService, Kind, MintType, PublishError, Publisher, Refresher, ServiceOptions, Status,
+    FilterService, MintType, NoteKind, PublishError, Publisher, Refresher, ServiceOptions, Status,
 };
 
 use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset};
@@ -17,7 +17,7 @@ use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keys
 /// Longer than any machine needs for the awaited events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn timestamp(service: &FilterService, kind: Kind) -> u64 {
+fn timestamp(service: &FilterService, kind: NoteKind) -> u64 {
     let snapshot = service.snapshot().unwrap();
     snapshot
         .keyset(&keyset(V1))
@@ -48,9 +48,9 @@ fn refresh_finds_new_rows_keysets_and_signatures() {
         let mut publisher = database.publisher();
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent[..60]);
-        assert_filter_of(&server.filter(Kind::Issued, V1).body, &issued[..50]);
-        assert_eq!(server.filter(Kind::Spent, V2).status, 400);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent[..60]);
+        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued[..50]);
+        assert_eq!(server.filter(NoteKind::Spent, V2).status, 400);
 
         database.add_spent(V1, &spent[60..]);
         database.execute(match mint {
@@ -59,9 +59,9 @@ fn refresh_finds_new_rows_keysets_and_signatures() {
         });
         database.add_keyset(V2, "sat", true, 0);
         publisher.refresh().unwrap();
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
-        assert_filter_of(&server.filter(Kind::Issued, V1).body, &issued);
-        assert_filter_of(&server.filter(Kind::Spent, V2).body, &[]);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued);
+        assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &[]);
     }
 }
 
@@ -77,7 +77,7 @@ fn last_filters_are_served_while_the_database_is_gone() {
         seconds.store(1_000, Ordering::Relaxed);
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
-        let served = server.filter(Kind::Spent, V1).body;
+        let served = server.filter(NoteKind::Spent, V1).body;
         assert_filter_of(&served, &spent);
 
         let away = database.directory().join("away");
@@ -93,8 +93,8 @@ fn last_filters_are_served_while_the_database_is_gone() {
             "{error}"
         );
         assert_eq!(database.files(), ["away"], "nothing is made in its place");
-        assert_eq!(server.filter(Kind::Spent, V1).body, served);
-        assert_eq!(timestamp(publisher.service(), Kind::Spent), 1_000);
+        assert_eq!(server.filter(NoteKind::Spent, V1).body, served);
+        assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 1_000);
         let health = server.get("/health").json();
         assert_eq!(
             (&health["status"], &health["last_refresh"]),
@@ -104,7 +104,7 @@ fn last_filters_are_served_while_the_database_is_gone() {
         std::fs::rename(&away, &database.path).unwrap();
         seconds.store(3_000, Ordering::Relaxed);
         publisher.refresh().unwrap();
-        assert_eq!(timestamp(publisher.service(), Kind::Spent), 3_000);
+        assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 3_000);
         assert_eq!(publisher.service().status(), Status::Ok);
     }
 }
@@ -135,7 +135,7 @@ fn timestamp_is_the_start_of_the_reading() {
 
         fn read(
             &mut self,
-            _: Kind,
+            _: NoteKind,
             _: Option<&Watermark>,
             sink: &mut dyn ItemSink,
         ) -> Result<Reading, SourceError> {
@@ -152,8 +152,8 @@ fn timestamp_is_the_start_of_the_reading() {
     let service = FilterService::new(ServiceOptions::default());
     let mut publisher = Publisher::new(Slow(seconds), service).with_clock(clock);
     publisher.refresh().unwrap();
-    assert_eq!(timestamp(publisher.service(), Kind::Spent), 700);
-    assert_eq!(timestamp(publisher.service(), Kind::Issued), 750);
+    assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 700);
+    assert_eq!(timestamp(publisher.service(), NoteKind::Issued), 750);
     assert_eq!(publisher.service().snapshot().unwrap().refreshed_at(), 700);
 }
 
@@ -172,7 +172,7 @@ fn source_that_loses_items_is_rejected() {
 
         fn read(
             &mut self,
-            _: Kind,
+            _: NoteKind,
             _: Option<&Watermark>,
             _: &mut dyn ItemSink,
         ) -> Result<Reading, SourceError> {
@@ -227,7 +227,7 @@ fn reading_interrupted_by_a_mint_start_is_repeated() {
 
         fn read(
             &mut self,
-            _: Kind,
+            _: NoteKind,
             _: Option<&Watermark>,
             sink: &mut dyn ItemSink,
         ) -> Result<Reading, SourceError> {
@@ -269,7 +269,7 @@ fn refresher_builds_at_once_follows_and_stops() {
     let count = || {
         service
             .snapshot()
-            .map_or(0, |snapshot| snapshot.items(Kind::Spent))
+            .map_or(0, |snapshot| snapshot.items(NoteKind::Spent))
     };
     let refresher = Refresher::start(publisher, Duration::from_secs(1)).unwrap();
     wait_until("the first build", || count() == 10);
@@ -323,7 +323,7 @@ fn panicking_source_is_noticed_and_retried() {
 
         fn read(
             &mut self,
-            _: Kind,
+            _: NoteKind,
             _: Option<&Watermark>,
             _: &mut dyn ItemSink,
         ) -> Result<Reading, SourceError> {
@@ -358,7 +358,7 @@ fn stopped_refresh_ends_and_publishes_nothing() {
 
         fn read(
             &mut self,
-            _: Kind,
+            _: NoteKind,
             _: Option<&Watermark>,
             sink: &mut dyn ItemSink,
         ) -> Result<Reading, SourceError> {

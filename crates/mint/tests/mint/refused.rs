@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nutfilter_mint::http::{AdminOptions, RouterOptions, router_with};
-use nutfilter_mint::{FilterService, Kind, ServiceOptions};
+use nutfilter_mint::{FilterService, NoteKind, ServiceOptions};
 
 use crate::forms::{server, with};
 use crate::support::{Reply, Server, V1, assert_refused, published_items};
@@ -96,7 +96,7 @@ fn ready_names_what_is_missing() {
     assert_refused(&reply, 503, 0);
     assert!(with(&reply, "cache-control").contains("no-store"));
     // Filters are still served, whatever their age.
-    assert_eq!(server.filter(Kind::Spent, V1).status, 200);
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
 
     let steady = Server::start(service);
     assert_eq!(

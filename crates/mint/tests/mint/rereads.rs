@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nutfilter_mint::{DataDirectory, Kind, MintType, Publisher, ReadingReport};
+use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, ReadingReport};
 
 use crate::support::{MintDatabase, V1, V2, assert_filter_of, items, keyset};
 
@@ -11,8 +11,8 @@ fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Publisher) {
     let database = MintDatabase::new(mint);
     database.add_keyset(V1, "sat", true, 0);
     database.add_keyset(V2, "sat", true, 0);
-    database.insert(Kind::Spent, V1, &items(1, 100, 33));
-    database.insert(Kind::Spent, V2, &items(2, 50, 33));
+    database.insert(NoteKind::Spent, V1, &items(1, 100, 33));
+    database.insert(NoteKind::Spent, V2, &items(2, 50, 33));
     let mut publisher = database.publisher();
     if on_disk {
         let data = DataDirectory::open(database.directory().join("data")).unwrap();
@@ -37,7 +37,7 @@ fn spent_reading(publisher: &mut Publisher) -> ReadingReport {
 fn assert_spent(publisher: &Publisher, items: &[Vec<u8>]) {
     let snapshot = publisher.service().snapshot().unwrap();
     let entry = snapshot.keyset(&keyset(V1)).unwrap();
-    assert_filter_of(entry.filter(Kind::Spent).unwrap().json().bytes(), items);
+    assert_filter_of(entry.filter(NoteKind::Spent).unwrap().json().bytes(), items);
 }
 
 fn cases() -> impl Iterator<Item = (MintType, bool)> {
@@ -57,7 +57,7 @@ fn renumbered_rows_lose_nothing() {
     for (mint, on_disk) in cases() {
         let (database, mut publisher) = followed(mint, on_disk);
         database.execute(&format!("UPDATE {} SET rowid = rowid + 1000", table(mint)));
-        database.insert(Kind::Spent, V1, &items(3, 7, 33));
+        database.insert(NoteKind::Spent, V1, &items(3, 7, 33));
         let reading = spent_reading(&mut publisher);
         assert_eq!((reading.whole, reading.lost), (true, Some(0)));
         let reading = spent_reading(&mut publisher);
@@ -71,13 +71,13 @@ fn restored_backup_is_detected_by_lost_notes() {
         let (database, mut publisher) = followed(mint, on_disk);
         let copy = database.directory().join("copy");
         fs::copy(&database.path, &copy).unwrap();
-        database.insert(Kind::Spent, V1, &items(3, 10, 33));
-        database.insert(Kind::Spent, V2, &items(4, 5, 33));
+        database.insert(NoteKind::Spent, V1, &items(3, 10, 33));
+        database.insert(NoteKind::Spent, V2, &items(4, 5, 33));
         assert_eq!(spent_reading(&mut publisher).items, 15);
         fs::copy(&copy, &database.path).unwrap();
         // More notes than were lost, so that no keyset has fewer than before.
-        database.insert(Kind::Spent, V1, &items(5, 30, 33));
-        database.insert(Kind::Spent, V2, &items(6, 30, 33));
+        database.insert(NoteKind::Spent, V1, &items(5, 30, 33));
+        database.insert(NoteKind::Spent, V2, &items(6, 30, 33));
         let reading = spent_reading(&mut publisher);
         assert_eq!((reading.whole, reading.lost), (true, Some(15)));
         assert_spent(&publisher, &[items(1, 100, 33), items(5, 30, 33)].concat());

@@ -3,29 +3,29 @@
 use core::ops::ControlFlow;
 
 use nutfilter_mint::source::{RowFault, SourceError};
-use nutfilter_mint::{Kind, MintType};
+use nutfilter_mint::{MintType, NoteKind};
 
 use crate::support::history::Held;
 use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset, read_whole};
 
 /// Two good rows and a third one, whose item is this SQL expression.
-fn with_third_row(mint: MintType, kind: Kind, value: &str) -> MintDatabase {
+fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
     let database = MintDatabase::new(mint);
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &items(1, 2, 33));
     database.add_signed(V1, &items(2, 2, 33));
     let row = match (mint, kind) {
-        (MintType::Nutshell, Kind::Spent) => {
+        (MintType::Nutshell, NoteKind::Spent) => {
             format!("proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', {value})")
         }
-        (MintType::Nutshell, Kind::Issued) => {
+        (MintType::Nutshell, NoteKind::Issued) => {
             format!("promises (amount, id, b_, c_) VALUES (1, '{V1}', {value}, '02')")
         }
-        (_, Kind::Spent) => format!(
+        (_, NoteKind::Spent) => format!(
             "proof (amount, keyset_id, secret, c, state, y)
              VALUES (1, '{V1}', '', x'', 'SPENT', {value})"
         ),
-        (_, Kind::Issued) => format!(
+        (_, NoteKind::Issued) => format!(
             "blind_signature (amount, keyset_id, blinded_message, c)
              VALUES (1, '{V1}', {value}, x'02')"
         ),
@@ -34,7 +34,7 @@ fn with_third_row(mint: MintType, kind: Kind, value: &str) -> MintDatabase {
     database
 }
 
-fn read(database: &MintDatabase, kind: Kind) -> Result<u64, SourceError> {
+fn read(database: &MintDatabase, kind: NoteKind) -> Result<u64, SourceError> {
     read_whole(database.source(), kind, || ControlFlow::Continue(()))
 }
 
@@ -43,7 +43,7 @@ fn hex_in_either_case_is_decoded() {
     let upper = format!("'02{}'", "AB".repeat(32));
     let mixed = format!("'03{}'", "aB".repeat(32));
     for value in [upper, mixed] {
-        let database = with_third_row(MintType::Nutshell, Kind::Spent, &value);
+        let database = with_third_row(MintType::Nutshell, NoteKind::Spent, &value);
         let mut spent = items(1, 2, 33);
         spent.push(
             [
@@ -55,7 +55,7 @@ fn hex_in_either_case_is_decoded() {
         let mut publisher = database.publisher();
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
-        assert_filter_of(&server.filter(Kind::Spent, V1).body, &spent);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
     }
 }
 
@@ -106,7 +106,7 @@ fn bad_row_is_an_error_that_names_it() {
         ),
     ];
     for (mint, value, expected) in cases {
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let database = with_third_row(mint, kind, value);
             let error = read(&database, kind).unwrap_err();
             let SourceError::BadRow {
@@ -126,10 +126,10 @@ fn bad_row_is_an_error_that_names_it() {
             );
             let text = error.to_string();
             let table = match (mint, kind) {
-                (MintType::Nutshell, Kind::Spent) => "`proofs_used`",
-                (MintType::Nutshell, Kind::Issued) => "`promises`",
-                (_, Kind::Spent) => "`proof`",
-                (_, Kind::Issued) => "`blind_signature`",
+                (MintType::Nutshell, NoteKind::Spent) => "`proofs_used`",
+                (MintType::Nutshell, NoteKind::Issued) => "`promises`",
+                (_, NoteKind::Spent) => "`proof`",
+                (_, NoteKind::Issued) => "`blind_signature`",
             };
             assert!(text.contains(table) && text.contains("row 3"), "{text}");
         }
@@ -138,8 +138,8 @@ fn bad_row_is_an_error_that_names_it() {
 
 #[test]
 fn null_y_of_nutshell_is_an_error() {
-    let database = with_third_row(MintType::Nutshell, Kind::Spent, "NULL");
-    let error = read(&database, Kind::Spent).unwrap_err();
+    let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "NULL");
+    let error = read(&database, NoteKind::Spent).unwrap_err();
     assert!(
         error
             .to_string()
@@ -150,7 +150,7 @@ fn null_y_of_nutshell_is_an_error() {
 
 #[test]
 fn bad_row_holds_back_only_its_own_filter() {
-    let database = with_third_row(MintType::Nutshell, Kind::Spent, "'zz'");
+    let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "'zz'");
     let spent = items(7, 20, 33);
     database.add_keyset(V2, "sat", true, 0);
     database.add_spent(V2, &spent);
@@ -161,18 +161,18 @@ fn bad_row_holds_back_only_its_own_filter() {
     };
     assert_eq!(
         (failure.keyset.as_ref(), failure.kind),
-        (Some(&keyset(V1)), Kind::Spent)
+        (Some(&keyset(V1)), NoteKind::Spent)
     );
 
     let server = Server::start(publisher.service().clone());
-    assert_eq!(server.filter(Kind::Spent, V1).status, 503);
-    assert_filter_of(&server.filter(Kind::Issued, V1).body, &items(2, 2, 33));
-    assert_filter_of(&server.filter(Kind::Spent, V2).body, &spent);
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 503);
+    assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &items(2, 2, 33));
+    assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &spent);
     assert_eq!(server.get("/health").json()["status"], "degraded");
 
     database.execute("DELETE FROM proofs_used WHERE y = 'zz';");
     assert!(publisher.refresh().unwrap().failures.is_empty());
-    assert_filter_of(&server.filter(Kind::Spent, V1).body, &items(1, 2, 33));
+    assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &items(1, 2, 33));
     assert_eq!(server.get("/health").json()["status"], "ok");
 }
 
@@ -186,7 +186,7 @@ fn keyset_spelled_in_two_ways_is_one() {
             database.add_spent(one, &items(1, 5000, 33));
             database.add_spent(V2, &items(3, 5, 33));
             database.add_spent(other, &items(2, 5000, 33));
-            let held = Held::whole(&mut database.source(), Kind::Spent).unwrap();
+            let held = Held::whole(&mut database.source(), NoteKind::Spent).unwrap();
             assert_eq!(held.total, Some(10_005));
             assert_eq!(held.items.len(), 2);
             let mut both = [items(1, 5000, 33), items(2, 5000, 33)].concat();
@@ -211,7 +211,7 @@ fn sink_that_breaks_ends_the_reading() {
         let database = MintDatabase::new(mint);
         database.add_spent(V1, &items(1, 10_000, 33));
         let mut batches = 0;
-        let result = read_whole(database.source(), Kind::Spent, || {
+        let result = read_whole(database.source(), NoteKind::Spent, || {
             batches += 1;
             ControlFlow::Break(())
         });

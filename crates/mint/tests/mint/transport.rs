@@ -347,7 +347,7 @@ fn requests_from_many_threads_are_all_answered() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..30 {
-                    let reply = server.filter(nutfilter_mint::Kind::Spent, V1);
+                    let reply = server.filter(nutfilter_mint::NoteKind::Spent, V1);
                     if reply.status != 200 {
                         failed.store(true, Ordering::Relaxed);
                     }

@@ -1,6 +1,6 @@
 //! Occasional counts of all rows: what is noticed at once, what later, and what is saved.
 
-use nutfilter_mint::{Kind, MintType, Publisher, ReadingReport};
+use nutfilter_mint::{MintType, NoteKind, Publisher, ReadingReport};
 use rusqlite::Connection;
 
 use crate::support::{MintDatabase, V1, assert_filter_of, items, keyset};
@@ -10,7 +10,7 @@ fn running(mint: MintType, notes: usize) -> (MintDatabase, Connection) {
     let database = MintDatabase::new(mint);
     database.add_keyset(V1, "sat", true, 0);
     let connection = open(&database);
-    database.insert(Kind::Spent, V1, &items(1, notes, 33));
+    database.insert(NoteKind::Spent, V1, &items(1, notes, 33));
     (database, connection)
 }
 
@@ -46,7 +46,7 @@ fn deleted_rows_are_noticed_at_the_next_count() {
         read(&mut publisher);
         delete_an_old_note(&database);
         for number in 2..4 {
-            database.insert(Kind::Spent, V1, &items(number, 5, 33));
+            database.insert(NoteKind::Spent, V1, &items(number, 5, 33));
             let reading = read(&mut publisher);
             assert_eq!((reading.whole, reading.items), (false, 5));
         }
@@ -56,7 +56,7 @@ fn deleted_rows_are_noticed_at_the_next_count() {
         left.remove(2);
         let snapshot = publisher.service().snapshot().unwrap();
         let entry = snapshot.keyset(&keyset(V1)).unwrap();
-        assert_filter_of(entry.filter(Kind::Spent).unwrap().json().bytes(), &left);
+        assert_filter_of(entry.filter(NoteKind::Spent).unwrap().json().bytes(), &left);
     }
 }
 

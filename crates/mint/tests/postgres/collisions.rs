@@ -2,7 +2,7 @@
 
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_mint::{
-    DataDirectory, FilterService, KeysetId, Kind, MintType, Publisher, ServiceOptions,
+    DataDirectory, FilterService, KeysetId, MintType, NoteKind, Publisher, ServiceOptions,
 };
 
 use crate::colliding::colliding_items;
@@ -10,7 +10,7 @@ use crate::support::{MintDatabase, V1, Writer, insert_keyset, insert_member, ite
 
 struct Mint {
     database: MintDatabase,
-    kind: Kind,
+    kind: NoteKind,
     items: Vec<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ fn colliding_notes_are_distinguished_from_repeats() {
     let colliding = colliding_items();
     for (mint, kind) in MintType::ALL
         .into_iter()
-        .flat_map(|mint| Kind::ALL.map(|kind| (mint, kind)))
+        .flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
     {
         let Some(database) = MintDatabase::new(mint) else {
             return;
@@ -108,7 +108,7 @@ fn rewritten_row_with_a_colliding_one_is_counted_right() {
     database.writer.run(&insert_keyset(MintType::Cdk, V1));
     let mut mint = Mint {
         database,
-        kind: Kind::Spent,
+        kind: NoteKind::Spent,
         items: vec![],
     };
     let directory = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource as _, SourceError};
-use nutfilter_mint::{KeysetId, Kind, MintType};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::history::{Consumer, Tally};
 use crate::support::{Cluster, MintDatabase, Noted, V1, Writer, insert_member, item, open, tables};
@@ -27,7 +27,7 @@ fn cdk_alone(cluster: &Cluster, notes: u32) -> String {
 }
 
 fn insert(index: u8) -> String {
-    insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true)
+    insert_member(MintType::Cdk, NoteKind::Spent, V1, &item(index), true)
 }
 
 /// Runs an action once, at the first items.
@@ -61,33 +61,41 @@ fn stopped_server_is_an_error_then_read_in_full() {
         then: || cluster.stop("immediate"),
         done: false,
     };
-    let error = source.read(Kind::Spent, None, &mut stopped).unwrap_err();
+    let error = source
+        .read(NoteKind::Spent, None, &mut stopped)
+        .unwrap_err();
     assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
     let error = source.keysets().unwrap_err().to_string();
     assert!(error.contains("connecting"), "{error}");
 
     cluster.start_again();
-    let (noted, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    let (noted, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
     assert_eq!((noted.count, reading.total), (300_000, Some(300_000)));
 
     // There are no other transactions, so old rows are known to be old.
-    let (noted, again) = Noted::read(&mut source, Kind::Spent, reading.watermark.as_ref()).unwrap();
+    let (noted, again) =
+        Noted::read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
     assert!(noted.count == 0 && again == reading);
     Writer::connect(&url).run(&(0..5).map(insert).collect::<String>());
     let (noted, reading) =
-        Noted::read(&mut source, Kind::Spent, reading.watermark.as_ref()).unwrap();
+        Noted::read(&mut source, NoteKind::Spent, reading.watermark.as_ref()).unwrap();
     assert_eq!((noted.count, reading.total), (5, Some(300_005)));
 
     cluster.stop("fast");
     let since = reading.watermark.as_ref();
-    let error = Noted::read(&mut source, Kind::Spent, since).err().unwrap();
+    let error = Noted::read(&mut source, NoteKind::Spent, since)
+        .err()
+        .unwrap();
     assert!(matches!(error, SourceError::Postgres { .. }), "{error}");
     cluster.start_again();
-    match Noted::read(&mut source, Kind::Spent, since).err().unwrap() {
+    match Noted::read(&mut source, NoteKind::Spent, since)
+        .err()
+        .unwrap()
+    {
         SourceError::StartOver { reason } => assert!(reason.contains("restarted"), "{reason}"),
         error => panic!("{error}"),
     }
-    let (noted, _) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    let (noted, _) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
     assert_eq!(noted.count, 300_005);
 }
 
@@ -108,7 +116,7 @@ fn restored_data_directory_is_read_in_full() {
     let mut source = open(&url, None).unwrap();
     let (mut consumer, mut tally) = (Consumer::default(), Tally::default());
     Writer::connect(&url).run(&(0..3).map(insert).collect::<String>());
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
 
     cluster.stop("fast");
     std::fs::remove_dir_all(cluster.data()).unwrap();
@@ -117,9 +125,9 @@ fn restored_data_directory_is_read_in_full() {
     // Beyond the lost transactions, with the same number of notes.
     let writer = Writer::connect(&url);
     (3..6).for_each(|index| writer.run(&insert(index)));
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     assert_eq!(tally.whole, 2);
-    let held = consumer.of(Kind::Spent);
+    let held = consumer.of(NoteKind::Spent);
     let new = held.items.values().flatten().filter(|held| held[1] == 2);
     assert_eq!(
         new.cloned().collect::<Vec<_>>(),
@@ -134,7 +142,7 @@ fn missing_newest_notes_cause_full_reading() {
     };
     let mut source = database.source();
     (0..3).for_each(|index| database.writer.run(&insert(index)));
-    let (_, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    let (_, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
     for change in ["UPDATE proof SET state = 'PENDING'", "DELETE FROM proof"] {
         // The same number as before.
         database
@@ -142,7 +150,10 @@ fn missing_newest_notes_cause_full_reading() {
             .run(&format!("{change} WHERE get_byte(y, 32) = 2"));
         database.writer.run(&insert(9));
         let since = reading.watermark.as_ref();
-        match Noted::read(&mut source, Kind::Spent, since).err().unwrap() {
+        match Noted::read(&mut source, NoteKind::Spent, since)
+            .err()
+            .unwrap()
+        {
             SourceError::StartOver { reason } => {
                 assert_eq!(reason, "of the 3 newest items 2 are left");
             }
@@ -179,7 +190,7 @@ fn reading_does_not_block_writers() {
         done: false,
     };
     let mut source = database.source();
-    let reading = source.read(Kind::Spent, None, &mut during).unwrap();
+    let reading = source.read(NoteKind::Spent, None, &mut during).unwrap();
     assert!(during.done);
     let sevens = database
         .writer
@@ -204,7 +215,7 @@ fn stopped_reading_leaves_nothing_open() {
     };
     database.writer.run(&insert(1));
     let mut source = database.source();
-    let error = source.read(Kind::Spent, None, &mut Broken).unwrap_err();
+    let error = source.read(NoteKind::Spent, None, &mut Broken).unwrap_err();
     assert!(matches!(error, SourceError::Stopped));
     let open = format!(
         "SELECT count(*) FROM pg_stat_activity
@@ -265,26 +276,30 @@ fn missing_or_forbidden_columns_are_named() {
         // Without a grant on xmin it works, but reads everything each time.
         let mut source = open(&url, None).unwrap();
         source.keysets().unwrap();
-        let (_, reading) = Noted::read(&mut source, Kind::Issued, None).unwrap();
+        let (_, reading) = Noted::read(&mut source, NoteKind::Issued, None).unwrap();
         assert_eq!((reading.total, reading.watermark), (Some(0), None));
         let table = columns[2].0;
         database
             .writer
             .run(&format!("GRANT SELECT (xmin) ON {table} TO {role}"));
-        let (_, reading) = Noted::read(&mut source, Kind::Issued, None).unwrap();
-        Noted::read(&mut source, Kind::Issued, reading.watermark.as_ref()).unwrap();
+        let (_, reading) = Noted::read(&mut source, NoteKind::Issued, None).unwrap();
+        Noted::read(&mut source, NoteKind::Issued, reading.watermark.as_ref()).unwrap();
         database
             .writer
             .run(&format!("REVOKE SELECT (xmin) ON {table} FROM {role}"));
         let since = reading.watermark.as_ref();
-        let error = Noted::read(&mut source, Kind::Issued, since).err().unwrap();
+        let error = Noted::read(&mut source, NoteKind::Issued, since)
+            .err()
+            .unwrap();
         assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
         // Silently filtered rows would be missing from the filter.
         database.writer.run(&format!(
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
              CREATE POLICY larger ON {table} FOR SELECT USING (amount > 1)"
         ));
-        let error = Noted::read(&mut source, Kind::Issued, None).err().unwrap();
+        let error = Noted::read(&mut source, NoteKind::Issued, None)
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("row-level security"), "{error}");
         // New rows of a view cannot be found.
         database.writer.run(&format!(
@@ -345,7 +360,7 @@ fn table_truncated_before_lock_is_not_taken_for_empty() {
         let _stop = StopOnDrop(stop);
         let mut source = database.source();
         for _ in 0..60 {
-            match Noted::read(&mut source, Kind::Spent, None) {
+            match Noted::read(&mut source, NoteKind::Spent, None) {
                 Ok((noted, reading)) => assert_eq!((noted.count, reading.total), (9, Some(9))),
                 Err(SourceError::Rewritten { table }) => assert_eq!(table, "proof"),
                 Err(error) => panic!("{error}"),
@@ -363,7 +378,7 @@ fn replaced_table_is_read_in_full() {
     };
     let url = cdk_alone(&cluster, 0);
     let writer = Writer::connect(&url);
-    let row = |index| insert_member(mint, Kind::Spent, V1, &item(index), true);
+    let row = |index| insert_member(mint, NoteKind::Spent, V1, &item(index), true);
     writer.run(&(0..200).map(row).collect::<String>());
     // As many notes and the same newest ones, but one old note differs. All are older than the reading.
     writer.run(&format!(
@@ -375,10 +390,10 @@ fn replaced_table_is_read_in_full() {
     ));
     let (mut source, mut consumer) = (open(&url, None).unwrap(), Consumer::default());
     let mut tally = Tally::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     writer.run("DROP TABLE proof; ALTER TABLE other RENAME TO proof");
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
-    let held = consumer.of(Kind::Spent).items.values().flatten();
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
+    let held = consumer.of(NoteKind::Spent).items.values().flatten();
     assert_eq!(
         held.cloned().collect::<Vec<_>>(),
         (1..=200).map(item).collect::<Vec<_>>()

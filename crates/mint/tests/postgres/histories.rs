@@ -1,7 +1,7 @@
 //! Random histories: incremental readings always add up to the contents of the database.
 
 use nutfilter_mint::source::MintSource;
-use nutfilter_mint::{Kind, MintType};
+use nutfilter_mint::{MintType, NoteKind};
 
 use crate::history::{self, Database, Event, Random, Tally};
 use crate::support::{MintDatabase, Writer, delete, flip, insert_member, tables};
@@ -190,11 +190,11 @@ fn replaced_database_is_read_in_full() {
     let Some(database) = MintDatabase::new(mint) else {
         return;
     };
-    let insert = |index| insert_member(mint, Kind::Spent, history::IDS[0], &[2, index], true);
+    let insert = |index| insert_member(mint, NoteKind::Spent, history::IDS[0], &[2, index], true);
     database.writer.run(&insert(1));
     let mut consumer = history::Consumer::default();
     let (mut source, mut tally) = (database.source(), Tally::default());
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     // The copy has the same table with the same oid, and rows of the same transactions.
     let name = database.name.clone();
     let MintDatabase {
@@ -209,7 +209,7 @@ fn replaced_database_is_read_in_full() {
     }
     owner.run(&format!("CREATE DATABASE {name}_copy TEMPLATE {name}"));
     Writer::connect(&url).run(&insert(2));
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     assert_eq!((tally.increments, tally.whole), (1, 1));
     while owner.column(&gone) != ["0"] {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -218,8 +218,8 @@ fn replaced_database_is_read_in_full() {
         "ALTER DATABASE {name} RENAME TO {name}_old; ALTER DATABASE {name}_copy RENAME TO {name}"
     ));
     Writer::connect(&url).run(&insert(3));
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
-    let held = consumer.of(Kind::Spent).items.values().flatten();
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
+    let held = consumer.of(NoteKind::Spent).items.values().flatten();
     assert_eq!(held.collect::<Vec<_>>(), [&[2, 1], &[2, 3]]);
     let another = tally
         .started_over

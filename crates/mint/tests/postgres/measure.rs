@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use nutfilter_mint::{Kind, MintType};
+use nutfilter_mint::{MintType, NoteKind};
 
 use crate::support::{Cluster, Noted, V1, Writer, open, tables};
 
@@ -62,19 +62,24 @@ fn measure() {
         insert(&writer, mint, 1, rows);
         writer.run("VACUUM ANALYZE");
         let mut source = open(&cluster.url("mint"), None).unwrap();
-        let (whole, count) = least(|| Noted::read(&mut source, Kind::Spent, None).unwrap().0.count);
+        let (whole, count) = least(|| {
+            Noted::read(&mut source, NoteKind::Spent, None)
+                .unwrap()
+                .0
+                .count
+        });
         assert_eq!(count, rows);
-        let (_, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+        let (_, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
         let since = reading.watermark.as_ref();
         let (nothing, _) = least(|| {
-            Noted::read(&mut source, Kind::Spent, since)
+            Noted::read(&mut source, NoteKind::Spent, since)
                 .unwrap()
                 .0
                 .count
         });
         insert(&writer, mint, rows + 1, rows + 10_000);
         let (increment, count) = least(|| {
-            Noted::read(&mut source, Kind::Spent, since)
+            Noted::read(&mut source, NoteKind::Spent, since)
                 .unwrap()
                 .0
                 .count

@@ -1,7 +1,7 @@
 //! Which rows are read, and which of them are new.
 
 use nutfilter_mint::source::MintSource as _;
-use nutfilter_mint::{KeysetId, Kind, MintType};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::history::{Consumer, Held, Tally};
 use crate::support::{LEGACY, MintDatabase, Noted, V1, insert_keyset, insert_member, item};
@@ -17,7 +17,7 @@ fn both_mints_are_detected_listed_and_read() {
             return;
         };
         let mut sql = insert_keyset(mint, V1) + &insert_keyset(mint, "no id");
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             for index in 0..10 {
                 let keyset = [V1, LEGACY, "none"][usize::from(index) % 3];
                 sql += &insert_member(mint, kind, keyset, &item(index), index < 8);
@@ -31,10 +31,10 @@ fn both_mints_are_detected_listed_and_read() {
         assert_eq!((info.id.as_str(), info.unit.as_deref()), (V1, Some("sat")));
         assert!(info.active && info.input_fee_ppk == 100);
         assert_eq!(listed.unservable, ["no id"]);
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let held = Held::whole(&mut source, kind).unwrap();
             // All of nutshell's spent notes count.
-            let all = (mint, kind) == (MintType::Nutshell, Kind::Spent);
+            let all = (mint, kind) == (MintType::Nutshell, NoteKind::Spent);
             assert_eq!(count(&held), if all { 7 } else { 6 });
             assert_eq!(held.total, Some(count(&held) as u64));
             let legacy = KeysetId::parse(LEGACY).unwrap();
@@ -50,7 +50,7 @@ fn transaction_open_during_reading_is_read_later() {
         let Some(database) = MintDatabase::new(mint) else {
             return;
         };
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             let (mut source, mut consumer) = (database.source(), Consumer::default());
             let mut tally = Tally::default();
             let late = database.another_writer();
@@ -77,17 +77,17 @@ fn prepared_transaction_is_read_after_its_commit() {
     };
     let (mut source, mut consumer) = (database.source(), Consumer::default());
     let mut tally = Tally::default();
-    let insert = |index| insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true);
+    let insert = |index| insert_member(MintType::Cdk, NoteKind::Spent, V1, &item(index), true);
     let gid = &database.name;
     database
         .writer
         .run(&format!("BEGIN; {} PREPARE TRANSACTION '{gid}'", insert(0)));
     database.writer.run(&insert(1));
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
-    assert_eq!(count(consumer.of(Kind::Spent)), 1);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
+    assert_eq!(count(consumer.of(NoteKind::Spent)), 1);
     database.writer.run(&format!("COMMIT PREPARED '{gid}'"));
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
-    assert_eq!(count(consumer.of(Kind::Spent)), 2);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
+    assert_eq!(count(consumer.of(NoteKind::Spent)), 2);
     assert_eq!(tally.increments, 1);
 }
 
@@ -99,7 +99,7 @@ fn row_without_item_is_reported_and_reading_dropped() {
     let mut source = database.source();
     database.writer.run(&insert_member(
         MintType::Nutshell,
-        Kind::Spent,
+        NoteKind::Spent,
         V1,
         &item(0),
         true,
@@ -113,7 +113,7 @@ fn row_without_item_is_reported_and_reading_dropped() {
         database.writer.run(&format!(
             "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', {bad})"
         ));
-        let (noted, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+        let (noted, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
         assert_eq!((noted.count, reading.total), (1, Some(1)));
         assert!(reading.watermark.is_none());
         let [error] = &noted.bad[..] else {
@@ -124,12 +124,12 @@ fn row_without_item_is_reported_and_reading_dropped() {
         let delete = "DELETE FROM proofs_used WHERE y IS NULL OR length(y) < 60";
         database.writer.run(delete);
     }
-    let (_, reading) = Noted::read(&mut source, Kind::Spent, None).unwrap();
+    let (_, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
     database.writer.run(&format!(
         "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', 'x')"
     ));
     let since = reading.watermark.as_ref();
-    let (noted, reading) = Noted::read(&mut source, Kind::Spent, since).unwrap();
+    let (noted, reading) = Noted::read(&mut source, NoteKind::Spent, since).unwrap();
     assert_eq!((noted.bad.len(), reading.total), (1, Some(1)));
     assert!(reading.watermark.is_none());
 }
@@ -146,10 +146,11 @@ fn updates_locks_and_vacuum_change_nothing() {
         };
         let (mut source, mut consumer) = (database.source(), Consumer::default());
         let mut tally = Tally::default();
-        let rows = (0..100).map(|index| insert_member(mint, Kind::Issued, V1, &item(index), true));
+        let rows =
+            (0..100).map(|index| insert_member(mint, NoteKind::Issued, V1, &item(index), true));
         database.writer.run(&rows.collect::<String>());
-        consumer.refresh(&mut source, Kind::Issued, &mut tally);
-        let before = consumer.of(Kind::Issued).items.clone();
+        consumer.refresh(&mut source, NoteKind::Issued, &mut tally);
+        let before = consumer.of(NoteKind::Issued).items.clone();
         for sql in [
             format!("UPDATE {table} SET {column} = {column}"),
             format!("SELECT count(*) FROM (SELECT 1 FROM {table} FOR UPDATE) AS locked"),
@@ -160,8 +161,8 @@ fn updates_locks_and_vacuum_change_nothing() {
             format!("ALTER TABLE {table} ADD COLUMN more TEXT DEFAULT 'x'"),
         ] {
             database.writer.run(&sql);
-            consumer.refresh(&mut source, Kind::Issued, &mut tally);
-            assert!(consumer.of(Kind::Issued).items == before, "{sql}");
+            consumer.refresh(&mut source, NoteKind::Issued, &mut tally);
+            assert!(consumer.of(NoteKind::Issued).items == before, "{sql}");
         }
         assert_eq!((tally.increments, tally.whole), (7, 1), "{tally:?}");
     }
@@ -174,10 +175,10 @@ fn moved_or_uncounted_note_causes_full_reading() {
     };
     let (mut source, mut consumer) = (database.source(), Consumer::default());
     let rows =
-        (0..200).map(|index| insert_member(MintType::Cdk, Kind::Spent, V1, &item(index), true));
+        (0..200).map(|index| insert_member(MintType::Cdk, NoteKind::Spent, V1, &item(index), true));
     database.writer.run(&rows.collect::<String>());
     let mut tally = Tally::default();
-    consumer.refresh(&mut source, Kind::Spent, &mut tally);
+    consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     let changes = [
         ("y = '\\x00' || substr(y, 2)", 200),
         ("keyset_id = 'I2yN+iR/fkzT'", 200),
@@ -190,14 +191,14 @@ fn moved_or_uncounted_note_causes_full_reading() {
             "UPDATE proof SET {change} WHERE y = (SELECT y FROM proof
                  WHERE state = 'SPENT' AND keyset_id = '{V1}' ORDER BY y LIMIT 1)"
         ));
-        consumer.refresh(&mut source, Kind::Spent, &mut tally);
-        let held = consumer.of(Kind::Spent);
+        consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
+        let held = consumer.of(NoteKind::Spent);
         assert_eq!(
             (count(held), held.total),
             (left, Some(left as u64)),
             "{change}"
         );
-        let whole = Held::whole(&mut source, Kind::Spent).unwrap();
+        let whole = Held::whole(&mut source, NoteKind::Spent).unwrap();
         assert!(held.items == whole.items, "{change}");
     }
     assert_eq!((tally.increments, tally.whole), (0, 5), "{tally:?}");

@@ -115,6 +115,6 @@ fn garbage_and_hanging_up_are_transport_errors() {
     let url = nobody.url();
     drop(nobody);
     let client = MintClient::new(&url, Policy::default()).expect("a good URL");
-    let fetched = client.fetch(&keyset(), Kind::Spent);
+    let fetched = client.fetch(&keyset(), NoteKind::Spent);
     assert_failed!(fetched, FetchError::Transport(_) | FetchError::Cut { .. });
 }

@@ -44,7 +44,7 @@ pub(crate) fn honest_cache(body: String) -> Loopback {
 
 pub(crate) fn fetch_through_by(mint: &Loopback, cache: &FilterCache, policy: Policy) -> Cached {
     let client = MintClient::new(&mint.url(), policy).expect("a good URL");
-    client.fetch_cached(cache, &keyset(), Kind::Spent, None)
+    client.fetch_cached(cache, &keyset(), NoteKind::Spent, None)
 }
 
 pub(crate) fn fetch_through(mint: &Loopback, cache: &FilterCache) -> Cached {
@@ -52,7 +52,7 @@ pub(crate) fn fetch_through(mint: &Loopback, cache: &FilterCache) -> Cached {
 }
 
 pub(crate) fn path(mint: &Loopback, cache: &FilterCache) -> PathBuf {
-    cache.path::<Nut25>(&mint.url(), &keyset(), Kind::Spent)
+    cache.path::<Nut25>(&mint.url(), &keyset(), NoteKind::Spent)
 }
 
 pub(crate) fn cache_in(directory: &Path) -> FilterCache {
@@ -268,7 +268,7 @@ fn later_of_both_last_seen_times_counts() {
         (Some(then + 5), true),
     ] {
         let fetched = client
-            .fetch_cached::<Nut25>(&cache, &keyset(), Kind::Spent, last_seen)
+            .fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Spent, last_seen)
             .expect("a filter");
         assert_eq!(fetched.filter.rollback().is_some(), rolled_back);
     }
@@ -280,12 +280,12 @@ fn each_mint_keyset_kind_and_hash_has_its_own_file() {
     let cache = cache_in(place.path());
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
     let paths = [
-        cache.path::<Nut25>("https://mint.example", &keyset(), Kind::Spent),
-        cache.path::<Nut25>("https://mint.example/a", &keyset(), Kind::Spent),
-        cache.path::<Nut25>("http://mint.example", &keyset(), Kind::Spent),
-        cache.path::<Nut25>("https://mint.example", &other, Kind::Spent),
-        cache.path::<Nut25>("https://mint.example", &keyset(), Kind::Issued),
-        cache.path::<Nut23>("https://mint.example", &keyset(), Kind::Spent),
+        cache.path::<Nut25>("https://mint.example", &keyset(), NoteKind::Spent),
+        cache.path::<Nut25>("https://mint.example/a", &keyset(), NoteKind::Spent),
+        cache.path::<Nut25>("http://mint.example", &keyset(), NoteKind::Spent),
+        cache.path::<Nut25>("https://mint.example", &other, NoteKind::Spent),
+        cache.path::<Nut25>("https://mint.example", &keyset(), NoteKind::Issued),
+        cache.path::<Nut23>("https://mint.example", &keyset(), NoteKind::Spent),
     ];
     let different: std::collections::BTreeSet<_> = paths.iter().collect();
     assert_eq!(different.len(), paths.len());
@@ -293,11 +293,11 @@ fn each_mint_keyset_kind_and_hash_has_its_own_file() {
     let upper = KeysetId::parse("009A1F293253E41E").expect("a keyset id");
     assert_eq!(
         paths[0],
-        cache.path::<Nut25>("https://MINT.example:443/", &upper, Kind::Spent)
+        cache.path::<Nut25>("https://MINT.example:443/", &upper, NoteKind::Spent)
     );
     let old = |id| {
         let id = KeysetId::parse(id).expect("a keyset id");
-        cache.path::<Nut25>("https://mint.example", &id, Kind::Spent)
+        cache.path::<Nut25>("https://mint.example", &id, NoteKind::Spent)
     };
     assert_eq!(old("I2yN+iRYf/zT"), old("I2yN-iRYf_zT"));
     assert_ne!(old("I2yN+iRYf/zT"), old("i2yN+iRYf/zT"));

@@ -40,7 +40,7 @@ impl Scene {
 
     fn fetch(&self) -> CachedFetch<Nut25> {
         self.client
-            .fetch_cached(&self.cache, &keyset(), Kind::Spent, None)
+            .fetch_cached(&self.cache, &keyset(), NoteKind::Spent, None)
             .expect("a filter")
     }
 
@@ -109,11 +109,11 @@ fn file_of_another_filter_is_discarded() {
     let cache = cache_in(place.path());
     let mint = honest_cache(small(now(), 10));
     fetch_through(&mint, &cache).expect("a filter");
-    let issued = cache.path::<Nut25>(&mint.url(), &keyset(), Kind::Issued);
+    let issued = cache.path::<Nut25>(&mint.url(), &keyset(), NoteKind::Issued);
     fs::copy(path(&mint, &cache), &issued).expect("a copy");
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
     let fetched = client
-        .fetch_cached::<Nut25>(&cache, &keyset(), Kind::Issued, None)
+        .fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Issued, None)
         .expect("a filter");
     assert_eq!(fetched.discarded, Some(Damage::Misplaced));
     assert!(!fetched.from_cache);
@@ -200,7 +200,7 @@ fn cached_file_above_the_size_limit_is_not_read() {
     };
     let kept = fs::read(path(&mint, &cache)).expect("a file");
     let client = MintClient::new(&mint.url(), policy).expect("a good URL");
-    let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), Kind::Spent, None);
+    let refused = client.fetch_cached::<Nut25>(&cache, &keyset(), NoteKind::Spent, None);
     assert_refused!(refused.map(drop), RejectReason::TooLarge { .. });
     // The last request had no condition, because there was no usable file.
     let last = mint.requests().pop().expect("a request");

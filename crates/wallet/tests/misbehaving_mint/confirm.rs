@@ -24,7 +24,7 @@ fn items_get_answers_in_order_and_absent_ones_stay_hidden() {
     // Alternate spent and unspent notes, and repeat one of the spent notes.
     let mut items: Vec<_> = (0..50).flat_map(|i| [note(i), note(i + SPENT)]).collect();
     items.push(note(7));
-    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
     assert_eq!(matches.items().len(), 50);
 
     let absent = Confirmed::Absent {
@@ -53,7 +53,7 @@ fn pending_and_unspent_are_taken_from_the_mint() {
         states(all)
     });
     let items = notes(0..10);
-    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
     let mut wanted = vec![Confirmed::Spent; 10];
     wanted[2] = Confirmed::Pending;
     wanted[3] = Confirmed::Unspent;
@@ -67,7 +67,7 @@ fn requests_hold_only_matches_and_decoys_at_equal_size() {
     let mine: BTreeSet<_> = items.iter().map(|item| hex(item)).collect();
     for batch in [2, 16, 64, 101, 500] {
         let mint = honest_mint();
-        let (client, matches) = matches_of(&mint, Kind::Spent, batches_of(batch), &items);
+        let (client, matches) = matches_of(&mint, NoteKind::Spent, batches_of(batch), &items);
         client.confirm(&matches).expect("answers");
 
         let requests: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
@@ -102,7 +102,7 @@ fn requests_hide_the_order_of_the_wallets_notes() {
     let mint = honest_mint();
     let items = notes(0..60);
     let in_order: Vec<_> = items.iter().map(|item| hex(item)).collect();
-    let (client, matches) = matches_of(&mint, Kind::Spent, batches_of(31), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, batches_of(31), &items);
     client.confirm(&matches).expect("answers");
     client.confirm(&matches).expect("answers");
     let mut orders: Vec<_> = posts(&mint).iter().map(|request| asked(request)).collect();
@@ -119,7 +119,7 @@ fn requests_hide_the_order_of_the_wallets_notes() {
 fn confirmation_requests_do_not_identify_the_wallet() {
     let mint = honest_mint();
     let items = notes(0..1);
-    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
     client.confirm(&matches).expect("answers");
     let post = &posts(&mint)[0];
     let (head, _) = post.split_once("\r\n\r\n").expect("a head");
@@ -146,7 +146,7 @@ fn confirmation_requests_do_not_identify_the_wallet() {
 fn nothing_is_sent_without_a_match() {
     let mint = honest_mint();
     let items = notes(SPENT..SPENT + 100);
-    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
     let as_of = matches.as_of();
     assert_eq!(
         client.confirm(&matches).expect("answers"),
@@ -163,7 +163,7 @@ fn last_request_is_short_without_decoys() {
         decoys: false,
         ..Policy::default()
     };
-    let (client, matches) = matches_of(&mint, Kind::Spent, policy, &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, policy, &items);
     client.confirm(&matches).expect("answers");
     let mut sizes: Vec<_> = posts(&mint)
         .iter()
@@ -187,7 +187,7 @@ fn limits_are_checked_before_anything_is_sent() {
         max_revealed: 9,
         ..Policy::default()
     };
-    let error = refused(nine.clone(), &items, Kind::Spent);
+    let error = refused(nine.clone(), &items, NoteKind::Spent);
     assert!(
         matches!(
             error,
@@ -199,13 +199,13 @@ fn limits_are_checked_before_anything_is_sent() {
         "{error}"
     );
     // The matches of a filter of issued notes are not `Y`s.
-    let error = refused(Policy::default(), &items, Kind::Issued);
+    let error = refused(Policy::default(), &items, NoteKind::Issued);
     assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
 
     // Duplicates count once.
     let mint = honest_mint();
     let repeated: Vec<_> = notes(0..9).into_iter().cycle().take(90).collect();
-    let (client, matches) = matches_of(&mint, Kind::Spent, nine, &repeated);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, nine, &repeated);
     assert_eq!(client.confirm(&matches).expect("answers").len(), 90);
 
     // Another mint than the one that served the filter.
@@ -261,7 +261,7 @@ fn matches_that_are_not_points_are_not_sent() {
 fn request_is_the_same_until_it_is_answered() {
     let mint = honest_mint();
     let items = notes(0..100);
-    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
     let mut confirmation = Confirmation::new(&matches, client.policy()).expect("matches");
     let first = confirmation.request().expect("a request");
     assert_eq!(confirmation.request(), Some(first.clone()));
@@ -291,7 +291,7 @@ fn too_many_matches_for_the_records_are_never_sent() {
     let mint = honest_mint();
     let items = notes(0..SPENT);
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
-    let filter = client.fetch(&keyset(), Kind::Spent).expect("a filter");
+    let filter = client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
     // 300 matches where 10 are expected: there is no `Matches`, so there is nothing to send.
     let refused = filter.matches(&items, Some(10));
     assert!(matches!(

@@ -13,7 +13,7 @@ const MATCHES: usize = 100;
 
 fn confirm_by(mint: &Loopback, policy: Policy) -> Result<Vec<Confirmed>, QueryError> {
     let items = notes(0..MATCHES);
-    let (client, matches) = matches_of(mint, Kind::Spent, policy, &items);
+    let (client, matches) = matches_of(mint, NoteKind::Spent, policy, &items);
     client.confirm(&matches)
 }
 
@@ -390,7 +390,7 @@ fn no_y_is_sent_after_an_error_of_fetch_or_look_up() {
         let mint = Loopback::saying(answer.clone());
         let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
         let confirmed = client
-            .fetch_as::<Nut25>(&keyset(), Kind::Spent, last_seen)
+            .fetch_as::<Nut25>(&keyset(), NoteKind::Spent, last_seen)
             .map_err(|error| error.to_string())
             .and_then(|filter| {
                 let matches = filter.matches(&items, None);

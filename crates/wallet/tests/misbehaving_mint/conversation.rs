@@ -101,7 +101,7 @@ pub(crate) fn states(states: impl Into<Value>) -> Vec<u8> {
 /// A client of the mint, and the matches of these items in its filter of `kind`.
 pub(crate) fn matches_of<'a>(
     mint: &Loopback,
-    kind: Kind,
+    kind: NoteKind,
     policy: Policy,
     items: &'a [[u8; 33]],
 ) -> (MintClient, Matches<'a>) {

@@ -77,7 +77,7 @@ fn rolled_back_filter_returns_an_error() {
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
     for (last_seen, rolled_back) in [(then - 1, false), (then, false), (then + 1, true)] {
         let filter = client
-            .fetch_since(&keyset(), Kind::Spent, last_seen)
+            .fetch_since(&keyset(), NoteKind::Spent, last_seen)
             .expect("a filter");
         assert_eq!(filter.rollback().is_some(), rolled_back);
         let answers = filter.check(&[item(0)]);
@@ -153,7 +153,7 @@ fn filter_of_zeros_matches_no_note() {
     };
     let mint = Loopback::saying(json(zeros.to_json()));
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
-    let filter = client.fetch(&keyset(), Kind::Spent).expect("a filter");
+    let filter = client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
     let items: Vec<_> = (0..2 * ITEMS).map(item).collect();
     let matches = filter.matches(&items, Some(0)).expect("believable");
     assert!(matches.items().is_empty());
@@ -174,7 +174,7 @@ fn matches_are_bound_to_the_requested_keyset_and_kind() {
     // can be confirmed or restored only for the keyset and kind that was requested.
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
-    let filter = client.fetch(&keyset(), Kind::Issued).expect("a filter");
+    let filter = client.fetch(&keyset(), NoteKind::Issued).expect("a filter");
     let strangers: Vec<_> = (ITEMS..2 * ITEMS).map(item).collect();
     let matches = filter.matches(&strangers, Some(0)).expect("believable");
     assert!(matches.items().len() <= 1);

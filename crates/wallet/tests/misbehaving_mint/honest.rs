@@ -34,7 +34,7 @@ fn requests_do_not_identify_the_wallet() {
     let old_id = KeysetId::parse("I2yN+iRYf/zT").expect("a keyset id");
     client
         .expect("a good URL")
-        .fetch(&old_id, Kind::Issued)
+        .fetch(&old_id, NoteKind::Issued)
         .expect("a filter");
 
     let requests = mint.requests();
@@ -64,7 +64,7 @@ fn cookies_are_not_returned() {
     let mint = Loopback::saying(response("200 OK", &cookie, body));
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
     for _ in 0..2 {
-        client.fetch(&keyset(), Kind::Spent).expect("a filter");
+        client.fetch(&keyset(), NoteKind::Spent).expect("a filter");
     }
     let requests = mint.requests();
     assert_eq!(requests.len(), 2);

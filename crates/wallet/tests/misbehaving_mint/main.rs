@@ -43,10 +43,11 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use loopback::{Loopback, head, response};
-use nutfilter::{DecodeErrorKind, FilterResponse, Nut25, Params, SortedHashes};
+use nutfilter::{DecodeErrorKind, Nut25, Params, SortedHashes};
+use nutfilter_cashu::FilterResponse;
 use nutfilter_wallet::{
-    Answer, CheckError, FetchError, KeysetId, Kind, MintClient, MintFilter, Policy, RejectReason,
-    UNKNOWN_KEYSET,
+    Answer, CheckError, FetchError, KeysetId, MintClient, MintFilter, NoteKind, Policy,
+    RejectReason, UNKNOWN_KEYSET,
 };
 
 /// Enough that both halves of the hash matter (from 5,473 on).
@@ -84,7 +85,7 @@ fn json(body: impl AsRef<[u8]>) -> Vec<u8> {
 fn fetch_by(mint: &Loopback, policy: Policy) -> Fetched {
     MintClient::new(&mint.url(), policy)
         .expect("a good URL")
-        .fetch(&keyset(), Kind::Spent)
+        .fetch(&keyset(), NoteKind::Spent)
 }
 
 fn fetch(mint: &Loopback) -> Fetched {

@@ -112,7 +112,7 @@ fn text(bytes: Vec<u8>) -> String {
 fn fetch_via(mint: &str, proxy: &str, policy: Policy) -> Fetched {
     let proxy = Proxy::parse(proxy).expect("a proxy");
     let client = MintClient::new(mint, policy).expect("a good URL");
-    client.with_proxy(proxy).fetch(&keyset(), Kind::Spent)
+    client.with_proxy(proxy).fetch(&keyset(), NoteKind::Spent)
 }
 
 /// No name server resolves a name that ends in `.invalid` (RFC 6761).

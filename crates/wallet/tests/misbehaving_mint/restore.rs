@@ -45,7 +45,7 @@ fn restore_by(
     policy: Policy,
     items: &[[u8; 33]],
 ) -> Result<Vec<Restored>, QueryError> {
-    let (client, matches) = matches_of(mint, Kind::Issued, policy, items);
+    let (client, matches) = matches_of(mint, NoteKind::Issued, policy, items);
     client.restore(&keyset(), &matches)
 }
 
@@ -84,7 +84,7 @@ fn each_match_gets_its_own_signature_in_any_order() {
         pairs((outputs, signatures))
     });
     let items: Vec<_> = (0..70).flat_map(|i| [note(i), note(i + SPENT)]).collect();
-    let (client, matches) = matches_of(&mint, Kind::Issued, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Issued, Policy::default(), &items);
     let restored = client.restore(&keyset(), &matches).expect("signatures");
     assert_eq!(restored.len(), items.len());
     for (item, restored) in items.iter().zip(&restored) {
@@ -311,12 +311,12 @@ fn limits_are_those_of_a_confirmation() {
     ));
     let items = notes(0..10);
     // The `Y`s of spent notes are not outputs, and outputs belong to one keyset.
-    let (client, matches) = matches_of(&mint, Kind::Spent, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Spent, Policy::default(), &items);
     let error = client
         .restore(&keyset(), &matches)
         .expect_err("spent notes");
     assert!(matches!(error, QueryError::OtherSource(_)), "{error}");
-    let (client, matches) = matches_of(&mint, Kind::Issued, Policy::default(), &items);
+    let (client, matches) = matches_of(&mint, NoteKind::Issued, Policy::default(), &items);
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
     let error = client
         .restore(&other, &matches)

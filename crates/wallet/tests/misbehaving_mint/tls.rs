@@ -14,7 +14,9 @@ fn mint_without_tls_is_not_contacted_in_plain_text() {
             ..Policy::default()
         },
     );
-    let fetched = client.expect("a good URL").fetch(&keyset(), Kind::Spent);
+    let fetched = client
+        .expect("a good URL")
+        .fetch(&keyset(), NoteKind::Spent);
     assert!(fetched.is_err());
     assert!(
         mint.requests().iter().all(|head| !head.contains("GET")),
@@ -55,7 +57,7 @@ fn untrusted_certificate_is_rejected() {
     let client = MintClient::new(&url, Policy::default());
     let error = client
         .expect("a good URL")
-        .fetch(&keyset(), Kind::Spent)
+        .fetch(&keyset(), NoteKind::Spent)
         .expect_err("refused");
     server.join().expect("the server");
     assert!(matches!(error, FetchError::Transport(_)), "{error:?}");

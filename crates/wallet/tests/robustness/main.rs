@@ -17,8 +17,9 @@ use std::thread;
 use std::time::Duration;
 
 use allocations::{FIXED, peak_of};
-use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params, ResponseErrorKind};
-use nutfilter_wallet::{FetchContext, Kind, MintClient, Policy, RejectReason};
+use nutfilter::{DecodeErrorKind, Nut23, Nut25, Params};
+use nutfilter_cashu::ResponseErrorKind;
+use nutfilter_wallet::{FetchContext, MintClient, NoteKind, Policy, RejectReason};
 
 /// The timestamp of the rows' responses.
 const MOMENT: FetchContext = FetchContext {
@@ -256,7 +257,7 @@ fn endless_responses_take_bounded_memory() {
         let url = mint_without_end(first, again);
         let (fetched, peak) = peak_of(|| {
             let client = MintClient::new(&url, policy.clone()).expect("a good URL");
-            client.fetch(&keyset, Kind::Spent)
+            client.fetch(&keyset, NoteKind::Spent)
         });
         assert!(fetched.is_err(), "{what}");
         assert!(peak <= most, "{what}: {peak} bytes, not {most}");

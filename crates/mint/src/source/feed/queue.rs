@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{BYTES_BESIDE, Wanted};
 use crate::source::{ItemBatch, KeysetInfo};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -15,10 +15,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn of(&mut self, kind: Kind) -> &mut Queue {
+    pub(super) fn of(&mut self, kind: NoteKind) -> &mut Queue {
         match kind {
-            Kind::Spent => &mut self.spent,
-            Kind::Issued => &mut self.issued,
+            NoteKind::Spent => &mut self.spent,
+            NoteKind::Issued => &mut self.issued,
         }
     }
 }

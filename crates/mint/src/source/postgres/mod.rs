@@ -23,7 +23,7 @@ use super::schema::Schema;
 use super::{
     DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, SourceError, Watermark,
 };
-use crate::Kind;
+use crate::NoteKind;
 
 /// Number of attempts at a reading if a table is rewritten at the same time.
 const ATTEMPTS: u32 = 3;
@@ -128,7 +128,7 @@ impl MintSource for PostgresSource {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {

@@ -8,7 +8,7 @@ use super::watermark::{self, Mark, Newest, Recent, Snapshot, State};
 use crate::source::by_keyset::{ByKeyset, Gathered, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// A reading that is about to copy rows.
 pub(super) struct Begun<'u> {
@@ -35,7 +35,7 @@ struct Counted {
 impl<'u> Begun<'u> {
     pub(super) fn new(
         source: &'u PostgresSource,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Mark>,
         verify: bool,
     ) -> Result<Self, SourceError> {
@@ -80,7 +80,7 @@ impl<'u> Begun<'u> {
 
     pub(super) fn read(
         mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<Mark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
@@ -177,7 +177,7 @@ impl<'u> Begun<'u> {
     /// Passes on the rows of a query, except those that the earlier reading already passed on.
     fn copy(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         select: &str,
         copied: &mut Copied,
         sink: &mut dyn ItemSink,

@@ -24,7 +24,7 @@ use super::{
     DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
     SourceError, Watermark, twice_if_passing,
 };
-use crate::Kind;
+use crate::NoteKind;
 
 /// A mint's SQLite database, opened read-only for each reading.
 ///
@@ -132,7 +132,7 @@ impl MintSource for SqliteSource {
 
     fn read(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
@@ -181,17 +181,17 @@ struct Alarms {
 }
 
 impl Alarms {
-    fn of(&self, kind: Kind) -> u32 {
+    fn of(&self, kind: NoteKind) -> u32 {
         match kind {
-            Kind::Spent => self.spent,
-            Kind::Issued => self.issued,
+            NoteKind::Spent => self.spent,
+            NoteKind::Issued => self.issued,
         }
     }
 
-    fn add(&mut self, kind: Kind) {
+    fn add(&mut self, kind: NoteKind) {
         let count = match kind {
-            Kind::Spent => &mut self.spent,
-            Kind::Issued => &mut self.issued,
+            NoteKind::Spent => &mut self.spent,
+            NoteKind::Issued => &mut self.issued,
         };
         *count += 1;
         if *count == MAX_ALARMS {

@@ -24,7 +24,7 @@ use super::{push, sqlite_error};
 use crate::source::by_keyset::ByKeyset;
 use crate::source::schema::{Notes, Totals};
 use crate::source::{ItemSink, Reading, SourceError};
-use crate::{KeysetId, Kind};
+use crate::{KeysetId, NoteKind};
 
 /// Selected instead of the amount if no one needs it.
 const NO_AMOUNT: &str = "0";
@@ -38,7 +38,7 @@ pub(super) struct Table<'a> {
     pub(super) path: &'a Path,
     pub(super) mint: &'static str,
     pub(super) notes: &'static Notes,
-    pub(super) kind: Kind,
+    pub(super) kind: NoteKind,
     /// Whether the mint's own totals are considered useful.
     pub(super) compare_totals: bool,
     /// Whether the rows are counted in any case.

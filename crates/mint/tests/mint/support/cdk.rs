@@ -1,6 +1,6 @@
 //! The rows of the Cashu Development Kit.
 
-use nutfilter_mint::Kind;
+use nutfilter_mint::NoteKind;
 use rusqlite::{Connection, params};
 
 use super::history::Event;
@@ -53,13 +53,13 @@ pub(super) fn add_signatures(
 pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
     let (note, table, item) = match event {
         Event::Insert(note) | Event::Flip(note) | Event::Delete(note) => match note.kind {
-            Kind::Spent => (note, "proof", "y"),
-            Kind::Issued => (note, "blind_signature", "blinded_message"),
+            NoteKind::Spent => (note, "proof", "y"),
+            NoteKind::Issued => (note, "blind_signature", "blinded_message"),
         },
         _ => return Ok(()),
     };
     match event {
-        Event::Insert(_) if note.kind == Kind::Spent => {
+        Event::Insert(_) if note.kind == NoteKind::Spent => {
             // The states of an unspent proof.
             let states = ["PENDING", "UNSPENT", "RESERVED"];
             let state = match note.counts {
@@ -84,8 +84,8 @@ pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<
         }
         Event::Flip(_) => {
             let how = match note.kind {
-                Kind::Spent => "state = 'SPENT'",
-                Kind::Issued => "c = x'02'",
+                NoteKind::Spent => "state = 'SPENT'",
+                NoteKind::Issued => "c = x'02'",
             };
             connection
                 .prepare(&format!("UPDATE {table} SET {how} WHERE {item} = ?1"))?
@@ -100,8 +100,8 @@ pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<
     }
     if note.counts {
         let total = match note.kind {
-            Kind::Spent => "total_redeemed",
-            Kind::Issued => "total_issued",
+            NoteKind::Spent => "total_redeemed",
+            NoteKind::Issued => "total_issued",
         };
         connection
             .prepare(&format!(

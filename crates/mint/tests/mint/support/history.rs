@@ -6,7 +6,7 @@ use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource, SourceError, Watermark};
-use nutfilter_mint::{KeysetId, Kind, MintType};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 /// Keyset ids as they occur in notes: two ids with two spellings each, and an invalid one.
 pub(crate) const IDS: [&str; 6] = [
@@ -21,7 +21,7 @@ pub(crate) const IDS: [&str; 6] = [
 /// One note in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    pub(crate) kind: Kind,
+    pub(crate) kind: NoteKind,
     /// As spelled in the database.
     pub(crate) keyset: &'static str,
     pub(crate) item: Vec<u8>,
@@ -91,7 +91,7 @@ pub(crate) fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
         if random.one_in(4) {
             source = database.source();
         }
-        for kind in Kind::ALL {
+        for kind in NoteKind::ALL {
             consumer.refresh(&mut source, kind, tally);
             let held = consumer.of(kind);
             let expected = model.items(kind);
@@ -134,18 +134,23 @@ pub(crate) struct Held {
 }
 
 impl Consumer {
-    pub(crate) fn of(&self, kind: Kind) -> &Held {
+    pub(crate) fn of(&self, kind: NoteKind) -> &Held {
         match kind {
-            Kind::Spent => &self.spent,
-            Kind::Issued => &self.issued,
+            NoteKind::Spent => &self.spent,
+            NoteKind::Issued => &self.issued,
         }
     }
 
     /// Reads new items, or everything if the source requires it. The watermark is serialized each time.
-    pub(crate) fn refresh<S: MintSource>(&mut self, source: &mut S, kind: Kind, tally: &mut Tally) {
+    pub(crate) fn refresh<S: MintSource>(
+        &mut self,
+        source: &mut S,
+        kind: NoteKind,
+        tally: &mut Tally,
+    ) {
         let held = match kind {
-            Kind::Spent => &mut self.spent,
-            Kind::Issued => &mut self.issued,
+            NoteKind::Spent => &mut self.spent,
+            NoteKind::Issued => &mut self.issued,
         };
         if let Some(watermark) = &held.watermark {
             let watermark = Watermark::new(watermark.as_bytes().to_vec());
@@ -174,7 +179,7 @@ impl Held {
     /// The result of a full reading.
     pub(crate) fn whole<S: MintSource + ?Sized>(
         source: &mut S,
-        kind: Kind,
+        kind: NoteKind,
     ) -> Result<Self, SourceError> {
         Held::default().read(source, kind, None)
     }
@@ -183,7 +188,7 @@ impl Held {
     fn continued<S: MintSource + ?Sized>(
         &self,
         source: &mut S,
-        kind: Kind,
+        kind: NoteKind,
         since: &Watermark,
     ) -> Result<Self, SourceError> {
         let held = self.clone().read(source, kind, Some(since))?;
@@ -201,7 +206,7 @@ impl Held {
     fn read<S: MintSource + ?Sized>(
         mut self,
         source: &mut S,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
     ) -> Result<Self, SourceError> {
         let mut new = NewItems::default();
@@ -303,7 +308,7 @@ impl Model {
     }
 
     fn insert(&mut self, random: &mut Random) -> Event {
-        let kind = Kind::ALL[usize::from(random.one_in(2))];
+        let kind = NoteKind::ALL[usize::from(random.one_in(2))];
         let mut note = Note {
             kind,
             keyset: IDS[random.below(IDS.len() as u64) as usize],
@@ -320,7 +325,7 @@ impl Model {
             }
         }
         // nutshell stores a spent note only when it is spent.
-        let always = (self.mint, note.kind) == (MintType::Nutshell, Kind::Spent);
+        let always = (self.mint, note.kind) == (MintType::Nutshell, NoteKind::Spent);
         note.counts = always || !random.one_in(3);
         self.notes.push(note.clone());
         Event::Insert(note)
@@ -347,7 +352,7 @@ impl Model {
     }
 
     /// The items that count and can be served.
-    fn items(&self, kind: Kind) -> Items {
+    fn items(&self, kind: NoteKind) -> Items {
         let mut items = Items::new();
         for note in &self.notes {
             if note.kind == kind

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
 };
-use nutfilter_mint::{FilterService, KeysetId, Kind, MintType, Publisher, ServiceOptions};
+use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Publisher, ServiceOptions};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -117,7 +117,7 @@ impl MintDatabase {
     }
 
     /// Adds spent or signed notes as the mint does, including its own totals.
-    pub(crate) fn insert(&self, kind: Kind, keyset: &'static str, items: &[Vec<u8>]) {
+    pub(crate) fn insert(&self, kind: NoteKind, keyset: &'static str, items: &[Vec<u8>]) {
         let mut connection = self.connect();
         let transaction = connection.transaction().unwrap();
         for item in items {
@@ -175,7 +175,7 @@ impl MintDatabase {
 /// Reads everything, and calls `each` after each batch. The first bad row is an error. Returns the total.
 pub(crate) fn read_whole<S: MintSource>(
     mut source: S,
-    kind: Kind,
+    kind: NoteKind,
     each: impl FnMut() -> ControlFlow<()>,
 ) -> Result<u64, SourceError> {
     struct Sink<F> {

@@ -1,6 +1,6 @@
 //! nutshell's rows.
 
-use nutfilter_mint::Kind;
+use nutfilter_mint::NoteKind;
 use rusqlite::{Connection, params};
 
 use super::history::Event;
@@ -47,14 +47,14 @@ pub(super) fn add_promises(
 pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
     let (note, table, item) = match event {
         Event::Insert(note) | Event::Flip(note) | Event::Delete(note) => match note.kind {
-            Kind::Spent => (note, "proofs_used", "y"),
-            Kind::Issued => (note, "promises", "b_"),
+            NoteKind::Spent => (note, "proofs_used", "y"),
+            NoteKind::Issued => (note, "promises", "b_"),
         },
         _ => return Ok(()),
     };
     let hex = hex(&note.item);
     let count = match event {
-        Event::Insert(_) if note.kind == Kind::Spent => connection
+        Event::Insert(_) if note.kind == NoteKind::Spent => connection
             .prepare(
                 "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (?1, ?2, '02', '', ?3)",
             )?

@@ -10,8 +10,8 @@ use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_mint::http::{Listener, Served, ServerOptions};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{
-    Body, BodyPlace, FilterService, KeysetEntry, Kind, PublishedFilter, ServiceOptions, Snapshot,
-    http,
+    Body, BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, ServiceOptions,
+    Snapshot, http,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -161,7 +161,7 @@ impl Server {
     }
 
     /// The filter of a keyset whose id needs no escaping.
-    pub(crate) fn filter(&self, kind: Kind, keyset: &str) -> Reply {
+    pub(crate) fn filter(&self, kind: NoteKind, keyset: &str) -> Reply {
         self.get(&format!("/v1/filter/{kind}/{keyset}"))
     }
 

@@ -12,7 +12,7 @@ use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, PostgresSource, Reading, SourceError,
     Watermark,
 };
-use nutfilter_mint::{KeysetId, Kind, MintType};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
@@ -147,7 +147,7 @@ impl ItemSink for Noted {
 impl Noted {
     pub(crate) fn read(
         source: &mut impl MintSource,
-        kind: Kind,
+        kind: NoteKind,
         since: Option<&Watermark>,
     ) -> Result<(Self, Reading), SourceError> {
         let mut noted = Self::default();

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use nutfilter::store::{MAX_NOTE_BYTES, MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
-use nutfilter::{ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
+use nutfilter::{ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes};
+use nutfilter_store::{MAX_METADATA_BYTES, MIN_MEMORY, Options, Store, StoreError, StoreErrorKind};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use tempfile::TempDir;
@@ -183,7 +183,7 @@ fn short_sets_and_the_edges_of_blocks_are_no_different() {
 }
 
 #[test]
-fn items_records_and_hashes_are_the_same_set_with_every_hasher_at_every_level() {
+fn items_records_and_hashes_are_the_same_set_with_every_hasher() {
     let directory = place();
     let records: Vec<u8> = (0..33 * 20_000_u64).map(|i| ((i * i) >> 7) as u8).collect();
     check(Nut25, &directory, &records);
@@ -191,27 +191,25 @@ fn items_records_and_hashes_are_the_same_set_with_every_hasher_at_every_level() 
     check(SipHash::new(1, 2), &directory, &records);
 
     fn check<H: ItemHash>(hasher: H, directory: &TempDir, records: &[u8]) {
-        for level in Level::available() {
-            for width in [1, 32, 33, 48] {
-                let records = &records[..records.len() / width * width];
-                let set = SortedHashes::from_records_with(hasher.clone(), records, width)
-                    .expect("whole records");
-                let expected = set.encode(Params::default()).expect("a filter");
-                let options = Options::with_hasher(hasher.clone(), MIN_MEMORY).with_level(level);
-                let mut store = Store::scratch_in(directory, options).expect("a store");
-                let mut batch = store.batch();
-                let (first, rest) = records.split_at(records.len() / width / 3 * width);
-                batch.push_records(first, width).expect("room");
-                let items = rest.chunks_exact(width);
-                let (some, rest) = (items.clone().take(100), items.skip(100));
-                for item in some {
-                    batch.push_item(item).expect("room");
-                }
-                batch.push_items(rest).expect("room");
-                batch.commit().expect("a commit");
-                let bytes = encoded(&store, Params::default()).expect("a filter");
-                assert!(bytes == expected.bytes(), "{hasher:?}, {level}, {width}");
+        for width in [1, 32, 33, 48] {
+            let records = &records[..records.len() / width * width];
+            let set = SortedHashes::from_records_with(hasher.clone(), records, width)
+                .expect("whole records");
+            let expected = set.encode(Params::default()).expect("a filter");
+            let options = Options::with_hasher(hasher.clone(), MIN_MEMORY);
+            let mut store = Store::scratch_in(directory, options).expect("a store");
+            let mut batch = store.batch();
+            let (first, rest) = records.split_at(records.len() / width / 3 * width);
+            batch.push_records(first, width).expect("room");
+            let items = rest.chunks_exact(width);
+            let (some, rest) = (items.clone().take(100), items.skip(100));
+            for item in some {
+                batch.push_item(item).expect("room");
             }
+            batch.push_items(rest).expect("room");
+            batch.commit().expect("a commit");
+            let bytes = encoded(&store, Params::default()).expect("a filter");
+            assert!(bytes == expected.bytes(), "{hasher:?}, {width}");
         }
     }
 }
@@ -336,32 +334,32 @@ fn a_kept_store_opens_again_and_takes_more() {
 fn a_note_is_there_with_the_items_it_was_committed_with_and_not_otherwise() {
     let place = place();
     let mut store = Store::create(place.path(), options()).unwrap();
-    assert_eq!(store.note(), b"");
+    assert_eq!(store.metadata(), b"");
     let mut batch = store.batch();
     batch.push_hashes(&[3, 1]).unwrap();
-    batch.commit_with_note(b"row 2").unwrap();
-    assert_eq!((store.len(), store.note()), (2, &b"row 2"[..]));
+    batch.commit_with_metadata(b"row 2").unwrap();
+    assert_eq!((store.len(), store.metadata()), (2, &b"row 2"[..]));
 
     // Dropped, too long, none: the note stays that of the last commit that gave one.
     let mut batch = store.batch();
     batch.push_hashes(&[4]).unwrap();
     drop(batch);
-    let long = vec![0; MAX_NOTE_BYTES + 1];
-    let error = store.batch().commit_with_note(&long).unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::LongNote);
+    let long = vec![0; MAX_METADATA_BYTES + 1];
+    let error = store.batch().commit_with_metadata(&long).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::LongMetadata);
     let mut batch = store.batch();
     batch.push_hashes(&[2]).unwrap();
     batch.commit().unwrap();
     store.compact().unwrap();
     drop(store);
     let mut store = Store::open(place.path(), options()).unwrap();
-    assert_eq!((store.len(), store.note()), (3, &b"row 2"[..]));
+    assert_eq!((store.len(), store.metadata()), (3, &b"row 2"[..]));
 
     // Nothing new is worth a note as well.
-    store.batch().commit_with_note(&long[1..]).unwrap();
+    store.batch().commit_with_metadata(&long[1..]).unwrap();
     drop(store);
     let store = Store::open(place.path(), options()).unwrap();
-    assert_eq!((store.len(), store.note()), (3, &long[1..]));
+    assert_eq!((store.len(), store.metadata()), (3, &long[1..]));
     check_equal(&store, &[1, 2, 3], "after a note alone");
 }
 
@@ -527,7 +525,10 @@ fn a_list_cut_at_any_byte_or_with_any_bit_flipped_is_refused_by_name() {
     let kept = directory.path().join("kept");
     let all = three_runs(&kept, [600, 700, 3]);
     let mut store = Store::open(&kept, options()).expect("a store");
-    store.batch().commit_with_note(b"row 7").expect("a note");
+    store
+        .batch()
+        .commit_with_metadata(b"row 7")
+        .expect("a note");
     drop(store);
     let (list, files) = (kept.join("nutfilter-store"), run_files(&kept));
     let whole = fs::read(&list).expect("a list");
@@ -558,7 +559,7 @@ fn a_list_cut_at_any_byte_or_with_any_bit_flipped_is_refused_by_name() {
     fs::write(&list, &whole).expect("the list");
     let store = Store::open(&kept, options()).expect("a store");
     check_equal(&store, &all, "the list is whole again");
-    assert_eq!(store.note(), b"row 7");
+    assert_eq!(store.metadata(), b"row 7");
 }
 
 #[test]

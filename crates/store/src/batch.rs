@@ -1,13 +1,12 @@
 //! [`Batch`]: a transaction that adds items to a store.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::num::NonZeroUsize;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use super::error::{Fault, StoreError};
-use super::run::Run;
-use super::{ItemHash, MAX_NOTE_BYTES, Nut25, Store};
-use crate::sort::sort_alone;
+use crate::error::{Fault, StoreError};
+use crate::run::Run;
+use crate::{MAX_METADATA_BYTES, Store};
+use nutfilter::{ItemHash, Level, Nut25, sort_alone};
 
 /// The number of items that are hashed at once, and the bytes that are held for that.
 const HASHED_AT_ONCE: usize = 256;
@@ -33,7 +32,7 @@ pub struct Batch<'s, H: ItemHash = Nut25> {
 }
 
 impl<'s, H: ItemHash> Batch<'s, H> {
-    pub(super) fn new(store: &'s mut Store<H>) -> Self {
+    pub(crate) fn new(store: &'s mut Store<H>) -> Self {
         Self {
             store,
             n: 0,
@@ -138,44 +137,46 @@ impl<'s, H: ItemHash> Batch<'s, H> {
     ///
     /// As [`Batch::push_item`]. Errors of merging occur if there are more runs than can be read at once. After
     /// an error the store is unchanged, with one exception. If
-    /// [`StoreErrorKind::Io`](super::StoreErrorKind::Io) concerns syncing the store's directory, the items are
+    /// [`StoreErrorKind::Io`](crate::StoreErrorKind::Io) concerns syncing the store's directory, the items are
     /// in the store, but possibly not yet on the disk.
     pub fn commit(self) -> Result<(), StoreError> {
-        self.commit_noting(None)
+        self.commit_all(None)
     }
 
-    /// [`Batch::commit`] with a note that is stored together with the items, for example where reading them
-    /// ended. Both are committed, or neither. The note replaces that of the previous commit, even if no item
+    /// [`Batch::commit`] with metadata that is stored together with the items, for example where reading them
+    /// ended. Both are committed, or neither. The metadata replaces that of the previous commit, even if no item
     /// was added.
     ///
     /// # Errors
     ///
-    /// As [`Batch::commit`]. Also fails if the note has more than [`MAX_NOTE_BYTES`].
-    pub fn commit_with_note(self, note: &[u8]) -> Result<(), StoreError> {
-        if note.len() > MAX_NOTE_BYTES {
-            return Err(StoreError(Fault::LongNote { bytes: note.len() }));
+    /// As [`Batch::commit`]. Also fails if the metadata has more than [`MAX_METADATA_BYTES`].
+    pub fn commit_with_metadata(self, metadata: &[u8]) -> Result<(), StoreError> {
+        if metadata.len() > MAX_METADATA_BYTES {
+            return Err(StoreError(Fault::LongMetadata {
+                bytes: metadata.len(),
+            }));
         }
-        self.commit_noting(Some(note))
+        self.commit_all(Some(metadata))
     }
 
-    fn commit_noting(mut self, note: Option<&[u8]>) -> Result<(), StoreError> {
+    fn commit_all(mut self, metadata: Option<&[u8]>) -> Result<(), StoreError> {
         self.hash_held()?;
         self.guarded(Self::write_run)?;
         // Merging uses the memory that collecting used.
-        drop(core::mem::take(&mut self.hashes));
-        let news = note.is_some_and(|note| note != self.store.note);
+        drop(std::mem::take(&mut self.hashes));
+        let news = metadata.is_some_and(|metadata| metadata != self.store.metadata);
         if self.runs.is_empty() && !news {
             return Ok(());
         }
         let mut runs = self.store.runs.clone();
         runs.append(&mut self.runs);
         let runs = self.store.reduced(runs, self.store.budget.fan_in)?;
-        self.store.adopt(runs, note)
+        self.store.adopt(runs, metadata)
     }
 
     fn hash_held(&mut self) -> Result<(), StoreError> {
         if let Some(width) = NonZeroUsize::new(self.held_width) {
-            let held = core::mem::take(&mut self.held);
+            let held = std::mem::take(&mut self.held);
             self.hash_records(&held, width)?;
             self.held = held;
         }
@@ -195,7 +196,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
                 let places = &mut self.hashes[from..];
                 options
                     .hasher
-                    .hash_records(options.level, first, width, places);
+                    .hash_records(Level::detect(), first, width, places);
                 records = rest;
             }
         }
@@ -207,7 +208,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         let run_items = self.store.budget.run_items;
         self.guarded(|batch| batch.reserve(run_items))?;
         let room = wanted.min(run_items - self.hashes.len());
-        self.guarded(|batch| batch.store.admit(batch.n + room as u64))?;
+        self.guarded(|batch| batch.store.check_room(batch.n + room as u64))?;
         self.n += room as u64;
         Ok(room)
     }
@@ -248,10 +249,10 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         if self.hashes.is_empty() {
             return Ok(());
         }
-        let gathered = core::mem::take(&mut self.hashes);
+        let gathered = std::mem::take(&mut self.hashes);
         // The sorted vector is another one, and its capacity may exceed the limit for collecting. Drop it; the
         // next hashes get a new one.
-        let sorted = sort_alone(self.store.options.level, gathered);
+        let sorted = sort_alone(Level::detect(), gathered);
         let mut writer = self.store.new_run(sorted.len() as u64)?;
         writer.push(&sorted)?;
         let run = writer.finish(self.store.kept.is_some())?;
@@ -259,7 +260,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         self.runs.push(Arc::new(run));
         let most = self.store.budget.fan_in;
         if self.runs.len() + self.store.runs.len() >= most && self.runs.len() > most / 2 {
-            let runs = core::mem::take(&mut self.runs);
+            let runs = std::mem::take(&mut self.runs);
             self.runs = self.store.reduced(runs, most / 2)?;
         }
         Ok(())

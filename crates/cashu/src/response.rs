@@ -20,14 +20,13 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Unexpected, Visitor}
 
 use serde_json::value::RawValue;
 
-use crate::error::{DecodeError, ParamsError};
-use crate::filter::Filter;
-use crate::params::Params;
+use nutfilter::{DecodeError, Filter, Params, ParamsError};
 
 /// A filter with its numbers, as sent over the network.
 ///
 /// ```
-/// use nutfilter::{FilterResponse, Nut25};
+/// use nutfilter::Nut25;
+/// use nutfilter_cashu::FilterResponse;
 ///
 /// let json = br#"{"n": 0, "p": null, "content": "", "timestamp": 1767225600}"#;
 /// let response = FilterResponse::from_json(json)?;
@@ -77,7 +76,7 @@ impl FilterResponse {
         let bad_json = |error| ResponseError(Fault::Json(error));
         if !json.trim_ascii_start().starts_with(b"{") {
             // The parser's own error would quote the input, whatever its length.
-            return Err(bad_json(de::Error::custom("no object")));
+            return Err(bad_json(de::Error::custom("not an object")));
         }
         if is_too_deep(json) {
             return Err(bad_json(de::Error::custom(format_args!(
@@ -92,7 +91,7 @@ impl FilterResponse {
         let bad_base64 = || ResponseError(Fault::Base64 { len: text.len() });
         let len = STANDARD.decoded_length(text).map_err(|_| bad_base64())?;
         let n = params
-            .admit(wire.n, len as u64)
+            .check_length(wire.n, len as u64)
             .map_err(|error| ResponseError(Fault::Filter(error)))?;
         let content = STANDARD.decode_to_vec(text).map_err(|_| bad_base64())?;
         Ok(Self {
@@ -364,7 +363,7 @@ fn base64_text(content: &RawValue) -> Result<Cow<'_, [u8]>, serde_json::Error> {
     let text = raw
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'))
-        .ok_or_else(|| de::Error::custom("content is no string"))?;
+        .ok_or_else(|| de::Error::custom("content is not a string"))?;
     Ok(if text.contains('\\') {
         Cow::Owned(unescape(text.as_bytes()))
     } else {

@@ -13,25 +13,21 @@
 //! sum 0123456789abcdef
 //! ```
 //!
-//! Numbers are hexadecimal, except the number of hashes of a run. The note comes from the last commit; an empty
-//! note has no line. The sum is the fingerprint of all lines before it.
+//! Numbers are hexadecimal, except the number of hashes of a run. The note line is the metadata of the last
+//! commit; empty metadata has no line. The sum is the fingerprint of all lines before it.
 
-use alloc::borrow::ToOwned;
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt::Write as _;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::error::{Damage, Doing, Fault, StoreError};
-use super::run::{Header, Mark, Run};
-use crate::hash::fingerprint;
+use crate::error::{Damage, Doing, Fault, StoreError};
+use crate::fingerprint;
+use crate::run::{Header, Mark, Run};
 
 const LIST: &str = "nutfilter-store";
 const NEW_LIST: &str = "nutfilter-store.new";
@@ -43,7 +39,7 @@ const MAX_LIST_BYTES: u64 = 1 << 20;
 
 /// The directory, locked while this value exists.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     directory: PathBuf,
     /// Closing the file releases the lock.
     _lock: File,
@@ -51,12 +47,12 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Returns whether there is a store in `directory`.
-    pub(super) fn is_in(directory: &Path) -> bool {
+    pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(LIST).exists()
     }
 
     /// Prepares `directory` for a new store; creates it if necessary.
-    pub(super) fn create(directory: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn create(directory: &Path) -> Result<Self, StoreError> {
         match fs::create_dir(directory) {
             Ok(()) => {
                 // The directory's name must be as durable as its contents.
@@ -75,8 +71,8 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Opens the store in `directory`; returns it with its note and its runs.
-    pub(super) fn open(
+    /// Opens the store in `directory`; returns it with its metadata and its runs.
+    pub(crate) fn open(
         directory: &Path,
         mark: Mark,
     ) -> Result<(Self, Vec<u8>, Vec<Run>), StoreError> {
@@ -84,22 +80,22 @@ impl Kept {
         // Before the lock, which would create a file even if there is no store.
         File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
         let kept = Self::lock(directory)?;
-        let (note, listed) = listed(directory, read_list(&path)?, mark)?;
+        let (metadata, listed) = listed(directory, read_list(&path)?, mark)?;
         kept.remove_unlisted(&listed)?;
         let runs = listed
             .into_iter()
             .map(|header| Run::open(run_path(directory, header.id), header))
             .collect::<Result<_, _>>()?;
-        Ok((kept, note, runs))
+        Ok((kept, metadata, runs))
     }
 
     /// The result of [`Kept::open`] for a directory with this list and files of these names.
-    pub(super) fn read(
+    pub(crate) fn read(
         list: Vec<u8>,
         mut file: impl FnMut(&str) -> Option<Vec<u8>>,
         mark: Mark,
     ) -> Result<(Vec<u8>, Vec<Run>), StoreError> {
-        let (note, listed) = listed(Path::new(""), list, mark)?;
+        let (metadata, listed) = listed(Path::new(""), list, mark)?;
         let run = |header: Header| {
             let path = run_path(Path::new(""), header.id);
             let name = path.to_string_lossy();
@@ -107,7 +103,10 @@ impl Kept {
             let bytes = file(&name).ok_or_else(gone)?;
             Run::in_memory(path, bytes, header)
         };
-        Ok((note, listed.into_iter().map(run).collect::<Result<_, _>>()?))
+        Ok((
+            metadata,
+            listed.into_iter().map(run).collect::<Result<_, _>>()?,
+        ))
     }
 
     fn lock(directory: &Path) -> Result<Self, StoreError> {
@@ -133,24 +132,29 @@ impl Kept {
     }
 
     /// Makes `runs` the contents of the store. They must be on the disk already.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &self,
         mark: Mark,
-        note: &[u8],
+        metadata: &[u8],
         runs: &[Arc<Run>],
     ) -> Result<(), StoreError> {
         let headers: Vec<Header> = runs.iter().map(|run| run.header()).collect();
         // The names of the runs must be on the disk before the list that contains them.
         self.sync_directory()?;
-        self.write(mark, note, &headers)
+        self.write(mark, metadata, &headers)
     }
 
     /// Writes the list.
-    pub(super) fn write(&self, mark: Mark, note: &[u8], runs: &[Header]) -> Result<(), StoreError> {
+    pub(crate) fn write(
+        &self,
+        mark: Mark,
+        metadata: &[u8],
+        runs: &[Header],
+    ) -> Result<(), StoreError> {
         let (new, path) = (self.directory.join(NEW_LIST), self.directory.join(LIST));
         let mut file =
             File::create(&new).map_err(|error| StoreError::io(Doing::Create, &new, error))?;
-        let written = file.write_all(list(mark, note, runs).as_bytes());
+        let written = file.write_all(list(mark, metadata, runs).as_bytes());
         written.map_err(|error| StoreError::io(Doing::Write, &new, error))?;
         let synced = file.sync_all();
         synced.map_err(|error| StoreError::io(Doing::Sync, &new, error))?;
@@ -158,7 +162,7 @@ impl Kept {
     }
 
     /// Waits until the names in the directory are on the disk.
-    pub(super) fn sync_directory(&self) -> Result<(), StoreError> {
+    pub(crate) fn sync_directory(&self) -> Result<(), StoreError> {
         sync_directory(&self.directory)
     }
 
@@ -180,7 +184,7 @@ impl Kept {
 }
 
 /// The path of a run of a persistent store.
-pub(super) fn run_path(directory: &Path, id: u64) -> PathBuf {
+pub(crate) fn run_path(directory: &Path, id: u64) -> PathBuf {
     directory.join(format!("run-{id:016x}.hashes"))
 }
 
@@ -191,7 +195,7 @@ fn run_id(name: &str) -> Option<u64> {
 }
 
 /// A name that nobody else uses. Files are never overwritten, so a collision is at worst an error.
-pub(super) fn scratch_path(directory: &Path) -> PathBuf {
+pub(crate) fn scratch_path(directory: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let time = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -222,7 +226,7 @@ fn read_list(path: &Path) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-/// The note and the runs listed in `directory`, if the list belongs to the set of this mark.
+/// The metadata and the runs listed in `directory`, if the list belongs to the set of this mark.
 fn listed(
     directory: &Path,
     list: Vec<u8>,
@@ -230,21 +234,21 @@ fn listed(
 ) -> Result<(Vec<u8>, Vec<Header>), StoreError> {
     let damaged = |damage| StoreError::damaged(&directory.join(LIST), damage);
     let text = String::from_utf8(list).map_err(|_| damaged(Damage::ManifestChecksum))?;
-    let (stored, note, listed) = parse(&text).map_err(damaged)?;
+    let (stored, metadata, listed) = parse(&text).map_err(damaged)?;
     if stored != mark {
         let path = directory.to_owned();
         return Err(StoreError(Fault::OtherSet { path }));
     }
-    Ok((note, listed))
+    Ok((metadata, listed))
 }
 
-fn list(mark: Mark, note: &[u8], runs: &[Header]) -> String {
+fn list(mark: Mark, metadata: &[u8], runs: &[Header]) -> String {
     let [first, second, label] = mark;
     let mut text = format!("{FIRST_LINE}\nset {first:016x} {second:016x} {label:016x}\n");
     // Writing to a string cannot fail, here and below.
-    if !note.is_empty() {
+    if !metadata.is_empty() {
         text.push_str("note ");
-        for byte in note {
+        for byte in metadata {
             let _ = write!(text, "{byte:02x}");
         }
         text.push('\n');
@@ -278,9 +282,9 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
         Some([word()?, word()?, word()?])
     });
     let mark = mark.ok_or(Damage::Manifest { line: 2 })?;
-    let note = lines.next_if(|(_, line)| line.starts_with("note "));
-    let note = note.map_or(Some(Vec::new()), |(_, line)| bytes(&line["note ".len()..]));
-    let note = note.ok_or(Damage::Manifest { line: 3 })?;
+    let metadata = lines.next_if(|(_, line)| line.starts_with("note "));
+    let metadata = metadata.map_or(Some(Vec::new()), |(_, line)| bytes(&line["note ".len()..]));
+    let metadata = metadata.ok_or(Damage::Manifest { line: 3 })?;
     let run = |(line, text): (u64, &str)| {
         let words = text
             .strip_prefix("run ")
@@ -295,17 +299,13 @@ fn parse(text: &str) -> Result<(Mark, Vec<u8>, Vec<Header>), Damage> {
         });
         header.ok_or(Damage::Manifest { line })
     };
-    Ok((mark, note, lines.map(run).collect::<Result<_, _>>()?))
+    Ok((mark, metadata, lines.map(run).collect::<Result<_, _>>()?))
 }
 
 /// Decodes pairs of hex digits.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| {
-        number(core::str::from_utf8(pair).ok()?, 16)?
-            .try_into()
-            .ok()
-    };
+    let byte = |pair: &[u8; 2]| number(std::str::from_utf8(pair).ok()?, 16)?.try_into().ok();
     if !rest.is_empty() {
         return None;
     }
@@ -324,7 +324,6 @@ fn number(digits: &str, radix: u32) -> Option<u64> {
 mod tests {
     use super::super::{MIN_MEMORY, Nut25, Options, Store, StoreErrorKind};
     use super::*;
-    use alloc::vec;
 
     #[test]
     fn only_unchanged_lists_are_read() {
@@ -341,11 +340,11 @@ mod tests {
                 mark,
             },
         ];
-        for note in [&b""[..], b"as of \0\xff"] {
-            let text = list(mark, note, &runs);
+        for metadata in [&b""[..], b"as of \0\xff"] {
+            let text = list(mark, metadata, &runs);
             assert_eq!(
                 parse(&text).expect("a list"),
-                (mark, note.to_vec(), runs.clone())
+                (mark, metadata.to_vec(), runs.clone())
             );
             for end in 0..text.len() {
                 assert!(parse(&text[..end]).is_err(), "cut to {end} bytes");

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use base64_simd::{Out, STANDARD};
 
-use crate::params::Params;
 use crate::response;
+use nutfilter::Params;
 
 /// Bytes of content encoded at once: a multiple of three. Their text takes 64 KiB.
 const PIECE: usize = 48 << 10;
@@ -18,7 +18,8 @@ const PIECE: usize = 48 << 10;
 ///
 /// ```
 /// use std::io::Write;
-/// use nutfilter::{FilterResponse, Nut25, Params, ResponseWriter, SortedHashes};
+/// use nutfilter::{Nut25, Params, SortedHashes};
+/// use nutfilter_cashu::{FilterResponse, ResponseWriter};
 ///
 /// let filter = SortedHashes::<Nut25>::from_items(["one", "two"]).encode(Params::default())?;
 /// let mut writer = ResponseWriter::new(Vec::new(), filter.n(), filter.params(), 1767225600)?;
@@ -100,7 +101,8 @@ impl<W: Write> Write for ResponseWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Filter, FilterResponse, Unhashed};
+    use crate::FilterResponse;
+    use nutfilter::{Filter, RawValues};
 
     #[test]
     fn pieces_of_any_length_give_the_same_text() {
@@ -141,7 +143,7 @@ mod tests {
         let writer = ResponseWriter::new(Vec::new(), 0, Params::default(), 7).expect("memory");
         let json = writer.finish().expect("memory");
         let response = FilterResponse::from_json(&json).expect("a response");
-        let filter: Filter<'_, Unhashed> = response.into_filter().expect("a filter");
+        let filter: Filter<'_, RawValues> = response.into_filter().expect("a filter");
         assert_eq!(filter.n(), 0);
     }
 }

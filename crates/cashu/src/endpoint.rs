@@ -1,4 +1,4 @@
-//! Identifies a filter of a mint: [`KeysetId`], [`Kind`], and the URL path of both.
+//! Identifies a filter of a mint: [`KeysetId`], [`NoteKind`], and the URL path of both.
 //!
 //! IDs are parsed once, on input, so the rest of the code never sees a hostile one.
 
@@ -11,28 +11,28 @@ use core::str::FromStr;
 
 /// Which notes of a keyset a filter contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum NoteKind {
     /// Spent notes, by their `Y`.
     Spent,
     /// Signed notes, by their blinded message `B_`.
     Issued,
 }
 
-impl Kind {
+impl NoteKind {
     /// Both kinds, in the order in which they are built and listed.
-    pub const ALL: [Kind; 2] = [Kind::Spent, Kind::Issued];
+    pub const ALL: [NoteKind; 2] = [NoteKind::Spent, NoteKind::Issued];
 
     /// The name in the URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::Spent => "spent",
-            Kind::Issued => "issued",
+            NoteKind::Spent => "spent",
+            NoteKind::Issued => "issued",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for NoteKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -41,14 +41,14 @@ impl fmt::Display for Kind {
 /// The path of a filter below the mint's base URL, with a leading slash.
 ///
 /// ```
-/// use nutfilter::{KeysetId, Kind, endpoint_path};
+/// use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 ///
 /// let old: KeysetId = "I2yN+iRYfk/T".parse()?;
-/// assert_eq!(endpoint_path(&old, Kind::Spent), "/v1/filter/spent/I2yN%2BiRYfk%2FT");
-/// # Ok::<(), nutfilter::KeysetIdError>(())
+/// assert_eq!(endpoint_path(&old, NoteKind::Spent), "/v1/filter/spent/I2yN%2BiRYfk%2FT");
+/// # Ok::<(), nutfilter_cashu::KeysetIdError>(())
 /// ```
 #[must_use]
-pub fn endpoint_path(keyset: &KeysetId, kind: Kind) -> String {
+pub fn endpoint_path(keyset: &KeysetId, kind: NoteKind) -> String {
     let mut path = alloc::format!("/v1/filter/{kind}/");
     for character in keyset.as_str().chars() {
         // These characters of an ID have a meaning in a path, or are rewritten by some servers.
@@ -76,14 +76,14 @@ const LEGACY_LENGTH: usize = 12;
 /// `_` and `-` that wallets write into URLs.
 ///
 /// ```
-/// use nutfilter::KeysetId;
+/// use nutfilter_cashu::KeysetId;
 ///
 /// let stored: KeysetId = "I2yN+iRYf/zT".parse()?;
 /// let asked: KeysetId = "I2yN-iRYf_zT".parse()?;
 /// assert_eq!(stored, asked);
 /// assert_eq!(asked.as_str(), "I2yN-iRYf_zT");
 /// assert!("../../etc/passwd".parse::<KeysetId>().is_err());
-/// # Ok::<(), nutfilter::KeysetIdError>(())
+/// # Ok::<(), nutfilter_cashu::KeysetIdError>(())
 /// ```
 #[derive(Clone)]
 pub struct KeysetId {
@@ -195,8 +195,8 @@ impl fmt::Display for KeysetIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a text of {} bytes is no keyset id: {V1_LENGTH} hex digits beginning 00, {V2_LENGTH} \
-             beginning 01 or 02, or {LEGACY_LENGTH} characters of base64",
+            "invalid keyset ID of {} bytes; expected {V1_LENGTH} hex digits that start with 00, {V2_LENGTH} that \
+             start with 01 or 02, or {LEGACY_LENGTH} characters of base64",
             self.length
         )
     }
@@ -281,7 +281,7 @@ mod tests {
     fn reserved_path_characters_are_percent_encoded() {
         let id = KeysetId::parse("a/b+c3d_e-f1").unwrap();
         assert_eq!(
-            endpoint_path(&id, Kind::Issued),
+            endpoint_path(&id, NoteKind::Issued),
             "/v1/filter/issued/a%2Fb%2Bc3d_e-f1"
         );
     }

@@ -13,36 +13,34 @@
 //! Hashes are stored uncompressed. Differences would save a quarter of the bytes. But decoding would cost each
 //! hash more time than a disk of 1 GB/s needs for the saved bytes (`docs/decisions/0013`).
 
-use alloc::vec;
-use alloc::vec::Vec;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::error::{Damage, Doing, Fault, StoreError};
-use crate::hash::fingerprint;
+use crate::error::{Damage, Doing, Fault, StoreError};
+use crate::fingerprint;
 
 /// The length of a header in bytes.
-pub(super) const HEADER_BYTES: usize = 64;
+pub(crate) const HEADER_BYTES: usize = 64;
 
 /// The bytes of a header that its checksum covers.
 const CHECKED: usize = HEADER_BYTES - 8;
 
 /// The number of hashes in a full block. With its checksum, it fills a page of 4,096 bytes.
-pub(super) const BLOCK_ITEMS: usize = 511;
+pub(crate) const BLOCK_ITEMS: usize = 511;
 
 /// The length of a full block in bytes.
-pub(super) const BLOCK_BYTES: usize = (BLOCK_ITEMS + 1) * 8;
+pub(crate) const BLOCK_BYTES: usize = (BLOCK_ITEMS + 1) * 8;
 
 /// The capacity with which a [`RunReader`] reads a whole run at once.
-pub(super) fn whole_capacity(items: u64) -> usize {
+pub(crate) fn whole_capacity(items: u64) -> usize {
     // The reach is one block less than the capacity, so the whole run is within reach.
     usize::try_from(items).map_or(usize::MAX, |items| items.saturating_add(BLOCK_ITEMS))
 }
 
 /// The bytes that hold all blocks of a run; at least one block.
-pub(super) fn whole_chunk(items: u64) -> usize {
+pub(crate) fn whole_chunk(items: u64) -> usize {
     let blocks = usize::try_from(items.div_ceil(BLOCK_ITEMS as u64)).unwrap_or(usize::MAX);
     blocks.max(1).saturating_mul(BLOCK_BYTES)
 }
@@ -53,18 +51,18 @@ const MAGIC: [u8; 8] = *b"nutrun\r\n";
 const VERSION: u32 = 1;
 
 /// Identifies a set: the hasher's hashes of two fixed items, and the hash of the label.
-pub(super) type Mark = [u64; 3];
+pub(crate) type Mark = [u64; 3];
 
 /// The header of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) id: u64,
-    pub(super) items: u64,
-    pub(super) mark: Mark,
+pub(crate) struct Header {
+    pub(crate) id: u64,
+    pub(crate) items: u64,
+    pub(crate) mark: Mark,
 }
 
 impl Header {
-    pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -117,7 +115,7 @@ impl Header {
 
 /// A run that is completely written. Its file is removed on drop unless it was committed.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     header: Header,
     path: PathBuf,
     place: Place,
@@ -141,12 +139,12 @@ impl Run {
     /// # Errors
     ///
     /// The file cannot be opened, is another run, or has the wrong length.
-    pub(super) fn open(path: PathBuf, listed: Header) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: PathBuf, listed: Header) -> Result<Self, StoreError> {
         Self::at(path, Place::Named, listed)
     }
 
     /// [`Run::open`] with the contents of the file given as bytes.
-    pub(super) fn in_memory(
+    pub(crate) fn in_memory(
         path: PathBuf,
         bytes: Vec<u8>,
         listed: Header,
@@ -165,21 +163,21 @@ impl Run {
         Ok(run)
     }
 
-    pub(super) fn header(&self) -> Header {
+    pub(crate) fn header(&self) -> Header {
         self.header
     }
 
-    pub(super) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.header.id
     }
 
     /// The number of hashes.
-    pub(super) fn items(&self) -> u64 {
+    pub(crate) fn items(&self) -> u64 {
         self.header.items
     }
 
     /// Sets whether the file remains after the last owner is dropped.
-    pub(super) fn keep(&self, kept: bool) {
+    pub(crate) fn keep(&self, kept: bool) {
         self.kept.store(kept, Ordering::Relaxed);
     }
 }
@@ -195,7 +193,7 @@ impl Drop for Run {
 
 /// A run that is being written. Its file is removed if this is dropped before the end.
 #[derive(Debug)]
-pub(super) struct RunWriter {
+pub(crate) struct RunWriter {
     run: Run,
     file: File,
     seed: u64,
@@ -213,7 +211,7 @@ pub(super) struct RunWriter {
 impl RunWriter {
     /// Creates a file at `path`. If it is temporary and the system supports it, the file is unnamed: then even
     /// a killed process leaves nothing behind.
-    pub(super) fn create(
+    pub(crate) fn create(
         path: PathBuf,
         header: Header,
         nameless: bool,
@@ -255,7 +253,7 @@ impl RunWriter {
     }
 
     /// Appends hashes, which must not be smaller than earlier ones.
-    pub(super) fn push(&mut self, mut hashes: &[u64]) -> Result<(), StoreError> {
+    pub(crate) fn push(&mut self, mut hashes: &[u64]) -> Result<(), StoreError> {
         self.items += hashes.len() as u64;
         if !self.block.is_empty() {
             let room = BLOCK_ITEMS - self.block.len();
@@ -276,7 +274,7 @@ impl RunWriter {
     }
 
     /// Completes the run and passes all of it to the system. With `sync`, also waits until it is on the disk.
-    pub(super) fn finish(mut self, sync: bool) -> Result<Run, StoreError> {
+    pub(crate) fn finish(mut self, sync: bool) -> Result<Run, StoreError> {
         if !self.block.is_empty() {
             self.flush_block()?;
         }
@@ -290,7 +288,7 @@ impl RunWriter {
     }
 
     fn flush_block(&mut self) -> Result<(), StoreError> {
-        let block = core::mem::take(&mut self.block);
+        let block = std::mem::take(&mut self.block);
         self.append(&block)?;
         self.block = block;
         self.block.clear();
@@ -323,7 +321,7 @@ impl RunWriter {
 
 /// Reads a run from start to end.
 #[derive(Debug)]
-pub(super) struct RunReader<'a> {
+pub(crate) struct RunReader<'a> {
     run: &'a Run,
     file: Handle<'a>,
     /// The position of the next byte to read.
@@ -350,7 +348,7 @@ enum Handle<'a> {
 
 impl<'a> RunReader<'a> {
     /// Starts at the first hash, with room for `capacity` hashes.
-    pub(super) fn open(run: &'a Run, capacity: usize) -> Result<Self, StoreError> {
+    pub(crate) fn open(run: &'a Run, capacity: usize) -> Result<Self, StoreError> {
         let io = |error| StoreError::io(Doing::Open, &run.path, error);
         let damaged = |damage| StoreError::damaged(&run.path, damage);
         let file = match &run.place {
@@ -406,29 +404,29 @@ impl<'a> RunReader<'a> {
     }
 
     /// The number of hashes that were not taken yet, read or not.
-    pub(super) fn remaining(&self) -> u64 {
+    pub(crate) fn remaining(&self) -> u64 {
         self.unread + (self.end - self.start) as u64
     }
 
     /// The hashes that were read but not taken yet.
-    pub(super) fn buffered(&self) -> &[u64] {
+    pub(crate) fn buffered(&self) -> &[u64] {
         &self.buffer[self.start..self.end]
     }
 
     /// The maximum number of hashes that [`RunReader::fill`] can provide.
-    pub(super) fn reach(&self) -> usize {
+    pub(crate) fn reach(&self) -> usize {
         self.buffer.len().saturating_sub(BLOCK_ITEMS)
     }
 
     /// Removes the first `count` of [`RunReader::buffered`].
-    pub(super) fn take(&mut self, count: usize) {
+    pub(crate) fn take(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
     }
 
     /// Ensures that `wanted` hashes are buffered, or all that remain. `wanted` is at most [`RunReader::reach`].
     /// If it reads, it fills all its room, in pieces of `bytes`.
-    pub(super) fn fill(&mut self, wanted: usize, bytes: &mut [u8]) -> Result<(), StoreError> {
+    pub(crate) fn fill(&mut self, wanted: usize, bytes: &mut [u8]) -> Result<(), StoreError> {
         if self.end - self.start >= wanted || self.unread == 0 {
             return Ok(());
         }
@@ -555,7 +553,7 @@ fn checksum(seed: u64, block: u64, hashes: &[u64]) -> u64 {
     const FACTOR: u64 = 0x5851_f42d_4c95_7f2d;
     let first = seed.wrapping_add(block.wrapping_mul(STEP));
     let mut lanes: [u64; 8] =
-        core::array::from_fn(|lane| first.rotate_left(lane as u32 * 8) ^ lane as u64);
+        std::array::from_fn(|lane| first.rotate_left(lane as u32 * 8) ^ lane as u64);
     let mix = |lane: &mut u64, hash: u64| {
         *lane = (*lane ^ hash).wrapping_mul(FACTOR).rotate_left(29);
     };
@@ -591,7 +589,7 @@ mod tests {
             let mut bytes = header.to_bytes().to_vec();
             for (number, block) in (0..).zip(hashes.chunks(BLOCK_ITEMS)) {
                 let sum = checksum(header.seed(), number, block);
-                let words = block.iter().chain(core::iter::once(&sum));
+                let words = block.iter().chain(std::iter::once(&sum));
                 bytes.extend(words.flat_map(|word| word.to_le_bytes()));
             }
             let run = Run::in_memory(PathBuf::new(), bytes, header).expect("a run");

@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn whole_filters_are_decoded_and_asked_without_a_look_beyond_their_end() {
-        use crate::{Filter, Params, SeekIndex, Step, Unhashed};
+        use crate::{Filter, IndexInterval, Params, RawValues, SeekIndex};
         for (p, m) in [
             (0, 1),
             (3, 12),
@@ -301,16 +301,17 @@ mod tests {
                     .flat_map(|&value| [value, value + 1])
                     .collect();
                 for level in Level::available() {
-                    let admitted = Filter::<Unhashed>::admit(&*bytes, n, params).unwrap();
+                    let admitted =
+                        Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
                     let filter = admitted.with_level(level).validate().unwrap();
                     assert!(filter.values().eq(values.iter().copied()));
-                    let index = SeekIndex::build(&filter, Step::Items(16));
+                    let index = SeekIndex::build(&filter, IndexInterval::Items(16));
                     let indexed = filter.with_index(&index).unwrap();
                     let expected: Vec<bool> = targets
                         .iter()
                         .map(|target| values.binary_search(target).is_ok())
                         .collect();
-                    for strategy in [crate::Strategy::Points, crate::Strategy::Merge] {
+                    for strategy in [crate::Strategy::Lookup, crate::Strategy::Merge] {
                         assert_eq!(filter.matches_values_by(strategy, &targets), expected);
                         assert_eq!(indexed.matches_values_by(strategy, &targets), expected);
                     }

@@ -2,12 +2,12 @@
 //!
 //! Added items are hashed and sorted in memory up to the limit, and then written as a *run*. A filter is made
 //! by merging all runs as they stream into the encoder. Neither the set nor the filter has to fit in memory.
-//! The bytes are those of [`SortedHashes::encode`](crate::SortedHashes::encode).
+//! The bytes are those of [`SortedHashes::encode`](nutfilter::SortedHashes::encode).
 //!
 //! For a set that is needed only once, use a scratch store, which leaves no files behind:
 //!
 //! ```
-//! use nutfilter::store::{Options, Store};
+//! use nutfilter_store::{Options, Store};
 //! use nutfilter::{Nut25, Params};
 //!
 //! # let spent: Vec<[u8; 33]> = (0..100_u8).map(|i| [i; 33]).collect();
@@ -20,13 +20,13 @@
 //! batch.commit()?;
 //! let written = store.encode_to(Params::default(), &mut file)?;
 //! assert_eq!((written.n, written.bytes), (100, file.len() as u64));
-//! # Ok::<(), nutfilter::store::StoreError>(())
+//! # Ok::<(), nutfilter_store::StoreError>(())
 //! ```
 //!
 //! A mint keeps its store and adds the items that are new since the last filter:
 //!
 //! ```
-//! # use nutfilter::store::{Options, Store};
+//! # use nutfilter_store::{Options, Store};
 //! # use nutfilter::{Nut25, Params};
 //! # let directory = std::env::temp_dir().join(format!("nutfilter-doc-{}", std::process::id()));
 //! # let _ = std::fs::remove_dir_all(&directory);
@@ -40,7 +40,7 @@
 //! store.encode_to(Params::default(), &mut file)?;
 //! # drop(store);
 //! # std::fs::remove_dir_all(&directory).unwrap();
-//! # Ok::<(), nutfilter::store::StoreError>(())
+//! # Ok::<(), nutfilter_store::StoreError>(())
 //! ```
 //!
 //! # Cost
@@ -51,6 +51,8 @@
 //! once. With a lower limit, as few runs as possible are first merged into longer ones, which are then written
 //! and read once more. At most 200 files are open.
 
+#![forbid(unsafe_code)]
+
 mod batch;
 mod budget;
 mod error;
@@ -58,16 +60,11 @@ mod kept;
 mod merge;
 mod run;
 
-use alloc::borrow::ToOwned;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::arch::Level;
-use crate::encode::StreamEncoder;
-use crate::hash::{ItemHash, Nut25, fingerprint};
-use crate::params::Params;
+use nutfilter::{ItemHash, Nut23, Nut25, Params, StreamEncoder};
 
 use budget::Budget;
 use error::Fault;
@@ -80,8 +77,8 @@ pub use error::{StoreError, StoreErrorKind};
 /// The minimum memory limit: 256 KiB.
 pub const MIN_MEMORY: usize = 256 << 10;
 
-/// The maximum length of a commit's note: 64 KiB.
-pub const MAX_NOTE_BYTES: usize = 64 << 10;
+/// The maximum length of a commit's metadata: 64 KiB.
+pub const MAX_METADATA_BYTES: usize = 64 << 10;
 
 /// The hasher, label and memory limit of a store.
 #[derive(Clone, Debug)]
@@ -89,7 +86,6 @@ pub struct Options<H = Nut25> {
     hasher: H,
     memory: usize,
     label: Vec<u8>,
-    level: Level,
 }
 
 impl<H: ItemHash + Default> Options<H> {
@@ -110,7 +106,6 @@ impl<H: ItemHash> Options<H> {
             hasher,
             memory,
             label: Vec::new(),
-            level: Level::detect(),
         }
     }
 
@@ -120,12 +115,6 @@ impl<H: ItemHash> Options<H> {
     pub fn with_label(self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref().to_vec();
         Self { label, ..self }
-    }
-
-    /// Sets the SIMD level for hashing, sorting and encoding.
-    #[must_use]
-    pub fn with_level(self, level: Level) -> Self {
-        Self { level, ..self }
     }
 
     fn mark(&self) -> Mark {
@@ -160,8 +149,8 @@ pub struct Store<H = Nut25> {
     directory: PathBuf,
     /// `None` for a scratch store.
     kept: Option<Kept>,
-    /// The note of the last commit that had one.
-    note: Vec<u8>,
+    /// The metadata of the last commit that had some.
+    metadata: Vec<u8>,
     /// The committed runs.
     runs: Vec<Arc<Run>>,
     next_id: u64,
@@ -222,8 +211,8 @@ impl<H: ItemHash> Store<H> {
     pub fn open(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
-        let (kept, note, runs) = Kept::open(directory, options.mark())?;
-        Self::empty(directory, options, Some(kept)).holding(note, runs)
+        let (kept, metadata, runs) = Kept::open(directory, options.mark())?;
+        Self::empty(directory, options, Some(kept)).holding(metadata, runs)
     }
 
     /// The result of [`Store::open`] for a directory with this list and these files, given by name. For tests
@@ -239,15 +228,15 @@ impl<H: ItemHash> Store<H> {
         options: Options<H>,
     ) -> Result<Self, StoreError> {
         options.check()?;
-        let (note, runs) = Kept::read(list, file, options.mark())?;
-        Self::empty(&std::env::temp_dir(), options, None).holding(note, runs)
+        let (metadata, runs) = Kept::read(list, file, options.mark())?;
+        Self::empty(&std::env::temp_dir(), options, None).holding(metadata, runs)
     }
 
-    fn holding(mut self, note: Vec<u8>, runs: Vec<Run>) -> Result<Self, StoreError> {
-        self.note = note;
+    fn holding(mut self, metadata: Vec<u8>, runs: Vec<Run>) -> Result<Self, StoreError> {
+        self.metadata = metadata;
         self.next_id = runs.iter().map(Run::id).max().map_or(0, |id| id + 1);
         self.runs = runs.into_iter().map(Arc::new).collect();
-        self.admit(0)?;
+        self.check_room(0)?;
         Ok(self)
     }
 
@@ -273,7 +262,7 @@ impl<H: ItemHash> Store<H> {
             options,
             directory: directory.to_owned(),
             kept,
-            note: Vec::new(),
+            metadata: Vec::new(),
             runs: Vec::new(),
             next_id: 0,
             max_items: u64::from(u32::MAX),
@@ -285,10 +274,10 @@ impl<H: ItemHash> Store<H> {
         Batch::new(self)
     }
 
-    /// The note of the last commit by [`Batch::commit_with_note`]; empty if there was none.
+    /// The metadata of the last commit by [`Batch::commit_with_metadata`]; empty if there was none.
     #[must_use]
-    pub fn note(&self) -> &[u8] {
-        &self.note
+    pub fn metadata(&self) -> &[u8] {
+        &self.metadata
     }
 
     /// Writes the filter of this set to `output`, and flushes it at the end.
@@ -307,9 +296,9 @@ impl<H: ItemHash> Store<H> {
         params: Params,
         mut output: W,
     ) -> Result<Written, StoreError> {
-        // `admit` has checked that N is not larger.
+        // `check_room` has checked that N is not larger.
         let n = u32::try_from(self.len()).unwrap_or(u32::MAX);
-        let mut encoder = StreamEncoder::new(self.options.level, params.range(n), params);
+        let mut encoder = StreamEncoder::new(n, params);
         let mut bytes = 0;
         let mut write = |piece: &[u8]| match output.write_all(piece) {
             Ok(()) => {
@@ -356,7 +345,7 @@ impl<H: ItemHash> Store<H> {
     /// A file cannot be read or is damaged.
     pub fn verify(&self) -> Result<(), StoreError> {
         for run in &self.runs {
-            self.merge(core::slice::from_ref(run), |_| Ok(()))?;
+            self.merge(std::slice::from_ref(run), |_| Ok(()))?;
         }
         Ok(())
     }
@@ -399,16 +388,16 @@ impl<H: ItemHash> Store<H> {
         Ok(runs)
     }
 
-    /// Commits: `runs` become the contents of the store, and `note` replaces its note, if given.
-    fn adopt(&mut self, runs: Vec<Arc<Run>>, note: Option<&[u8]>) -> Result<(), StoreError> {
-        let note = note.unwrap_or(&self.note).to_vec();
+    /// Commits: `runs` become the contents of the store, and `metadata` replaces its metadata, if given.
+    fn adopt(&mut self, runs: Vec<Arc<Run>>, metadata: Option<&[u8]>) -> Result<(), StoreError> {
+        let metadata = metadata.unwrap_or(&self.metadata).to_vec();
         let Some(kept) = &self.kept else {
-            (self.runs, self.note) = (runs, note);
+            (self.runs, self.metadata) = (runs, metadata);
             return Ok(());
         };
-        kept.replace(self.options.mark(), &note, &runs)?;
-        self.note = note;
-        let old = core::mem::replace(&mut self.runs, runs);
+        kept.replace(self.options.mark(), &metadata, &runs)?;
+        self.metadata = metadata;
+        let old = std::mem::replace(&mut self.runs, runs);
         // From here on the new list is valid, whatever happens. Old files are removed only after it is on the
         // disk.
         self.runs.iter().for_each(|run| run.keep(true));
@@ -452,7 +441,7 @@ impl<H: ItemHash> Store<H> {
     }
 
     /// Checks that this many items fit in addition to the committed ones.
-    fn admit(&self, more: u64) -> Result<(), StoreError> {
+    fn check_room(&self, more: u64) -> Result<(), StoreError> {
         let n = self.len().saturating_add(more);
         if n > self.max_items {
             let limit = self.max_items;
@@ -490,6 +479,11 @@ impl<H> Store<H> {
     }
 }
 
+/// A checksum of local bytes: protects against accidents, not against attackers.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    Nut23.hash(bytes)
+}
+
 /// The number of `hashes` that equal their predecessor. `last` precedes the first one.
 fn equal_neighbours(last: Option<u64>, hashes: &[u64]) -> u64 {
     let within = hashes.iter().zip(hashes.iter().skip(1));
@@ -500,8 +494,6 @@ fn equal_neighbours(last: Option<u64>, hashes: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
-    use alloc::vec;
 
     #[test]
     fn too_many_items_are_rejected_on_arrival() {

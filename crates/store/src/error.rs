@@ -1,20 +1,19 @@
 //! Errors of a store, of its disk, and of the output of a filter.
 
-use alloc::borrow::ToOwned;
-use core::error::Error;
-use core::fmt;
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{MAX_NOTE_BYTES, MIN_MEMORY};
-use crate::error::BuildError;
+use crate::{MAX_METADATA_BYTES, MIN_MEMORY};
+use nutfilter::BuildError;
 
 /// A store cannot be read or written, or a filter cannot be made from it.
 ///
 /// Data that was committed before the error remains. The exception is [`Damaged`](StoreErrorKind::Damaged):
 /// then data was already lost.
 #[derive(Debug)]
-pub struct StoreError(pub(super) Fault);
+pub struct StoreError(pub(crate) Fault);
 
 /// The class of a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,12 +40,12 @@ pub enum StoreErrorKind {
     RecordLength,
     /// The batch lost items in an earlier error and cannot be committed.
     Abandoned,
-    /// The note has more than [`MAX_NOTE_BYTES`](super::MAX_NOTE_BYTES).
-    LongNote,
+    /// The metadata has more than [`MAX_METADATA_BYTES`](crate::MAX_METADATA_BYTES).
+    LongMetadata,
 }
 
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Io {
         doing: Doing,
         path: PathBuf,
@@ -84,7 +83,7 @@ pub(super) enum Fault {
         record_bytes: usize,
     },
     Abandoned,
-    LongNote {
+    LongMetadata {
         bytes: usize,
     },
     /// Hashes are out of order. Every run is verified first, so this is not known to occur.
@@ -93,7 +92,7 @@ pub(super) enum Fault {
 
 /// An operation on a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Doing {
+pub(crate) enum Doing {
     Create,
     Open,
     Read,
@@ -107,7 +106,7 @@ pub(super) enum Doing {
 
 /// How a file is damaged.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Damage {
+pub(crate) enum Damage {
     NoMagic,
     Version {
         version: u32,
@@ -154,7 +153,7 @@ impl From<BuildError> for StoreError {
 }
 
 impl StoreError {
-    pub(super) fn io(doing: Doing, path: &Path, error: io::Error) -> Self {
+    pub(crate) fn io(doing: Doing, path: &Path, error: io::Error) -> Self {
         Self(Fault::Io {
             doing,
             path: path.to_owned(),
@@ -162,7 +161,7 @@ impl StoreError {
         })
     }
 
-    pub(super) fn damaged(path: &Path, damage: Damage) -> Self {
+    pub(crate) fn damaged(path: &Path, damage: Damage) -> Self {
         Self(Fault::Damaged {
             path: path.to_owned(),
             damage,
@@ -183,7 +182,7 @@ impl StoreError {
             Fault::TooLittleMemory { .. } | Fault::OutOfMemory { .. } => StoreErrorKind::Memory,
             Fault::RecordLength { .. } => StoreErrorKind::RecordLength,
             Fault::Abandoned => StoreErrorKind::Abandoned,
-            Fault::LongNote { .. } => StoreErrorKind::LongNote,
+            Fault::LongMetadata { .. } => StoreErrorKind::LongMetadata,
             Fault::Encoder(_) => StoreErrorKind::Damaged,
         }
     }
@@ -203,7 +202,7 @@ impl StoreError {
             | Fault::OutOfMemory { .. }
             | Fault::RecordLength { .. }
             | Fault::Abandoned
-            | Fault::LongNote { .. }
+            | Fault::LongMetadata { .. }
             | Fault::Encoder(_) => None,
         }
     }
@@ -253,9 +252,9 @@ impl fmt::Display for StoreError {
                 f,
                 "{len} bytes are not a whole number of records of {record_bytes} bytes"
             ),
-            Fault::LongNote { bytes } => write!(
+            Fault::LongMetadata { bytes } => write!(
                 f,
-                "a note of {bytes} bytes is too long: a commit takes at most {MAX_NOTE_BYTES}"
+                "metadata of {bytes} bytes is too long; a commit takes at most {MAX_METADATA_BYTES} bytes"
             ),
             Fault::Abandoned => f.write_str(
                 "an earlier error left the batch without some of its items, so it cannot be committed",
@@ -342,8 +341,7 @@ impl Error for StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::BuildFault;
-    use alloc::string::ToString;
+    use nutfilter::{Nut25, SortedHashes};
 
     #[test]
     fn errors_name_the_file_and_carry_their_numbers() {
@@ -351,6 +349,7 @@ mod tests {
         let error = || io::Error::other("the reason");
         let (doing, written) = (Doing::Sync, 7001);
         let (memory, bytes) = (7002, 7003);
+        let unsorted = SortedHashes::from_sorted_hashes(Nut25, vec![2, 1]).unwrap_err();
         let faults: [(Fault, &[&str]); 12] = [
             (
                 Fault::Io {
@@ -389,7 +388,10 @@ mod tests {
             ),
             (Fault::TooLittleMemory { memory }, &["7002", "262144"]),
             (Fault::OutOfMemory { bytes }, &["7003 bytes"]),
-            (Fault::LongNote { bytes: 70_004 }, &["70004 bytes", "65536"]),
+            (
+                Fault::LongMetadata { bytes: 70_004 },
+                &["70004 bytes", "65536"],
+            ),
             (
                 Fault::RecordLength {
                     len: 7006,
@@ -397,10 +399,7 @@ mod tests {
                 },
                 &["7006 bytes", "33 bytes"],
             ),
-            (
-                Fault::Encoder(BuildError(BuildFault::Unsorted { item: 7007 })),
-                &["7007"],
-            ),
+            (Fault::Encoder(unsorted), &["value 1 "]),
         ];
         for (fault, words) in faults {
             let error = StoreError(fault);

@@ -3,7 +3,7 @@
 //! The collected hashes and the buffers of a merge are never held at the same time. Each may use seven eighths
 //! of the limit. The rest is for small items: bytes on their way to a file, hashing batches, the list of runs.
 
-use super::run::{BLOCK_BYTES, BLOCK_ITEMS};
+use crate::run::{BLOCK_BYTES, BLOCK_ITEMS};
 
 /// The maximum number of open runs. It is below the default limit of every system (macOS: 256 files). From 768
 /// MiB on, it is enough for 2^32 - 1 items in one pass.
@@ -24,21 +24,21 @@ const SORT_BYTES: usize = 18;
 
 /// The division of a limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// The number of hashes that are sorted in memory and written as one run.
-    pub(super) run_items: usize,
+    pub(crate) run_items: usize,
     /// The number of bytes read or written at once.
-    pub(super) chunk: usize,
+    pub(crate) chunk: usize,
     /// The number of runs that are merged at once.
-    pub(super) fan_in: usize,
+    pub(crate) fan_in: usize,
     /// The number of hashes that are merged at once.
-    pub(super) window: usize,
+    pub(crate) window: usize,
     /// The bytes for read-ahead of all runs.
     read_ahead: usize,
 }
 
 impl Budget {
-    pub(super) fn of(memory: usize) -> Self {
+    pub(crate) fn of(memory: usize) -> Self {
         let chunk = (memory / 16).clamp(BLOCK_BYTES, MAX_CHUNK) / BLOCK_BYTES * BLOCK_BYTES;
         let read_ahead = memory / 8 * 3;
         Self {
@@ -52,7 +52,7 @@ impl Budget {
     }
 
     /// The number of hashes to hold per run. At least two blocks, because a reach has to end within one.
-    pub(super) fn read_ahead_items(&self, runs: usize) -> usize {
+    pub(crate) fn read_ahead_items(&self, runs: usize) -> usize {
         let blocks = self.read_ahead / runs.max(1) / (BLOCK_ITEMS * 8);
         // More than a few chunks per run gains nothing.
         blocks.clamp(2, 8 * MAX_CHUNK / BLOCK_BYTES) * BLOCK_ITEMS

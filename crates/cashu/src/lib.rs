@@ -1,0 +1,36 @@
+//! What Cashu says on the wire about [`nutfilter`]'s filters: the JSON of a response, the path of an endpoint,
+//! and keyset IDs.
+//!
+//! ```
+//! use nutfilter::Nut25;
+//! use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind, endpoint_path};
+//!
+//! let keyset: KeysetId = "009a1f293253e41e".parse()?;
+//! assert_eq!(endpoint_path(&keyset, NoteKind::Spent), "/v1/filter/spent/009a1f293253e41e");
+//!
+//! let answer = br#"{"n": 0, "p": 19, "m": 784931, "content": "", "timestamp": 1767225600}"#;
+//! let filter = FilterResponse::from_json(answer)?.into_filter::<Nut25>()?;
+//! assert!(!filter.contains("a note"));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod dialect;
+mod endpoint;
+mod response;
+#[cfg(feature = "std")]
+mod response_writer;
+
+#[doc(hidden)]
+pub use dialect::Nut25EmptyTail;
+pub use endpoint::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
+pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
+#[cfg(feature = "std")]
+pub use response_writer::ResponseWriter;

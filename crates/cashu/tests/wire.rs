@@ -1,0 +1,104 @@
+//! The public interface: keyset IDs, errors of responses, errors of the output.
+
+use std::io::{self, Write};
+
+use nutfilter::Params;
+use nutfilter_cashu::{
+    FilterResponse, KeysetId, NoteKind, ResponseErrorKind, ResponseWriter, endpoint_path,
+};
+
+#[test]
+fn keyset_ids_order_hash_and_print_as_they_compare() {
+    use std::collections::{BTreeSet, HashSet};
+    let ids: Vec<KeysetId> = [
+        "00FFd48b8f5ecf80",
+        "00ffd48b8f5ecf80",
+        "I2yN+iRYf/zT",
+        "I2yN-iRYf_zT",
+    ]
+    .iter()
+    .map(|text| text.parse().unwrap())
+    .collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 2);
+    assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 2);
+    assert!(ids[0] < ids[2]);
+    assert_eq!(ids[0].to_string(), "00FFd48b8f5ecf80");
+    assert_eq!(format!("{:?}", ids[3]), "KeysetId(I2yN-iRYf_zT)");
+    let error = "00ff".parse::<KeysetId>().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("invalid keyset ID of 4 bytes"),
+        "{error}"
+    );
+    assert_eq!(NoteKind::Spent.as_str(), "spent");
+    assert_eq!(NoteKind::Issued.as_str(), "issued");
+    assert!(endpoint_path(&ids[0], NoteKind::Issued).contains("/issued/"));
+}
+
+#[test]
+fn invalid_responses_have_a_class_and_a_message() {
+    let rejected = |json: &str| FilterResponse::from_json(json.as_bytes()).unwrap_err();
+    let list = rejected("[1]");
+    assert_eq!(list.kind(), ResponseErrorKind::Json);
+    assert_eq!(list.decode_error(), None);
+    assert!(list.to_string().ends_with("not an object"), "{list}");
+    let escaped = rejected(r#"{"n":1,"content":"AA\b/\u0041","timestamp":0}"#);
+    assert_eq!(escaped.kind(), ResponseErrorKind::Base64);
+    let long = rejected(r#"{"n":1,"content":"AAAAAAAAAAAAAAAA","timestamp":0}"#);
+    assert_eq!(long.kind(), ResponseErrorKind::Filter);
+    let fault = long.decode_error().expect("an error of the filter");
+    assert!(long.to_string().ends_with(&fault.to_string()), "{long}");
+}
+
+/// Accepts this many bytes, then fails.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        match taken {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            taken => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0 {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn output_errors_are_returned_at_every_position() {
+    let content = vec![7_u8; 100_000];
+    let written = |room: usize| -> io::Result<usize> {
+        let mut writer = ResponseWriter::new(Full(room), 1, Params::default(), 0)?;
+        writer.write_all(&content)?;
+        writer.flush()?;
+        Ok(room - writer.finish()?.0)
+    };
+    let whole = written(1 << 20).unwrap();
+    assert!(whole > 133_332, "{whole}");
+    // The head; the first piece, in the middle of writing; the flush; the rest; the tail; the last flush.
+    for room in [
+        0,
+        1,
+        20,
+        40,
+        65_000,
+        66_000,
+        133_000,
+        133_380,
+        whole - 30,
+        whole - 1,
+        whole,
+    ] {
+        let error = written(room).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "room for {room}");
+    }
+    assert_eq!(written(whole + 1).unwrap(), whole);
+}
