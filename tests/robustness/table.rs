@@ -72,22 +72,22 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ),
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
-        "tests/store.rs",
+        "crates/store/tests/store.rs",
         "a_run_cut_at_any_byte_is_refused_by_name",
     ),
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
-        "tests/store.rs",
+        "crates/store/tests/store.rs",
         "a_run_with_any_bit_flipped_is_refused_by_name",
     ),
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
-        "tests/store.rs",
+        "crates/store/tests/store.rs",
         "a_list_cut_at_any_byte_or_with_any_bit_flipped_is_refused_by_name",
     ),
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
-        "tests/store.rs",
+        "crates/store/tests/store.rs",
         "a_store_of_another_hasher_key_or_label_does_not_open",
     ),
     (
