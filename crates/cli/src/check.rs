@@ -73,7 +73,7 @@ pub(crate) struct CheckArgs {
 
 /// The options that select a mint's filter.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Filter of a mint")]
+#[command(next_help_heading = "Mint filter")]
 struct MintArgs {
     /// Fetch the filter from this mint instead of reading a file. The mint is not trusted.
     #[arg(
@@ -94,23 +94,24 @@ struct MintArgs {
     kind: Option<NoteKind>,
 
     /// Ask the mint whether the matching items are spent. Reveals only these items to the mint.
-    #[arg(long, requires = "mint", help_heading = "Asking about matches")]
+    #[arg(long, requires = "mint", help_heading = "Queries about matches")]
     confirm: bool,
 
     /// Do not pad requests with decoy points. Needed for keysets whose ID begins with 02: their points are on
     /// another curve, for which there are no decoys.
-    #[arg(long, requires = "confirm", help_heading = "Asking about matches")]
+    #[arg(long, requires = "confirm", help_heading = "Queries about matches")]
     no_decoys: bool,
 }
 
 const EXAMPLES: &str = "\
-Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in order and as it was given (as a JSON string
-if it contains a line break; with --null, lines end in NUL). `maybe` is to be confirmed with the
-mint; `absent` is certain, as of the filter's time and as far as its maker is honest. With --count:
-`maybe<TAB>number` and `absent<TAB>number`. The filter's size and time go to stderr. Exit code: 0 some item matched, 1 none did, 2 error.
+Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in input order. An item with a line break is
+printed as a JSON string; with --null, lines end in NUL. `maybe` needs confirmation by the mint. `absent` is
+certain as of the filter's timestamp, if the filter is honest. With --count: `maybe<TAB>number` and
+`absent<TAB>number`. The filter's size and timestamp go to stderr.
+Exit code: 0 some item matched, 1 none did, 2 error.
 
-With --confirm: `spent`, `pending`, `unspent` or `absent` in front of each item, and exit code 0 if any is
-spent or pending. The mint sees the items that match, mixed with random points; absent ones are never sent.
+With --confirm, prints `spent`, `pending`, `unspent` or `absent` before each item; exit code 0 if any is spent
+or pending. The mint sees the matching items, mixed with random points. Absent items are never sent.
 
 Examples:
   nutfilter check spent.json mine.hex
@@ -188,7 +189,7 @@ pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliEr
     let (filter, items) = paths(args)?;
     if !args.mint.confirm && (args.ask.batch.is_some() || args.ask.max_revealed.is_some()) {
         return Err(CliError::usage(
-            "--batch and --max-revealed belong to --confirm",
+            "--batch and --max-revealed require --confirm",
         ));
     }
     let swapped = |error| match filter {
@@ -279,7 +280,7 @@ fn check_mint(
         Profile::Nut25 => ask_mint::<Nut25>(args, url, items, globals),
         Profile::Nut23 => ask_mint::<Nut23>(args, url, items, globals),
         Profile::Bip158 | Profile::Siphash => Err(CliError::usage(
-            "no mint speaks this hash; use --profile nut25 or nut23",
+            "mints do not use this hash; use --profile nut25 or nut23",
         )),
     }
 }
@@ -294,7 +295,7 @@ fn ask_mint<H: ItemHash + Default>(
     let kind = args.mint.kind.unwrap_or(NoteKind::Spent);
     if args.mint.confirm && kind == NoteKind::Issued {
         return Err(CliError::usage(
-            "--confirm asks which notes are spent; `nutfilter restore` asks about issued ones",
+            "--confirm works with spent notes only; for issued notes use `nutfilter restore`",
         ));
     }
     let policy = Policy {
@@ -309,7 +310,7 @@ fn ask_mint<H: ItemHash + Default>(
         .map_err(|error| fetch::refused(client.base_url(), error))?;
     fetch::warn(&matches, globals);
     let verdicts = if args.mint.confirm {
-        let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
+        let _progress = Progress::spinner(globals, format!("querying {}", client.base_url()));
         let confirmed = client
             .confirm(&matches)
             .map_err(|error| CliError::at(fetch::place(&client), error))?;
@@ -334,9 +335,7 @@ pub(crate) fn say_as_of(n: u32, as_of: Option<u64>, globals: &Globals) {
             "filter of {n} items, as of {seconds} ({})",
             utc(seconds)
         )),
-        None => globals.note(format_args!(
-            "filter of {n} items, which does not say as of when"
-        )),
+        None => globals.note(format_args!("filter of {n} items, without a timestamp")),
     }
 }
 

@@ -44,9 +44,9 @@ const FILTER_FILE: &str = "spent.json";
 const WALLET_FILE: &str = "wallet.hex";
 
 const NOTES: &str = "\
-The sample database takes about 55 MB per 100,000 items, in the temporary directory (TMPDIR) or in that of
---keep. With --once and without --keep the database is removed, and a filter and a list of notes to try
-`nutfilter check` on stay in a temporary directory; their size is less than 1 MB by default.";
+The sample database takes about 55 MB per 100,000 items, in the temporary directory (TMPDIR) or in the
+directory of --keep. With --once and without --keep, the database is removed. A filter and a list of notes for
+`nutfilter check` then stay in a temporary directory (less than 1 MB by default).";
 
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]

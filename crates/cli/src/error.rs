@@ -47,7 +47,7 @@ impl fmt::Display for CliError {
                 }
             }
             CliError::OutputClosed => f.write_str("output closed"),
-            CliError::AlreadyLogged => f.write_str("failed, as the log says"),
+            CliError::AlreadyLogged => f.write_str("failed; see the log"),
         }
     }
 }

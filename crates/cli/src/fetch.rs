@@ -21,7 +21,7 @@ const MAX_BATCH: u32 = 1_000;
 
 /// The limits for fetching a filter.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Filter of a mint")]
+#[command(next_help_heading = "Mint filter")]
 pub(crate) struct FetchArgs {
     /// Minimum M to accept [default: 784931].
     #[arg(long, value_name = "M", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
@@ -69,7 +69,7 @@ pub(crate) struct FetchArgs {
 
 /// The limits for revealing matches to the mint.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Asking about matches")]
+#[command(next_help_heading = "Queries about matches")]
 pub(crate) struct AskArgs {
     /// Points in each request [default: 64].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BATCH)))]
@@ -118,7 +118,7 @@ pub(crate) fn client(
     };
     if proxy.resolves_locally() {
         globals.note(format_args!(
-            "warning: this machine resolves the mint's name, not the proxy {proxy}; use socks5h:// to avoid that"
+            "warning: the mint's name is resolved on this machine, not by the proxy {proxy}; use socks5h:// to avoid this"
         ));
     }
     Ok(client.with_proxy(proxy))
@@ -173,13 +173,11 @@ pub(crate) fn filter<H: ItemHash + Default>(
         .map_err(at)?;
     if let Some(damage) = discarded {
         globals.note(format_args!(
-            "warning: cached filter discarded ({damage}); the time of the newest filter seen is not known"
+            "warning: cached filter discarded ({damage}); the time of the newest filter seen is unknown"
         ));
     }
     if let Some(error) = not_kept {
-        globals.note(format_args!(
-            "warning: filter not kept in the cache: {error}"
-        ));
+        globals.note(format_args!("warning: filter not cached: {error}"));
     }
     if from_cache {
         globals.note("the mint has no newer filter than the cached one");
@@ -193,13 +191,11 @@ pub(crate) fn refused(place: &str, error: CheckError) -> CliError {
         CheckError::OtherDialect(other) => match other.dialect {
             Dialect::Nut25 | Dialect::Nut23 => CliError::at(
                 place,
-                format_args!("{error}; look up with --profile {}", other.dialect),
+                format_args!("{error}; use --profile {}", other.dialect),
             ),
             _ => CliError::at(
                 place,
-                format_args!(
-                    "{error}; this is a fault of the mint, and its filters cannot be used"
-                ),
+                format_args!("{error}; this is a bug in the mint, and its filters are unusable"),
             ),
         },
         _ => CliError::at(place, error),

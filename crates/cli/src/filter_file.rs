@@ -120,10 +120,7 @@ fn read_gcs(
     let hasher = key.hasher(args, profile, true)?;
     let is_given = !profile.is_keyed() || args.key()?.is_some();
     if is_given && gcs::key_check(profile, &hasher) != header.key_check {
-        return Err(CliError::at(
-            name,
-            "built with another key than the one that was given",
-        ));
+        return Err(CliError::at(name, "built with a different key"));
     }
     bytes.drain(..gcs::HEADER_BYTES);
     bytes.truncate(length);
@@ -172,7 +169,7 @@ fn read_bip158(
 ) -> Result<Filter<'static, AnyHash>, CliError> {
     if raw.n.is_some() {
         return Err(CliError::usage(
-            "--n does not go with --profile bip158, whose bytes begin with N",
+            "--n cannot be used with --profile bip158: its bytes begin with N",
         ));
     }
     let params = params(raw.p, raw.m)?;

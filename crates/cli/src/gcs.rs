@@ -56,7 +56,7 @@ impl fmt::Display for GcsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GcsError::LineEnds => {
-                f.write_str("damaged .gcs header: a transfer has changed its line ends")
+                f.write_str("damaged .gcs header: a transfer changed its line endings")
             }
             GcsError::TooShort { bytes } => write!(
                 f,

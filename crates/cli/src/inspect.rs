@@ -41,11 +41,11 @@ pub(crate) struct InspectArgs {
 }
 
 const EXAMPLES: &str = "\
-Reads the whole filter and checks every value. Exit code: 0 valid, 2 not valid or not readable.
+Reads the whole filter and checks every value. Exit code: 0 valid, 2 invalid or unreadable.
 
-With --member each known hash is tried. One of them is a mistake that a mint once made (the second half
-of the hash taken over nothing): its filters deny members to every other wallet. Below some thousand items
-it cannot be told from nut25, because the second half hardly matters there.
+With --member, each known hash is tried. One of them is a bug of an early mint, whose second half hashes no
+input: other wallets do not find the members of its filters. Below a few thousand items it cannot be told from
+nut25, because the second half hardly matters there.
 
 Examples:
   nutfilter inspect spent.json
@@ -191,10 +191,7 @@ fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> S
     if let Some(timestamp) = file.timestamp {
         row("timestamp", format!("{timestamp} ({})", utc(timestamp)));
     }
-    row(
-        "valid",
-        "yes: every value was read and is in range".to_owned(),
-    );
+    row("valid", "yes".to_owned());
     for Candidate { name, matched } in candidates {
         row(
             "members",
@@ -209,17 +206,14 @@ fn as_text(args: &InspectArgs, file: &FilterFile, candidates: &[Candidate]) -> S
 
 fn verdict(speakers: &[&str]) -> String {
     match speakers {
-        [] => "no known profile finds every member: not members, or a hash of its own".to_owned(),
-        [EMPTY_TAIL] => format!(
-            "speaks {EMPTY_TAIL}: wallets that follow NUT-25 will be told that spent notes are not \
-             spent"
-        ),
-        [one] => format!("speaks {one}"),
+        [] => "no known profile matches every member: they are not members, or the hash is unknown"
+            .to_owned(),
+        [EMPTY_TAIL] => {
+            format!("{EMPTY_TAIL}: wallets that follow NUT-25 will see spent notes as unspent")
+        }
+        [one] => one.to_string(),
         several => {
-            format!(
-                "{}: these members cannot tell which; give more",
-                several.join(" or ")
-            )
+            format!("{}: ambiguous; give more members", several.join(" or "))
         }
     }
 }
@@ -271,7 +265,7 @@ mod tests {
 
     #[test]
     fn verdict_needs_every_member_and_a_single_hash() {
-        assert_eq!(verdict(&["nut23"]), "speaks nut23");
+        assert_eq!(verdict(&["nut23"]), "nut23");
         assert!(verdict(&[EMPTY_TAIL]).contains("not spent"));
         assert!(verdict(&["nut25", EMPTY_TAIL]).contains("cannot tell"));
         assert!(verdict(&[]).contains("no known profile"));

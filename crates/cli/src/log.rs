@@ -85,12 +85,12 @@ pub(crate) fn catch_panics() {
             .map(ToString::to_string)
             .unwrap_or_default();
         let payload = panic.payload();
-        let said = payload
+        let message = payload
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| payload.downcast_ref::<&str>().copied())
-            .unwrap_or("no words");
-        tracing::error!(place, panic = said, "a panic");
+            .unwrap_or("no message");
+        tracing::error!(place, panic = message, "panic");
     }));
 }
 
@@ -144,14 +144,14 @@ mod tests {
         }
     }
 
-    fn lines_of(level: LevelFilter, say: impl FnOnce()) -> usize {
+    fn lines_of(level: LevelFilter, log: impl FnOnce()) -> usize {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(service_directives(level)))
             .with_writer(move || writer.clone())
             .finish();
-        tracing::subscriber::with_default(subscriber, say);
+        tracing::subscriber::with_default(subscriber, log);
         let written = written.0.lock().expect("no panic");
         written.split(|&byte| byte == b'\n').count() - 1
     }
@@ -160,7 +160,7 @@ mod tests {
     fn peers_cannot_flood_the_log_at_the_default_level() {
         let peers = || {
             warn!(target: "h2::proto::streams::recv", "too many resets");
-            warn!(target: "rustls::msgs::handshake", "a name that is none");
+            warn!(target: "rustls::msgs::handshake", "invalid server name");
         };
         assert_eq!(lines_of(LevelFilter::WARN, peers), 0);
         assert_eq!(lines_of(LevelFilter::INFO, peers), 0);

@@ -35,7 +35,7 @@ pub(crate) struct PlanArgs {
 }
 
 const EXAMPLES: &str = "\
-P is the best one for M, as `build` chooses it too.
+P is the best one for M; `build` chooses the same.
 
 Examples:
   nutfilter plan --items 1000000

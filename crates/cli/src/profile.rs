@@ -104,7 +104,7 @@ impl ProfileArgs {
                 "--profile siphash needs --key-file FILE: 16 secret bytes, or 32 hex digits",
             )),
             (_, Some(_)) => Err(CliError::usage(
-                "--key and --key-file go with --profile bip158 or siphash only",
+                "--key and --key-file require --profile bip158 or siphash",
             )),
         }
     }
@@ -125,7 +125,7 @@ fn read_key(path: &Path) -> Result<[u8; 16], CliError> {
     let text = str::from_utf8(&bytes).unwrap_or_default().trim();
     hex::decode_array(text).map_err(|error| {
         at(&format_args!(
-            "not a key: 16 bytes or 32 hex digits are expected ({error})"
+            "invalid key: expected 16 bytes or 32 hex digits ({error})"
         ))
     })
 }

@@ -33,7 +33,7 @@ pub(crate) struct RestoreArgs {
         long = "mint",
         id = "mint",
         value_name = "URL",
-        help_heading = "Filter of a mint"
+        help_heading = "Mint filter"
     )]
     url: String,
 
@@ -42,7 +42,7 @@ pub(crate) struct RestoreArgs {
         long,
         value_name = "ID",
         allow_hyphen_values = true,
-        help_heading = "Filter of a mint"
+        help_heading = "Mint filter"
     )]
     keyset: String,
 
@@ -65,13 +65,15 @@ pub(crate) struct RestoreArgs {
 }
 
 const EXAMPLES: &str = "\
-Fetches the filter of the keyset's issued notes, and asks the mint for its signatures (NUT-09) on the items
-that match. Prints a line for each item, in order: `signed<TAB>item<TAB>signature`, the signature a JSON
-object with amount, id, C_ and, if the mint gave one, dleq; `unsigned<TAB>item` when the item matched by chance;
-`absent<TAB>item` when the filter does not have it. Exit code: 0 some item has a signature, 1 none has, 2 error.
+Fetches the filter of the keyset's issued notes, and asks the mint for signatures (NUT-09) on the matching
+items. Prints one line per item, in input order:
+  signed<TAB>item<TAB>signature   the signature is a JSON object with amount, id, C_ and, if present, dleq
+  unsigned<TAB>item               the item matched by chance
+  absent<TAB>item                 the item is not in the filter
+Exit code: 0 some item has a signature, 1 none has, 2 error.
 
-The signatures are as the mint gave them: unblind them, and check them against the keyset's keys. Deriving
-the messages from a seed, and when to stop looking for more (the gap of NUT-13), is the wallet's.
+The signatures are not verified: unblind them, and check them against the keyset's keys. Deriving the messages
+from a seed, and deciding when to stop (the gap limit of NUT-13), is up to the wallet.
 
 Examples:
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex
@@ -93,7 +95,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         Profile::Nut23 => restore::<Nut23>(args, &items, globals)?,
         Profile::Bip158 | Profile::Siphash => {
             return Err(CliError::usage(
-                "no mint speaks this hash; use --profile nut25 or nut23",
+                "mints do not use this hash; use --profile nut25 or nut23",
             ));
         }
     };
@@ -129,7 +131,7 @@ fn restore<H: ItemHash + Default>(
         .matches(&items, args.fetch.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;
     fetch::warn(&matches, globals);
-    let _progress = Progress::spinner(globals, format!("asking {}", client.base_url()));
+    let _progress = Progress::spinner(globals, format!("querying {}", client.base_url()));
     let restored = client
         .restore(&keyset, &matches)
         .map_err(|error| CliError::at(fetch::place(&client), error))?;

@@ -115,7 +115,7 @@ fn sample_is_kept_on_request_and_never_overwritten() {
     // A file of another program is not overwritten either.
     std::fs::remove_file(keep.join("cdk-mintd.sqlite")).unwrap();
     let again = demo(directory.path(), &arguments).output().unwrap();
-    assert!(String::from_utf8_lossy(&again.stderr).contains("spent.json: exists"));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("spent.json: already exists"));
 }
 
 #[cfg(unix)]

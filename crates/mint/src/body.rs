@@ -169,12 +169,12 @@ impl Write for BodyWriter {
 }
 
 /// Maps a file without a name. The caller passes its only descriptor.
-#[expect(unsafe_code, reason = "a map of a file cannot be had otherwise")]
+#[expect(unsafe_code, reason = "mapping a file needs it")]
 fn map(file: File, length: u64) -> io::Result<Bytes> {
     let found = file.metadata()?.len();
     if found != length {
         return Err(io::Error::other(format!(
-            "{length} bytes were written to a file that has {found}"
+            "file has {found} bytes, expected {length}"
         )));
     }
     // An empty file cannot be mapped.
@@ -293,9 +293,6 @@ mod tests {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(3).expect("room");
         let error = map(file, 4).expect_err("shorter than what was written");
-        assert_eq!(
-            error.to_string(),
-            "4 bytes were written to a file that has 3"
-        );
+        assert_eq!(error.to_string(), "file has 3 bytes, expected 4");
     }
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use std::io;
 
 use crate::kept::KeptError;
-use crate::source::{Passing, SourceError};
+use crate::source::{SourceError, Transient};
 
 /// Why one filter or all filters could not be built.
 #[derive(Debug)]
@@ -32,10 +32,10 @@ impl fmt::Display for PublishError {
             PublishError::Source(error) => error.fmt(f),
             PublishError::Kept(error) => error.fmt(f),
             PublishError::Miscounted { said, came } => {
-                write!(f, "the source counts {said} items and handed over {came}")
+                write!(f, "source counted {said} items but returned {came}")
             }
             PublishError::Body(error) => {
-                write!(f, "the body of a filter cannot be written: {error}")
+                write!(f, "could not write a filter body: {error}")
             }
         }
     }
@@ -52,9 +52,9 @@ impl Error for PublishError {
     }
 }
 
-impl Passing for PublishError {
-    fn is_passing(&self) -> bool {
-        matches!(self, PublishError::Source(error) if error.is_passing())
+impl Transient for PublishError {
+    fn is_transient(&self) -> bool {
+        matches!(self, PublishError::Source(error) if error.is_transient())
     }
 }
 

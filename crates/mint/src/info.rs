@@ -93,14 +93,14 @@ fn run(
             Ok(info) => {
                 current.store(Some(Arc::new(Body::from_bytes(info))));
                 if core::mem::take(&mut failing) {
-                    tracing::info!("the mint's info can be had again");
+                    tracing::info!("mint info is available again");
                 }
                 interval
             }
             Err(error) => {
                 metrics::counter!("nutfilter_info_failures_total").increment(1);
                 if !core::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "the mint's info cannot be had; the last one is served");
+                    tracing::warn!(%error, "could not fetch the mint's info; serving the last one");
                 }
                 interval.min(RETRY)
             }
@@ -120,16 +120,16 @@ impl Fetcher {
     fn new(mint: &str) -> Result<Self, InfoError> {
         let refuse = |why| InfoError(Kind::BadUrl(why));
         let url = format!("{}/v1/info", mint.trim_end_matches('/'));
-        let url: Uri = url.parse().map_err(|_| refuse("is not a URL"))?;
+        let url: Uri = url.parse().map_err(|_| refuse("not a URL"))?;
         if !matches!(url.scheme_str(), Some("http" | "https")) {
-            return Err(refuse("does not begin with http:// or https://"));
+            return Err(refuse("must begin with http:// or https://"));
         }
         let authority = url.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
-            return Err(refuse("holds a user name or password"));
+            return Err(refuse("must not contain a user name or password"));
         }
         if url.query().is_some() || mint.contains('#') {
-            return Err(refuse("holds a query or a fragment"));
+            return Err(refuse("must not contain a query or a fragment"));
         }
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -206,25 +206,25 @@ fn transport(error: ureq::Error) -> InfoError {
 impl fmt::Display for InfoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::BadUrl(why) => write!(f, "the mint's URL {why}"),
+            Kind::BadUrl(why) => write!(f, "invalid mint URL: {why}"),
             Kind::Io(error) => error.fmt(f),
             Kind::Transport(error) => match &**error {
-                ureq::Error::Io(error) => write!(f, "the mint cannot be asked: {error}"),
+                ureq::Error::Io(error) => write!(f, "request to the mint failed: {error}"),
                 ureq::Error::Timeout(_) => {
                     write!(f, "the mint did not answer within {} s", DEADLINE.as_secs())
                 }
                 ureq::Error::BodyExceedsLimit(_) => {
                     write!(f, "the mint's info is longer than {MAX_BYTES} bytes")
                 }
-                ureq::Error::HostNotFound => f.write_str("the mint's host is not found"),
+                ureq::Error::HostNotFound => f.write_str("mint host not found"),
                 // Other errors may quote the requested URL.
-                _ => f.write_str("the mint's answer is not understood"),
+                _ => f.write_str("invalid HTTP response from the mint"),
             },
-            Kind::Status(status) => write!(f, "the mint answered {status}"),
-            Kind::Redirect => f.write_str("the mint sends elsewhere, to another origin"),
+            Kind::Status(status) => write!(f, "the mint returned {status}"),
+            Kind::Redirect => f.write_str("the mint redirects to another origin"),
             Kind::Redirects => write!(f, "the mint redirects more than {MAX_REDIRECTS} times"),
             Kind::NoText => f.write_str("the mint's info is not UTF-8"),
-            Kind::Malformed(error) => write!(f, "the mint's info is not what NUT-06 has: {error}"),
+            Kind::Malformed(error) => write!(f, "invalid mint info (NUT-06): {error}"),
         }
     }
 }

@@ -221,14 +221,14 @@ fn guarded(
         Ok(good) => good,
         Err(panic) => {
             publisher.service().set_failing(true);
-            publisher.start_over();
+            publisher.discard_and_rescan();
             metrics::counter!("nutfilter_refreshes_total", "result" => "failed").increment(1);
             let said = panic
                 .downcast_ref::<String>()
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no words");
-            tracing::error!(panic = said, "{what} panicked; it is tried again");
+                .unwrap_or("no message");
+            tracing::error!(panic = said, "{what} panicked; retrying");
             false
         }
     }

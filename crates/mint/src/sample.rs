@@ -71,12 +71,12 @@ impl fmt::Display for SampleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SampleError::Exists { path } => {
-                write!(f, "{}: exists, and is not overwritten", path.display())
+                write!(f, "{}: already exists; not overwritten", path.display())
             }
             SampleError::Sqlite { path, source } => {
                 write!(
                     f,
-                    "{}: writing the sample database: {source}",
+                    "{}: could not write the sample database: {source}",
                     path.display()
                 )
             }

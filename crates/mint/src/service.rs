@@ -100,12 +100,12 @@ pub enum NotReady {
 impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotReady::NotBuilt => f.write_str("nothing is built yet"),
-            NotReady::Incomplete => f.write_str("not every keyset has its filters yet"),
-            NotReady::NeverGood => f.write_str("no refresh has gone well yet"),
+            NotReady::NotBuilt => f.write_str("no filter built yet"),
+            NotReady::Incomplete => f.write_str("some keysets have no filter yet"),
+            NotReady::NeverGood => f.write_str("no refresh has succeeded yet"),
             NotReady::Stale { age, limit } => write!(
                 f,
-                "the last good refresh was {} s ago, and may be {} s old",
+                "last successful refresh was {} s ago, maximum is {} s",
                 age.as_secs(),
                 limit.as_secs()
             ),

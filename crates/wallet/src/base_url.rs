@@ -14,19 +14,19 @@ pub(crate) struct BaseUrl {
 impl BaseUrl {
     pub(crate) fn parse(url: &str) -> Result<Self, FetchError> {
         let refuse = |why| FetchError::bad_url(url, why);
-        let uri: Uri = url.parse().map_err(|_| refuse("is not a URL"))?;
+        let uri: Uri = url.parse().map_err(|_| refuse("not a URL"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(refuse("does not begin with http:// or https://"));
+            return Err(refuse("must begin with http:// or https://"));
         }
-        let authority = uri.authority().ok_or_else(|| refuse("has no host"))?;
+        let authority = uri.authority().ok_or_else(|| refuse("no host"))?;
         if authority.host().is_empty() {
-            return Err(refuse("has no host"));
+            return Err(refuse("no host"));
         }
         if authority.as_str().contains('@') {
-            return Err(refuse("holds a user name or password"));
+            return Err(refuse("must not contain a user name or password"));
         }
         if uri.query().is_some() || url.contains('#') {
-            return Err(refuse("holds a query or a fragment"));
+            return Err(refuse("must not contain a query or a fragment"));
         }
         Ok(Self {
             text: url.trim_end_matches('/').to_owned(),
@@ -52,7 +52,7 @@ impl BaseUrl {
     pub(crate) fn join(&self, path: &str) -> Result<Uri, FetchError> {
         let url = format!("{}{path}", self.text);
         url.parse()
-            .map_err(|_| FetchError::bad_url(&url, "is not a URL"))
+            .map_err(|_| FetchError::bad_url(&url, "not a URL"))
     }
 }
 

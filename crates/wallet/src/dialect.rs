@@ -120,8 +120,8 @@ impl fmt::Display for OtherDialect {
         };
         write!(
             f,
-            "filter {made} {}, not {asked}: {} of {} items match only by {}, {} only by {asked}; probability of \
-             that by chance below {:.1e}",
+            "filter {made} {}, not {asked}: {} of {} items match only by {}, {} only by {asked}; \
+             probability of a coincidence below {:.1e}",
             self.dialect,
             self.only_by_dialect,
             self.lookups,

@@ -9,7 +9,7 @@ use nutfilter_cashu::ResponseError;
 
 use crate::dialect::OtherDialect;
 
-/// The error code of "unknown keyset" in a mint's error object.
+/// The error code of "keyset is not known" in a mint's error object.
 pub const UNKNOWN_KEYSET: i64 = 12001;
 
 /// Maximum length, in characters, of mint text quoted in an error. Enough for a sentence.
@@ -202,8 +202,8 @@ impl From<RejectReason> for FetchError {
 impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FetchError::BadUrl { url, why } => write!(f, "mint URL {url:?} {why}"),
-            FetchError::BadProxy { url, why } => write!(f, "proxy URL {url:?} {why}"),
+            FetchError::BadUrl { url, why } => write!(f, "invalid mint URL {url:?}: {why}"),
+            FetchError::BadProxy { url, why } => write!(f, "invalid proxy URL {url:?}: {why}"),
             FetchError::Deadline { allowed } => {
                 write!(f, "no complete answer within {} s", allowed.as_secs_f64())
             }
@@ -211,12 +211,15 @@ impl fmt::Display for FetchError {
             FetchError::Cut { received } => {
                 write!(
                     f,
-                    "connection closed inside the response, after {received} bytes of its body"
+                    "connection closed after {received} bytes of the response body"
                 )
             }
             FetchError::LargeHead { max } => write!(f, "response head larger than {max} bytes"),
             FetchError::RedirectElsewhere { to } => {
-                write!(f, "redirect to {to:?}, another scheme, host or port")
+                write!(
+                    f,
+                    "redirect to {to:?} refused: different scheme, host or port"
+                )
             }
             FetchError::TooManyRedirects { max } => write!(f, "more than {max} redirects"),
             FetchError::BadRedirect { status } => {
@@ -244,13 +247,10 @@ impl fmt::Display for RejectReason {
                 declared: None,
                 max,
             } => {
-                write!(f, "response longer than the {max} bytes that are accepted")
+                write!(f, "response longer than {max} bytes")
             }
             RejectReason::Encoded { encoding } => {
-                write!(
-                    f,
-                    "response compressed ({encoding:?}) though that was not asked for"
-                )
+                write!(f, "unexpected content encoding {encoding:?}")
             }
             RejectReason::Mint(error) => error.fmt(f),
             RejectReason::Status { status } => write!(f, "HTTP status {status}"),
@@ -260,7 +260,7 @@ impl fmt::Display for RejectReason {
             RejectReason::LowM { m, min } => {
                 write!(
                     f,
-                    "filter matches one item in {m} by chance, at least one in {min} is wanted"
+                    "filter has a false-positive rate of 1 in {m}; at most 1 in {min} is accepted"
                 )
             }
             RejectReason::PRange { p, min, max } => {
@@ -279,7 +279,7 @@ impl fmt::Display for RejectReason {
 
 impl fmt::Display for MintError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the mint says {:?} (", self.detail)?;
+        write!(f, "the mint returned error {:?} (", self.detail)?;
         if let Some(code) = self.code {
             write!(f, "code {code}, ")?;
         }
@@ -296,7 +296,7 @@ impl fmt::Display for CheckError {
             } => {
                 write!(
                     f,
-                    "filter is dated {timestamp}, one dated {last_seen} was seen before"
+                    "filter is dated {timestamp}, older than the last one seen ({last_seen})"
                 )
             }
             CheckError::TooManyMatches {
@@ -306,8 +306,8 @@ impl fmt::Display for CheckError {
                 limit,
             } => write!(
                 f,
-                "{matches} of {lookups} items match where {expected} were expected and at most {limit} \
-                 are believable"
+                "implausible filter: {matches} of {lookups} items match; expected {expected}, \
+                 accepted up to {limit}"
             ),
             CheckError::OtherDialect(other) => other.fmt(f),
         }

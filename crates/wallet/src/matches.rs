@@ -47,8 +47,8 @@ impl fmt::Display for Warning {
                 expected,
             } => write!(
                 f,
-                "only {matches} of {lookups} items match, {expected} were expected: the filter may be old, \
-                 incomplete, or made with an unknown hash"
+                "only {matches} of {lookups} items match, expected {expected}: the filter may be \
+                 old, incomplete, or made with an unknown hash"
             ),
         }
     }

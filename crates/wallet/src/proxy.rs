@@ -43,20 +43,18 @@ impl Proxy {
             true => url.to_owned(),
             false => format!("http://{url}"),
         };
-        let uri: Uri = full.parse().map_err(|_| refuse("is not a URL"))?;
+        let uri: Uri = full.parse().map_err(|_| refuse("not a URL"))?;
         if !matches!(uri.scheme_str(), Some("http" | "socks5" | "socks5h")) {
-            return Err(refuse(
-                "does not begin with http://, socks5:// or socks5h://",
-            ));
+            return Err(refuse("must begin with http://, socks5:// or socks5h://"));
         }
         let host = uri.host().unwrap_or_default();
         if host.is_empty() {
-            return Err(refuse("has no host"));
+            return Err(refuse("no host"));
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() || url.contains('#') {
-            return Err(refuse("has a path, a query or a fragment"));
+            return Err(refuse("must not contain a path, a query or a fragment"));
         }
-        let inner = ureq::Proxy::new(&full).map_err(|_| refuse("cannot be used"))?;
+        let inner = ureq::Proxy::new(&full).map_err(|_| refuse("unsupported"))?;
         let shown = format!(
             "{}://{host}:{}",
             uri.scheme_str().unwrap_or_default(),
@@ -87,7 +85,7 @@ impl Proxy {
     ) -> Result<Option<Self>, FetchError> {
         let uri: Uri = base
             .parse()
-            .map_err(|_| FetchError::bad_url(base, "is not a URL"))?;
+            .map_err(|_| FetchError::bad_url(base, "not a URL"))?;
         let variable = |name: &str| {
             [name.to_owned(), name.to_uppercase()]
                 .iter()

@@ -113,23 +113,23 @@ impl fmt::Display for QueryError {
             QueryError::TooMany { matches, max } => {
                 write!(
                     f,
-                    "{matches} items match, and at most {max} may be shown to the mint"
+                    "{matches} items match; at most {max} may be revealed to the mint"
                 )
             }
             QueryError::NotAPoint { place } => {
                 write!(f, "match {place} is not a secp256k1 point")
             }
             QueryError::NoDecoys { bytes } => {
-                write!(f, "there are no decoys for items of {bytes} bytes")
+                write!(f, "cannot make decoys for items of {bytes} bytes")
             }
             QueryError::OtherSource(source) => write!(
                 f,
-                "the matches are of the filter of {} notes of keyset {} at {}",
+                "the matches belong to another filter: {} notes of keyset {} at {}",
                 source.kind,
                 source.keyset.as_str(),
                 source.mint
             ),
-            QueryError::Randomness => f.write_str("the operating system gives no randomness"),
+            QueryError::Randomness => f.write_str("the operating system provided no randomness"),
             QueryError::Fetch(error) => error.fmt(f),
             QueryError::Answer(fault) => fault.fmt(f),
             QueryError::Contradicted {
@@ -138,11 +138,11 @@ impl fmt::Display for QueryError {
                 limit,
             } => write!(
                 f,
-                "the mint says that {not_in_set} of {asked} matches are not in its own set, and chance \
-                 explains at most {limit}"
+                "the mint contradicts its filter: {not_in_set} of {asked} matches are not in its \
+                 set; false positives explain at most {limit}"
             ),
             QueryError::Unfinished { requests } => {
-                write!(f, "{requests} requests have no good answer")
+                write!(f, "{requests} requests failed")
             }
         }
     }
@@ -155,27 +155,28 @@ impl fmt::Display for AnswerFault {
                 write!(f, "malformed mint response at line {line}, column {column}")
             }
             AnswerFault::Hex { field } => {
-                write!(f, "answer whose {field} is not what it should be")
+                write!(f, "mint response has an invalid {field}")
             }
-            AnswerFault::NotAsked => f.write_str("answer about a point that was not asked about"),
-            AnswerFault::Repeated => f.write_str("answer that speaks of one point twice"),
+            AnswerFault::NotAsked => f.write_str(
+                "mint response contains a point that was not \
+                                                  asked about",
+            ),
+            AnswerFault::Repeated => f.write_str("mint response contains a point twice"),
             AnswerFault::Missing { missing, asked } => {
-                write!(f, "answer without {missing} of {asked} points")
+                write!(f, "mint response lacks {missing} of {asked} points")
             }
             AnswerFault::UnknownState => {
-                f.write_str("answer with a state other than UNSPENT, PENDING and SPENT")
+                f.write_str("mint response has a state other than UNSPENT, PENDING and SPENT")
             }
-            AnswerFault::KnownDecoy => {
-                f.write_str("answer that calls a point spent which nobody can have spent")
-            }
+            AnswerFault::KnownDecoy => f.write_str("mint response reports a decoy as spent"),
             AnswerFault::Unpaired {
                 outputs,
                 signatures,
             } => write!(
                 f,
-                "answer of {outputs} outputs and {signatures} signatures, which do not pair up"
+                "mint response has {outputs} outputs but {signatures} signatures"
             ),
-            AnswerFault::OtherKeyset => f.write_str("answer of another keyset"),
+            AnswerFault::OtherKeyset => f.write_str("mint response is for another keyset"),
         }
     }
 }

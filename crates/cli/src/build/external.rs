@@ -24,8 +24,7 @@ pub(super) fn run(
 ) -> Result<Summary, CliError> {
     if args.profile.profile() == Profile::Bip158 {
         return Err(CliError::usage(
-            "--memory does not go with --profile bip158, which drops repeated items and so has to hold all \
-             of them",
+            "--memory cannot be used with --profile bip158, which must hold all items to drop duplicates",
         ));
     }
     let options = Options::with_hasher(args.profile.hasher()?, memory);
@@ -43,7 +42,7 @@ pub(super) fn run(
         summary = Some(write(args, &store, params, timestamp, output, globals)?);
         Ok(())
     })?;
-    summary.ok_or_else(|| CliError::failed("nothing was written"))
+    summary.ok_or_else(|| CliError::failed("no output written"))
 }
 
 /// The directory for the runs. Prefer the output's directory, because the system's temporary directory may be in
@@ -70,7 +69,7 @@ fn write(
     let n = u32::try_from(store.len()).map_err(CliError::failed)?;
     let progress = Progress::bytes(
         globals,
-        "merging and coding",
+        "merging and encoding",
         Some(params.expected_bytes(n)),
     );
     let destination = Destination::of(args.output.as_deref());

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_mint::source::{
-    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, twice_if_passing,
+    self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, retry_once,
 };
 use serde_json::json;
 
@@ -124,10 +124,10 @@ pub(crate) struct BuildArgs {
 }
 
 const EXAMPLES: &str = "\
-Repeated items are kept and counted, as mints do; only bip158 drops them.
+Duplicate items are kept and counted, as mints do; only bip158 drops them.
 
-A filter answers as of its time. With --mint-database that is before the reading begins; for items that were
-dumped earlier give --timestamp, as in the second example: never later than the dump began.
+A filter is valid as of its timestamp. With --mint-database, that is the start of the read. For items that were
+dumped earlier, set --timestamp to a time before the dump began, as in the second example.
 
 Examples:
   nutfilter build spent.hex --output spent.json
@@ -139,8 +139,8 @@ Examples:
   nutfilter build huge.bin --record-bytes 33 --memory 512M --scratch /var/tmp -o huge.json
   nutfilter build scripts.hex --profile bip158 --key 4c6eb1...(32 digits) --format raw -o block.filter
 
-Hashes without a key hide nothing: anyone who guesses an item can ask the filter about it. For e-mail
-addresses, names or numbers use --profile siphash with a key of your own:
+Hashes without a key hide nothing: anyone can check a guessed item against the filter. For e-mail addresses,
+names or numbers, use --profile siphash with a secret key:
   head -c 16 /dev/urandom > key";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -288,7 +288,7 @@ fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
         return Ok(());
     }
     Err(CliError::failed(
-        "the input has no items, so nothing was written; use --allow-empty to build an empty filter",
+        "the input has no items; use --allow-empty to build an empty filter",
     ))
 }
 
@@ -296,7 +296,7 @@ fn build_nut(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Buil
     let hasher = args.profile.hasher()?;
     let mut sink = HashSink::new(hasher);
     gather(args, globals, &mut sink)?;
-    let progress = Progress::spinner(globals, "sorting and coding");
+    let progress = Progress::spinner(globals, "sorting and encoding");
     let hashes: SortedHashes<AnyHash> = sink.finish();
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
@@ -329,7 +329,7 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
     let path = args
         .items
         .as_ref()
-        .ok_or_else(|| CliError::usage("ITEMS are missing"))?;
+        .ok_or_else(|| CliError::usage("ITEMS is required"))?;
     Input::open(path)
 }
 
@@ -346,7 +346,7 @@ fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Resul
         };
     };
     let (mut source, keyset) = open_database(database, args.mint_type, keyset, globals)?;
-    twice_if_passing(|| {
+    retry_once(|| {
         let progress = Progress::items(globals, format!("reading {}", source.mint()));
         sink.restart();
         let mut of_keyset = OfKeyset {
@@ -429,7 +429,7 @@ fn check_known(
     asked: &KeysetId,
     found: Vec<KeysetId>,
 ) -> Result<(), CliError> {
-    let listed = twice_if_passing(|| source.keysets())?;
+    let listed = retry_once(|| source.keysets())?;
     listed.warn_of_unservable();
     let listed = listed.keysets.into_iter().map(|keyset| keyset.id);
     let known: BTreeSet<KeysetId> = listed.chain(found).collect();
@@ -440,7 +440,7 @@ fn check_known(
     Err(CliError::failed(format_args!(
         "the database has no keyset {asked}; it has {}",
         if known.is_empty() {
-            "none at all".to_owned()
+            "no keysets".to_owned()
         } else {
             known.join(", ")
         }
@@ -472,9 +472,9 @@ fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(
     let repeated = match repeated {
         0 => String::new(),
         dropped if args.profile.profile() == Profile::Bip158 => {
-            format!(", {dropped} repeated ones dropped")
+            format!(", {dropped} duplicates dropped")
         }
-        repeated => format!(", {repeated} of them repeated"),
+        repeated => format!(", {repeated} of them duplicates"),
     };
     globals.note(format_args!(
         "{n} items{repeated}; P {}, M {}: {} bytes, {bits_per_item:.2} bits per item",

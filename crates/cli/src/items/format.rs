@@ -73,11 +73,11 @@ impl InputArgs {
     fn check(&self) -> Result<(), CliError> {
         let has_fields = matches!(self.format, InputFormat::Csv | InputFormat::Jsonl);
         if self.field.is_some() && !has_fields {
-            return Err(CliError::usage("--field needs --input csv or jsonl"));
+            return Err(CliError::usage("--field requires --input csv or jsonl"));
         }
         if self.null && has_fields {
             return Err(CliError::usage(
-                "--null goes with --input hex, text or base64 only",
+                "--null requires --input hex, text or base64",
             ));
         }
         Ok(())

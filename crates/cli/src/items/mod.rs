@@ -111,7 +111,7 @@ impl Input {
                 return Err(CliError::at(
                     &self.name,
                     format_args!(
-                        "{total} bytes are not a whole number of records of {width} bytes: {rest} are \
+                        "{total} bytes are not a multiple of the record size {width}: {rest} bytes \
                          left over"
                     ),
                 ));

@@ -54,7 +54,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
     }
 }
 
-/// Opens the database as the service would, and closes it.
+/// Opens the database in the same way as the service, and closes it.
 fn database(options: &Options) -> Result<(), CliError> {
     let mut source = super::source(options)?;
     let keysets = source.keysets()?;
@@ -70,7 +70,7 @@ fn writable(directory: &Path) -> Result<(), CliError> {
             return Err(CliError::at(directory.display(), "not a directory"));
         }
         Ok(_) => {}
-        // The service would make it.
+        // The service would create it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let above = directory.parent().ok_or_else(|| failed(error))?;
             return tempfile::tempfile_in(above).map(drop).map_err(failed);

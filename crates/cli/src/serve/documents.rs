@@ -1,4 +1,4 @@
-//! Whether the operator's documents speak of the program as it is.
+//! Checks the operator's guide against the code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../../../docs/operating.md");
 const ALARMS: &str = include_str!("../../../../contrib/prometheus/alerts.yml");
 
-/// What is quoted in the run-book and is no word of ours.
+/// Quotes in the run-book that are not texts of this program.
 const OF_OTHERS: [&str; 5] = [
     "No space left on device",
     "Permission denied",
@@ -16,22 +16,22 @@ const OF_OTHERS: [&str; 5] = [
     "--",
 ];
 
-/// All code that logs, with texts that go over several lines put together.
+/// All code that logs, with multi-line string literals joined.
 pub(super) fn code() -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut code = String::new();
     for directory in ["../mint/src", "src"] {
-        gather(&here.join(directory), &mut code);
+        append_code(&here.join(directory), &mut code);
     }
     let lines = code.split("\\\n").map(str::trim_start);
     lines.collect::<Vec<_>>().concat()
 }
 
-fn gather(directory: &Path, into: &mut String) {
+fn append_code(directory: &Path, into: &mut String) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            gather(&path, into);
+            append_code(&path, into);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             *into += &fs::read_to_string(path).unwrap();
         }
@@ -39,10 +39,10 @@ fn gather(directory: &Path, into: &mut String) {
 }
 
 #[test]
-fn every_line_of_the_log_that_the_run_book_quotes_is_one() {
+fn run_book_quotes_only_existing_log_lines() {
     let (_, book) = DOCUMENT.split_once("\n## Run-book\n").unwrap();
     let (book, _) = book.split_once("\n## ").unwrap();
-    // A quote may be broken between lines. Every second part is between backticks.
+    // A quote may continue on the next line. Every second part is between backticks.
     let book = book.replace('\n', " ");
     let quoted = book
         .split('`')
@@ -57,15 +57,15 @@ fn every_line_of_the_log_that_the_run_book_quotes_is_one() {
             .map(str::trim)
             .filter(|part| !part.is_empty())
         {
-            assert!(code.contains(part), "`{part}` is said nowhere");
+            assert!(code.contains(part), "`{part}` is not in the code");
         }
         lines += 1;
     }
-    assert!(lines > 15, "only {lines} lines were found");
+    assert!(lines > 15, "found only {lines} lines");
 }
 
 #[test]
-fn every_warning_and_error_of_the_log_is_in_the_run_book() {
+fn run_book_explains_every_warning_and_error() {
     let (_, book) = DOCUMENT.split_once("\n## Run-book\n").unwrap();
     let book = book.replace('\n', " ");
     let code = code();
@@ -81,18 +81,18 @@ fn every_warning_and_error_of_the_log_is_in_the_run_book() {
         else {
             continue;
         };
-        // A clause is enough to find the line by, and the name of what is in it may stand first.
+        // The first clause identifies the line; a placeholder may come before it.
         let text = text.split_once("} ").map_or(text, |(_, text)| text);
         let clause = text.split([';', ':', ',']).next().unwrap();
         let found = clause.split('`').next().unwrap().trim();
         assert!(book.contains(found), "`{found}` is not in the run-book");
         lines += 1;
     }
-    assert!(lines > 20, "only {lines} lines were found");
+    assert!(lines > 20, "found only {lines} lines");
 }
 
 #[test]
-fn every_alarm_is_in_the_run_book_and_no_other() {
+fn run_book_explains_exactly_the_alarms() {
     let alarms: BTreeSet<_> = ALARMS
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "))

@@ -357,7 +357,7 @@ fn parse(given: &[Given]) -> Options {
 impl Resolved {
     fn place(&self, name: &str) -> usize {
         let found = self.given.iter().position(|given| given.name() == name);
-        found.expect("asked for by the name of an option")
+        found.expect("the name belongs to an option")
     }
 
     pub(super) fn given(&self, name: &str) -> &Given {

@@ -1,7 +1,7 @@
-//! What the service measures of itself, in the text of Prometheus.
+//! The service's metrics, in the text format of Prometheus.
 //!
-//! The libraries count through the `metrics` facade. Here is the list of all that they count, with units and
-//! words; what follows from the snapshot is set when somebody asks.
+//! The libraries count through the `metrics` facade. This module lists all their metrics with units and
+//! descriptions. Gauges that follow from the snapshot are set at each scrape.
 
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,18 +12,18 @@ use nutfilter_mint::{FilterService, Status};
 
 use crate::error::CliError;
 
-/// How often old samples of histograms are dropped. Nobody has to ask for that to happen.
+/// How often old samples of histograms are dropped, even if nothing scrapes.
 pub(super) const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Seconds. Answers are finished bodies: what takes longer than a tenth of a second is the network.
+/// Seconds. Responses are finished bodies, so anything above 0.1 s is the network.
 const REQUEST_BUCKETS: [f64; 10] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 2.5, 10.0,
 ];
 
-/// Seconds. From an increment of a small mint to the first reading of a large one.
+/// Seconds. From an incremental read of a small mint to the first read of a large one.
 const REFRESH_BUCKETS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sort {
     Counter,
@@ -31,12 +31,12 @@ pub(super) enum Sort {
     Histogram(&'static [f64]),
 }
 
-/// A label and the values that it may have.
+/// A label and its possible values.
 pub(super) type Label = (&'static str, &'static [&'static str]);
 
 const KIND: Label = ("kind", &["spent", "issued"]);
 
-/// A metric, as it is described to Prometheus and to the reader of the documents.
+/// A metric, as described to Prometheus and in docs/operating.md.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) sort: Sort,
@@ -83,7 +83,7 @@ const STATUSES: &[&str] = &[
     "500", "503", "other",
 ];
 
-/// All of them.
+/// All metrics.
 pub(super) const METRICS: &[Metric] = &[
     metric(
         "nutfilter_build_info",
@@ -104,42 +104,42 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         Unit::Count,
         &[("status", &["starting", "ok", "degraded", "failing"])],
-        "1 for how the service is (`starting`, `ok`, `degraded`, `failing`), 0 for the others",
+        "1 for the current status (`starting`, `ok`, `degraded`, `failing`), 0 for the others",
     ),
     metric(
         "nutfilter_keysets",
         Gauge,
         Unit::Count,
         &[],
-        "Keysets that are served",
+        "Number of keysets served",
     ),
     metric(
         "nutfilter_items",
         Gauge,
         Unit::Count,
         &[KIND],
-        "Notes in the filters that are served",
+        "Notes in the served filters",
     ),
     metric(
         "nutfilter_last_refresh_timestamp_seconds",
         Gauge,
         Unit::Seconds,
         &[],
-        "Unix time at which the latest refresh began that published something",
+        "Unix time at which the last refresh began that published a filter",
     ),
     metric(
         "nutfilter_as_of_timestamp_seconds",
         Gauge,
         Unit::Seconds,
         &[KIND],
-        "Unix time at which the latest good reading of this kind began: what filters may be dated at most",
+        "Unix time at which the last successful read of this kind began; no filter has a later timestamp",
     ),
     metric(
         "nutfilter_clock_behind_seconds",
         Gauge,
         Unit::Seconds,
         &[],
-        "How far the clock is behind the latest timestamp that a filter ever had: above 0 it was set back",
+        "Seconds by which the clock is behind the latest filter timestamp; above 0 if the clock was set back",
     ),
     metric(
         "nutfilter_refreshes_total",
@@ -153,21 +153,21 @@ pub(super) const METRICS: &[Metric] = &[
         Histogram(&REFRESH_BUCKETS),
         Unit::Seconds,
         &[],
-        "Time that refreshes took, failed ones too",
+        "Duration of refreshes, including failed ones",
     ),
     metric(
         "nutfilter_items_read_total",
         Counter,
         Unit::Count,
         &[KIND, ("reading", &["whole", "new"])],
-        "Notes read from the database, by readings of everything (`whole`) and of what is new",
+        "Notes read from the database, by full (`whole`) and incremental (`new`) reads",
     ),
     metric(
         "nutfilter_full_rereads_total",
         Counter,
         Unit::Count,
         &[KIND],
-        "Times that everything was read again because the database was not what it was with more notes",
+        "Full rereads because the database was not its earlier state plus new notes",
     ),
     metric(
         "nutfilter_items_lost_total",
@@ -181,21 +181,21 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         Unit::Count,
         &[KIND],
-        "Times that a keyset had fewer notes than before",
+        "Number of times that a keyset had fewer notes than before",
     ),
     metric(
         "nutfilter_data_discarded_total",
         Counter,
         Unit::Count,
         &[],
-        "Times that something in the data directory was damaged or foreign, and thrown away",
+        "Number of times that damaged or foreign data in the data directory was discarded",
     ),
     metric(
         "nutfilter_info_failures_total",
         Counter,
         Unit::Count,
         &[],
-        "Times that the mint's own `/v1/info` could not be had",
+        "Failed requests for the mint's own `/v1/info`",
     ),
     metric(
         "nutfilter_http_requests_total",
@@ -209,57 +209,57 @@ pub(super) const METRICS: &[Metric] = &[
         Histogram(&REQUEST_BUCKETS),
         Unit::Seconds,
         &[],
-        "Time from a request's head to the last byte of its answer",
+        "Time from the request headers to the last byte of the response",
     ),
     metric(
         "nutfilter_http_response_bytes_total",
         Counter,
         Unit::Bytes,
         &[],
-        "Bytes of bodies sent",
+        "Response body bytes sent",
     ),
     metric(
         "nutfilter_http_connections",
         Gauge,
         Unit::Count,
         &[],
-        "Connections that are open",
+        "Open connections",
     ),
     metric(
         "nutfilter_http_connections_refused_total",
         Counter,
         Unit::Count,
         &[],
-        "Connections closed at once because there were as many as may be",
+        "Connections refused because `max_connections` was reached",
     ),
     metric(
         "nutfilter_http_connections_cut_total",
         Counter,
         Unit::Count,
         &[("reason", REASONS)],
-        "Connections cut because a limit on time was reached, or at the end",
+        "Connections closed by a timeout, by the minimum send rate, or at shutdown",
     ),
     metric(
         "nutfilter_http_accept_failures_total",
         Counter,
         Unit::Count,
         &[],
-        "Times that the system had no descriptor or memory for another connection",
+        "Connections not accepted because the system had no descriptor or memory",
     ),
 ];
 
-/// A recorder for the whole process, and the way to what it recorded.
+/// The recorder of the process.
 #[derive(Clone)]
 pub(super) struct Metrics {
     handle: PrometheusHandle,
 }
 
 impl Metrics {
-    /// Installs the recorder. Nothing listens: the text is part of the service's own router.
+    /// Installs the recorder. It opens no port: the text is served by the service's own router.
     ///
     /// # Errors
     ///
-    /// If the process has a recorder already.
+    /// If the process already has a recorder.
     pub(super) fn install() -> Result<Self, CliError> {
         let mut builder = PrometheusBuilder::new();
         for metric in METRICS {
@@ -278,13 +278,13 @@ impl Metrics {
         Ok(Self { handle })
     }
 
-    /// The text, with what the snapshot says at this moment.
+    /// The metrics as text, including the current state of the snapshot.
     pub(super) fn text(&self, service: &FilterService) -> String {
         of_snapshot(service);
         self.handle.render()
     }
 
-    /// Drops what is old, again and again.
+    /// Drops old samples periodically.
     pub(super) async fn keep_up(self) -> Infallible {
         loop {
             tokio::time::sleep(UPKEEP).await;
@@ -293,8 +293,8 @@ impl Metrics {
     }
 }
 
-/// Describes all metrics, and sets every counter to 0 with every value of its labels: `increase()` does not see a
-/// counter that appears with its first event.
+/// Describes all metrics, and sets every counter to 0 for every combination of its labels, because `increase()`
+/// does not see the first event of a counter that appears with it.
 fn register() {
     for Metric {
         name,
@@ -317,7 +317,7 @@ fn register() {
     }
 }
 
-/// Every combination of the labels' values.
+/// Every combination of label values.
 fn combinations(labels: &[Label]) -> Vec<Vec<metrics::Label>> {
     let mut all = vec![vec![]];
     for (name, values) in labels {
@@ -334,7 +334,7 @@ fn combinations(labels: &[Label]) -> Vec<Vec<metrics::Label>> {
     all
 }
 
-// Exact up to 2^53, which no number of notes comes near.
+// Exact up to 2^53, far above any number of notes.
 #[allow(clippy::cast_precision_loss)]
 fn of_snapshot(service: &FilterService) {
     let now = service.status();
@@ -363,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    /// The table of the documents, in Markdown.
+    /// The table in docs/operating.md.
     fn markdown() -> String {
         let mut text = String::from("| metric | labels | |\n|---|---|---|\n");
         for Metric {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documents_have_the_table_of_the_metrics() {
+    fn operating_guide_has_the_table_of_metrics() {
         let document = include_str!("../../../../docs/operating.md");
         let table = markdown();
         assert!(
@@ -396,7 +396,7 @@ mod tests {
         );
     }
 
-    /// What a process says that has counted nothing yet.
+    /// The metrics of a process that has counted nothing yet.
     fn at_start() -> String {
         let recorder = PrometheusBuilder::new().build_recorder();
         metrics::with_local_recorder(&recorder, register);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_is_there_at_the_start_and_is_0() {
+    fn every_counter_starts_at_0() {
         let text = at_start();
         for Metric {
             name, sort, labels, ..
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_have_the_values_that_are_counted() {
+    fn label_values_match_the_code() {
         let code = super::super::documents::code();
         for (call, values) in [("Route", ROUTES), ("cut", REASONS)] {
             let call = format!("{call}(\"");
@@ -434,14 +434,14 @@ mod tests {
             let counted: BTreeSet<_> = counted
                 .map(|rest| &rest[..rest.find('"').unwrap()])
                 .collect();
-            // What no handler answered has no route of its own.
+            // Requests without a handler have no route in the code.
             let known = values.iter().copied().filter(|value| *value != "other");
             assert_eq!(counted, known.collect(), "{call}");
         }
     }
 
     #[test]
-    fn every_metric_that_is_counted_is_described_and_no_other() {
+    fn exactly_the_used_metrics_are_described() {
         let code = super::super::documents::code();
         let named = |after: &str| -> BTreeSet<String> {
             code.split(after)

@@ -91,7 +91,7 @@ fn serve(
 ) -> Result<(), CliError> {
     let mut globals = *globals;
     if globals.threads.is_none() {
-        // With the flag they were started before anything else.
+        // With the flag, they were started earlier.
         globals.threads = options.process.threads;
         globals.start_threads()?;
     }
@@ -102,7 +102,7 @@ fn serve(
     let manager = Arc::new(Manager::of(variable));
     let runtime = runtime(&globals)?;
     let result = runtime.block_on(run::until_stopped(options, source, manager));
-    // Whatever is still running ends with the process.
+    // Tasks that still run end with the process.
     runtime.shutdown_background();
     result
 }
@@ -121,23 +121,23 @@ fn source(options: &Options) -> Result<WaitingSource, CliError> {
     }))
 }
 
-/// For who asked to stop, and then did not want to wait for it.
+/// The error after a second stop signal.
 pub(crate) fn stopped_at_once() -> CliError {
-    CliError::failed("stopped at the second signal, without waiting for requests under way")
+    CliError::failed("stopped at the second signal, without waiting for open requests")
 }
 
-/// Lines to paste into a shell.
+/// Commands to paste into a shell.
 pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
-    // One keyset shows how it goes; an active one is the likeliest to be asked for.
+    // One keyset is enough as an example, preferably an active one.
     let active = snapshot.keysets().find(|keyset| keyset.info.active);
     let mut lines = vec![
         format!("  curl -s {base}/health"),
         format!("  curl -s {base}/v1/keysets"),
     ];
     if let Some(keyset) = active.or_else(|| snapshot.keysets().next()) {
-        // A legacy id goes into a URL with its `/` and `+` replaced.
+        // Legacy ids are written URL-safe.
         let id = keyset.info.id.as_str().replace('/', "_").replace('+', "-");
-        // Not into a terminal: they are large.
+        // Filters are large, so they are not printed to a terminal.
         lines.extend([
             format!("  curl -sI {base}/v1/filter/spent/{id}"),
             format!("  curl -s -o issued.json {base}/v1/filter/issued/{id}"),
@@ -146,7 +146,7 @@ pub(crate) fn curl_lines(base: &str, snapshot: &Snapshot) -> String {
     lines.join("\n")
 }
 
-/// The base path with a slash in front of it and none at its end; empty if there is none.
+/// The base path with a leading and without a trailing slash; empty for `/`.
 fn base_path(path: &str) -> String {
     match path.trim_matches('/') {
         "" => String::new(),
@@ -154,12 +154,12 @@ fn base_path(path: &str) -> String {
     }
 }
 
-/// The URL without a slash at its end.
+/// The URL without a trailing slash.
 pub(crate) fn base_url(address: SocketAddr, path: &str) -> String {
     format!("http://{address}{}", base_path(path))
 }
 
-/// A runtime that answers on as many threads as were asked for; filters are built on others.
+/// A runtime that answers requests on the configured number of threads. Filters are built on other threads.
 pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = globals.threads {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_active_keyset_is_shown_wherever_it_is_and_the_first_one_if_there_is_none() {
+    fn curl_lines_prefer_an_active_keyset() {
         for (active, id) in [
             ([true, false, false], "001111111111111a"),
             ([true, true, true], "001111111111111a"),

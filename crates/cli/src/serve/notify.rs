@@ -1,11 +1,11 @@
-//! Words to the service manager, by the protocol of systemd's `sd_notify`: lines in a datagram to the socket
-//! that `NOTIFY_SOCKET` names. Without that variable nobody is told anything, and nothing fails: a manager
-//! that has gone must not take the service with it.
+//! Notifies the service manager by systemd's `sd_notify` protocol: lines in a datagram to the socket in
+//! `NOTIFY_SOCKET`. Without that variable nothing is sent. Failures are ignored, because the service must survive
+//! the manager.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The way to the service manager, if there is one.
+/// The connection to the service manager, if there is one.
 #[derive(Debug, Default)]
 pub(super) struct Manager {
     #[cfg(unix)]
@@ -14,7 +14,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// As the environment says.
+    /// Configured by the environment.
     pub(super) fn of(variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         Self {
             #[cfg(unix)]
@@ -23,8 +23,8 @@ impl Manager {
         }
     }
 
-    /// Says a line, as `READY=1` is one.
-    pub(super) fn say(&self, line: &str) {
+    /// Sends a line such as `READY=1`.
+    pub(super) fn send(&self, line: &str) {
         #[cfg(unix)]
         if let Some(socket) = &self.socket {
             socket.send(line.as_bytes());
@@ -33,13 +33,13 @@ impl Manager {
         let _ = line;
     }
 
-    /// How often to say that the process is alive, if somebody wants to know: twice as often as is asked for.
+    /// Interval of keep-alive messages: half the manager's timeout. `None` if the watchdog is off.
     pub(super) fn heartbeat(&self) -> Option<Duration> {
         self.watchdog.map(|watchdog| watchdog / 2)
     }
 }
 
-/// The time after which the manager takes the process for hung, if it is this process that it watches.
+/// The manager's watchdog timeout, if it watches this process.
 fn watchdog(variable: &dyn Fn(&str) -> Option<OsString>, process: u32) -> Option<Duration> {
     let number = |name| -> Option<u64> { variable(name)?.to_str()?.parse().ok() };
     if number("WATCHDOG_PID").is_some_and(|watched| watched != u64::from(process)) {
@@ -64,10 +64,10 @@ mod unix {
     }
 
     impl Socket {
-        /// `None` if the address is none, or the system has no socket to give.
+        /// `None` if the address is invalid or no socket can be created.
         pub(super) fn to(address: &OsStr) -> Option<Self> {
             let own = UnixDatagram::unbound().ok()?;
-            // A manager that does not read must not hold us up.
+            // A manager that does not read must not block the service.
             own.set_nonblocking(true).ok()?;
             let manager = match address.as_bytes() {
                 [b'@', name @ ..] => of_abstract_name(name)?,
@@ -79,7 +79,7 @@ mod unix {
 
         pub(super) fn send(&self, line: &[u8]) {
             if let Err(error) = self.own.send_to_addr(line, &self.manager) {
-                tracing::debug!(%error, "the service manager cannot be told");
+                tracing::debug!(%error, "could not notify the service manager");
             }
         }
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_process_that_is_watched_says_that_it_is_alive() {
+    fn only_the_watched_process_sends_heartbeats() {
         let heartbeat = |microseconds: &str, process: Option<&str>| {
             watchdog(
                 &|name| match name {
@@ -123,7 +123,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_manager_may_listen_at_a_path_or_a_name_and_may_be_gone() {
+    fn notifications_reach_a_path_or_name_and_survive_the_manager() {
         use std::os::linux::net::SocketAddrExt;
         use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -142,13 +142,13 @@ mod tests {
         for (listener, address) in [by_path, by_name] {
             let environment = |name: &str| (name == "NOTIFY_SOCKET").then(|| address.clone());
             let manager = Manager::of(&environment);
-            manager.say("READY=1");
+            manager.send("READY=1");
             let mut heard = [0; 64];
             let length = listener.recv(&mut heard).unwrap();
             assert_eq!(&heard[..length], b"READY=1");
             drop(listener);
-            manager.say("STOPPING=1");
+            manager.send("STOPPING=1");
         }
-        Manager::of(&|_| Some("nowhere".into())).say("READY=1");
+        Manager::of(&|_| Some("nowhere".into())).send("READY=1");
     }
 }

@@ -1,4 +1,4 @@
-//! The service itself: from a configuration to the last answer.
+//! Runs the service, from the configuration to the last response.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,25 +22,25 @@ use super::{base_path, stopped_at_once};
 use crate::error::CliError;
 use crate::log;
 
-/// How long a query under way may keep the process from ending. It only reads.
+/// How long the exit waits for a running query. Ending it early is safe, as it only reads.
 const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often to look whether the first build is done. It takes seconds, and happens once.
+/// How often to check whether the first build has finished.
 const FIRST_BUILD_POLL: Duration = Duration::from_millis(50);
 
-/// Serves until a signal ends it.
+/// Serves until a signal stops it.
 pub(super) async fn until_stopped(
     options: &Options,
     source: WaitingSource,
     manager: Arc<Manager>,
 ) -> Result<(), CliError> {
-    // Caught before anything can take long.
+    // Catch signals before any slow step.
     let (stop, at_once, hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
     let stop = {
         let manager = Arc::clone(&manager);
         async move {
             stop.await;
-            manager.say("STOPPING=1");
+            manager.send("STOPPING=1");
         }
     };
     let service = ServiceOptions::default().serve_keysets(options.serves_keysets());
@@ -53,25 +53,25 @@ pub(super) async fn until_stopped(
         tracing::info!(target: log::SERVICE, version, "listening on {listener}{path}");
     }
 
-    // Before anything counts.
+    // Install the recorder before anything uses it.
     let metrics = match options.endpoints.metrics {
         true => Some(Metrics::install()?),
         false => None,
     };
     let refresher = refresher(options, source, service.clone())?;
-    let offered = offered(options, &service, refresher.trigger(), metrics.as_ref())?;
-    let router = http::router_with(service.clone(), offered);
+    let endpoints = endpoints(options, &service, refresher.trigger(), metrics.as_ref())?;
+    let router = http::router_with(service.clone(), endpoints);
     let router = http::under(&options.listening.base_path, router).map_err(CliError::failed)?;
     let orderly = async {
         tokio::select! {
             _ = http::serve_with(listeners, router, limits(&options.limits), stop) => {}
-            never = attend(refresher.trigger(), hangup, tls) => match never {},
+            never = handle_hangups(refresher.trigger(), hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
         };
         let ending = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE));
         if !ending.await.map_err(CliError::failed)? {
-            tracing::warn!("a query is still being answered, and ends with the process");
+            tracing::warn!("a database query is still running; it ends with the process");
         }
         tracing::info!(target: log::SERVICE, "stopped");
         Ok(())
@@ -82,7 +82,7 @@ pub(super) async fn until_stopped(
     }
 }
 
-/// The thread that reads the database and publishes.
+/// Starts the thread that reads the database and publishes filters.
 fn refresher(
     options: &Options,
     source: WaitingSource,
@@ -103,28 +103,28 @@ fn refresher(
     )?)
 }
 
-/// What is offered beside the filters.
-fn offered(
+/// The endpoints in addition to the filters.
+fn endpoints(
     options: &Options,
     service: &FilterService,
     trigger: RefreshTrigger,
     metrics: Option<&Metrics>,
 ) -> Result<RouterOptions, CliError> {
-    let mut offered = RouterOptions::default();
-    offered.max_age = options.limits.max_age;
-    offered.ready_within = options.ready_max_age();
-    offered.metrics = metrics.cloned().map(|metrics| {
+    let mut endpoints = RouterOptions::default();
+    endpoints.max_age = options.limits.max_age;
+    endpoints.ready_within = options.ready_max_age();
+    endpoints.metrics = metrics.cloned().map(|metrics| {
         let service = service.clone();
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
-    offered.admin = options
+    endpoints.admin = options
         .endpoints
         .admin_token
         .as_ref()
         .map(|token| AdminOptions {
             token: token.reveal().to_owned(),
             refresh: Arc::new(move || {
-                tracing::info!(target: log::SERVICE, "an administrator asks: refreshing now");
+                tracing::info!(target: log::SERVICE, "admin request: refreshing now");
                 trigger.refresh_now();
             }),
         });
@@ -136,9 +136,9 @@ fn offered(
     {
         let info =
             InfoService::start(mint.reveal()).map_err(|error| CliError::at("mint_api", error))?;
-        offered.info = Some(info);
+        endpoints.info = Some(info);
     }
-    Ok(offered)
+    Ok(endpoints)
 }
 
 async fn keep_up(metrics: Option<Metrics>) -> Infallible {
@@ -148,8 +148,12 @@ async fn keep_up(metrics: Option<Metrics>) -> Infallible {
     }
 }
 
-/// Does at every SIGHUP what it is for.
-async fn attend(trigger: RefreshTrigger, mut hangup: Hangup, tls: Option<Tls>) -> Infallible {
+/// On each SIGHUP, refreshes the filters and reloads the TLS certificate.
+async fn handle_hangups(
+    trigger: RefreshTrigger,
+    mut hangup: Hangup,
+    tls: Option<Tls>,
+) -> Infallible {
     loop {
         hangup.next().await;
         tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
@@ -157,31 +161,30 @@ async fn attend(trigger: RefreshTrigger, mut hangup: Hangup, tls: Option<Tls>) -
         match tls.as_ref().map(Tls::reload) {
             None => {}
             Some(Ok(())) => {
-                tracing::info!(target: log::SERVICE, "the TLS certificate was read again");
+                tracing::info!(target: log::SERVICE, "TLS certificate reloaded");
             }
             Some(Err(error)) => {
-                tracing::error!(%error, "the TLS certificate cannot be used; the one before it stays");
+                tracing::error!(%error, "TLS reload failed; keeping the previous certificate");
             }
         }
     }
 }
 
-/// Tells the log and the service manager when there is something to serve, and the latter again and again that
-/// the process lives.
+/// Reports readiness to the log and the service manager, and sends heartbeats to the manager.
 async fn report(service: &FilterService, manager: &Manager) -> Infallible {
     let alive = async {
         let Some(heartbeat) = manager.heartbeat() else {
             return std::future::pending().await;
         };
         loop {
-            manager.say("WATCHDOG=1");
+            manager.send("WATCHDOG=1");
             tokio::time::sleep(heartbeat).await;
         }
     };
     let ready = async {
         let snapshot = loop {
             if let Some(snapshot) = service.snapshot()
-                // A filter that cannot be built does not keep the others waiting.
+                // A filter that cannot be built does not delay the others.
                 && (snapshot.is_complete() || service.status() == Status::Degraded)
             {
                 break snapshot;
@@ -195,9 +198,9 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
             issued = snapshot.items(NoteKind::Issued),
             "ready"
         );
-        // Its bodies would be kept for as long as this is waited for.
+        // It would keep its bodies in memory.
         drop(snapshot);
-        manager.say("READY=1\nSTATUS=serving");
+        manager.send("READY=1\nSTATUS=serving");
         std::future::pending().await
     };
     tokio::select! {
@@ -206,7 +209,7 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
     }
 }
 
-/// The certificate and its key, if there are any.
+/// The TLS certificate and key, if configured.
 pub(super) fn tls(options: &Options) -> Result<Option<Tls>, CliError> {
     match (
         &options.listening.tls_certificate,
@@ -219,7 +222,7 @@ pub(super) fn tls(options: &Options) -> Result<Option<Tls>, CliError> {
     }
 }
 
-/// Binds every address. TLS is for the network: who reaches a socket of this machine is on it.
+/// Binds every address. TLS is for the network only, not for local sockets.
 async fn listen(options: &Options, tls: Option<&Tls>) -> Result<Vec<Listener>, CliError> {
     let mut listeners = vec![];
     for address in options.addresses() {
@@ -247,7 +250,9 @@ async fn unix(path: &Path, mode: u32) -> io::Result<Listener> {
 
 #[cfg(not(unix))]
 async fn unix(_: &Path, _: u32) -> io::Result<Listener> {
-    Err(io::Error::other("there are no Unix sockets on this system"))
+    Err(io::Error::other(
+        "Unix sockets are not supported on this system",
+    ))
 }
 
 fn limits(limits: &LimitOptions) -> ServerOptions {

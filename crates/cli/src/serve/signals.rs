@@ -1,11 +1,10 @@
-//! The signals that a service is steered by.
+//! The signals that control a service.
 
 use std::future::Future;
 
 use crate::error::CliError;
 
-/// Ready at the `nth` ctrl-c or SIGTERM, the signal of service managers. Both are caught from now on,
-/// whether or not the future is waited for.
+/// Ready at the `nth` ctrl-c or SIGTERM. Both are caught from now on, even if the future is never awaited.
 #[cfg(unix)]
 pub(crate) fn stop_signal(nth: u32) -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -26,7 +25,7 @@ pub(crate) fn stop_signal(nth: u32) -> Result<impl Future<Output = ()> + Send + 
 pub(crate) fn stop_signal(nth: u32) -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
     Ok(async move {
         for _ in 0..nth {
-            // An error means that there is no such signal here, and nothing to wait for.
+            // An error means that the signal does not exist on this system.
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -34,7 +33,7 @@ pub(crate) fn stop_signal(nth: u32) -> Result<impl Future<Output = ()> + Send + 
     })
 }
 
-/// SIGHUP, caught from now on: without this it would end the process.
+/// SIGHUP, caught from now on. Uncaught, it would end the process.
 pub(super) struct Hangup {
     #[cfg(unix)]
     signal: tokio::signal::unix::Signal,
@@ -48,7 +47,7 @@ impl Hangup {
         })
     }
 
-    /// Ready at the next one.
+    /// Ready at the next SIGHUP.
     pub(super) async fn next(&mut self) {
         #[cfg(unix)]
         if self.signal.recv().await.is_some() {

@@ -8,8 +8,8 @@ const WIDTH: usize = 100;
 /// The template: all options with their defaults, none of them set.
 pub(super) fn template() -> String {
     let mut text = String::from(
-        "# Configuration of `nutfilter serve --config FILE`. A line that begins with # sets nothing; the value\n\
-         # in it is the default. An empty text counts as not set. Flags and environment take precedence.\n",
+        "# Configuration of `nutfilter serve --config FILE`. A line that begins with # sets nothing; it\n\
+         # shows the default. An empty value counts as not set. Flags and environment take precedence.\n",
     );
     let mut heading = None;
     for option in declared() {
@@ -49,7 +49,7 @@ pub(super) fn template() -> String {
 fn wrapped(sentence: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in sentence.split(' ') {
-        let line = lines.last_mut().expect("there is one from the beginning");
+        let line = lines.last_mut().expect("the vector starts with one line");
         if line.len() + word.len() >= WIDTH {
             lines.push(word.to_owned());
             continue;

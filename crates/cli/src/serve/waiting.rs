@@ -1,16 +1,15 @@
-//! A mint's database that may not be there yet.
+//! A mint's database that may not be available yet.
 
 use nutfilter_mint::NoteKind;
 use nutfilter_mint::source::{ItemSink, Keysets, MintSource, Reading, SourceError, Watermark};
 
 use crate::log;
 
-/// What opens the database.
+/// Opens the database.
 type Open = dyn Fn() -> Result<Box<dyn MintSource>, SourceError> + Send;
 
-/// A source that is opened when it is first asked, and again until that goes well. As long as it does not,
-/// every refresh fails with the reason, which is in the log and in `/health`, and is tried again by whoever
-/// refreshes: there is no second schedule for it.
+/// A source that is opened at its first use. If that fails, the refresh fails with the reason, which is in the log
+/// and in `/health`. The next refresh tries again, so there is no separate retry schedule.
 pub(super) struct WaitingSource {
     open: Box<Open>,
     opened: Option<Box<dyn MintSource>>,
@@ -26,14 +25,14 @@ impl WaitingSource {
         }
     }
 
-    /// Opens it now, if it is not open.
+    /// Opens the source if it is not open yet.
     pub(super) fn opened(&mut self) -> Result<&mut dyn MintSource, SourceError> {
         let source = match self.opened.take() {
             Some(source) => source,
             None => {
                 let source = (self.open)()?;
                 let mint = source.mint();
-                tracing::info!(target: log::SERVICE, mint, "the mint's database is open");
+                tracing::info!(target: log::SERVICE, mint, "opened the mint's database");
                 source
             }
         };
@@ -45,7 +44,7 @@ impl MintSource for WaitingSource {
     fn mint(&self) -> &str {
         self.opened
             .as_ref()
-            .map_or("not known yet", |source| source.mint())
+            .map_or("unknown", |source| source.mint())
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
@@ -62,7 +61,7 @@ impl MintSource for WaitingSource {
     }
 
     fn verify_next(&mut self) {
-        // Where it cannot be opened, the reading says so.
+        // If opening fails, the next read reports it.
         if let Ok(source) = self.opened() {
             source.verify_next();
         }

@@ -175,7 +175,7 @@ fn other_invalid_inputs_are_errors() {
         (&["build", "."], "directory"),
         (
             &["build", "records", "--record-bytes", "33"],
-            "records: 100 bytes are not a whole number",
+            "records: 100 bytes are not a multiple",
         ),
         (
             &["build", "records", "--record-bytes", "0"],
@@ -202,7 +202,7 @@ fn other_invalid_inputs_are_errors() {
         (&["build", "items", "--profile", "bip158"], "needs --key"),
         (
             &["build", "items", "--key", &key],
-            "--profile bip158 or siphash only",
+            "require --profile bip158 or siphash",
         ),
         (
             &["build", "items", "--profile", "bip158", "--key", "0011"],
@@ -426,12 +426,12 @@ fn duplicates_are_counted_and_bip158_drops_them() {
     let args = ["build", "equal", "-o", "out", "--profile", "bip158"];
     let said = place.run(&[&args[..], &["--key", &key]].concat()).stderr;
     assert!(
-        said.starts_with("1 items, 49 repeated ones dropped; P 19"),
+        said.starts_with("1 items, 49 duplicates dropped; P 19"),
         "{said}"
     );
     let said = place.run(&["build", "equal", "-o", "out"]).stderr;
     assert!(
-        said.starts_with("50 items, 49 of them repeated; "),
+        said.starts_with("50 items, 49 of them duplicates; "),
         "{said}"
     );
 }

@@ -168,9 +168,9 @@ fn wrong_input_format_is_an_error_with_a_hint() {
         (
             "00\n",
             &["--field", "a"],
-            "--field needs --input csv or jsonl",
+            "--field requires --input csv or jsonl",
         ),
-        ("00\n", &["--null", "--input", "csv"], "--null goes with"),
+        ("00\n", &["--null", "--input", "csv"], "--null requires"),
     ] {
         let ran = place.run_with(
             &[&["build", "-", "-o", "out"], args].concat(),
@@ -236,7 +236,7 @@ fn siphash_profile_requires_its_key() {
     }
     let error = build("short", "out").error();
     assert!(
-        error.contains("short: not a key: 16 bytes or 32 hex digits"),
+        error.contains("short: invalid key: expected 16 bytes or 32 hex digits"),
         "{error}"
     );
     assert!(
@@ -267,7 +267,7 @@ fn siphash_profile_requires_its_key() {
         all
     );
     let error = counts(&["f.gcs", "items", "--key-file", "other"]).error();
-    assert!(error.contains("built with another key"), "{error}");
+    assert!(error.contains("built with a different key"), "{error}");
     assert!(
         counts(&["f.gcs", "items"])
             .error()

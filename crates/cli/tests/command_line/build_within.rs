@@ -29,7 +29,7 @@ fn memory_limit_changes_no_byte_of_any_format() {
                 let limited = [input, &["--memory", LEAST, "--scratch", "."], &with].concat();
                 let ran = place.run(&limited);
                 assert!(
-                    ran.stderr.contains("40100 items, 100 of them repeated; "),
+                    ran.stderr.contains("40100 items, 100 of them duplicates; "),
                     "{}",
                     ran.stderr
                 );
@@ -123,7 +123,7 @@ fn invalid_memory_limits_are_errors_and_leave_nothing() {
                 "--key",
                 &key,
             ],
-            "--memory does not go with --profile bip158",
+            "--memory cannot be used with --profile bip158",
         ),
         (
             &["build", "bad", "--memory", LEAST, "-o", "out"],
@@ -131,7 +131,7 @@ fn invalid_memory_limits_are_errors_and_leave_nothing() {
         ),
         (
             &["build", "items", "--memory", LEAST, "--record-bytes", "7"],
-            "are not a whole number of records",
+            "are not a multiple of the record size",
         ),
     ] {
         let error = place.run(args).error();

@@ -41,10 +41,7 @@ fn time_of_the_filter_is_on_stderr_unless_quiet() {
         .run(&["build", "spent.hex", "--format", "raw", "-o", "raw"])
         .ok();
     let raw = place.run(&["check", "raw", "mine.hex", "--raw", "--n", "1000"]);
-    assert_eq!(
-        raw.stderr,
-        "filter of 1000 items, which does not say as of when\n"
-    );
+    assert_eq!(raw.stderr, "filter of 1000 items, without a timestamp\n");
 }
 
 #[test]

@@ -109,17 +109,11 @@ fn items_that_must_stay_private_are_not_sent() {
     let mint = Mint::honest();
     let items = points(0..50);
     for (args, wanted) in [
-        (
-            &["--max-revealed", "49"][..],
-            "50 items match, and at most 49",
-        ),
-        (
-            &["--expected", "4"],
-            "50 of 50 items match where 4 were expected",
-        ),
+        (&["--max-revealed", "49"][..], "50 items match; at most 49"),
+        (&["--expected", "4"], "50 of 50 items match; expected 4"),
         (
             &["--last-seen", "1000001"],
-            "one dated 1000001 was seen before",
+            "older than the last one seen (1000001)",
         ),
         (&["--min-m", "784932"], "one item in 784931 by chance"),
         (&["--kind", "issued"], "nutfilter restore"),
@@ -190,7 +184,7 @@ fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
         (
             "200 OK",
             FilterResponse::new(&matches_all, TIMESTAMP).to_json(),
-            "one item in 1 ",
+            "rate of 1 in 1;",
         ),
         ("200 OK", with(KNOWN as u32, u64::MAX), "in the future"),
         (

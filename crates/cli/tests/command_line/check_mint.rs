@@ -113,7 +113,7 @@ fn proxy_option_precedes_the_environment() {
     }
     let error = run(&[], &[("all_proxy", "socks4://127.0.0.1:9")]).error();
     assert!(
-        error.contains("proxy URL \"socks4://127.0.0.1:9\" does not begin"),
+        error.contains("proxy URL \"socks4://127.0.0.1:9\": must begin"),
         "{error}"
     );
     assert!(mint.asked.lock().expect("a log").is_empty());
@@ -140,18 +140,18 @@ fn mint_profile_may_be_nut23_and_never_bip158() {
         "--key",
         "00112233445566778899aabbccddeeff",
     ];
-    assert!(check(&mint, &block).error().contains("no mint speaks"));
+    assert!(
+        check(&mint, &block)
+            .error()
+            .contains("mints do not use this hash")
+    );
 }
 
 #[test]
 fn default_limits_are_those_of_the_policy() {
     let weak = Params::new(6, 64).expect("good parameters");
     let mint = Mint::serving("200 OK", response(weak).to_json());
-    assert!(
-        check(&mint, &[])
-            .error()
-            .contains("one item in 64 by chance")
-    );
+    assert!(check(&mint, &[]).error().contains("rate of 1 in 64;"));
     let counts = check(&mint, &["--min-m", "64", "--count"]).text();
     assert!(counts.starts_with("maybe\t"), "{counts}");
 
@@ -169,7 +169,7 @@ fn default_limits_are_those_of_the_policy() {
     assert!(check(&mint, &["--timeout", "-1"]).code == Some(2));
     let rolled_back = check(&mint, &["--last-seen", "1000001"]).error();
     assert!(
-        rolled_back.contains("dated 1000000, one dated 1000001"),
+        rolled_back.contains("dated 1000000, older than the last one seen (1000001"),
         "{rolled_back}"
     );
     assert_eq!(check(&mint, &["--last-seen", "1000000"]).code, Some(0));

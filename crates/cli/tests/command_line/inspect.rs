@@ -117,11 +117,11 @@ fn members_tell_which_hash_made_a_filter() {
         assert!(
             inspect(name, &[])
                 .text()
-                .contains(&format!("verdict        speaks {name}"))
+                .contains(&format!("verdict        {name}"))
         );
     }
     let warning = inspect("nut25-empty-tail", &[]).text();
-    assert!(warning.contains("spent notes are not spent"), "{warning}");
+    assert!(warning.contains("see spent notes as unspent"), "{warning}");
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn small_filter_does_not_tell_nut25_from_its_dialect() {
 fn non_member_identifies_no_profile() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "spent.json", ITEMS);
-    let stranger = hex(&item(ITEMS + 1));
+    let non_member = hex(&item(ITEMS + 1));
     let json = place
-        .run(&["inspect", "spent.json", "--member", &stranger, "--json"])
+        .run(&["inspect", "spent.json", "--member", &non_member, "--json"])
         .json();
     assert_eq!(json["verdict"], "none");
     let error = place

@@ -113,7 +113,7 @@ fn check_config_reports_all_problems_without_secrets() {
     );
     assert_eq!(code, Some(2));
     for problem in [
-        "mint_database: /nowhere/mint.sqlite3: there is no such database",
+        "mint_database: /nowhere/mint.sqlite3: database not found",
         "data_dir: /nowhere/data: No such file",
         "tls_certificate: /nowhere/c.pem: ",
         "listen: unix:/nowhere/a.sock: No such file",
@@ -149,7 +149,7 @@ fn invalid_configuration_is_named_with_its_place() {
         ),
         (
             "mint_database = 'mysql://a:hunter2@db/mint'",
-            "mysql: is no database",
+            "unsupported database scheme 'mysql'",
         ),
         ("admin_token = hunter2", "line 1: invalid TOML"),
     ] {

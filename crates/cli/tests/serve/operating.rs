@@ -18,8 +18,8 @@ fn missing_database_is_reported_and_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("mint");
     let mut server = Server::start_unready(serve().arg("--mint-database").arg(&place));
-    let said = server.wait_for("there is nothing to serve yet");
-    assert!(said.contains("there is no such database"), "{said}");
+    let said = server.wait_for("nothing to serve yet");
+    assert!(said.contains("database not found"), "{said}");
     let (status, health) = server.get("/health");
     assert_eq!(status, "HTTP/1.1 200 OK");
     assert!(health.contains("failing"), "{health}");
@@ -30,7 +30,7 @@ fn missing_database_is_reported_and_waited_for() {
 
     std::fs::create_dir(&place).unwrap();
     let sample = sample(&place);
-    server.wait_for("the mint's database is open");
+    server.wait_for("opened the mint's database");
     server.wait_for("ready");
     let path = format!("/v1/filter/spent/{}", sample.keyset);
     assert_eq!(server.get(&path).0, "HTTP/1.1 200 OK");
@@ -207,7 +207,7 @@ fn service_manager_gets_readiness_watchdog_and_stop() {
             .arg(&place),
     );
     // Alive, but not ready while there is nothing to serve.
-    server.wait_for("there is nothing to serve yet");
+    server.wait_for("nothing to serve yet");
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1");
     }
@@ -281,7 +281,7 @@ fn database_password_is_not_printed_if_it_is_unreachable() {
             .args(["--log-level", "trace", "--log-format", "json"])
             .env("MINT_DATABASE_FILE", &place),
     );
-    server.wait_for("there is nothing to serve yet");
+    server.wait_for("nothing to serve yet");
     let said = ["/health", "/ready", "/metrics"]
         .map(|path| server.get(path).1)
         .concat();

@@ -45,7 +45,7 @@ impl fmt::Display for BasePathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no base path: segments of letters, digits and -._~, with / between them",
+            "invalid base path `{}`: must be segments of letters, digits and -._~, separated by /",
             self.path
         )
     }

@@ -79,7 +79,7 @@ impl Connections {
         };
         match shaken {
             Ok(Ok(stream)) => self.drive(stream, activity).await,
-            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => cut("handshake"),
         }
     }
@@ -124,7 +124,7 @@ impl Connections {
             tokio::select! {
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
-                        tracing::debug!(%error, "a connection failed");
+                        tracing::debug!(%error, "connection failed");
                     }
                     return closing.iter().for_each(Closing::note);
                 }
@@ -172,7 +172,7 @@ impl Closing {
 
 /// Counts a connection that the server ended.
 pub(super) fn cut(reason: &'static str) {
-    tracing::debug!(reason, "a connection is cut");
+    tracing::debug!(reason, "closing a connection");
     metrics::counter!("nutfilter_http_connections_cut_total", "reason" => reason).increment(1);
 }
 

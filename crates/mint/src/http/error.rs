@@ -81,18 +81,18 @@ impl CashuError {
 impl fmt::Display for CashuError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            CashuError::InvalidKeysetId => "keyset id is not valid",
+            CashuError::InvalidKeysetId => "invalid keyset id",
             CashuError::UnknownKeyset => "keyset is not known",
-            CashuError::NotBuilt => "filter is not built yet",
-            CashuError::NoInfo => "the mint's info is not known yet",
-            CashuError::NotFound => "there is nothing at this path",
-            CashuError::MethodNotAllowed => "method is not allowed at this path",
-            CashuError::NotAcceptable => "none of the forms there are is acceptable",
-            CashuError::BodyRefused => "requests have no body here",
-            CashuError::InvalidHost => "request needs one Host header",
+            CashuError::NotBuilt => "filter not built yet",
+            CashuError::NoInfo => "mint info not available yet",
+            CashuError::NotFound => "path not found",
+            CashuError::MethodNotAllowed => "method not allowed",
+            CashuError::NotAcceptable => "no acceptable representation",
+            CashuError::BodyRefused => "request body not allowed",
+            CashuError::InvalidHost => "exactly one Host header required",
             CashuError::UriTooLong => "path is too long",
-            CashuError::RangeNotSatisfiable => "range is beyond the end",
-            CashuError::Unauthorized => "token is missing or wrong",
+            CashuError::RangeNotSatisfiable => "range not satisfiable",
+            CashuError::Unauthorized => "missing or invalid token",
             CashuError::Internal => "internal error",
         })
     }

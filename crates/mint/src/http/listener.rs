@@ -109,7 +109,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         Ok(found) if !found.file_type().is_socket() => {
             return Err(said(
                 io::ErrorKind::AlreadyExists,
-                "is there, and no socket",
+                "exists and is not a socket",
             ));
         }
         Ok(_) => {}
@@ -119,7 +119,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
             std::fs::remove_file(path)
         }
         // After any other error, the socket may be in use by a busy process or by another user.
-        _ => Err(said(io::ErrorKind::AddrInUse, "a process listens there")),
+        _ => Err(said(io::ErrorKind::AddrInUse, "in use by another process")),
     }
 }
 

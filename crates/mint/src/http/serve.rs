@@ -74,7 +74,7 @@ pub async fn serve_with(
     let open = options.max_connections - places.available_permits();
     tracing::info!(
         open,
-        "waiting up to {} s for requests under way",
+        "waiting up to {} s for open requests",
         options.shutdown_grace.as_secs()
     );
     let _ = signal.send(true);
@@ -82,13 +82,13 @@ pub async fn serve_with(
     while let Some(ended) = servers.join_next().await {
         match ended {
             Ok(cut) => served.cut += cut,
-            Err(error) => tracing::error!(%error, "a listener failed"),
+            Err(error) => tracing::error!(%error, "listener failed"),
         }
     }
     if served.cut > 0 {
         tracing::warn!(
             connections = served.cut,
-            "some requests did not end in time and are cut"
+            "closing connections with unfinished requests"
         );
     }
     served
@@ -122,7 +122,7 @@ async fn accept_all(
                 Err(error) => {
                     metrics::counter!("nutfilter_http_accept_failures_total").increment(1);
                     if warned.is_none_or(|at| at.elapsed() >= ACCEPT_WARNING) {
-                        tracing::error!(%error, "no connection can be accepted");
+                        tracing::error!(%error, "could not accept a connection");
                         warned = Some(Instant::now());
                     }
                     sleep(ACCEPT_PAUSE).await;
@@ -130,7 +130,7 @@ async fn accept_all(
             },
             Some(ended) = open.join_next(), if !open.is_empty() => {
                 if let Err(error) = ended {
-                    tracing::error!(%error, "a connection's task failed");
+                    tracing::error!(%error, "connection task failed");
                 }
             }
             () = end(&mut ending) => break,

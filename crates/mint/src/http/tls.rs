@@ -110,7 +110,7 @@ impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
-            Kind::Refused(error) => write!(f, "certificate and key cannot be used: {error}"),
+            Kind::Refused(error) => write!(f, "invalid certificate or key: {error}"),
         }
     }
 }

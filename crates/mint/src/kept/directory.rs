@@ -94,13 +94,13 @@ impl fmt::Display for KeptError {
         match self {
             KeptError::InUse { path } => write!(
                 f,
-                "{}: another process uses this data directory",
+                "{}: data directory is in use by another process",
                 path.display()
             ),
             KeptError::Io { path, source } => write!(f, "{}: {source}", path.display()),
             KeptError::Store(error) => error.fmt(f),
             KeptError::Build(error) => error.fmt(f),
-            KeptError::Body(error) => write!(f, "writing what is to be served: {error}"),
+            KeptError::Body(error) => write!(f, "could not write data to serve: {error}"),
         }
     }
 }
@@ -224,14 +224,14 @@ impl DataDirectory {
             match KeysetId::parse(&lost) {
                 Ok(keyset) => kept.lose(&keyset),
                 Err(_) => {
-                    discard(&path, format!("`{lost}` is no keyset id"));
+                    discard(&path, format!("invalid keyset id `{lost}`"));
                     return (KindSets::default(), vec![]);
                 }
             }
         }
         for recorded in recorded.sets {
             let Ok(keyset) = KeysetId::parse(&recorded.keyset) else {
-                discard(&path, format!("`{}` is no keyset id", recorded.keyset));
+                discard(&path, format!("invalid keyset id `{}`", recorded.keyset));
                 return (KindSets::default(), vec![]);
             };
             match self.restore_set(kind, &keyset, &recorded) {
@@ -261,12 +261,12 @@ impl DataDirectory {
         let Some(name) = &recorded.directory else {
             return Ok(KeptSet::default());
         };
-        number_of(name).ok_or("no name of a set")?;
+        number_of(name).ok_or("invalid set name")?;
         let path = self.path.join(SETS).join(name);
         let store = Store::open(path, options(kind, keyset)).map_err(|error| error.to_string())?;
         if store.len() < recorded.items {
             let (has, had) = (store.len(), recorded.items);
-            return Err(format!("has {has} items, and had {had}"));
+            return Err(format!("has {has} items, expected {had}"));
         }
         // Checksums are verified when the data is read, before anything is served.
         Ok(KeptSet::on_disk(store, name.clone()))
@@ -342,7 +342,7 @@ impl DataDirectory {
             .collect();
         let sets = self.path.join(SETS);
         let names = own_names(&sets).unwrap_or_else(|error| {
-            tracing::warn!(path = %sets.display(), %error, "old sets cannot be listed");
+            tracing::warn!(path = %sets.display(), %error, "could not list obsolete sets");
             vec![]
         });
         let is_known = |name: &str| self.named.keys().any(|kind| kind_of(name) == Some(*kind));
@@ -352,7 +352,8 @@ impl DataDirectory {
             }
             let path = sets.join(name);
             if let Err(error) = fs::remove_dir_all(&path) {
-                tracing::warn!(path = %path.display(), %error, "an old set could not be removed; it is tried again");
+                tracing::warn!(path = %path.display(), %error, "could not remove an obsolete set; \
+                                                                retrying later");
             }
         }
     }
@@ -431,7 +432,7 @@ fn discard(path: &Path, reason: String) {
     tracing::error!(
         path = %path.display(),
         reason,
-        "what was kept here cannot be used; the database is read whole"
+        "discarding unusable state; rereading the full database"
     );
 }
 

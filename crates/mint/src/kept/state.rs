@@ -104,32 +104,31 @@ impl Recorded {
         if !bytes.starts_with(FIRST_LINE) {
             return Err("not a state file of this version");
         }
-        let (said, sum) = bytes.split_last_chunk::<SUM_BYTES>().ok_or("cut short")?;
+        let (said, sum) = bytes.split_last_chunk::<SUM_BYTES>().ok_or("truncated")?;
         if Sha256::digest(said).as_slice() != sum {
-            return Err("its checksum is another");
+            return Err("wrong checksum");
         }
-        let said = said.get(FIRST_LINE.len()..).ok_or("cut short")?;
+        let said = said.get(FIRST_LINE.len()..).ok_or("truncated")?;
         let end = said
             .iter()
             .position(|&byte| byte == b'\n')
-            .ok_or("without its description")?;
-        let line: Line =
-            serde_json::from_slice(&said[..end]).map_err(|_| "with another description")?;
+            .ok_or("missing description")?;
+        let line: Line = serde_json::from_slice(&said[..end]).map_err(|_| "invalid description")?;
         if line.profile != PROFILE {
-            return Err("of another hash");
+            return Err("made with another hash");
         }
         if line.kind != kind.as_str() {
-            return Err("of the other kind");
+            return Err("of another kind");
         }
         let rest = &said[end + 1..];
         let watermark = match line.watermark {
             None if rest.is_empty() => None,
             Some(length) if rest.len() == length => Some(Watermark::new(rest.to_vec())),
-            _ => return Err("with another length of its watermark"),
+            _ => return Err("wrong watermark length"),
         };
         let keysets = line.keysets.into_iter().map(|listed| {
             Ok(KeysetInfo {
-                id: listed.id.parse().map_err(|_| "with an id that is none")?,
+                id: listed.id.parse().map_err(|_| "invalid keyset id")?,
                 unit: listed.unit,
                 active: listed.active,
                 input_fee_ppk: listed.input_fee_ppk,

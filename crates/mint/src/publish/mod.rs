@@ -19,7 +19,7 @@ use crate::error::PublishError;
 use crate::kept::{DataDirectory, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
-use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, twice_if_passing};
+use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
 use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
@@ -159,7 +159,7 @@ impl Publisher {
     }
 
     /// Drops the watermarks, so that the next refresh reads everything.
-    pub(crate) fn start_over(&mut self) {
+    pub(crate) fn discard_and_rescan(&mut self) {
         for kept in &mut self.kept {
             kept.watermark = None;
         }
@@ -216,11 +216,11 @@ impl Publisher {
             match self.service.snapshot() {
                 Some(_) => tracing::error!(
                     %error,
-                    "refresh failed; what was published before goes on being served"
+                    "refresh failed; still serving the previous filters"
                 ),
                 None => tracing::error!(
                     %error,
-                    "the first refresh failed; there is nothing to serve yet"
+                    "first refresh failed; nothing to serve yet"
                 ),
             }
         }
@@ -256,7 +256,7 @@ impl Publisher {
             report.fail(None, kind, error);
         }
         let listing = Instant::now();
-        let listed = twice_if_passing(|| self.source.keysets())?;
+        let listed = retry_once(|| self.source.keysets())?;
         report.list = listing.elapsed();
         self.warn_of_unservable_keysets(&listed);
         self.listed = listed.keysets;
@@ -288,7 +288,7 @@ impl Publisher {
             "the data directory was removed; making it again and rereading the full database"
         );
         directory.remake()?;
-        self.start_over();
+        self.discard_and_rescan();
         Ok(())
     }
 
@@ -304,7 +304,7 @@ impl Publisher {
             let seconds = latest - now;
             tracing::warn!(
                 seconds,
-                "the clock was set back; filters dated after it are withdrawn and built again"
+                "clock was set back; withdrawing and rebuilding filters dated in the future"
             );
             self.service.publish(snapshot.until(now));
         }
@@ -401,7 +401,12 @@ fn round_down(time: u64, period: u64) -> u64 {
 impl RefreshReport {
     fn fail(&mut self, keyset: Option<KeysetId>, kind: NoteKind, error: PublishError) {
         let keyset_name = keyset.as_ref().map(KeysetId::as_str);
-        tracing::error!(keyset = keyset_name, %kind, %error, "filter not renewed; the last one is served, if there is one");
+        tracing::error!(
+            keyset = keyset_name,
+            %kind,
+            %error,
+            "filter update failed; serving the previous one, if any"
+        );
         self.failures.push(FilterFailure {
             keyset,
             kind,
@@ -422,7 +427,7 @@ fn index(kind: NoteKind) -> usize {
 fn warn_of_unservable(told: &mut Vec<String>, reading: &Reading) {
     if *told != reading.unservable {
         if !reading.unservable.is_empty() {
-            tracing::warn!(ids = ?reading.unservable, "notes of what are no keyset ids cannot be served");
+            tracing::warn!(ids = ?reading.unservable, "skipping rows with invalid keyset ids");
         }
         told.clone_from(&reading.unservable);
     }

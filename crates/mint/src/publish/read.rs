@@ -8,7 +8,7 @@ use super::{Publisher, millis};
 use crate::error::PublishError;
 use crate::kept::{Changes, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, ReadingReport, RefreshProgress};
-use crate::source::{Reading, SourceError, Watermark, twice_if_passing};
+use crate::source::{Reading, SourceError, Watermark, retry_once};
 use crate::{KeysetId, NoteKind};
 
 impl Publisher {
@@ -23,7 +23,7 @@ impl Publisher {
         let mut reread = false;
         if let Some(since) = self.kept_mut(kind).watermark.clone() {
             match self.read_new_and_count(kind, &since, progress) {
-                Err(PublishError::Source(SourceError::StartOver { reason })) => {
+                Err(PublishError::Source(SourceError::RescanRequired { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
                     tracing::warn!(%kind, reason, "rereading the full database");
@@ -38,7 +38,7 @@ impl Publisher {
                 result => return result,
             }
         }
-        let (report, lost) = twice_if_passing(|| self.read_whole(kind, failures, progress))?;
+        let (report, lost) = retry_once(|| self.read_whole(kind, failures, progress))?;
         report_lost(kind, &lost, reread);
         Ok(report)
     }
@@ -53,7 +53,7 @@ impl Publisher {
         let uncounted = self.kept_mut(kind).uncounted;
         let mut count = uncounted.is_none_or(|readings| readings + 1 >= self.verify_every);
         loop {
-            let read = twice_if_passing(|| self.read_new(kind, since, count, progress))?;
+            let read = retry_once(|| self.read_new(kind, since, count, progress))?;
             if let Some(report) = read {
                 self.kept_mut(kind).uncounted = match count {
                     true => Some(0),
@@ -88,8 +88,8 @@ impl Publisher {
         let reading = checked(result, &mut gather)?;
         if let Some((keyset, error)) = gather.bad.pop_first() {
             // No item of the other keysets is lost: they are also part of the full reading.
-            let reason = format!("a row of keyset {keyset} cannot be read: {error}");
-            return Err(SourceError::StartOver { reason }.into());
+            let reason = format!("unreadable row of keyset {keyset}: {error}");
+            return Err(SourceError::RescanRequired { reason }.into());
         }
         super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
         let (came, hash) = (gather.came(), gather.hashing);
@@ -171,7 +171,7 @@ impl Publisher {
             // Keep the old set with its own time. A new one would lack a note.
             sets.remove(&keyset);
             self.held_back[super::index(kind)].insert(keyset.clone());
-            tracing::error!(%keyset, %kind, %error, "filter held back");
+            tracing::error!(%keyset, %kind, %error, "not updating a filter with an unreadable row");
             failures.push(FilterFailure {
                 keyset: Some(keyset),
                 kind,
@@ -199,7 +199,7 @@ impl Publisher {
         kept.lost.retain(|keyset| !sets.contains_key(keyset));
         kept.sets = sets;
         kept.as_of = as_of;
-        tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read whole");
+        tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read all rows");
         let report = ReadingReport {
             kind,
             whole: true,
@@ -238,15 +238,15 @@ fn without_repeats(
     }
     let reason = match total {
         Some(total) if total > items && total - items < known => format!(
-            "{} of {known} items with known hashes are new, and which ones cannot be told",
+            "{} of {known} items with known hashes are new; cannot tell which",
             total - items
         ),
         Some(total) if total != items => {
-            format!("the database has {total} items where {items} were expected")
+            format!("the database has {total} items, expected {items}")
         }
         _ => return Ok((new, known)),
     };
-    Err(SourceError::StartOver { reason }.into())
+    Err(SourceError::RescanRequired { reason }.into())
 }
 
 /// Items of the earlier sets that a full reading no longer found.
@@ -305,7 +305,7 @@ fn checked(
         Some(Failed::Kept(error)) => Err(error.into()),
         Some(Failed::TooMany { limit }) => {
             let reason = format!("more than {limit} items are new");
-            Err(SourceError::StartOver { reason }.into())
+            Err(SourceError::RescanRequired { reason }.into())
         }
     }
 }

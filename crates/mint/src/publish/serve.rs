@@ -47,7 +47,7 @@ impl Publisher {
         if self.latest_date > now {
             tracing::warn!(
                 seconds = self.latest_date - now,
-                "the data directory is dated after the clock; nothing is served before the database is read"
+                "data directory is dated in the future; serving nothing until the database is read"
             );
             return false;
         }
@@ -67,7 +67,7 @@ impl Publisher {
             as_of = refreshed_at,
             spent = self.kept[index(NoteKind::Spent)].items(),
             issued = self.kept[index(NoteKind::Issued)].items(),
-            "serving what was kept"
+            "serving saved filters"
         );
         self.compress_published();
         true
@@ -91,11 +91,12 @@ impl Publisher {
                 Some(filter)
             }
             Err(error) if !error.is_damage() => {
-                tracing::error!(%keyset, %kind, %error, "a kept set cannot be served yet");
+                tracing::error!(%keyset, %kind, %error, "could not serve a saved set yet");
                 None
             }
             Err(error) => {
-                tracing::error!(%keyset, %kind, %error, "a kept set cannot be used; the database is read whole");
+                tracing::error!(%keyset, %kind, %error, "discarding an unusable set; rereading the \
+                                                         full database");
                 metrics::counter!("nutfilter_data_discarded_total").increment(1);
                 kept.lose(keyset);
                 None
@@ -115,7 +116,7 @@ impl Publisher {
                 match PublishedFilter::clone(filter).with_compressed(&self.place) {
                     Ok(filter) => self.swap(&entry.info.id, kind, &Arc::new(filter)),
                     Err(error) => {
-                        tracing::warn!(%error, "no compressed body; the plain one is served");
+                        tracing::warn!(%error, "could not compress a body; serving it uncompressed");
                     }
                 }
             }

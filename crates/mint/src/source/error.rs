@@ -201,7 +201,7 @@ pub enum SourceError {
     },
     /// The store is not its earlier state plus new items, so everything must be read. This is not a fault of the
     /// store.
-    StartOver {
+    RescanRequired {
         /// Why it must be read again.
         reason: String,
     },
@@ -240,9 +240,9 @@ impl fmt::Display for RowFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RowFault::WrongType { found, expected } => {
-                write!(f, "{found} where {expected} was expected")
+                write!(f, "expected {expected}, found {found}")
             }
-            RowFault::NotHex { length } => write!(f, "{length} bytes of text that are not hex"),
+            RowFault::NotHex { length } => write!(f, "invalid hex text of {length} bytes"),
             RowFault::Empty => f.write_str("empty"),
         }
     }
@@ -252,21 +252,23 @@ impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SourceError::NotFound { path } => {
-                write!(f, "{}: there is no such database", path.display())
+                write!(f, "{}: database not found", path.display())
             }
             SourceError::NoSingleDatabase { directory, found } => write!(
                 f,
-                "{}: a directory with {found} databases of known names; name the file",
+                "{}: directory contains {found} databases with a known name; give the path of the \
+                 file",
                 directory.display()
             ),
             SourceError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            SourceError::PostgresUrl { reason } => write!(f, "the Postgres URL: {reason}"),
+            SourceError::PostgresUrl { reason } => write!(f, "invalid Postgres URL: {reason}"),
             SourceError::NotRegular { path } => write!(
                 f,
-                "{}: not a regular file but a directory, FIFO, socket or device; name the mint's SQLite file",
+                "{}: not a regular file but a directory, FIFO, socket or device; give the path of \
+                 the mint's SQLite file",
                 path.display()
             ),
-            SourceError::NotAFile { database } => write!(f, "{database}: is no file"),
+            SourceError::NotAFile { database } => write!(f, "{database}: not a file path"),
             SourceError::Postgres {
                 database,
                 doing,
@@ -279,10 +281,10 @@ impl fmt::Display for SourceError {
                 database,
                 doing,
                 seconds,
-            } => write!(f, "{database}: {doing}: no answer in {seconds} seconds"),
+            } => write!(f, "{database}: {doing}: timed out after {seconds} s"),
             SourceError::PostgresVersion { database, found } => write!(
                 f,
-                "{database}: Postgres 13 or later is needed, and this is {found}"
+                "{database}: unsupported Postgres version {found}; 13 or later is required"
             ),
             SourceError::Tls { what, source } => write!(f, "{what}: {source}"),
             SourceError::NotATable {
@@ -291,8 +293,7 @@ impl fmt::Display for SourceError {
                 found,
             } => write!(
                 f,
-                "{database}: `{table}` is no table but something of kind `{found}`; views and \
-                 partitioned tables cannot be read"
+                "{database}: `{table}` is not a table but a relation of kind `{found}`; views and partitioned tables are not supported"
             ),
             SourceError::ColumnType {
                 database,
@@ -302,7 +303,7 @@ impl fmt::Display for SourceError {
                 expected,
             } => write!(
                 f,
-                "{database}: column `{column}` of table `{table}` is {found}, and should be {expected}"
+                "{database}: column `{column}` of table `{table}` has type {found}, expected {expected}"
             ),
             SourceError::NoPrivilege {
                 database,
@@ -310,11 +311,11 @@ impl fmt::Display for SourceError {
                 columns,
             } => write!(
                 f,
-                "{database}: the role may not read what is needed of table `{table}`; what it takes: \
-                 GRANT SELECT ({columns}) ON {table} TO the role"
+                "{database}: the role cannot read table `{table}`; to allow it: GRANT SELECT \
+                 ({columns}) ON {table} TO the role"
             ),
             SourceError::MalformedCopy { table, reason } => {
-                write!(f, "table `{table}` came malformed: {reason}")
+                write!(f, "malformed data from table `{table}`: {reason}")
             }
             SourceError::Rewritten { table } => write!(
                 f,
@@ -322,22 +323,19 @@ impl fmt::Display for SourceError {
             ),
             SourceError::UnsupportedScheme { scheme } => write!(
                 f,
-                "{scheme}: is no database that this version reads; the path of a SQLite file is, with \
-                 or without sqlite: in front"
+                "unsupported database scheme '{scheme}'; give a postgres:// URL, or the path of a SQLite file"
             ),
             SourceError::UserInUrl => f.write_str(
-                "a sqlite: URL is the path of a file, and has no user or password; write it without \
-                 the `@`, or the path alone",
+                "invalid sqlite: URL: it is a file path and has no user or password; remove the \
+                 part before the `@`",
             ),
-            SourceError::NotADatabase { path } => write!(
-                f,
-                "{}: not a SQLite database, or an encrypted one, which cannot be read",
-                path.display()
-            ),
+            SourceError::NotADatabase { path } => {
+                write!(f, "{}: not a SQLite database, or encrypted", path.display())
+            }
             SourceError::NoSharedMemory { path, shm, source } => write!(
                 f,
-                "{}: opening: {source}; {} is missing, which only a user who may write there can make: \
-                 start the mint, or read as its user",
+                "{}: opening: {source}; {} is missing and cannot be created: start the mint, or \
+                 run as the mint's user",
                 path.display(),
                 shm.display()
             ),
@@ -349,7 +347,7 @@ impl fmt::Display for SourceError {
                 write!(f, "{}: {doing}: {source}", path.display())
             }
             SourceError::UnknownSchema { path, missing } => {
-                write!(f, "{}: the tables are of no known mint:", path.display())?;
+                write!(f, "{}: unknown mint schema:", path.display())?;
                 for (i, (mint, table)) in missing.iter().enumerate() {
                     let comma = if i == 0 { "" } else { "," };
                     write!(f, "{comma} for {mint} table `{table}` is missing")?;
@@ -358,13 +356,13 @@ impl fmt::Display for SourceError {
             }
             SourceError::AmbiguousSchema { path } => write!(
                 f,
-                "{}: has the tables of more than one mint; say which it is",
+                "{}: contains the tables of more than one mint; set the mint type",
                 path.display()
             ),
             SourceError::MissingTable { path, mint, table } => {
                 write!(
                     f,
-                    "{}: no {mint} database: table `{table}` is missing",
+                    "{}: not a {mint} database: table `{table}` is missing",
                     path.display()
                 )
             }
@@ -375,7 +373,7 @@ impl fmt::Display for SourceError {
                 column,
             } => write!(
                 f,
-                "{}: not the {mint} database that this version knows: column `{column}` of table \
+                "{}: unsupported {mint} schema: column `{column}` of table \
                  `{table}` is missing",
                 path.display()
             ),
@@ -389,17 +387,17 @@ impl fmt::Display for SourceError {
             } => write!(
                 f,
                 "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row} of the \
-                 answer: {fault}"
+                 result: {fault}"
             ),
-            SourceError::StartOver { reason } => {
-                write!(f, "what was read before cannot be continued: {reason}")
+            SourceError::RescanRequired { reason } => {
+                write!(f, "full reread required: {reason}")
             }
             SourceError::ChangedWhileRead { path } => write!(
                 f,
                 "{}: the database was opened for writing while it was being read",
                 path.display()
             ),
-            SourceError::Stopped => f.write_str("reading was stopped"),
+            SourceError::Stopped => f.write_str("read cancelled"),
             SourceError::Other(error) => error.fmt(f),
         }
     }

@@ -112,12 +112,12 @@ impl fmt::Display for FeedError {
         match self {
             FeedError::Full { capacity } => write!(
                 f,
-                "the queue of {capacity} bytes is full until the next reading"
+                "queue full ({capacity} bytes); retry after the next read"
             ),
             FeedError::LongMark { length } => {
-                write!(f, "a mark of {length} bytes, where {MAX_MARK} are the most")
+                write!(f, "mark of {length} bytes is too long; maximum {MAX_MARK}")
             }
-            FeedError::Empty => f.write_str("an item of no bytes"),
+            FeedError::Empty => f.write_str("empty item"),
         }
     }
 }
@@ -137,7 +137,7 @@ impl fmt::Display for NotFed {
             true => "all of its notes",
             false => "the notes since the last run",
         };
-        write!(f, "{}: the mint has not yet fed {what}", self.kind)
+        write!(f, "{}: the mint has not fed {what} yet", self.kind)
     }
 }
 
@@ -321,23 +321,25 @@ impl FeedSource {
             }
             return Err(self.want(queue, kind, Wanted::Everything));
         };
-        let start_over = |reason: &str| SourceError::StartOver {
+        let rescan = |reason: &str| SourceError::RescanRequired {
             reason: reason.to_owned(),
         };
         let progress: Progress = serde_json::from_slice(watermark.as_bytes())
-            .map_err(|_| start_over("the watermark is of no feed"))?;
+            .map_err(|_| rescan("the watermark does not belong to a feed"))?;
         if (progress.version, &progress.mint) != (VERSION, &self.shared.mint) {
-            return Err(start_over("the watermark is of another feed"));
+            return Err(rescan("the watermark belongs to another feed"));
         }
         if progress.run == self.shared.run {
             if progress.next < queue.first() || progress.next > queue.next || queue.mark.is_none() {
-                return Err(start_over("what followed was given away already"));
+                return Err(rescan(
+                    "the items after the watermark were already consumed",
+                ));
             }
             queue.drop_before(progress.next);
             return Ok(());
         }
         if queue.began == Wanted::Everything && queue.mark.is_some() {
-            return Err(start_over("the mint has fed everything anew"));
+            return Err(rescan("the mint has fed all notes again"));
         }
         let wanted = Wanted::Since(progress.mark);
         if queue.began == wanted && queue.is_whole() {

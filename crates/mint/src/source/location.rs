@@ -70,7 +70,7 @@ impl DatabaseLocation {
         match scheme.as_str() {
             "postgres" | "postgresql" => {
                 let rest = authority.ok_or(SourceError::PostgresUrl {
-                    reason: "it begins with postgres: and not with postgres://",
+                    reason: "must begin with postgres://",
                 })?;
                 let url = PostgresUrl::parse(rest)?;
                 Ok(Self(Place::Postgres(Box::new(url))))
@@ -245,15 +245,21 @@ mod tests {
     #[test]
     fn error_messages_do_not_contain_the_password() {
         for (url, said) in [
-            ("mysql://mint:hunter2@db/mint", "mysql: is no database"),
-            ("https://mint:hunter2@db", "https: is no database"),
+            (
+                "mysql://mint:hunter2@db/mint",
+                "unsupported database scheme 'mysql'",
+            ),
+            (
+                "https://mint:hunter2@db",
+                "unsupported database scheme 'https'",
+            ),
             (
                 "Postgres+TLS://mint:hunter2@db",
-                "postgres+tls: is no database",
+                "unsupported database scheme 'postgres+tls'",
             ),
             ("sqlite://mint:hunter2@db/mint", "no user or password"),
             ("sqlite:mint:hunter2@db", "no user or password"),
-            ("postgres:mint:hunter2@db", "not with postgres://"),
+            ("postgres:mint:hunter2@db", "must begin with postgres://"),
             ("postgres://mint:hunter2@db:hunter2/x", "does not parse"),
             ("postgres://mint:h@hunter2/x?hunter2=1", "unknown option"),
             ("postgres://mint:h@db/x?hunter2", "no value"),
@@ -275,7 +281,7 @@ mod tests {
                 .file()
                 .unwrap_err()
                 .to_string()
-                .contains("with 0 databases")
+                .contains("contains 0 databases")
         );
         std::fs::write(directory.path().join("mint.sqlite3"), "").unwrap();
         assert_eq!(
@@ -288,7 +294,7 @@ mod tests {
                 .file()
                 .unwrap_err()
                 .to_string()
-                .contains("with 2 databases")
+                .contains("contains 2 databases")
         );
     }
 }

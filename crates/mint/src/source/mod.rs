@@ -22,7 +22,7 @@ pub use error::{RowFault, SourceError};
 pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
 pub use location::{DatabaseLocation, open};
 pub use postgres::PostgresSource;
-pub use retry::{Passing, twice_if_passing};
+pub use retry::{Transient, retry_once};
 pub use sqlite::SqliteSource;
 
 use crate::{KeysetId, NoteKind};
@@ -103,7 +103,7 @@ pub trait MintSource: Send {
     ///
     /// # Errors
     ///
-    /// If the store cannot be reached or has an unexpected schema. [`SourceError::StartOver`] if the store is not
+    /// If the store cannot be reached or has an unexpected schema. [`SourceError::RescanRequired`] if the store is not
     /// the state at `since` plus new items, because items were deleted or an older copy was restored; everything
     /// must then be read. [`SourceError::Stopped`] once `sink` breaks. After an error, the items passed to `sink`
     /// must be discarded.
@@ -255,7 +255,7 @@ impl Keysets {
     /// Logs the invalid ids, if there are any.
     pub fn warn_of_unservable(&self) {
         if !self.unservable.is_empty() {
-            tracing::warn!(ids = ?self.unservable, "these are no keyset ids, and cannot be served");
+            tracing::warn!(ids = ?self.unservable, "skipping invalid keyset ids");
         }
     }
 }

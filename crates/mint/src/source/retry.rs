@@ -3,13 +3,13 @@
 use super::SourceError;
 
 /// An error that knows whether an immediate retry is likely to succeed.
-pub trait Passing {
+pub trait Transient {
     /// Whether the cause is already gone.
-    fn is_passing(&self) -> bool;
+    fn is_transient(&self) -> bool;
 }
 
-impl Passing for SourceError {
-    fn is_passing(&self) -> bool {
+impl Transient for SourceError {
+    fn is_transient(&self) -> bool {
         matches!(self, SourceError::ChangedWhileRead { .. })
     }
 }
@@ -20,9 +20,9 @@ impl Passing for SourceError {
 /// # Errors
 ///
 /// The first error if it is not transient; otherwise the error of the retry.
-pub fn twice_if_passing<T, E: Passing>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+pub fn retry_once<T, E: Transient>(mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     match attempt() {
-        Err(error) if error.is_passing() => attempt(),
+        Err(error) if error.is_transient() => attempt(),
         result => result,
     }
 }
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn only_transient_errors_are_retried_once() {
         let mut attempts = 0;
-        let result = twice_if_passing(|| {
+        let result = retry_once(|| {
             attempts += 1;
             if attempts == 1 {
                 Err(changed())
@@ -51,15 +51,15 @@ mod tests {
         assert_eq!((result.unwrap(), attempts), (2, 2));
 
         let mut attempts = 0;
-        let result: Result<(), _> = twice_if_passing(|| {
+        let result: Result<(), _> = retry_once(|| {
             attempts += 1;
             Err(changed())
         });
-        assert!(result.unwrap_err().is_passing());
+        assert!(result.unwrap_err().is_transient());
         assert_eq!(attempts, 2);
 
         let mut attempts = 0;
-        let result: Result<(), _> = twice_if_passing(|| {
+        let result: Result<(), _> = retry_once(|| {
             attempts += 1;
             Err(SourceError::Stopped)
         });

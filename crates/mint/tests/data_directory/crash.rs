@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nutfilter_mint::{DataDirectory, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions};
 
-use crate::invented::{Invented, State};
+use crate::fake_mint::{FakeMint, State};
 
 /// Names the working directory of a child process that will be killed.
 pub(crate) const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
@@ -26,10 +26,10 @@ fn random(seed: &mut u64) -> u64 {
 }
 
 pub(crate) fn publisher(directory: &Path) -> Publisher {
-    let invented = Invented::in_directory(directory);
-    let clock = invented.clone();
+    let mint = FakeMint::in_directory(directory);
+    let clock = mint.clone();
     let kept = DataDirectory::open(directory.join("data")).unwrap();
-    Publisher::new(invented, FilterService::new(ServiceOptions::default()))
+    Publisher::new(mint, FilterService::new(ServiceOptions::default()))
         .with_data_directory(kept)
         .restamp_after(Duration::from_secs(3))
         .with_clock(move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now()))
@@ -58,11 +58,11 @@ pub(crate) fn child_if_asked() -> bool {
     };
     let mut seed = u64::from(std::process::id()) << 20 | 1;
     let mut publisher = publisher(&directory);
-    let invented = Invented::in_directory(&directory);
+    let mint = FakeMint::in_directory(&directory);
     let seen = directory.join("seen");
     let service = publisher.service().clone();
     if publisher.restore() {
-        assert_eq!(invented.lies_in(&service), Vec::<String>::new(), "restored");
+        assert_eq!(mint.lies_in(&service), Vec::<String>::new(), "restored");
         let floor: u64 = std::fs::read_to_string(&seen)
             .ok()
             .and_then(|text| text.parse().ok())
@@ -79,7 +79,7 @@ pub(crate) fn child_if_asked() -> bool {
     }
     println!("ready");
     loop {
-        let mut state = invented.states().last().copied().unwrap_or_default();
+        let mut state = mint.states().last().copied().unwrap_or_default();
         if random(&mut seed).is_multiple_of(11) {
             state = State {
                 epoch: state.epoch + 1,
@@ -94,14 +94,10 @@ pub(crate) fn child_if_asked() -> bool {
         }
         // Fewer notes than before belong to another epoch.
         state.epoch = (state.epoch + 1) & !1;
-        invented.push(state);
+        mint.push(state);
         let report = publisher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
-        assert_eq!(
-            invented.lies_in(&service),
-            Vec::<String>::new(),
-            "refreshed"
-        );
+        assert_eq!(mint.lies_in(&service), Vec::<String>::new(), "refreshed");
         let latest = timestamps(&service).into_values().max().unwrap_or(0);
         let new = directory.join("seen.new");
         std::fs::write(&new, latest.to_string()).unwrap();
@@ -157,13 +153,13 @@ fn service_killed_at_any_moment_recovers_exactly() {
 
     // Once more, without a kill.
     let mut publisher = publisher(directory.path());
-    let invented = Invented::in_directory(directory.path());
+    let mint = FakeMint::in_directory(directory.path());
     assert!(publisher.restore());
-    assert_eq!(invented.lies_in(publisher.service()), Vec::<String>::new());
+    assert_eq!(mint.lies_in(publisher.service()), Vec::<String>::new());
     let report = publisher.refresh().unwrap();
     assert!(report.failures.is_empty());
-    assert_eq!(invented.lies_in(publisher.service()), Vec::<String>::new());
-    let keyset: KeysetId = crate::invented::KEYSETS[0].parse().unwrap();
+    assert_eq!(mint.lies_in(publisher.service()), Vec::<String>::new());
+    let keyset: KeysetId = crate::fake_mint::KEYSETS[0].parse().unwrap();
     let snapshot = publisher.service().snapshot().unwrap();
     assert!(snapshot.keyset(&keyset).is_some());
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::crash::publisher;
-use crate::invented::{Invented, State};
+use crate::fake_mint::{FakeMint, State};
 
 /// All files below a directory, except those without relevant content.
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -21,25 +21,25 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn filled() -> (tempfile::TempDir, Invented) {
+fn filled() -> (tempfile::TempDir, FakeMint) {
     let directory = tempfile::tempdir().unwrap();
-    let invented = Invented::in_directory(directory.path());
+    let mint = FakeMint::in_directory(directory.path());
     let state = State {
         epoch: 0,
         counts: [[700, 90], [3, 0], [0, 40]],
     };
-    invented.push(state);
+    mint.push(state);
     let mut publisher = publisher(directory.path());
     assert!(publisher.refresh().unwrap().failures.is_empty());
-    (directory, invented)
+    (directory, mint)
 }
 
 /// Restores and refreshes twice. Returns whether anything was served before the first refresh.
-fn goes_on(directory: &Path, invented: &Invented, what: &str) {
+fn goes_on(directory: &Path, mint: &FakeMint, what: &str) {
     let mut publisher = publisher(directory);
     if publisher.restore() {
         assert_eq!(
-            invented.lies_in(publisher.service()),
+            mint.lies_in(publisher.service()),
             Vec::<String>::new(),
             "{what}"
         );
@@ -49,7 +49,7 @@ fn goes_on(directory: &Path, invented: &Invented, what: &str) {
     let report = publisher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
     assert_eq!(
-        invented.lies_in(publisher.service()),
+        mint.lies_in(publisher.service()),
         Vec::<String>::new(),
         "{what}"
     );
@@ -59,7 +59,7 @@ fn goes_on(directory: &Path, invented: &Invented, what: &str) {
 
 #[test]
 fn truncated_or_changed_file_is_never_served() {
-    let (directory, invented) = filled();
+    let (directory, mint) = filled();
     let data = directory.path().join("data");
     let good: Vec<(PathBuf, Vec<u8>)> = files(&data)
         .into_iter()
@@ -86,7 +86,7 @@ fn truncated_or_changed_file_is_never_served() {
                 let how = if cut { "cut to" } else { "changed at" };
                 goes_on(
                     directory.path(),
-                    &invented,
+                    &mint,
                     &format!("{} {how} {at}", path.display()),
                 );
             }
@@ -96,7 +96,7 @@ fn truncated_or_changed_file_is_never_served() {
 
 #[test]
 fn missing_or_swapped_files_are_never_served() {
-    let (directory, invented) = filled();
+    let (directory, mint) = filled();
     let data = directory.path().join("data");
     let all = files(&data);
     for gone in &all {
@@ -104,7 +104,7 @@ fn missing_or_swapped_files_are_never_served() {
             fs::remove_file(gone).unwrap();
             goes_on(
                 directory.path(),
-                &invented,
+                &mint,
                 &format!("without {}", gone.display()),
             );
         }
@@ -120,5 +120,5 @@ fn missing_or_swapped_files_are_never_served() {
     fs::rename(a, &c).unwrap();
     fs::rename(b, a).unwrap();
     fs::rename(&c, b).unwrap();
-    goes_on(directory.path(), &invented, "exchanged");
+    goes_on(directory.path(), &mint, "exchanged");
 }

@@ -3,7 +3,7 @@
 mod crash;
 mod damage;
 mod errors;
-mod invented;
+mod fake_mint;
 mod restart;
 mod scripted;
 

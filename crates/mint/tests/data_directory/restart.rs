@@ -5,7 +5,7 @@ use std::time::Duration;
 use nutfilter_mint::{DataDirectory, KeptError, NoteKind};
 
 use crate::crash::publisher;
-use crate::invented::{Invented, State};
+use crate::fake_mint::{FakeMint, State};
 use crate::scripted::{Scripted, is_of, spent};
 
 fn state(n: u64) -> State {
@@ -18,8 +18,8 @@ fn state(n: u64) -> State {
 #[test]
 fn restart_serves_old_state_and_reads_new_rows() {
     let directory = tempfile::tempdir().unwrap();
-    let invented = Invented::in_directory(directory.path());
-    invented.push(state(10_000));
+    let mint = FakeMint::in_directory(directory.path());
+    mint.push(state(10_000));
     let mut first = publisher(directory.path());
     assert!(!first.restore(), "there is nothing yet");
     let report = first.refresh().unwrap();
@@ -27,7 +27,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
     let before = first.service().snapshot().unwrap();
     drop(first);
 
-    invented.push(state(10_010));
+    mint.push(state(10_010));
     let mut second = publisher(directory.path());
     assert!(second.restore());
     let restored = second.service().snapshot().unwrap();
@@ -45,7 +45,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
         .map(|reading| (reading.whole, reading.items))
         .collect();
     assert_eq!(read, [(false, 15), (false, 20)]);
-    assert_eq!(invented.lies_in(second.service()), Vec::<String>::new());
+    assert_eq!(mint.lies_in(second.service()), Vec::<String>::new());
     let compressed = second.service().snapshot().unwrap();
     let compressed = compressed.keysets().next().unwrap();
     assert!(compressed.filter(NoteKind::Spent).unwrap().gzip().is_some());
@@ -66,11 +66,11 @@ fn data_directory_has_one_owner() {
 #[test]
 fn unchanged_filter_is_the_same_until_restamped() {
     let directory = tempfile::tempdir().unwrap();
-    let invented = Invented::in_directory(directory.path());
+    let mint = FakeMint::in_directory(directory.path());
     let mut publisher = publisher(directory.path()).restamp_after(Duration::from_secs(3));
     let mut tags = vec![];
     for _ in 0..5 {
-        invented.push(state(1_000));
+        mint.push(state(1_000));
         publisher.refresh().unwrap();
         let snapshot = publisher.service().snapshot().unwrap();
         let entry = snapshot.keysets().next().unwrap();
@@ -88,20 +88,20 @@ fn unchanged_filter_is_the_same_until_restamped() {
 #[test]
 fn hashes_beyond_the_memory_limit_use_the_disk() {
     let directory = tempfile::tempdir().unwrap();
-    let invented = Invented::in_directory(directory.path());
-    invented.push(state(1_500_000));
+    let mint = FakeMint::in_directory(directory.path());
+    mint.push(state(1_500_000));
     let mut first = publisher(directory.path());
     let report = first.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
-    assert_eq!(invented.lies_in(first.service()), Vec::<String>::new());
+    assert_eq!(mint.lies_in(first.service()), Vec::<String>::new());
     drop(first);
     // Too many new items at once cause a full reading.
-    invented.push(state(4_500_000));
+    mint.push(state(4_500_000));
     let mut second = publisher(directory.path());
     assert!(second.restore());
     let report = second.refresh().unwrap();
     assert!(report.readings.iter().all(|reading| reading.whole));
-    assert_eq!(invented.lies_in(second.service()), Vec::<String>::new());
+    assert_eq!(mint.lies_in(second.service()), Vec::<String>::new());
 }
 
 const KEYSET: &str = "009a1f293253e41e";

@@ -76,7 +76,7 @@ fn nothing_is_built_before_the_first_checkpoint() {
     let error = Held::whole(&mut source, NoteKind::Spent).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "spent: the mint has not yet fed all of its notes"
+        "spent: the mint has not fed all of its notes yet"
     );
     assert_eq!(handle.wanted(NoteKind::Spent), Wanted::Everything);
     assert_eq!(handle.wanted(NoteKind::Issued), Wanted::News);
@@ -219,7 +219,10 @@ fn feeding_everything_replaces_earlier_notes() {
     let error = source
         .read(NoteKind::Spent, since.as_ref(), &mut Impatient(9))
         .unwrap_err();
-    assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+    assert!(
+        matches!(error, SourceError::RescanRequired { .. }),
+        "{error}"
+    );
     push(&handle, V1, &notes[50..]);
     assert!(Held::whole(&mut source, NoteKind::Spent).is_err());
     handle.checkpoint(NoteKind::Spent, b"").unwrap();
@@ -331,7 +334,7 @@ fn refresh(source: &mut FeedSource, before: Kept, kept: &mut Kept) -> Option<BTr
             *kept = Some((reading.watermark.unwrap(), sink.0.clone()));
             Some(sink.0)
         }
-        Err(SourceError::StartOver { .. }) => refresh(source, None, kept),
+        Err(SourceError::RescanRequired { .. }) => refresh(source, None, kept),
         Err(SourceError::Other(_)) => {
             *kept = before;
             None

@@ -287,7 +287,7 @@ fn flipped_note_that_no_longer_counts_is_noticed() {
         // Either nothing else was read since, or much else.
         assert_eq!(mint.read(), None);
         mint.sqlite.apply(&[Event::Restore]);
-        assert_reason(mint.read(), "had come to count");
+        assert_reason(mint.read(), "recently counted row");
     }
 }
 
@@ -344,7 +344,7 @@ fn deleted_old_note_is_noticed() {
         mint.insert(0..100, true);
         mint.read();
         mint.delete(3);
-        assert_reason(mint.read(), "rows where");
+        assert_reason(mint.read(), "rows, expected");
         // Readings continue from there.
         mint.insert(100..101, true);
         assert_eq!(mint.read(), None);
@@ -357,7 +357,7 @@ fn deleted_old_note_is_noticed() {
 fn restored_pending_note_never_seen_pending_is_noticed() {
     for (mint, kind) in tables_with_pending() {
         let part = match mint {
-            MintType::Nutshell => "had come to count lately",
+            MintType::Nutshell => "recently counted row",
             _ => "total of keyset",
         };
         let mut mint = Followed::new(mint, kind);

@@ -6,12 +6,12 @@
 mod bodies;
 mod clock;
 mod collisions;
-mod counted;
 mod feed;
 mod filters;
 mod forms;
 mod h2c;
 mod http;
+mod http_metrics;
 mod increment;
 mod info;
 mod live;

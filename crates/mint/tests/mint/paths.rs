@@ -127,7 +127,7 @@ async fn path_finds_the_filter_of_its_id_or_nothing() {
             ),
             None => (
                 StatusCode::BAD_REQUEST,
-                &b"keyset id is not valid"[..],
+                &b"invalid keyset id"[..],
                 &mut invalid,
             ),
         };

@@ -84,7 +84,7 @@ fn ready_names_what_is_missing() {
     let reply = server.get("/ready");
     assert_refused(&reply, 503, 0);
     assert!(reply.header("retry-after").is_some());
-    assert_eq!(reply.json()["detail"], "no refresh has gone well yet");
+    assert_eq!(reply.json()["detail"], "no refresh has succeeded yet");
     service.set_failing(true);
     assert_eq!(server.get("/ready").status, 503);
     assert_eq!(server.get("/health").json()["status"], "degraded");
@@ -104,7 +104,7 @@ fn ready_names_what_is_missing() {
         serde_json::json!({ "ready": true })
     );
     let empty = Server::start(FilterService::new(ServiceOptions::default()));
-    assert_eq!(empty.get("/ready").json()["detail"], "nothing is built yet");
+    assert_eq!(empty.get("/ready").json()["detail"], "no filter built yet");
 }
 
 #[test]

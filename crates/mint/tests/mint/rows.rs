@@ -141,9 +141,7 @@ fn null_y_of_nutshell_is_an_error() {
     let database = with_third_row(MintType::Nutshell, NoteKind::Spent, "NULL");
     let error = read(&database, NoteKind::Spent).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("null where hex text was expected"),
+        error.to_string().contains("expected hex text, found null"),
         "{error}"
     );
 }

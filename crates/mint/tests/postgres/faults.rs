@@ -92,7 +92,7 @@ fn stopped_server_is_an_error_then_read_in_full() {
         .err()
         .unwrap()
     {
-        SourceError::StartOver { reason } => assert!(reason.contains("restarted"), "{reason}"),
+        SourceError::RescanRequired { reason } => assert!(reason.contains("restarted"), "{reason}"),
         error => panic!("{error}"),
     }
     let (noted, _) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
@@ -154,8 +154,8 @@ fn missing_newest_notes_cause_full_reading() {
             .err()
             .unwrap()
         {
-            SourceError::StartOver { reason } => {
-                assert_eq!(reason, "of the 3 newest items 2 are left");
+            SourceError::RescanRequired { reason } => {
+                assert_eq!(reason, "only 2 of the 3 newest items are left");
             }
             error => panic!("{error}"),
         }
@@ -291,7 +291,10 @@ fn missing_or_forbidden_columns_are_named() {
         let error = Noted::read(&mut source, NoteKind::Issued, since)
             .err()
             .unwrap();
-        assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+        assert!(
+            matches!(error, SourceError::RescanRequired { .. }),
+            "{error}"
+        );
         // Silently filtered rows would be missing from the filter.
         database.writer.run(&format!(
             "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
@@ -306,7 +309,10 @@ fn missing_or_forbidden_columns_are_named() {
             "ALTER TABLE {table} RENAME TO real; CREATE VIEW {table} AS SELECT * FROM real"
         ));
         let text = refusal();
-        assert!(text.contains(&format!("`{table}` is no table")), "{text}");
+        assert!(
+            text.contains(&format!("`{table}` is not a table")),
+            "{text}"
+        );
     }
 }
 
@@ -320,7 +326,7 @@ fn column_of_wrong_type_is_named() {
         .run("ALTER TABLE proof ALTER COLUMN y TYPE TEXT USING encode(y, 'hex')");
     let text = open(&database.url(), None).unwrap_err().to_string();
     assert!(
-        text.contains("`y` of table `proof` is text, and should be bytea"),
+        text.contains("`y` of table `proof` has type text, expected bytea"),
         "{text}"
     );
     let text = open(&database.url(), Some(MintType::Nutshell))

@@ -221,8 +221,6 @@ fn replaced_database_is_read_in_full() {
     consumer.refresh(&mut source, NoteKind::Spent, &mut tally);
     let held = consumer.of(NoteKind::Spent).items.values().flatten();
     assert_eq!(held.collect::<Vec<_>>(), [&[2, 1], &[2, 3]]);
-    let another = tally
-        .started_over
-        .get("it is another database of that name");
+    let another = tally.started_over.get("the database was replaced");
     assert_eq!(another, Some(&1), "{tally:?}");
 }

@@ -308,9 +308,9 @@ fn a_million_states_are_rejected_within_the_size_limit() {
         let many = vec![state.as_str(); (4 << 20) / (state.len() + 1) - 1].join(",");
         json(format!(r#"{{"states":[{many}]}}"#))
     };
-    let stranger = format!(r#"{{"Y":"{}","state":"UNSPENT"}}"#, hex(&note(SPENT)));
+    let unrelated = format!(r#"{{"Y":"{}","state":"UNSPENT"}}"#, hex(&note(SPENT)));
     for (state, wanted) in [
-        (stranger, AnswerFault::NotAsked),
+        (unrelated, AnswerFault::NotAsked),
         (r#"{"Y":"","state":""}"#.to_owned(), AnswerFault::NotAsked),
     ] {
         let error = refused(move |_| of(state.clone()));

@@ -175,8 +175,8 @@ fn matches_are_bound_to_the_requested_keyset_and_kind() {
     let mint = Loopback::saying(json(honest(now()).to_json()));
     let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
     let filter = client.fetch(&keyset(), NoteKind::Issued).expect("a filter");
-    let strangers: Vec<_> = (ITEMS..2 * ITEMS).map(item).collect();
-    let matches = filter.matches(&strangers, Some(0)).expect("believable");
+    let non_members: Vec<_> = (ITEMS..2 * ITEMS).map(item).collect();
+    let matches = filter.matches(&non_members, Some(0)).expect("believable");
     assert!(matches.items().len() <= 1);
     let other = KeysetId::parse("00ffd48b8f5ecf80").expect("a keyset id");
     client

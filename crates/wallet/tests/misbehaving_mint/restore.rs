@@ -181,8 +181,8 @@ fn mismatched_pairs_are_errors() {
         unpaired(40, 39)
     );
     assert_eq!(fault(|_, signatures| signatures.clear()), unpaired(40, 0));
-    let stranger = value!({"amount": 0, "id": KEYSET, "B_": hex(&note(SPENT + 1))});
-    let not_asked = fault(move |outputs, _| outputs[3] = stranger.clone());
+    let unrelated = value!({"amount": 0, "id": KEYSET, "B_": hex(&note(SPENT + 1))});
+    let not_asked = fault(move |outputs, _| outputs[3] = unrelated.clone());
     assert_eq!(not_asked, AnswerFault::NotAsked);
     let twice = |outputs: &mut Vec<Value>, _: &mut Vec<Value>| outputs[3] = outputs[4].clone();
     assert_eq!(fault(twice), AnswerFault::Repeated);

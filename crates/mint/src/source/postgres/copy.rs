@@ -71,7 +71,7 @@ impl<const N: usize> BinaryCopy<N> {
         if self.stage == Stage::Ended {
             return match self.buffer.len() - self.at {
                 0 => Ok(None),
-                more => Err(format!("{more} bytes behind the end")),
+                more => Err(format!("{more} bytes after the end")),
             };
         }
         let mut rest = &self.buffer[self.at..];
@@ -79,7 +79,7 @@ impl<const N: usize> BinaryCopy<N> {
             return Ok(None);
         };
         if usize::try_from(fields) != Ok(N) {
-            return Err(format!("a row of {fields} fields instead of {N}"));
+            return Err(format!("row has {fields} fields, expected {N}"));
         }
         let mut row = [None; N];
         for field in &mut row {
@@ -91,7 +91,7 @@ impl<const N: usize> BinaryCopy<N> {
             }
             let length = match usize::try_from(length) {
                 Ok(length) if length <= MAX_FIELD_BYTES => length,
-                _ => return Err(format!("a field of {length} bytes")),
+                _ => return Err(format!("invalid field length {length}")),
             };
             let Some((bytes, behind)) = rest.split_at_checked(length) else {
                 return Ok(None);
@@ -108,7 +108,7 @@ impl<const N: usize> BinaryCopy<N> {
         match self.stage {
             Stage::Ended if self.at == self.buffer.len() => Ok(()),
             _ => Err(format!(
-                "it ends without an end, {} bytes into something",
+                "truncated; {} bytes of an unfinished row",
                 self.buffer.len() - self.at
             )),
         }
@@ -119,7 +119,7 @@ impl<const N: usize> BinaryCopy<N> {
         let mut rest = &self.buffer[self.at..];
         let seen = rest.len().min(SIGNATURE.len());
         if rest[..seen] != SIGNATURE[..seen] {
-            return Err("it does not begin as binary rows do".to_owned());
+            return Err("not in binary COPY format".to_owned());
         }
         let parts = (
             take::<11>(&mut rest),
@@ -130,11 +130,11 @@ impl<const N: usize> BinaryCopy<N> {
             return Ok(false);
         };
         if flags & CRITICAL_FLAGS != 0 {
-            return Err(format!("flags {flags:#x} are not known"));
+            return Err(format!("unknown flags {flags:#x}"));
         }
         let extension = extension as usize;
         if extension > MAX_FIELD_BYTES {
-            return Err(format!("a header of {extension} bytes"));
+            return Err(format!("header extension of {extension} bytes is too long"));
         }
         let Some((_, behind)) = rest.split_at_checked(extension) else {
             return Ok(false);
@@ -223,7 +223,7 @@ mod tests {
         assert!(
             read([&bytes[..], b"x"])
                 .unwrap_err()
-                .contains("behind the end")
+                .contains("after the end")
         );
     }
 
@@ -237,10 +237,10 @@ mod tests {
         };
         assert!(changed(0, b"p").contains("begin"));
         assert!(changed(11, &[0, 1, 0, 0]).contains("0x10000"));
-        assert!(changed(15, &[0xff; 4]).contains("a header of 4294967295 bytes"));
-        assert!(changed(19, &[0, 3]).contains("3 fields instead of 2"));
+        assert!(changed(15, &[0xff; 4]).contains("header extension of 4294967295 bytes"));
+        assert!(changed(19, &[0, 3]).contains("3 fields, expected 2"));
         assert!(changed(19, &[0xff, 0xfe]).contains("-2 fields"));
-        assert!(changed(21, &[0xff, 0xff, 0xff, 0xfe]).contains("field of -2 bytes"));
-        assert!(changed(21, &[0x7f, 0xff, 0xff, 0xff]).contains("2147483647 bytes"));
+        assert!(changed(21, &[0xff, 0xff, 0xff, 0xfe]).contains("field length -2"));
+        assert!(changed(21, &[0x7f, 0xff, 0xff, 0xff]).contains("length 2147483647"));
     }
 }

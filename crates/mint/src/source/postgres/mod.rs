@@ -67,13 +67,13 @@ impl PostgresSource {
     /// schema is not one that this version supports; the error names the first missing table, column or privilege.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
         let url = location.postgres().ok_or(SourceError::PostgresUrl {
-            reason: "it does not begin with postgres:// or postgresql://",
+            reason: "must begin with postgres:// or postgresql://",
         })?;
         // A separate thread, because a runtime cannot be entered from within another one.
         let mint = std::thread::scope(|scope| {
             let look = scope.spawn(|| look(url, mint));
             look.join()
-                .unwrap_or_else(|_| Err(SourceError::Other("the thread that looked died".into())))
+                .unwrap_or_else(|_| Err(SourceError::Other("schema check thread panicked".into())))
         })?;
         Ok(Self {
             url: url.clone(),
@@ -136,7 +136,7 @@ impl MintSource for PostgresSource {
         let since = match since.map(Mark::decode) {
             None => None,
             Some(Ok(mark)) => Some(mark),
-            Some(Err(reason)) => return Err(SourceError::StartOver { reason }),
+            Some(Err(reason)) => return Err(SourceError::RescanRequired { reason }),
         };
         // The sink has received nothing before the table is locked, so a retry is safe.
         let begun = retried(|| Begun::new(self, kind, since.as_ref(), verify))?;
@@ -144,8 +144,8 @@ impl MintSource for PostgresSource {
         if warn {
             tracing::warn!(
                 table = begun.notes.table.name,
-                "the role may not read the column `xmin`, without which every reading is a whole one: \
-                 GRANT SELECT (xmin) on the table to it"
+                "role cannot read column `xmin`, so every refresh rereads the full table; grant \
+                 SELECT (xmin) on the table to the role"
             );
         }
         let reading = begun.read(kind, since, sink)?;

@@ -51,10 +51,10 @@ impl<'u> Begun<'u> {
             counted: None,
         };
         if let Some(mark) = since {
-            let unreadable = || "the role may no longer read the column `xmin`".to_owned();
+            let unreadable = || "the role can no longer read column `xmin`".to_owned();
             let obstacle = mark.obstacle(&begun.state);
             if let Some(reason) = obstacle.or_else(|| (!begun.tells_new).then(unreadable)) {
-                return Err(SourceError::StartOver { reason });
+                return Err(SourceError::RescanRequired { reason });
             }
             // A state that was counted then need not be counted again.
             if mark.is_now(&begun.state) && (mark.members.is_some() || !verify) {
@@ -144,8 +144,8 @@ impl<'u> Begun<'u> {
         let expected = mark.anchors.len();
         match there.parse() == Ok(expected) {
             true => Ok(()),
-            false => Err(SourceError::StartOver {
-                reason: format!("of the {expected} newest items {there} are left"),
+            false => Err(SourceError::RescanRequired {
+                reason: format!("only {there} of the {expected} newest items are left"),
             }),
         }
     }
@@ -208,7 +208,7 @@ impl<'u> Begun<'u> {
             if let (true, Some(xmin), Some(item)) = (served, xmin, item) {
                 let xmin = xmin.try_into().map_err(|_| SourceError::MalformedCopy {
                     table,
-                    reason: format!("a transaction id of {} bytes", xmin.len()),
+                    reason: format!("invalid transaction id of {} bytes", xmin.len()),
                 })?;
                 let xid = snapshot.widen(u32::from_be_bytes(xmin));
                 copied.recent.add(xid, id, item);
@@ -266,7 +266,7 @@ fn state(session: &mut Session<'_>, schema: &Schema, notes: &Notes) -> Result<St
         false => None,
     };
     let snapshot = Snapshot::parse(&snapshot)
-        .ok_or_else(|| SourceError::Other(format!("`{snapshot}` is no snapshot").into()))?;
+        .ok_or_else(|| SourceError::Other(format!("invalid snapshot `{snapshot}`").into()))?;
     Ok(State {
         mint: schema.mint.to_string(),
         table: table.to_owned(),
@@ -296,7 +296,7 @@ fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceErro
         let mut row = row.into_iter();
         let id = row.next().flatten().unwrap_or_default();
         let notes = row.next().flatten().and_then(|count| count.parse().ok());
-        let notes: u64 = notes.ok_or_else(|| SourceError::Other("a count that is none".into()))?;
+        let notes: u64 = notes.ok_or_else(|| SourceError::Other("missing row count".into()))?;
         if KeysetId::parse(&id).is_ok() {
             counted.members += notes;
         } else if counted.unservable.len() < MAX_UNSERVABLE {

@@ -61,7 +61,7 @@ fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|source| failed(&what, source))?;
     match certificates.is_empty() {
-        true => Err(failed(&what, "no certificate is in it")),
+        true => Err(failed(&what, "contains no certificate")),
         false => Ok(certificates),
     }
 }

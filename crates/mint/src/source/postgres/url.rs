@@ -86,9 +86,9 @@ impl PostgresUrl {
                 _ if OPTIONS.contains(&key) => kept.push(option),
                 _ => {
                     return Err(refused(
-                        "unknown option behind the `?`; accepted are sslmode, sslrootcert, sslcert, sslkey and those \
-                         options of libpq that concern neither files nor GSSAPI. If the `?` or an `@` is part of the \
-                         user or password, write %3F or %40",
+                        "unknown option after the `?`; accepted are sslmode, sslrootcert, sslcert, \
+                         sslkey and those options of libpq that concern neither files nor GSSAPI. \
+                         If the `?` or an `@` is part of the user or password, write %3F or %40",
                     ));
                 }
             }
@@ -96,10 +96,12 @@ impl PostgresUrl {
         let config = format!("postgres://{place}?{}", kept.join("&"))
             .parse()
             // The parser's own message may quote the URL.
-            .map_err(|_| refused(
-                "it does not parse as postgres://user:password@host:port/name?options; characters like / and @ in \
-                 a name or password are written in percent",
-            ))?;
+            .map_err(|_| {
+                refused(
+                    "must have the form postgres://user:password@host:port/name?options; \
+                 percent-encode characters such as / and @ in names and passwords",
+                )
+            })?;
         Self::new(config, ssl)
     }
 
@@ -243,11 +245,10 @@ fn percent_decoded(value: &str) -> Result<PathBuf, SourceError> {
                 char::from(low).to_digit(16)?,
             ))
         });
-        let (high, low) =
-            digits.ok_or(refused("the name of a file has a % without two hex digits"))?;
+        let (high, low) = digits.ok_or(refused("file name has a % without two hex digits"))?;
         bytes.push((high << 4 | low) as u8);
     }
-    let text = String::from_utf8(bytes).map_err(|_| refused("the name of a file is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("file name is not UTF-8"))?;
     Ok(text.into())
 }
 

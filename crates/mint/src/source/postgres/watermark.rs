@@ -109,7 +109,7 @@ impl Mark {
     }
 
     pub(super) fn decode(watermark: &Watermark) -> Result<Self, String> {
-        let unreadable = || "the watermark is not one of this version".to_owned();
+        let unreadable = || "unsupported watermark version".to_owned();
         let mark: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|_| unreadable())?;
         // The items become part of an SQL statement, so only hex is accepted.
         let hex = |anchor: &Anchor| {
@@ -130,19 +130,22 @@ impl Mark {
     pub(super) fn obstacle(&self, now: &State) -> Option<String> {
         let then = &self.state;
         if (&then.mint, &then.table) != (&now.mint, &now.table) {
-            return Some(format!("it was table {} of {}", then.table, then.mint));
+            return Some(format!(
+                "the watermark is for table {} of {}",
+                then.table, then.mint
+            ));
         }
         if then.system != now.system {
-            return Some("it is another Postgres cluster".to_owned());
+            return Some("the Postgres cluster was replaced".to_owned());
         }
         if then.started != now.started {
             return Some("the Postgres server was restarted".to_owned());
         }
         if then.database != now.database {
-            return Some("it is another database of that name".to_owned());
+            return Some("the database was replaced".to_owned());
         }
         if then.relation != now.relation {
-            return Some(format!("it is another table {}", now.table));
+            return Some(format!("table {} was replaced", now.table));
         }
         let (then, now) = (&then.snapshot, &now.snapshot);
         if now.xmax < then.xmax {
@@ -316,10 +319,10 @@ mod tests {
         let changes: [(Change, &str); 6] = [
             (|now| now.mint = "nutshell".to_owned(), "of cdk"),
             (|now| now.table = "promises".to_owned(), "table proof"),
-            (|now| now.system = None, "another Postgres cluster"),
+            (|now| now.system = None, "Postgres cluster was replaced"),
             (|now| now.started = "1.6".to_owned(), "restarted"),
-            (|now| now.database = "6".to_owned(), "another database"),
-            (|now| now.relation = "6".to_owned(), "another table"),
+            (|now| now.database = "6".to_owned(), "database was replaced"),
+            (|now| now.relation = "6".to_owned(), "was replaced"),
         ];
         for (change, said) in changes {
             let mut now = state("200:210:");

@@ -22,7 +22,7 @@ use super::listing::{Description, Listing};
 use super::schema::{Notes, Schema};
 use super::{
     DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
-    SourceError, Watermark, twice_if_passing,
+    SourceError, Watermark, retry_once,
 };
 use crate::NoteKind;
 
@@ -57,7 +57,7 @@ impl SqliteSource {
     /// that this version supports; the error names the first missing table or column.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
         let path = location.file()?;
-        twice_if_passing(|| Self::look(&path, mint))
+        retry_once(|| Self::look(&path, mint))
     }
 
     fn look(path: &Path, mint: Option<MintType>) -> Result<Self, SourceError> {
@@ -198,7 +198,7 @@ impl Alarms {
             tracing::warn!(
                 %kind,
                 alarms = MAX_ALARMS,
-                "the mint's totals have disagreed with its notes too often; they are not compared any more"
+                "the mint's totals disagree with its notes too often; no longer comparing them"
             );
         }
     }
@@ -218,14 +218,14 @@ fn warn_of_access(database: &ReadOnly, path: &Path) {
     if database.mode == JournalMode::Rollback {
         tracing::warn!(
             database = %database_path,
-            "the database is not in WAL mode: the mint's commits wait while it is read"
+            "database is not in WAL mode: reads block the mint's commits"
         );
     } else if database.is_closed() {
         // A container with access to the file only sees this state, while the latest notes are in the `-wal` file.
         tracing::warn!(
             database = %database_path,
-            "nobody has the database open; if the mint is running, its -wal file is not visible \
-             here, and what is read is old: mount the whole directory"
+            "no process has the database open; if the mint is running, its -wal file is not \
+             visible here and reads are stale: mount the whole directory"
         );
     }
 }

@@ -68,7 +68,7 @@ impl Progress {
     ///
     /// # Errors
     ///
-    /// [`SourceError::StartOver`] for anything that was not written for this table.
+    /// [`SourceError::RescanRequired`] for anything that was not written for this table.
     pub(super) fn parse(
         watermark: &Watermark,
         mint: &str,
@@ -76,8 +76,8 @@ impl Progress {
     ) -> Result<Self, SourceError> {
         let parsed: Self = serde_json::from_slice(watermark.as_bytes()).map_err(|error| {
             // A parser's message may repeat its input.
-            start_over(format!(
-                "the watermark cannot be read, line {} column {}",
+            rescan(format!(
+                "invalid watermark at line {}, column {}",
                 error.line(),
                 error.column()
             ))
@@ -86,9 +86,9 @@ impl Progress {
         if (parsed.version, &parsed.mint, &parsed.table)
             != (expected.version, &expected.mint, &expected.table)
         {
-            return Err(start_over(format!(
-                "the watermark is of version {}, of table `{}` of {}, and not of version {VERSION}, of \
-                 `{table}` of {mint}",
+            return Err(rescan(format!(
+                "the watermark is for version {}, table `{}` of {}; expected version {VERSION}, \
+                 table `{table}` of {mint}",
                 parsed.version, parsed.table, parsed.mint
             )));
         }
@@ -103,7 +103,7 @@ impl Progress {
                 table = self.table,
                 pending = self.pending.len(),
                 bytes = bytes.len(),
-                "too much to remember of the rows that do not count yet; the next reading is whole"
+                "too many pending rows to track; the next refresh rereads the full table"
             );
             return None;
         }
@@ -146,8 +146,8 @@ impl Progress {
     }
 }
 
-pub(super) fn start_over(reason: impl Into<String>) -> SourceError {
-    SourceError::StartOver {
+pub(super) fn rescan(reason: impl Into<String>) -> SourceError {
+    SourceError::RescanRequired {
         reason: reason.into(),
     }
 }
@@ -224,7 +224,10 @@ mod tests {
         );
         for (mint, table) in [("cdk", "blind_signature"), ("nutshell", "proof")] {
             let error = Progress::parse(&watermark, mint, table).unwrap_err();
-            assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+            assert!(
+                matches!(error, SourceError::RescanRequired { .. }),
+                "{error}"
+            );
         }
     }
 
@@ -233,7 +236,10 @@ mod tests {
         for bytes in [&b""[..], b"{}", b"\"02secret\"", b"[[[[", b"\xff"] {
             let error =
                 Progress::parse(&Watermark::new(bytes.to_vec()), "cdk", "proof").unwrap_err();
-            assert!(matches!(error, SourceError::StartOver { .. }), "{error}");
+            assert!(
+                matches!(error, SourceError::RescanRequired { .. }),
+                "{error}"
+            );
             assert!(!error.to_string().contains("secret"), "{error}");
         }
     }

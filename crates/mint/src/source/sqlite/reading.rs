@@ -18,7 +18,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Statement};
 
 use super::latest::Latest;
-use super::progress::{Item, NEWEST, Progress, start_over};
+use super::progress::{Item, NEWEST, Progress, rescan};
 use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
 use crate::source::by_keyset::ByKeyset;
@@ -144,7 +144,8 @@ impl Table<'_> {
                 table = self.notes.table.name,
                 pending = progress.pending.len() as u64 + forgotten,
                 forgotten,
-                "rows that do not count yet are too many to remember, or hold no item; the next reading is whole"
+                "too many pending rows to track, or one without an item; the next refresh rereads \
+                 the full table"
             );
         } else if bad == 0
             && let Some(anchors) = self.anchors()?
@@ -168,10 +169,10 @@ impl Table<'_> {
                 Some(row) if row.get::<_, i64>(0).map_err(self.failed())? != *rowid => {
                     "has another id"
                 }
-                Some(row) if !self.counts(row)? => "does not count any more",
+                Some(row) if !self.counts(row)? => "no longer counts",
                 Some(_) => continue,
             };
-            return Err(start_over(format!(
+            return Err(rescan(format!(
                 "row {rowid} of `{}` {reason}",
                 self.notes.table.name
             )));
@@ -187,11 +188,11 @@ impl Table<'_> {
             let mut rows = look_up.query([item]).map_err(self.failed())?;
             let reason = match rows.next().map_err(self.failed())? {
                 None => "is gone",
-                Some(row) if !self.counts(row)? => "does not count any more",
+                Some(row) if !self.counts(row)? => "no longer counts",
                 Some(_) => continue,
             };
-            return Err(start_over(format!(
-                "a row of `{}` that had come to count lately {reason}",
+            return Err(rescan(format!(
+                "a recently counted row of `{}` {reason}",
                 self.notes.table.name
             )));
         }
@@ -237,7 +238,7 @@ impl Table<'_> {
         let first = match progress.last() {
             None => i64::MIN,
             // There are no higher ids, and SQLite would look for free ones below.
-            Some(i64::MAX) => return Err(start_over("a row has the highest id there is")),
+            Some(i64::MAX) => return Err(rescan("a row has the highest possible rowid")),
             Some(last) => last + 1,
         };
         let mut forgotten = 0;
@@ -314,8 +315,8 @@ impl Table<'_> {
             .map_err(self.failed())?;
         match u64::try_from(count) {
             Ok(count) if count == expected => Ok(()),
-            _ => Err(start_over(format!(
-                "`{table}` has {count} rows where {expected} were expected"
+            _ => Err(rescan(format!(
+                "`{table}` has {count} rows, expected {expected}"
             ))),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::progress::start_over;
+use super::progress::rescan;
 use crate::KeysetId;
 use crate::source::SourceError;
 
@@ -34,7 +34,7 @@ pub(super) fn check_totals(
     }
     match unexplained.iter().find(|&(_, &sum)| sum != 0) {
         None => Ok(()),
-        Some((keyset, sum)) => Err(start_over(format!(
+        Some((keyset, sum)) => Err(rescan(format!(
             "the mint's total of keyset {keyset} grew by {sum} more than its notes"
         ))),
     }

@@ -160,7 +160,7 @@ impl Consumer {
                     *held = continued;
                     return;
                 }
-                Err(SourceError::StartOver { reason }) => {
+                Err(SourceError::RescanRequired { reason }) => {
                     let reason = reason
                         .chars()
                         .filter(|digit| !digit.is_ascii_digit())
@@ -196,7 +196,7 @@ impl Held {
             .total
             .is_some_and(|total| total != count_of(&held.items))
         {
-            return Err(SourceError::StartOver {
+            return Err(SourceError::RescanRequired {
                 reason: "the consumer counts otherwise".to_owned(),
             });
         }

@@ -80,11 +80,11 @@ fn note(stream: u64, index: u64) -> [u8; 33] {
 
 /// The mint. Its clock shows the number of its states so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Invented {
+pub(crate) struct FakeMint {
     history: PathBuf,
 }
 
-impl Invented {
+impl FakeMint {
     pub(crate) fn in_directory(directory: &Path) -> Self {
         let history = directory.join("history");
         if !history.exists() {
@@ -135,9 +135,9 @@ impl Invented {
     }
 }
 
-impl MintSource for Invented {
+impl MintSource for FakeMint {
     fn mint(&self) -> &str {
-        "invented"
+        "mint"
     }
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
@@ -164,7 +164,7 @@ impl MintSource for Invented {
             State::from_line(core::str::from_utf8(since.as_bytes()).unwrap().trim()).unwrap()
         });
         if since.is_some_and(|since| since.epoch != now.epoch) {
-            return Err(SourceError::StartOver {
+            return Err(SourceError::RescanRequired {
                 reason: "another epoch".to_owned(),
             });
         }
