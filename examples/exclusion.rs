@@ -69,7 +69,7 @@ impl Published {
     }
 }
 
-/// Whether a name is free, and by what that can be seen: whoever has the same bytes finds the same two neighbours.
+/// Whether a name is free, and the proof: anyone with the same bytes finds the same two neighbours.
 fn ask(filter: &Filter<'_, SipHash>, name: &str) -> Answer {
     let value = map_to_range(filter.hasher().hash(name.as_bytes()), filter.range());
     let mut above = None;

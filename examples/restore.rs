@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         mine.len()
     );
 
-    // The same through an index, which pays for whoever asks more than once.
+    // The same through an index, which pays off for repeated queries.
     let index = SeekIndex::build(&filter, IndexInterval::Items(64));
     let indexed = filter.with_index(&index)?;
     assert_eq!(indexed.matches(&mine), answers);

@@ -351,10 +351,10 @@ fn check_block(block: &Block, previous_scripts: &[ScriptBuf]) {
     let read = bip158::parse(SipHash::from_block_hash(hash.as_ref()), &theirs.content).unwrap();
     assert_eq!(read, ours);
     for number in 0..200_u64 {
-        let stranger = number.to_le_bytes();
-        let query = || std::iter::once(stranger.as_slice());
+        let non_member = number.to_le_bytes();
+        let query = || std::iter::once(non_member.as_slice());
         let expected = theirs.match_any(&hash, query()).unwrap();
-        assert_eq!(read.contains(stranger), expected, "stranger {number}");
+        assert_eq!(read.contains(non_member), expected, "non_member {number}");
     }
     let items: Vec<&[u8]> = bip158::block_items(block, previous_scripts).collect();
     if !items.is_empty() {

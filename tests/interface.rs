@@ -30,7 +30,7 @@ fn a_hash_of_ones_own_needs_one_function() {
         assert_eq!(records.as_ref(), Ok(&set), "{level}");
         let filter = set.with_level(level).encode(Params::default()).unwrap();
         assert_eq!(filter.matches(&items), [true; 200], "{level}");
-        assert!(!filter.contains(b"a stranger"), "{level}");
+        assert!(!filter.contains(b"a non-member"), "{level}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Where memory is not to be had: a typed error with its number, or the same answer in another way, and in both cases
-//! nothing that was there is lost.
+//! Failed allocations: each gives a typed error with the size, or the same answer by another path. No earlier state is
+//! lost.
 //!
-//! A file of its own with one test, because the allocator refuses whoever asks, on any thread.
+//! This file has only one test, because its allocator fails on all threads.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;

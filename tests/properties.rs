@@ -87,17 +87,17 @@ proptest! {
 }
 
 #[test]
-fn strangers_match_at_the_rate_that_was_promised() {
-    // With M = 64 and 2^20 strangers 16,384 false positives are expected; 5 sigma are 635.
+fn non_members_match_at_the_promised_rate() {
+    // With M = 64 and 2^20 non-members 16,384 false positives are expected; 5 sigma are 635.
     for (p, m) in [(6, 64), (5, 47), (8, 300)] {
         let params = Params::new(p, m).unwrap();
         let member = |i: u64| (2 * i).to_le_bytes();
-        let stranger = |i: u64| (2 * i + 1).to_le_bytes();
+        let non_member = |i: u64| (2 * i + 1).to_le_bytes();
         let filter = SortedHashes::<Nut25>::from_items((0..100_000).map(member))
             .encode(params)
             .unwrap();
         let tries = 1 << 20;
-        let targets: Vec<_> = (0..tries).map(stranger).collect();
+        let targets: Vec<_> = (0..tries).map(non_member).collect();
         let found = filter
             .matches(&targets)
             .into_iter()

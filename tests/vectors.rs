@@ -160,13 +160,13 @@ fn the_ten_items_of_nut25_give_its_filter() {
         return;
     };
     let items: Vec<Vec<u8>> = list(&file["items_hex"]).iter().map(hex).collect();
-    let strangers: Vec<Vec<u8>> = list(&file["non_members_hex"]).iter().map(hex).collect();
+    let non_members: Vec<Vec<u8>> = list(&file["non_members_hex"]).iter().map(hex).collect();
     let filter = SortedHashes::<Nut25>::from_items(&items)
         .encode(Params::default())
         .unwrap();
     assert_eq!(filter.bytes(), hex(&file["filter_hex"]));
     assert_eq!(filter.matches(&items), [true; 10]);
-    assert_eq!(filter.matches(&strangers), vec![false; strangers.len()]);
+    assert_eq!(filter.matches(&non_members), vec![false; non_members.len()]);
 
     let response = FilterResponse::new(&filter, 1_767_225_600);
     let json: Value = serde_json::from_str(&response.to_json()).unwrap();

@@ -161,7 +161,7 @@ fn check_table(
         position += (difference >> p) + 1 + u64::from(p);
         base += difference;
     }
-    assert_eq!(at, table.positions.len(), "{what}: places that are none");
+    assert_eq!(at, table.positions.len(), "{what}: unexpected places");
     assert_eq!(at, table.bases.len(), "{what}");
     let most = 2 * values.len() / (step as usize) + 40 * (1 + values.len() / 2048);
     assert!(at <= most, "{what}: {at} places, step {step}");

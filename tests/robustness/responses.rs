@@ -108,9 +108,9 @@ fn base64() -> Vec<Text> {
         r#""AAB=""#,      // bits behind the last byte
         r#""AB==""#,      // the same, one byte
         r#""=AAA""#,      // padding in front
-        r#""A===""#,      // one letter is no byte
+        r#""A===""#,      // one letter is not a byte
         r#""AAÄ=""#,      // no ASCII
-        r#""AA\nA""#,     // an escape that is no letter of base64
+        r#""AA\nA""#,     // an escape that is not a base64 character
         r#""AA\u00e4A""#,
         r#""AA\u0041\u0000""#,
         r#""AA\\A""#,
@@ -198,7 +198,7 @@ fn objects() -> Vec<Text> {
         "\"x\": \"\u{1}\", ",
         "\"x\": [\"\u{1}\"], ",
     ] {
-        // 0x01 stands for a byte that is no UTF-8.
+        // 0x01 stands for an invalid UTF-8 byte.
         let text = after_the_brace(place).into_bytes();
         let text = text
             .into_iter()
@@ -210,7 +210,7 @@ fn objects() -> Vec<Text> {
             Err(Json),
         );
     }
-    let cell = "text that is no object, or not all of one";
+    let cell = "text that is not an object, or not all of one";
     let mut others = vec![
         String::new(),
         "null".into(),

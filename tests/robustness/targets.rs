@@ -88,8 +88,8 @@ fn numbered(n: u32) -> Filter<'static> {
 fn repeated_targets_get_an_answer_for_each_position() {
     for n in SIZES {
         let filter = numbered(n);
-        let (member, stranger) = ((n - 1).to_le_bytes(), *b"a stranger to the set");
-        let targets = [&member[..], &stranger, &member, &member, &stranger];
+        let (member, non_member) = ((n - 1).to_le_bytes(), *b"not a member of the set");
+        let targets = [&member[..], &non_member, &member, &member, &non_member];
         let expected = [true, false, true, true, false];
         assert_eq!(answers(&filter, &targets), expected, "{n} items");
         // So many that they are more than the items of a small set, and than a batch.
@@ -106,17 +106,17 @@ fn targets_that_map_to_one_value_are_both_answered() {
         Params::new(0, 1).expect("parameters"),
     );
     assert_eq!(answers(&all, &[b"a", b"b", b"c"]), [true; 3]);
-    // In a small range two strangers that collide with a member are found by looking.
+    // In a small range two non-members that collide with a member are found by looking.
     let params = Params::new(3, 8).expect("parameters");
     let filter = filter_of((0..4_u32).map(|i| i.to_le_bytes().to_vec()), params);
     let value_of = |item: &[u8]| map_to_range(Nut25.hash(item), filter.range());
     let member = 0_u32.to_le_bytes();
-    let strangers: Vec<[u8; 4]> = (4..10_000_u32)
+    let non_members: Vec<[u8; 4]> = (4..10_000_u32)
         .map(u32::to_le_bytes)
         .filter(|item| value_of(item) == value_of(&member))
         .take(2)
         .collect();
-    let targets = [&strangers[0][..], &member, &strangers[1]];
+    let targets = [&non_members[0][..], &member, &non_members[1]];
     assert_eq!(answers(&filter, &targets), [true; 3]);
     // Values that the caller mapped, in and out of the set, next to each other.
     for n in SIZES {

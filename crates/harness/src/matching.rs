@@ -211,8 +211,8 @@ impl Case<'_> {
         let (records, width) = self.records();
         let items = cut(&records, width);
         let members = (items.len() * usize::from(self.members)).div_ceil(255);
-        let (set, strangers) = items.split_at(members);
-        let targets: Vec<&[u8]> = strangers.iter().chain(set).copied().collect();
+        let (set, non_members) = items.split_at(members);
+        let targets: Vec<&[u8]> = non_members.iter().chain(set).copied().collect();
 
         let coded = nutfilter_reference::mapped_values(profile, set, params.m());
         let bytes = nutfilter_reference::encode_values(&coded, params.p());

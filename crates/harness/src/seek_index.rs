@@ -171,7 +171,7 @@ impl Case<'_> {
         }
         if usize::from(way) == STRATEGIES.len() {
             let any = indexed.match_any_values(targets);
-            let strangers: Vec<u64> = match expected {
+            let non_members: Vec<u64> = match expected {
                 None => return,
                 Some(expected) => {
                     assert_eq!(any, expected.contains(&true), "{self:?}");
@@ -179,7 +179,7 @@ impl Case<'_> {
                     apart.map(|(target, _)| *target).collect()
                 }
             };
-            assert!(!indexed.match_any_values(&strangers), "{self:?}");
+            assert!(!indexed.match_any_values(&non_members), "{self:?}");
             return;
         }
         let apart = targets.len() / 16 + 1;

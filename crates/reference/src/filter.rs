@@ -143,7 +143,7 @@ mod tests {
             let answers = matches(&filter, 50, 19, 784_931, profile, &members).unwrap();
             assert_eq!(answers, [true; 50], "{profile:?}");
             assert_eq!(
-                contains(&filter, 50, 19, 784_931, profile, b"stranger"),
+                contains(&filter, 50, 19, 784_931, profile, b"non-member"),
                 Ok(false),
                 "{profile:?}"
             );

@@ -10,7 +10,7 @@ fn ten_items_of_nut25_give_the_published_filter() {
         return;
     };
     let items: Vec<Vec<u8>> = list(&file["items_hex"]).iter().map(hex).collect();
-    let strangers: Vec<Vec<u8>> = list(&file["non_members_hex"]).iter().map(hex).collect();
+    let non_members: Vec<Vec<u8>> = list(&file["non_members_hex"]).iter().map(hex).collect();
     let filter = hex(&file["filter_hex"]);
 
     assert_eq!(build(Profile::Nut25, &items, 19, 784_931), filter);
@@ -20,7 +20,7 @@ fn ten_items_of_nut25_give_the_published_filter() {
     );
     let ask = |targets: &[Vec<u8>]| matches(&filter, 10, 19, 784_931, Profile::Nut25, targets);
     assert_eq!(ask(&items), Ok(vec![true; 10]));
-    assert_eq!(ask(&strangers), Ok(vec![false; strangers.len()]));
+    assert_eq!(ask(&non_members), Ok(vec![false; non_members.len()]));
 }
 
 #[test]

@@ -246,11 +246,11 @@ impl fmt::Display for StoreError {
             ),
             Fault::OutOfMemory { bytes } => write!(
                 f,
-                "the {bytes} bytes that the memory limit allows are not to be had from the system"
+                "could not allocate the {bytes} bytes that the memory limit allows"
             ),
             Fault::RecordLength { len, record_bytes } => write!(
                 f,
-                "{len} bytes are not a whole number of records of {record_bytes} bytes"
+                "{len} bytes are not a multiple of the record size {record_bytes}"
             ),
             Fault::LongMetadata { bytes } => write!(
                 f,

@@ -318,7 +318,7 @@ fn a_kept_store_opens_again_and_takes_more() {
         batch.push_hashes(&hashes).expect("room");
         batch.commit().expect("a commit");
         all.extend(hashes);
-        // No more runs than are merged in one pass, and no file that is none of them.
+        // At most as many runs as one pass merges, and no other files.
         assert!(store.runs() <= 4, "{} runs", store.runs());
         assert_eq!(run_files(&kept).len(), store.runs());
         store.verify().expect("whole files");
@@ -465,8 +465,7 @@ fn refused(kept: &Path, file: &Path, what: &str) -> StoreError {
     error
 }
 
-/// Another byte in its place. Files are changed where they are: some file systems wait for the disk when one that
-/// was emptied is written anew.
+/// Replaces one byte in place. Some file systems wait for the disk when an emptied file is written again.
 fn put(file: &Path, at: usize, byte: u8) {
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -802,7 +801,7 @@ fn a_directory_that_may_not_be_written_to_is_named_and_can_be_mended() {
     let mode = |mode| fs::set_permissions(&kept, fs::Permissions::from_mode(mode)).expect("a mode");
     mode(0o555);
     if fs::write(kept.join("probe"), "").is_ok() {
-        eprintln!("skipped: whoever runs this may write anywhere");
+        eprintln!("skipped: this user may write anywhere");
         mode(0o755);
         return;
     }
