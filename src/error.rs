@@ -226,7 +226,7 @@ impl fmt::Display for BuildError {
             ),
             BuildFault::RecordLength { len, record_bytes } => write!(
                 f,
-                "{len} bytes are not a whole number of records of {record_bytes} bytes"
+                "{len} bytes are not a multiple of the record size {record_bytes}"
             ),
             #[cfg(feature = "bitcoin")]
             BuildFault::PreviousScripts { given, spent } => write!(
