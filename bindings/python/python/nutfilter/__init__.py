@@ -1,0 +1,32 @@
+"""Compact Golomb-coded set filters for Cashu ecash, accelerated with SIMD.
+
+A mint publishes the filter of its spent notes; a wallet tests its notes against it. "Absent" is certain, "maybe
+present" has a false-positive rate of 1 in 784,931.
+
+    >>> from nutfilter import Filter, SortedHashes
+    >>> spent = SortedHashes([b"one", b"two"])
+    >>> spent.add([b"three"])
+    >>> made = spent.encode()
+    >>> received = Filter(made.content, made.n)
+    >>> received.matches([b"three", b"four"])
+    [True, False]
+"""
+
+from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, SeekIndexError
+from ._gcs import GCSFilter
+from ._native import Filter, IndexedFilter, SeekIndex, SortedHashes, hash64, hash64_many
+
+__all__ = [
+    "BuildError",
+    "DecodeError",
+    "Filter",
+    "GCSFilter",
+    "IndexedFilter",
+    "NutfilterError",
+    "ParamsError",
+    "SeekIndex",
+    "SeekIndexError",
+    "SortedHashes",
+    "hash64",
+    "hash64_many",
+]

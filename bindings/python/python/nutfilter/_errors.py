@@ -1,0 +1,32 @@
+"""The exceptions of the package."""
+
+
+class NutfilterError(ValueError):
+    """Base class of all exceptions of this package. Wrong types raise TypeError instead."""
+
+
+class ParamsError(NutfilterError):
+    """P, M, the profile or its key are outside the limits of the format."""
+
+
+class BuildError(NutfilterError):
+    """A filter cannot be made from the set. The set is unchanged."""
+
+
+class DecodeError(NutfilterError):
+    """The bytes are not a valid filter for the declared numbers.
+
+    `kind` is one of "bad-parameter", "too-short", "too-long", "out-of-range", "trailing-data", "padding" and
+    "invalid".
+    """
+
+    def __init__(self, message: str, kind: str = "invalid") -> None:
+        super().__init__(message, kind)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class SeekIndexError(NutfilterError):
+    """A seek index is damaged, of another version, or belongs to another filter."""

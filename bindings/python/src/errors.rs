@@ -1,0 +1,60 @@
+//! The exceptions of the package, which `nutfilter/_errors.py` defines.
+
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+
+mod python {
+    pyo3::import_exception!(nutfilter._errors, BuildError);
+    pyo3::import_exception!(nutfilter._errors, DecodeError);
+    pyo3::import_exception!(nutfilter._errors, ParamsError);
+    pyo3::import_exception!(nutfilter._errors, SeekIndexError);
+}
+
+pub(crate) fn params(error: nutfilter::ParamsError) -> PyErr {
+    python::ParamsError::new_err(error.to_string())
+}
+
+/// An invalid P, M, profile or key.
+pub(crate) fn invalid_params(message: String) -> PyErr {
+    python::ParamsError::new_err(message)
+}
+
+pub(crate) fn build(error: nutfilter::BuildError) -> PyErr {
+    python::BuildError::new_err(error.to_string())
+}
+
+pub(crate) fn build_message(message: String) -> PyErr {
+    python::BuildError::new_err(message)
+}
+
+pub(crate) fn index(error: nutfilter::SeekIndexError) -> PyErr {
+    python::SeekIndexError::new_err(error.to_string())
+}
+
+/// A `DecodeError` with its class in the attribute `kind`.
+pub(crate) fn decode(error: nutfilter::DecodeError) -> PyErr {
+    use nutfilter::DecodeErrorKind as Kind;
+    let kind = match error.kind() {
+        Kind::BadParameter => "bad-parameter",
+        Kind::TooShort => "too-short",
+        Kind::TooLong => "too-long",
+        Kind::OutOfRange => "out-of-range",
+        Kind::TrailingData => "trailing-data",
+        Kind::Padding => "padding",
+        _ => "invalid",
+    };
+    python::DecodeError::new_err((error.to_string(), kind))
+}
+
+/// The number of items is outside the limits of the format.
+pub(crate) fn item_count(n: &impl std::fmt::Display) -> PyErr {
+    let message = format!(
+        "filter declares {n} items; the format allows 0 to {}",
+        u32::MAX
+    );
+    python::DecodeError::new_err((message, "bad-parameter"))
+}
+
+pub(crate) fn memory(items: usize) -> PyErr {
+    PyMemoryError::new_err(format!("no memory for the hashes of {items} items"))
+}

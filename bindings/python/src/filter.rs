@@ -1,0 +1,238 @@
+//! The class `Filter`.
+
+use nutfilter::{Nut25, map_to_range};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::index::{IndexedFilter, SeekIndex};
+use crate::number::{Number, params};
+use crate::profile::Profile;
+use crate::sorted_hashes::SortedHashes;
+use crate::{buffer, errors, items};
+
+/// The library's filter, queried by values only ([`Profile`]).
+pub(crate) type CoreFilter = nutfilter::Filter<'static, Nut25>;
+
+/// A validated filter. "Not in it" is certain; "in it" has a false-positive rate of 1/m.
+///
+/// Filter(content, n, p=19, m=784931, profile="nut25", key=None) validates every bit of `content`, the coded set
+/// of `n` items. Filter.build(items) and SortedHashes.encode() make a new one. Filters are immutable; threads can
+/// share them, and pickle can copy them.
+///
+/// content: bytes or any buffer of bytes (copied).
+/// n: number of items, 0 to 2**32 - 1, duplicates included.
+/// p: bits of a remainder, 0 to 32. m: inverse of the false-positive rate, 1 to 2**32 - 1.
+/// profile: the hash function: "nut25", "nut23", or "siphash" with a `key` of 16 bytes.
+///
+/// Raises DecodeError (with the attribute `kind`) if the content is not a filter of n items, and ParamsError.
+///
+/// Cost: one decoding pass, about 1 ms per million items.
+#[pyclass(frozen, module = "nutfilter")]
+pub(crate) struct Filter {
+    pub(crate) core: CoreFilter,
+    pub(crate) profile: Profile,
+}
+
+#[pymethods]
+impl Filter {
+    #[new]
+    #[pyo3(signature = (content, n, p=Number::P, m=Number::M, profile="nut25", key=None))]
+    #[pyo3(text_signature = "(content, n, p=19, m=784931, profile='nut25', key=None)")]
+    fn new(
+        content: &Bound<'_, PyAny>,
+        n: Number,
+        p: Number,
+        m: Number,
+        profile: &str,
+        key: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let params = params(p, m)?;
+        let profile = Profile::parse(profile, key)?;
+        let n = n.get().ok_or_else(|| errors::item_count(&n))?;
+        let bytes = items::with_item(content, <[u8]>::to_vec)?;
+        let parsed = content.py().detach(|| CoreFilter::parse(bytes, n, params));
+        let core = parsed.map_err(errors::decode)?;
+        Ok(Self { core, profile })
+    }
+
+    /// Builds the filter of `items`. Same as SortedHashes(items).encode(p, m).
+    #[staticmethod]
+    #[pyo3(signature = (items, p=Number::P, m=Number::M, record_bytes=None, profile="nut25", key=None))]
+    #[pyo3(
+        text_signature = "(items, p=19, m=784931, record_bytes=None, profile='nut25', key=None)"
+    )]
+    fn build(
+        items: &Bound<'_, PyAny>,
+        p: Number,
+        m: Number,
+        record_bytes: Option<usize>,
+        profile: &str,
+        key: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let params = params(p, m)?;
+        let set = SortedHashes::new(Some(items), record_bytes, profile, key)?;
+        set.encode_with(items.py(), params)
+    }
+
+    /// N: the number of items, duplicates included.
+    #[getter]
+    fn n(&self) -> u32 {
+        self.core.n()
+    }
+
+    /// P: the number of bits of a remainder.
+    #[getter]
+    fn p(&self) -> u32 {
+        self.core.params().p()
+    }
+
+    /// M: the inverse of the false-positive rate.
+    #[getter]
+    fn m(&self) -> u64 {
+        self.core.params().m()
+    }
+
+    /// The name of the hash function.
+    #[getter]
+    fn profile(&self) -> &'static str {
+        self.profile.name()
+    }
+
+    /// The coded set as bytes (a copy): what a mint publishes, together with n, p and m.
+    #[getter]
+    fn content<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.core.bytes())
+    }
+
+    /// Returns whether `item` may be in the set.
+    ///
+    /// Cost: decodes the filter up to the item. Use `matches` for more than one, or a SeekIndex.
+    fn contains(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let hash = items::with_item(item, |bytes| self.profile.hash(bytes))?;
+        let value = map_to_range(hash, self.core.range());
+        Ok(py.detach(|| self.core.contains_value(value)))
+    }
+
+    /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
+    ///
+    /// `items`, `record_bytes` and the errors are those of `SortedHashes.add`.
+    ///
+    /// Cost: one decoding pass, about 0.5 ms per million items of the filter, and less than 0.1 ms per 1,000
+    /// items.
+    #[pyo3(signature = (items, record_bytes=None))]
+    fn matches(
+        &self,
+        items: &Bound<'_, PyAny>,
+        record_bytes: Option<usize>,
+    ) -> PyResult<Vec<bool>> {
+        let values = self.values_of(items, record_bytes)?;
+        Ok(items.py().detach(|| self.core.matches_values(&values)))
+    }
+
+    /// `matches` as bytes, 1 for a match and 0 for none. `numpy.frombuffer(mask, bool)` makes an array of it
+    /// without a copy.
+    #[pyo3(signature = (items, record_bytes=None))]
+    fn mask<'py>(
+        &self,
+        items: &Bound<'py, PyAny>,
+        record_bytes: Option<usize>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let found = self.matches(items, record_bytes)?;
+        bytes_of(items.py(), &found)
+    }
+
+    /// The mapped values in ascending order: a memoryview of format "Q", 8 bytes per item.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let values = py.detach(|| {
+            let mut values = Vec::new();
+            self.core.append_values(&mut values);
+            values
+        });
+        buffer::memoryview_of_u64(py, &values)
+    }
+
+    /// Combines the filter with an index that was built for it. The result gives the same answers, faster.
+    ///
+    /// Raises SeekIndexError if the index belongs to another filter.
+    ///
+    /// Cost: copies both and compares a fingerprint, less than 1 ms per million items. Call it once and query
+    /// often.
+    fn with_index(&self, py: Python<'_>, index: &SeekIndex) -> PyResult<IndexedFilter> {
+        py.detach(|| IndexedFilter::new(self, index))
+    }
+
+    fn __contains__(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.contains(py, item)
+    }
+
+    fn __len__(&self) -> usize {
+        self.core.n() as usize
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.profile == other.profile && self.core == other.core
+    }
+
+    fn __hash__(&self) -> u64 {
+        Profile::Nut23.hash(self.core.bytes())
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "Filter(n={}, p={}, m={}, profile='{}', {} bytes)",
+            self.n(),
+            self.p(),
+            self.m(),
+            self.profile(),
+            self.core.bytes().len()
+        )
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let key = self.profile.key().map(|key| PyBytes::new(py, key));
+        let arguments = (
+            self.content(py),
+            self.n(),
+            self.p(),
+            self.m(),
+            self.profile(),
+            key,
+        );
+        (py.get_type::<Self>(), arguments).into_pyobject(py)
+    }
+}
+
+impl Filter {
+    fn values_of(
+        &self,
+        items: &Bound<'_, PyAny>,
+        record_bytes: Option<usize>,
+    ) -> PyResult<Vec<u64>> {
+        values_of(items, record_bytes, self.profile, self.core.range())
+    }
+}
+
+/// The mapped values of `items`, in the order of the items.
+pub(crate) fn values_of(
+    items: &Bound<'_, PyAny>,
+    record_bytes: Option<usize>,
+    profile: Profile,
+    range: u64,
+) -> PyResult<Vec<u64>> {
+    let mut values = items::hash_all(items, record_bytes, profile)?;
+    items.py().detach(|| {
+        for value in &mut values {
+            *value = map_to_range(*value, range);
+        }
+    });
+    Ok(values)
+}
+
+pub(crate) fn bytes_of<'py>(py: Python<'py>, found: &[bool]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, found.len(), |bytes| {
+        for (byte, &found) in bytes.iter_mut().zip(found) {
+            *byte = u8::from(found);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,166 @@
+//! Items from Python objects: lists of bytes, packed records, numpy arrays and Arrow data.
+
+use std::num::NonZeroUsize;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::arrow;
+use crate::buffer::Buffer;
+use crate::profile::Profile;
+
+/// Calls `with` with the bytes of one item.
+pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    if let Ok(bytes) = item.cast::<PyBytes>() {
+        return Ok(with(bytes.as_bytes()));
+    }
+    match Buffer::of(item)? {
+        Some(buffer) => Ok(with(buffer.bytes())),
+        None => Err(not_bytes(item, "item")),
+    }
+}
+
+/// The hashes of all items, in the order of the items.
+///
+/// `record_bytes` is for one buffer that holds records one after another.
+pub(crate) fn hash_all(
+    items: &Bound<'_, PyAny>,
+    record_bytes: Option<usize>,
+    profile: Profile,
+) -> PyResult<Vec<u64>> {
+    let py = items.py();
+    let mut hashes = Vec::new();
+    if record_bytes.is_none() && arrow::hash_all(items, profile, &mut hashes)? {
+        return Ok(hashes);
+    }
+    // An array of Python objects is an iterable like any other.
+    if let Some(buffer) = Buffer::of(items)?.filter(|buffer| buffer.format != "O") {
+        let width = record_width(&buffer, record_bytes)?;
+        let records = buffer.bytes();
+        py.detach(|| profile.hash_records(records, width, &mut hashes))?;
+        return Ok(hashes);
+    }
+    if record_bytes.is_some() {
+        return Err(PyTypeError::new_err(format!(
+            "record_bytes is for one buffer with packed records, not for {}",
+            type_name(items)
+        )));
+    }
+    if items.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err(
+            "items is str; pass a list of bytes (bytes.fromhex decodes hexadecimal text)",
+        ));
+    }
+    hash_iterable(items, profile, &mut hashes)?;
+    Ok(hashes)
+}
+
+/// The number of bytes per record of a buffer.
+///
+/// Records are the rows of a two-dimensional array of bytes, the elements of an array of byte strings, or packed
+/// bytes with a given `record_bytes`.
+fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<NonZeroUsize> {
+    let (shape, format) = (&buffer.shape, &buffer.format);
+    let is_bytes = ["B", "b", "c"].contains(&format.as_str());
+    let is_record = format.ends_with(['s', 'x']) && !format.contains(['T', '{']);
+    let width = match (shape.as_slice(), record_bytes) {
+        ([len], Some(width)) if is_bytes => {
+            if width == 0 || len % width != 0 {
+                return Err(PyValueError::new_err(format!(
+                    "{len} bytes are not a whole number of records of {width} bytes"
+                )));
+            }
+            width
+        }
+        ([_], None) if is_record => buffer.element_bytes,
+        ([_, width], None) if is_bytes => *width,
+        ([_], None) if is_bytes => {
+            return Err(PyTypeError::new_err(
+                "items is one buffer of bytes; pass a list of items, or record_bytes for packed records",
+            ));
+        }
+        (_, Some(_)) => {
+            return Err(PyTypeError::new_err(format!(
+                "record_bytes is for a one-dimensional buffer of bytes, not for shape {shape:?} of '{format}'"
+            )));
+        }
+        _ => {
+            return Err(PyTypeError::new_err(format!(
+                "items is a buffer of shape {shape:?} and format '{format}'; use uint8 of shape (n, record bytes), \
+                 or byte strings such as S33 of shape (n,)"
+            )));
+        }
+    };
+    NonZeroUsize::new(width).ok_or_else(|| PyValueError::new_err("records have 0 bytes"))
+}
+
+/// One item of an iterable. Bytes cannot change, so they are not copied.
+enum Item<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Copy(Vec<u8>),
+}
+
+impl Item<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes.as_bytes(),
+            Self::Copy(bytes) => bytes,
+        }
+    }
+}
+
+/// Items that are hashed together without the GIL.
+const BATCH: usize = 16 * 1024;
+
+fn hash_iterable(
+    items: &Bound<'_, PyAny>,
+    profile: Profile,
+    hashes: &mut Vec<u64>,
+) -> PyResult<()> {
+    let py = items.py();
+    let mut iterator = items.try_iter().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "items must be an iterable of bytes, an array of records or Arrow data, not {}",
+            type_name(items)
+        ))
+    })?;
+    loop {
+        let mut batch = Vec::with_capacity(BATCH.min(iterator.size_hint().0.max(16)));
+        for item in iterator.by_ref().take(BATCH) {
+            let item = item?;
+            batch.push(match item.cast_into::<PyBytes>() {
+                Ok(bytes) => Item::Bytes(bytes),
+                Err(error) => {
+                    let item = error.into_inner();
+                    let buffer = Buffer::of(&item)?;
+                    let at = hashes.len() + batch.len();
+                    let buffer = buffer.ok_or_else(|| not_bytes(&item, &format!("item {at}")))?;
+                    Item::Copy(buffer.bytes().to_vec())
+                }
+            });
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let slices: Vec<&[u8]> = batch.iter().map(Item::bytes).collect();
+        py.detach(|| profile.hash_items(&slices, hashes))?;
+    }
+}
+
+fn not_bytes(item: &Bound<'_, PyAny>, what: &str) -> PyErr {
+    let hint = if item.is_instance_of::<PyString>() {
+        " (bytes.fromhex decodes hexadecimal text)"
+    } else {
+        ""
+    };
+    PyTypeError::new_err(format!(
+        "{what} is {}; items are bytes{hint}",
+        type_name(item)
+    ))
+}
+
+fn type_name(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().name();
+    name.map_or_else(|_| "an object".into(), |name| name.to_string())
+}

@@ -1,0 +1,44 @@
+"""The pure-Python reference of the repository, and its vectors."""
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+VECTORS = Path(__file__).resolve().parents[3] / "tests" / "vectors"
+
+
+def load_reference():
+    spec = importlib.util.spec_from_file_location("make_vectors", VECTORS / "make_vectors.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = load_reference()
+
+
+def vectors(name):
+    return json.loads((VECTORS / name).read_text())
+
+
+@pytest.fixture
+def published():
+    directory = os.environ.get("NUTFILTER_VECTORS")
+    if not directory:
+        pytest.skip("NUTFILTER_VECTORS is not set")
+    return lambda name: json.loads((Path(directory) / name).read_text())
+
+
+def points(count, seed=1):
+    """Items of 33 bytes."""
+    return reference.generate_items(count, seed)
+
+
+def keyword(profile, key_hex):
+    """The arguments for a profile by the name that it has in the vectors."""
+    if profile == "bip158":
+        return {"profile": "siphash", "key": bytes.fromhex(key_hex)}
+    return {"profile": profile}

@@ -1,0 +1,230 @@
+"""Every form of input gives the same filter, and bad input gives an error that says what is wrong."""
+
+import mmap
+import pickle
+import threading
+
+import nutfilter
+import pytest
+from conftest import points
+from nutfilter import DecodeError, Filter, ParamsError, SeekIndex, SortedHashes
+
+np = pytest.importorskip("numpy")
+pa = pytest.importorskip("pyarrow")
+
+ITEMS = points(1000)
+PACKED = b"".join(ITEMS)
+ARRAY = np.frombuffer(PACKED, np.uint8).reshape(-1, 33)
+FIXED = pa.array(ITEMS, pa.binary(33))
+EXPECTED = Filter.build(ITEMS)
+
+FORMS = {
+    "tuple": tuple(ITEMS),
+    "generator": (item for item in ITEMS),
+    "dictionary": dict.fromkeys(ITEMS),
+    "bytearrays": [bytearray(item) for item in ITEMS],
+    "memoryviews": [memoryview(item) for item in ITEMS],
+    "numpy rows": list(ARRAY),
+    "numpy uint8": ARRAY,
+    "numpy S33": ARRAY.view("S33").ravel(),
+    "numpy V33": ARRAY.view("V33").ravel(),
+    "numpy columns of a wider array": np.hstack([ARRAY, ARRAY])[:, :33],
+    "numpy reversed": ARRAY[::-1],
+    "numpy Fortran order": np.asfortranarray(ARRAY),
+    "numpy objects": np.array(ITEMS, object),
+    "numpy S33 with a step": np.repeat(ARRAY, 2, axis=0).view("S33").ravel()[::2],
+    "memoryview with a shape": memoryview(PACKED).cast("B", (1000, 33)),
+    "Arrow fixed-size": FIXED,
+    "Arrow binary": FIXED.cast(pa.binary()),
+    "Arrow large binary": FIXED.cast(pa.large_binary()),
+    "Arrow binary view": FIXED.cast(pa.binary()).cast(pa.binary_view()),
+    "Arrow slice": pa.concat_arrays([FIXED[:7], FIXED])[7:],
+    "Arrow binary slice": pa.concat_arrays([FIXED[:7], FIXED]).cast(pa.binary())[7:],
+    "Arrow chunked": pa.chunked_array([FIXED[:10], FIXED[10:10], FIXED[10:]]),
+    "Arrow table": pa.table({"y": FIXED}),
+    "Arrow batch": pa.record_batch({"y": FIXED}),
+    "Arrow reader": pa.table({"y": FIXED}).to_reader(100),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_filter(form):
+    assert Filter.build(FORMS[form]) == EXPECTED
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in ("generator", "Arrow reader")])
+def test_every_form_can_be_queried(form):
+    assert EXPECTED.matches(FORMS[form]) == [True] * 1000
+
+
+def test_packed_records(tmp_path):
+    path = tmp_path / "records"
+    path.write_bytes(PACKED)
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        for packed in [PACKED, bytearray(PACKED), memoryview(PACKED), np.frombuffer(PACKED, np.uint8), mapped]:
+            assert Filter.build(packed, record_bytes=33) == EXPECTED
+
+
+def test_other_engines():
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    assert Filter.build(polars.Series(ITEMS)) == EXPECTED
+    assert Filter.build(polars.DataFrame({"y": ITEMS})) == EXPECTED
+    notes = pa.table({"y": FIXED})
+    assert Filter.build(duckdb.sql("SELECT y FROM notes")) == EXPECTED
+    assert len(notes) == 1000
+
+
+def test_empty_forms_give_the_empty_filter():
+    for empty in [[], np.zeros((0, 33), np.uint8), pa.array([], pa.binary(33)), pa.chunked_array([], pa.binary())]:
+        assert Filter.build(empty) == Filter(b"", 0)
+
+
+BAD = [
+    ("00" * 33, TypeError, "items is str"),
+    (PACKED, TypeError, "record_bytes"),
+    (5, TypeError, "not int"),
+    (None, TypeError, "not NoneType"),
+    ([b"a", 5], TypeError, "item 1 is int"),
+    ([b"a", "b"], TypeError, "item 1 is str.*fromhex"),
+    (np.zeros(5, np.uint64), TypeError, r"shape \[5\]"),
+    (np.zeros((3, 3, 3), np.uint8), TypeError, "shape"),
+    (np.zeros((5, 0), np.uint8), ValueError, "0 bytes"),
+    (np.array([b"a", None], object), TypeError, "item 1 is NoneType"),
+    (pa.array(["a"]), TypeError, "Utf8"),
+    (pa.array([1]), TypeError, "Int64"),
+    (pa.array([b"a", None]), ValueError, "1 null"),
+    (pa.array([b"a"]).dictionary_encode(), TypeError, "Dictionary"),
+    (pa.table({"a": [b"a"], "b": [b"b"]}), TypeError, "2 columns"),
+    (pa.array([None, b"a" * 33], pa.binary(33)), ValueError, "1 null"),
+]
+
+
+@pytest.mark.parametrize(("items", "error", "words"), BAD)
+def test_bad_items_are_rejected(items, error, words):
+    set_of_items = SortedHashes([b"kept"])
+    with pytest.raises(error, match=words):
+        set_of_items.add(items)
+    assert len(set_of_items) == 1
+
+
+def test_errors_of_a_producer_are_passed_on():
+    def broken():
+        yield b"a"
+        raise RuntimeError("disk on fire")
+
+    schema = pa.schema([("y", pa.binary())])
+
+    def batches():
+        raise RuntimeError("disk on fire")
+        yield
+
+    with pytest.raises(RuntimeError, match="disk on fire"):
+        Filter.build(broken())
+    with pytest.raises(ValueError, match="disk on fire"):
+        Filter.build(pa.RecordBatchReader.from_batches(schema, batches()))
+
+
+class WrongCapsule:
+    def __arrow_c_stream__(self, requested_schema=None):
+        return FIXED.__arrow_c_array__()[0]
+
+
+def test_wrong_capsules_are_rejected():
+    with pytest.raises(ValueError, match="incorrect name"):
+        Filter.build(WrongCapsule())
+
+
+@pytest.mark.parametrize(("arguments", "kind"), [
+    ((b"", 1), "too-short"),
+    ((bytes(9), 1), "too-long"),
+    ((bytes([255] * 4), 1), "too-long"),
+    ((b"", -1), "bad-parameter"),
+    ((b"", 2**32), "bad-parameter"),
+    ((b"", 10**400), "bad-parameter"),
+    ((EXPECTED.content[:-1] + bytes([EXPECTED.content[-1] | 1]), 1000), "padding"),
+    ((EXPECTED.content + b"\0", 1000), "trailing-data"),
+])
+def test_malformed_content_is_rejected(arguments, kind):
+    with pytest.raises(DecodeError) as raised:
+        Filter(*arguments)
+    assert raised.value.kind == kind
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize("parameters", [
+    {"p": 33}, {"p": -1}, {"p": 2**70}, {"m": 0}, {"m": 2**32}, {"m": -(2**70)},
+    {"profile": "nut26"}, {"profile": "siphash"}, {"profile": "siphash", "key": b"short"}, {"key": bytes(16)},
+])
+def test_parameters_outside_the_format_are_rejected(parameters):
+    with pytest.raises(ParamsError):
+        Filter(b"", 0, **parameters)
+    with pytest.raises(ParamsError):
+        Filter.build([], **parameters)
+
+
+def test_index_belongs_to_one_filter():
+    index = SeekIndex(EXPECTED)
+    read = SeekIndex.from_bytes(index.to_bytes())
+    assert all(EXPECTED.with_index(read).matches(ITEMS))
+    with pytest.raises(nutfilter.SeekIndexError, match="another filter"):
+        Filter.build(ITEMS[1:]).with_index(index)
+    with pytest.raises(nutfilter.SeekIndexError, match="checksum"):
+        SeekIndex.from_bytes(index.to_bytes()[:-1] + b"x")
+
+
+def test_sets_with_different_keys_do_not_merge():
+    keyed = SortedHashes(profile="siphash", key=bytes(16))
+    with pytest.raises(nutfilter.BuildError, match="hash function"):
+        keyed.merge(SortedHashes(profile="siphash", key=bytes(15) + b"x"))
+    keyed.merge(keyed)
+
+
+def test_hashes_must_be_unsigned_words():
+    for wrong in [np.zeros(3, np.int64), np.zeros(3, np.float64), np.zeros(3, ">u8"), bytes(8), [1, 2]]:
+        with pytest.raises(TypeError, match="uint64"):
+            SortedHashes.from_hashes(wrong)
+
+
+def test_filters_can_be_pickled_compared_and_hashed():
+    keyed = Filter.build(ITEMS, profile="siphash", key=bytes(range(16)))
+    for one in [EXPECTED, keyed]:
+        copy = pickle.loads(pickle.dumps(one))
+        assert copy == one and hash(copy) == hash(one)
+    assert keyed != EXPECTED
+    assert all(pickle.loads(pickle.dumps(keyed)).matches(ITEMS))
+
+
+def test_work_runs_without_the_gil():
+    """While one thread builds a large filter, another runs Python code."""
+    records = np.random.default_rng(1).integers(0, 256, (3_000_000, 33), np.uint8)
+    done, count = threading.Event(), 0
+
+    def build():
+        Filter.build(records)
+        done.set()
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    while not done.is_set():
+        count += 1
+    thread.join()
+    # With the GIL held, this loop would not run at all between the start and the end of the work.
+    assert count > 10_000
+
+
+def test_threads_can_share_a_set():
+    shared, other = SortedHashes(), SortedHashes()
+
+    def work(part):
+        for start in range(0, 250, 50):
+            shared.add(part[start:start + 50])
+            other.merge(shared)
+            shared.encode()
+            len(other)
+
+    threads = [threading.Thread(target=work, args=(ITEMS[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shared.encode() == EXPECTED

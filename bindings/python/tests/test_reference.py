@@ -1,0 +1,113 @@
+"""Filters and answers equal those of the vectors and of the pure-Python reference."""
+
+import bisect
+
+import nutfilter
+from conftest import keyword, points, reference, vectors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ITEMS = st.lists(st.binary(max_size=70), max_size=200)
+PARAMETERS = st.sampled_from([(19, 784931), (0, 1), (5, 65536), (10, 1024), (31, 2**32 - 1), (32, 3), (20, 2**20)])
+KEY = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+PROFILES = st.sampled_from(["nut25", "nut23", "bip158"])
+
+
+def test_published_nut25_vector(published):
+    vector = published("nut25-ten-items.json")
+    items = [bytes.fromhex(item) for item in vector["items_hex"]]
+    made = nutfilter.Filter.build(items, p=vector["p"], m=vector["m"])
+    assert made.content.hex() == "eec75027b3b079aba32c2a92eca0c7ceeff7a72499ac3b1ab63400"
+    assert nutfilter.GCSFilter.create(items).content == made.content
+    assert made.matches(items) == [True] * 10
+
+
+def test_hashes_equal_the_vectors():
+    given = vectors("hashes.json")
+    for profile in ["nut25", "nut23", "bip158"]:
+        arguments = keyword(profile, given["bip158_key_hex"])
+        items = [bytes.fromhex(row["item_hex"]) for row in given["hashes"]]
+        expected = [int(row[profile], 16) for row in given["hashes"]]
+        assert [nutfilter.hash64(item, **arguments) for item in items] == expected
+        assert nutfilter.hash64_many(items, **arguments).tolist() == expected
+
+
+def test_small_filters_equal_the_vectors():
+    given = vectors("filters-small.json")
+    for case in given["cases"]:
+        arguments = keyword(case["profile"], given["bip158_key_hex"])
+        items = [bytes.fromhex(item) for item in case["items_hex"]]
+        made = nutfilter.Filter.build(items, p=case["p"], m=case["m"], **arguments)
+        assert made.content.hex() == case["filter_hex"], case["name"]
+        assert made.values().tolist() == case["values"], case["name"]
+        parsed = nutfilter.Filter(made.content, case["n"], case["p"], case["m"], **arguments)
+        assert parsed == made
+        assert parsed.matches(items) == [True] * case["n"], case["name"]
+
+
+def test_colliding_items_all_match():
+    items = [bytes.fromhex(row["item_hex"]) for row in vectors("collisions.json")["items"]]
+    made = nutfilter.GCSFilter.create(items[:1])
+    assert made.match_many(items) == dict.fromkeys(items, True)
+    assert nutfilter.Filter.build(items).n == len(items)
+
+
+@given(ITEMS, ITEMS, PARAMETERS, PROFILES)
+def test_any_set_equals_the_reference(items, others, parameters, profile):
+    p, m = parameters
+    arguments = keyword(profile, KEY)
+    made = nutfilter.Filter.build(items, p=p, m=m, **arguments)
+    key = bytes.fromhex(KEY) if profile == "bip158" else None
+    assert made.content == reference.build(items, profile, p, m, key)
+
+    hasher = reference.hasher(profile, key)
+    values = reference.map_hashes([hasher(item) for item in items], m)
+    assert made.values().tolist() == values
+
+    def is_in(item):
+        value = hasher(item) * len(items) * m >> 64
+        place = bisect.bisect_left(values, value)
+        return place < len(values) and values[place] == value
+
+    asked = items + others + items
+    expected = [is_in(item) for item in asked]
+    assert made.matches(asked) == expected
+    assert list(made.mask(asked)) == expected
+    assert [item in made for item in asked] == expected
+    indexed = made.with_index(nutfilter.SeekIndex(made, 4))
+    assert indexed.matches(asked) == expected
+    assert [item in indexed for item in asked] == expected
+
+
+@given(st.lists(ITEMS, max_size=6), PARAMETERS)
+def test_set_built_in_steps_equals_one_built_at_once(batches, parameters):
+    p, m = parameters
+    together = nutfilter.Filter.build(sum(batches, []), p=p, m=m)
+    added, merged = nutfilter.SortedHashes(), nutfilter.SortedHashes()
+    for number, batch in enumerate(batches):
+        added.add(batch)
+        merged.merge(nutfilter.SortedHashes(batch))
+        if number % 2:
+            added.encode(p, m)
+    assert added.encode(p, m) == merged.encode(p, m) == together
+    assert added.hashes().tolist() == merged.hashes().tolist() == sorted(merged.hashes())
+    assert nutfilter.SortedHashes.from_hashes(added.hashes()).encode(p, m) == together
+
+
+@settings(max_examples=20)
+@given(st.binary(max_size=64), st.integers(0, 30), st.integers(0, 32), st.integers(1, 2**32 - 1))
+def test_arbitrary_content_is_rejected_or_decoded_like_the_reference(content, n, p, m):
+    try:
+        parsed = nutfilter.Filter(content, n, p, m)
+    except nutfilter.DecodeError as error:
+        assert error.kind != "invalid"
+        return
+    values = parsed.values().tolist()
+    assert len(values) == n
+    assert all(value < n * m for value in values)
+    assert reference.encode_values(values, p) == content
+
+
+def test_large_filter_equals_the_reference():
+    items = points(20_000)
+    assert nutfilter.Filter.build(items).content == reference.build(items, "nut25", 19, 784931)

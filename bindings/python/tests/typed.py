@@ -1,0 +1,22 @@
+"""Read by mypy --strict only: every line is typed, and every ignored error has to be one."""
+
+from typing import Dict, List
+
+import nutfilter
+
+ITEMS: List[bytes] = [b"a"]
+made: nutfilter.Filter = nutfilter.Filter.build(ITEMS, p=19, m=784931, profile="siphash", key=bytes(16))
+answers: List[bool] = made.matches(bytearray(66), record_bytes=33)
+answers = made.with_index(nutfilter.SeekIndex(made)).matches(memoryview(b""))
+content: bytes = nutfilter.SortedHashes(iter(ITEMS)).encode().content
+found: Dict[bytes, bool] = nutfilter.GCSFilter(content, 1).match_many(ITEMS)
+number: int = nutfilter.hash64(b"a")
+try:
+    nutfilter.Filter(content, 1)
+except nutfilter.DecodeError as error:
+    kind: str = error.kind
+
+nutfilter.hash64("a")  # type: ignore[arg-type]
+nutfilter.Filter.build(5)  # type: ignore[arg-type]
+nutfilter.Filter.build(ITEMS, profile="nut26")  # type: ignore[arg-type]
+made.n = 5  # type: ignore[misc]
