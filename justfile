@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint deny clippy features test levels vectors 
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features bytes contrib peers dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features bytes contrib peers python dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -50,6 +50,7 @@ format:
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
+    cargo fmt --manifest-path bindings/python/Cargo.toml --check
 
 # Words that are banned from prose and code
 [group('gate')]
@@ -211,6 +212,26 @@ contrib: release e2e-venv
 peers:
     cargo clippy --quiet --locked --release --all-targets --manifest-path benches/peers/Cargo.toml --target-dir target -- -D warnings
     cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
+
+# The Python wheel: built, tested, tried in a real nutshell, and built again from its source distribution
+[group('campaign')]
+python: release e2e-venv
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cd bindings/python
+    cargo clippy --quiet --locked -- -D warnings
+    [ -x target/venv/bin/python ] || python3 -m venv target/venv
+    target/venv/bin/pip install -q 'maturin==1.16.0' -r tests/requirements.txt
+    rm -rf target/wheels
+    target/venv/bin/maturin build --release --quiet
+    target/venv/bin/maturin sdist --quiet
+    target/venv/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
+    target/venv/bin/python -m pytest -q -rs
+    # mypy and the engines are not needed in nutshell's environment.
+    {{justfile_directory()}}/target/e2e/bin/pip install -q -r {{justfile_directory()}}/tests/vectors/requirements.txt
+    {{justfile_directory()}}/target/e2e/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
+    NUTFILTER_BINARY={{nutfilter}} {{justfile_directory()}}/target/e2e/bin/python -m pytest -q -rs tests/test_nutshell.py
+    CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
 
 # Write the benchmark page to target/dashboard/index.html
 page:

@@ -1,4 +1,4 @@
-from typing import Any, Iterable, List, Literal, Optional, Protocol, Tuple, Type, TypeVar, Union, final
+from typing import Any, Iterable, List, Literal, Optional, Protocol, Tuple, Union, final
 
 from typing_extensions import Buffer, TypeAlias
 
