@@ -72,10 +72,11 @@ python-lint:
 deny:
     cargo deny --locked --workspace check bans licenses sources
 
-# Clippy with all targets and features; this also checks the minimum Rust version (incompatible_msrv)
+# Clippy with all targets and features, and of the bindings; this also checks the minimum Rust version (incompatible_msrv)
 [group('gate')]
 clippy:
     cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
+    cargo clippy --quiet --locked --manifest-path bindings/python/Cargo.toml -- -D warnings
 
 # Clippy of the library with each set of features
 [group('gate')]
@@ -219,7 +220,6 @@ python: release e2e-venv
     #!/usr/bin/env bash
     set -euo pipefail
     cd bindings/python
-    cargo clippy --quiet --locked -- -D warnings
     [ -x target/venv/bin/python ] || python3 -m venv target/venv
     target/venv/bin/pip install -q 'maturin==1.16.0' -r tests/requirements.txt
     rm -rf target/wheels

@@ -1,6 +1,6 @@
 //! The classes `SeekIndex` and `IndexedFilter`.
 
-use nutfilter::{Nut25, Step, map_to_range};
+use nutfilter::{IndexInterval, Nut25, map_to_range};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use self_cell::self_cell;
@@ -26,7 +26,8 @@ impl SeekIndex {
     #[new]
     #[pyo3(signature = (filter, items=64))]
     fn new(py: Python<'_>, filter: &Filter, items: u32) -> Self {
-        let core = py.detach(|| nutfilter::SeekIndex::build(&filter.core, Step::Items(items)));
+        let core =
+            py.detach(|| nutfilter::SeekIndex::build(&filter.core, IndexInterval::Items(items)));
         Self { core }
     }
 
