@@ -20,7 +20,7 @@ default:
 
 # Run all checks of the gate; a failure does not stop the later ones
 [group('gate')]
-gate: (steps "format prose python-lint deny clippy features test levels vectors cross docs release demo nutshell instructions readme-table-check fuzz-smoke")
+gate: (steps "format prose python-lint book deny clippy features test levels vectors cross docs release demo nutshell instructions readme-table-check fuzz-smoke")
 
 # Run all checks of the campaign
 [group('campaign')]
@@ -66,6 +66,12 @@ prose:
 [group('gate')]
 python-lint:
     {{venv}}/ruff check --no-cache .
+
+# Links of the documentation, and the book in target/book if mdBook is installed (`cargo install mdbook`)
+[group('gate')]
+book:
+    python3 .ci/check_links.py
+    if command -v mdbook >/dev/null; then mdbook build docs; else echo 'mdBook is not installed: only the links were checked'; fi
 
 # Licences, sources and duplicate versions of the dependencies
 [group('gate')]

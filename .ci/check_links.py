@@ -1,0 +1,43 @@
+"""Checks the links of the book: every target and anchor exists, and every page is in SUMMARY.md."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent / "docs"
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(page):
+    """The anchors of a page's headings, as mdBook and GitHub make them."""
+    headings = re.findall(r"^#+ (.*)$", without_code(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def without_code(page):
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+
+
+def main():
+    pages = sorted(ROOT.rglob("*.md"))
+    linked, errors = set(), []
+    for page in [*pages, *ROOT.parent.glob("*.md")]:
+        for link in LINK.findall(re.sub(r"`[^`\n]*`", "", without_code(page))):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if page in pages and not target.is_relative_to(ROOT):
+                errors.append(f"{page}: {link} leaves the book")
+            elif not target.exists():
+                errors.append(f"{page}: {link} does not exist")
+            elif anchor and anchor not in anchors(target):
+                errors.append(f"{page}: {link} has no such heading")
+            elif page.name == "SUMMARY.md":
+                linked.add(target)
+    errors += [f"{page} is not in SUMMARY.md" for page in pages if page not in linked and page.name != "SUMMARY.md"]
+    print("\n".join(errors) or f"{len(pages)} pages, all links exist")
+    return bool(errors)
+
+
+sys.exit(main())
