@@ -11,8 +11,6 @@ What they see goes through a queue to the test, as tuples:
 import base64
 import binascii
 import collections
-import ctypes
-import ctypes.util
 import email.utils
 import http.client
 import itertools
@@ -36,12 +34,10 @@ from e2e.reference_filter import M, P
 from e2e.service_under_test import exchange
 
 TIMEOUT = 25
-LATE_CODING = 5  # seconds after the start of a life within which bodies may lack compression
 WORTH_COMPRESSING = 1 << 10  # bytes; the service does not compress what is shorter
 FORMS = {
     "json": {"Accept-Encoding": "identity"},
     "gzip": {"Accept-Encoding": "gzip"},
-    "zstd": {"Accept-Encoding": "zstd"},
     "raw": {"Accept": "application/octet-stream"},
 }
 
@@ -52,31 +48,6 @@ def demand(condition, message):
 
 
 # --- what one answer must be, by itself
-
-
-class Zstd:
-    """libzstd, which every Debian has."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
-        self.library.ZSTD_decompress.restype = ctypes.c_size_t
-        self.library.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
-
-    def decompress(self, octets, most=1 << 28):
-        size = self.library.ZSTD_getFrameContentSize(octets, ctypes.c_size_t(len(octets)))
-        size = size if size < most else 20 * len(octets) + 4096
-        room = ctypes.create_string_buffer(max(size, 1))
-        got = self.library.ZSTD_decompress(room, ctypes.c_size_t(max(size, 1)), octets, ctypes.c_size_t(len(octets)))
-        demand(not self.library.ZSTD_isError(ctypes.c_size_t(got)), "the body is not zstd")
-        return room.raw[:got]
-
-
-def zstd():
-    """The decoder, or None where there is no such library."""
-    try:
-        return Zstd()
-    except OSError:
-        return None
 
 
 def gunzip(body):
@@ -101,12 +72,11 @@ def read_json(body):
     return said["n"], said["timestamp"], content
 
 
-def read(form, headers, body, decoder=None):
+def read(form, headers, body):
     """(n, timestamp, content) of a whole body."""
     coding = headers.get("content-encoding")
-    if coding is None and form in ("gzip", "zstd"):
-        form = "json"
-    demand(coding == (form if form in ("gzip", "zstd") else None), f"{form} was requested, the coding is {coding}")
+    expected = "gzip" if form == "gzip" and (coding or len(body) >= WORTH_COMPRESSING) else None
+    demand(coding == expected, f"{form} was requested, the coding is {coding}")
     media = headers.get("content-type", "")
     if form == "raw":
         demand(media == "application/octet-stream", f"the type is {media}")
@@ -114,11 +84,7 @@ def read(form, headers, body, decoder=None):
         demand((p, m) == (P, M), f"P = {p}, M = {m}")
         return n, timestamp, body
     demand(media.startswith("application/json"), f"the type is {media}")
-    if form == "gzip":
-        body = gunzip(body)
-    elif form == "zstd":
-        body = decoder.decompress(body)
-    return read_json(body)
+    return read_json(gunzip(body) if coding else body)
 
 
 def modified(headers):
@@ -126,11 +92,6 @@ def modified(headers):
     said = headers.get("last-modified")
     demand(said, "no Last-Modified")
     return int(email.utils.parsedate_to_datetime(said).timestamp())
-
-
-def lacks_coding(form, headers, body):
-    """Whether a long body was not compressed although the client asked for it."""
-    return form in ("gzip", "zstd") and "content-encoding" not in headers and len(body) >= WORTH_COMPRESSING
 
 
 START = (0, 0)  # the floor before any answer
@@ -161,14 +122,14 @@ class Seen:
             # Allowed after the clock was set back.
             self.older(f"{path} is dated {timestamp}, after {floor[1]} was served")
 
-    def whole(self, path, form, headers, body, floor, decoder=None, seen=None):
+    def whole(self, path, form, headers, body, floor, seen=None):
         """A whole body; returns its version."""
         tag, digest = headers.get("etag"), sha256(body)
         demand(tag == f'"{digest}"', f"a body of {path} as {form} with the SHA-256 {digest} has the tag {tag}")
         length = headers.get("content-length")
         demand(length == str(len(body)), f"a body of {len(body)} bytes has Content-Length {length}")
-        n, timestamp, content = read(form, headers, body, decoder)
-        # What has no coding (yet) is the plain form.
+        n, timestamp, content = read(form, headers, body)
+        # What is too short for a coding has the plain form.
         form = form if form == "raw" else headers.get("content-encoding", "json")
         demand(modified(headers) == timestamp, "Last-Modified is not the timestamp")
         self.timestamp(path, floor, timestamp)
@@ -229,7 +190,7 @@ class Client:
         return f"/v1/filter/{self.dice.choice(KINDS)}/{keyset}"
 
     def form(self):
-        return self.dice.choice([form for form in FORMS if form != "zstd" or self.fleet.zstd])
+        return self.dice.choice(list(FORMS))
 
     def whole(self, form, take=None):
         path = self.path()
@@ -331,7 +292,7 @@ def other_endpoints(client):
 def by_http2(client):
     """HTTP/2 by curl: with TLS four forms at once over one connection, otherwise one."""
     fleet = client.fleet
-    forms = [form for form in FORMS if form != "zstd" or fleet.zstd]
+    forms = list(FORMS)
     if not fleet.address.authority:
         forms = [client.dice.choice(forms)]
     with tempfile.TemporaryDirectory() as directory:
@@ -363,7 +324,6 @@ class Fleet:
 
     def __init__(self, address, keyset, queue, many):
         self.address, self.keysets, self.queue, self.many = address, [keyset], queue, many
-        self.zstd = zstd()
         self.seen = Seen(lambda version: self.say("version", version), self.older)
         self.ended = threading.Event()
         self.lock = threading.Lock()
@@ -378,10 +338,7 @@ class Fleet:
         self.say("error", f"timestamp went back: {text}", time.time(), time.time())
 
     def whole(self, path, form, headers, body, floor):
-        self.seen.whole(path, form, headers, body, floor, self.zstd)
-        if lacks_coding(form, headers, body):
-            now = time.time()
-            self.say("error", "a body without compression", now - LATE_CODING, now)
+        self.seen.whole(path, form, headers, body, floor)
 
     def count(self, what):
         with self.lock:
@@ -422,7 +379,7 @@ class Fleet:
         """(what, pause); a few clients, or as many as keep a small machine busy."""
         if not self.many:
             return [(any_form, 0.1), (ranges, 0.2), (revalidate, 0.1), (other_endpoints, 0.5)]
-        jobs = [(whole(form), 0.12) for form in FORMS if form != "zstd" or self.zstd]
+        jobs = [(whole(form), 0.12) for form in FORMS]
         jobs += [(ranges, 0.06), (revalidate, 0.01), (revalidate, 0.01), (other_endpoints, 1.0), (slowly, 0.5)]
         return jobs + [(by_http2, 1.0)] * bool(shutil.which("curl"))
 

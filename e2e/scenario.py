@@ -299,8 +299,6 @@ class Scenario:
             if "503" in kind:
                 # A filter that is dated after the clock is withdrawn until it is built again.
                 why = why or self.clock_steps.explains(begun, ended)
-            if kind == "a body without compression":
-                why = why or self.trouble.explains(begun, ended)
             if kind.endswith("503 for /ready"):
                 # What was stored is served at once; ready it is when it has read the database.
                 why = why or self.trouble.explains(begun - READY_SECONDS, ended)

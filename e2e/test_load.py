@@ -23,7 +23,7 @@ from e2e.service_under_test import RAW, Service, expect, wait_until
 
 pytestmark = pytest.mark.load
 BUILD_SECONDS = 1800
-FORMS = [RAW, {}, {"Accept-Encoding": "gzip"}, {"Accept-Encoding": "zstd"}]
+FORMS = [RAW, {}, {"Accept-Encoding": "gzip"}]
 
 
 def machine():

@@ -489,7 +489,7 @@ fn table(columns: &[Column<'_>]) -> String {
         ("mint: hash", |of| time(of.reading.hash)),
         ("mint: sort", |of| time(of.reading.sort)),
         ("mint: encode", |of| time(of.built.times.encode)),
-        ("mint: JSON, gzip, zstd", |of| time(of.built.times.publish)),
+        ("mint: JSON, gzip", |of| time(of.built.times.publish)),
         ("wallet: fetch, validate", |of| time(of.restored.fetch)),
         ("wallet: check all notes", |of| time(of.restored.check)),
         ("notes checked", |of| {

@@ -53,6 +53,7 @@
 
 mod body;
 mod error;
+mod gzip;
 mod info;
 mod kept;
 mod publish;

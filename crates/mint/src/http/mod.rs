@@ -13,8 +13,8 @@
 //! | `POST /admin/refresh` | 202 for requests with the token, if one is configured |
 //!
 //! A filter is sent as JSON or raw (`.raw`, or `Accept: application/octet-stream`). With a raw filter, the
-//! parameters are in the headers `Nutfilter-N`, `-P`, `-M` and `-Timestamp`. JSON is also available in gzip or
-//! zstd. Handlers look up a finished body and send it, a part of it, or a 304. Errors have the form of every Cashu
+//! parameters are in the headers `Nutfilter-N`, `-P`, `-M` and `-Timestamp`. JSON is also available in gzip.
+//! Handlers look up a finished body and send it, a part of it, or a 304. Errors have the form of every Cashu
 //! mint: a status and `{"detail": text, "code": number}`. The status is 400 for an unknown keyset, and 503 before
 //! the first build.
 

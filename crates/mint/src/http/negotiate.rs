@@ -24,7 +24,6 @@ pub(super) enum Media {
 pub(super) enum Coding {
     Identity,
     Gzip,
-    Zstd,
 }
 
 impl Coding {
@@ -33,7 +32,6 @@ impl Coding {
         match self {
             Coding::Identity => None,
             Coding::Gzip => Some(HeaderValue::from_static("gzip")),
-            Coding::Zstd => Some(HeaderValue::from_static("zstd")),
         }
     }
 }
@@ -90,7 +88,7 @@ pub(super) fn media(headers: &HeaderMap) -> Option<Media> {
 
 /// The available coding that a client wants; `None` if it accepts none of them.
 pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding> {
-    let [mut identity, mut gzip, mut zstd, mut any] = [None; 4];
+    let [mut identity, mut gzip, mut any] = [None; 3];
     for member in members(headers, &ACCEPT_ENCODING) {
         let Some((name, weight)) = weighted(member) else {
             continue;
@@ -98,7 +96,6 @@ pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding
         let weighed = match name.to_ascii_lowercase().as_str() {
             "identity" => &mut identity,
             "gzip" | "x-gzip" => &mut gzip,
-            "zstd" => &mut zstd,
             "*" => &mut any,
             _ => continue,
         };
@@ -111,16 +108,12 @@ pub(super) fn coding(headers: &HeaderMap, available: &[Coding]) -> Option<Coding
     };
     let wanted = |weight: Option<Weight>| weight.or(any).filter(|&weight| weight > 0);
     // Of equal weights the last one wins, which is the shortest.
-    [
-        (Coding::Identity, identity),
-        (Coding::Gzip, wanted(gzip)),
-        (Coding::Zstd, wanted(zstd)),
-    ]
-    .into_iter()
-    .filter(|(coding, _)| available.contains(coding))
-    .filter_map(|(coding, weight)| Some((weight?, coding)))
-    .max_by_key(|(weight, _)| *weight)
-    .map(|(_, coding)| coding)
+    [(Coding::Identity, identity), (Coding::Gzip, wanted(gzip))]
+        .into_iter()
+        .filter(|(coding, _)| available.contains(coding))
+        .filter_map(|(coding, weight)| Some((weight?, coding)))
+        .max_by_key(|(weight, _)| *weight)
+        .map(|(_, coding)| coding)
 }
 
 /// A member and its weight; `None` if the weight is invalid.
@@ -209,30 +202,28 @@ mod tests {
 
     #[test]
     fn coding_with_highest_weight_then_shortest_wins() {
-        use Coding::{Gzip, Identity, Zstd};
-        let all = [Identity, Gzip, Zstd];
+        use Coding::{Gzip, Identity};
+        let all = [Identity, Gzip];
         let cases: &[(&[&str], &[Coding], Option<Coding>)] = &[
             (&[], &all, Some(Identity)),
             (&[""], &all, Some(Identity)),
             (&["gzip"], &all, Some(Gzip)),
             (&["x-gzip"], &all, Some(Gzip)),
-            (&["gzip, deflate, br, zstd"], &all, Some(Zstd)),
-            (&["gzip, deflate, br"], &all, Some(Gzip)),
-            (&["gzip;q=1.0, zstd;q=0.5"], &all, Some(Gzip)),
+            (&["gzip, deflate, br, zstd"], &all, Some(Gzip)),
             (&["gzip;q=0.1, identity;q=0.9"], &all, Some(Identity)),
             (&["gzip;q=0.001"], &all, Some(Gzip)),
             (&["gzip;q=0"], &all, Some(Identity)),
-            (&["*"], &all, Some(Zstd)),
-            (&["*;q=0.5, zstd;q=0"], &all, Some(Gzip)),
+            (&["*"], &all, Some(Gzip)),
+            (&["*;q=0.5, gzip;q=0"], &all, Some(Identity)),
             (&["*;q=0"], &all, None),
             (&["*;q=0, identity;q=0.1"], &all, Some(Identity)),
             (&["identity;q=0"], &all, None),
             (&["identity;q=0, gzip"], &all, Some(Gzip)),
-            (&["identity;q=0", "zstd"], &all, Some(Zstd)),
-            (&["gzip, zstd"], &[Identity], Some(Identity)),
-            (&["gzip, zstd, identity;q=0"], &[Identity], None),
-            (&["br"], &all, Some(Identity)),
-            (&["gzip;q=nan, zstd;q=0.1234"], &all, Some(Identity)),
+            (&["identity;q=0", "gzip"], &all, Some(Gzip)),
+            (&["gzip"], &[Identity], Some(Identity)),
+            (&["gzip, identity;q=0"], &[Identity], None),
+            (&["br, zstd"], &all, Some(Identity)),
+            (&["gzip;q=nan", "*;q=0.1234"], &all, Some(Identity)),
         ];
         for (accept, available, expected) in cases {
             let headers = headers(ACCEPT_ENCODING, accept);
@@ -265,9 +256,9 @@ mod tests {
     #[test]
     fn only_the_beginning_of_a_long_list_is_parsed() {
         let mut long = "br,".repeat(MAX_MEMBERS - 1);
-        long.push_str("gzip,zstd");
+        long.push_str("gzip;q=0.5,identity");
         let headers = headers(ACCEPT_ENCODING, &[&long]);
-        let all = [Coding::Identity, Coding::Gzip, Coding::Zstd];
+        let all = [Coding::Identity, Coding::Gzip];
         assert_eq!(coding(&headers, &all), Some(Coding::Gzip));
     }
 }

@@ -77,7 +77,6 @@ pub(super) fn filter(
             codings: [
                 (Coding::Identity, Some(filter.json())),
                 (Coding::Gzip, filter.gzip()),
-                (Coding::Zstd, filter.zstd()),
             ]
             .into_iter()
             .filter_map(|(coding, body)| Some((coding, body?)))

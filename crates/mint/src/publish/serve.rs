@@ -22,7 +22,7 @@ impl Publisher {
     ///
     /// # Cost
     ///
-    /// One pass over the sets before they are served, and then one for the compressed bodies.
+    /// One pass over the sets.
     pub fn restore(&mut self) -> bool {
         let Keep::Directory(directory) = &mut self.keep else {
             return false;
@@ -69,11 +69,10 @@ impl Publisher {
             issued = self.kept[index(NoteKind::Issued)].items(),
             "serving saved filters"
         );
-        self.compress_published();
         true
     }
 
-    /// Builds the filter of a restored set, not yet compressed. A damaged set is discarded. If building fails for
+    /// Builds the filter of a restored set. A damaged set is discarded. If building fails for
     /// another reason, the set is kept for the next refresh.
     fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<PublishedFilter> {
         let kept = &mut self.kept[index(kind)];
@@ -100,25 +99,6 @@ impl Publisher {
                 metrics::counter!("nutfilter_data_discarded_total").increment(1);
                 kept.lose(keyset);
                 None
-            }
-        }
-    }
-
-    fn compress_published(&self) {
-        let Some(snapshot) = self.service.snapshot() else {
-            return;
-        };
-        for entry in snapshot.keysets() {
-            for kind in NoteKind::ALL {
-                let Some(filter) = entry.filter(kind) else {
-                    continue;
-                };
-                match PublishedFilter::clone(filter).with_compressed(&self.place) {
-                    Ok(filter) => self.swap(&entry.info.id, kind, &Arc::new(filter)),
-                    Err(error) => {
-                        tracing::warn!(%error, "could not compress a body; serving it uncompressed");
-                    }
-                }
             }
         }
     }
@@ -212,10 +192,6 @@ impl Publisher {
             }
             None => bodies(set, timestamp, &self.place, &mut times).map_err(PublishError::Kept),
         };
-        let made = made.and_then(|filter| {
-            let compressed = filter.with_compressed(&self.place);
-            compressed.map_err(PublishError::Body)
-        });
         match made {
             Ok(filter) => {
                 set.changed = false;
@@ -263,7 +239,7 @@ impl Publisher {
     }
 }
 
-/// Builds the bodies of a set, except the compressed ones.
+/// Builds the bodies of a set.
 fn bodies(
     set: &KeptSet,
     timestamp: u64,

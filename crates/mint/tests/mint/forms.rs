@@ -85,9 +85,8 @@ fn every_coding_decodes_to_the_same_json() {
     for (accept, coding) in [
         ("gzip", "gzip"),
         ("gzip, deflate, br", "gzip"),
-        ("gzip, deflate, br, zstd", "zstd"),
-        ("gzip;q=0.5, zstd;q=0.4", "gzip"),
-        ("*", "zstd"),
+        ("gzip, deflate, br, zstd", "gzip"),
+        ("*", "gzip"),
         ("identity;q=0, gzip", "gzip"),
     ] {
         let reply = server.spent(&[("accept-encoding", accept)]);
@@ -97,16 +96,11 @@ fn every_coding_decodes_to_the_same_json() {
         assert!(reply.body.len() < plain.body.len() * 4 / 5);
         assert_eq!(with(&reply, "content-length"), reply.body.len().to_string());
         let mut text = vec![];
-        match coding {
-            "gzip" => {
-                let mut decoder = flate2::read::GzDecoder::new(&reply.body[..]);
-                decoder.read_to_end(&mut text).unwrap();
-            }
-            _ => text = zstd::decode_all(&reply.body[..]).unwrap(),
-        }
+        let mut decoder = flate2::read::GzDecoder::new(&reply.body[..]);
+        decoder.read_to_end(&mut text).unwrap();
         assert!(text == plain.body, "{accept}");
     }
-    for accept in ["", "br", "identity", "gzip;q=0", "deflate, gzip;q=0"] {
+    for accept in ["", "br, zstd", "identity", "gzip;q=0", "deflate, gzip;q=0"] {
         let reply = server.spent(&[("accept-encoding", accept)]);
         assert_eq!(reply.header("content-encoding"), None, "{accept}");
         assert!(reply.body == plain.body, "{accept}");
@@ -142,7 +136,6 @@ fn tag_is_the_digest_of_the_sent_body() {
         ("accept", "*/*"),
         ("accept", "application/octet-stream"),
         ("accept-encoding", "gzip"),
-        ("accept-encoding", "zstd"),
     ] {
         let reply = server.spent(&[headers]);
         let digest = Sha256::digest(&reply.body);
@@ -161,7 +154,7 @@ fn tag_is_the_digest_of_the_sent_body() {
     }
     tags.sort();
     tags.dedup();
-    assert_eq!(tags.len(), 4);
+    assert_eq!(tags.len(), 3);
 }
 
 #[test]
@@ -219,7 +212,7 @@ fn parts_add_up_to_the_body() {
     for headers in [
         ("accept", "*/*"),
         ("accept", "application/octet-stream"),
-        ("accept-encoding", "zstd"),
+        ("accept-encoding", "gzip"),
     ] {
         let whole = server.spent(&[headers]);
         let length = whole.body.len();

@@ -222,8 +222,8 @@ pub(crate) fn published_items(n: usize) -> FilterService {
         let (n, params) = (filter.n(), filter.params());
         let raw = Body::from_bytes(filter.into_bytes());
         let place = BodyPlace::Memory;
-        let filter = PublishedFilter::new(raw, n, params, 1_767_225_600, &place).unwrap();
-        Some(Arc::new(filter.with_compressed(&place).unwrap()))
+        let filter = PublishedFilter::new(raw, n, params, 1_767_225_600, &place);
+        Some(Arc::new(filter.unwrap()))
     };
     let info = KeysetInfo {
         id: keyset(V1),
