@@ -1,0 +1,235 @@
+/**
+ * The hash functions, in 32-bit arithmetic. A hash is a pair of 32-bit numbers; arrays of hashes hold the low
+ * half of each before its high half.
+ */
+
+import { FilterError } from './errors.js';
+import { isBytes, show } from './params.js';
+
+/** The hash function of a filter. */
+export type Profile = 'nut25' | 'nut23' | 'siphash';
+
+export interface Hasher {
+  readonly profile: Profile;
+  /** The 16 bytes of a SipHash key. */
+  readonly key?: Uint8Array;
+}
+
+export function checkHasher(profile: Profile = 'nut25', key?: Uint8Array): Hasher {
+  if (profile === 'siphash') {
+    if (!isBytes(key) || key.length !== 16) {
+      const got = isBytes(key) ? `${key.length} bytes` : show(key);
+      throw new FilterError('BadParameter', `the key of SipHash is ${got}; expected a Uint8Array of 16 bytes`);
+    }
+    return { profile, key: key.slice() };
+  }
+  if (profile !== 'nut25' && profile !== 'nut23') {
+    throw new FilterError('BadParameter', `unknown profile; expected 'nut25', 'nut23' or 'siphash'`);
+  }
+  if (key !== undefined) {
+    throw new FilterError('BadParameter', `the profile ${profile} has no key`);
+  }
+  return { profile };
+}
+
+/** Writes the hash of `item` to `out[at]` (low half) and `out[at + 1]` (high half). */
+export type HashInto = (item: Uint8Array, out: Uint32Array, at: number) => void;
+
+export function hashInto({ profile, key }: Hasher): HashInto {
+  switch (profile) {
+    case 'nut25':
+      return nut25;
+    case 'nut23':
+      return nut23;
+    case 'siphash':
+      return sipHash(key as Uint8Array);
+  }
+}
+
+function nut25(item: Uint8Array, out: Uint32Array, at: number): void {
+  const high = murmur32(item, 0);
+  out[at] = murmur32(item, high);
+  out[at + 1] = high;
+}
+
+/** The 32-bit variant of Murmur3. */
+function murmur32(item: Uint8Array, seed: number): number {
+  const length = item.length;
+  const whole = length & ~3;
+  let state = seed;
+  for (let i = 0; i < whole; i += 4) {
+    const word = item[i]! | (item[i + 1]! << 8) | (item[i + 2]! << 16) | (item[i + 3]! << 24);
+    state ^= scramble32(word);
+    state = (Math.imul((state << 13) | (state >>> 19), 5) + 0xe6546b64) | 0;
+  }
+  let tail = 0;
+  for (let i = length - 1; i >= whole; i--) {
+    tail = (tail << 8) | item[i]!;
+  }
+  // A tail of zero scrambles to zero.
+  state ^= scramble32(tail) ^ length;
+  state = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
+  state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35);
+  return (state ^ (state >>> 16)) >>> 0;
+}
+
+function scramble32(word: number): number {
+  const mixed = Math.imul(word, 0xcc9e2d51);
+  return Math.imul((mixed << 15) | (mixed >>> 17), 0x1b873593);
+}
+
+/** The upper 32 bits of the product of two unsigned 32-bit numbers. */
+export function multiplyHigh(a: number, b: number): number {
+  // The product has 64 bits and is rounded to 53. Without its exact low half it is a multiple of 2^32, up to a
+  // rounding error of far less than 2^31.
+  return Math.round((a * b - (Math.imul(a, b) >>> 0)) / 4294967296);
+}
+
+/** A 64-bit number with the few operations that the 64-bit hashes need. */
+class Word {
+  low = 0;
+  high = 0;
+
+  set(high: number, low: number): this {
+    this.high = high | 0;
+    this.low = low | 0;
+    return this;
+  }
+
+  /** Takes the (at most 8) bytes from `start` to `end` as a little-endian number. */
+  read(bytes: Uint8Array, start: number, end: number): this {
+    let low = 0;
+    let high = 0;
+    for (let i = Math.min(end, start + 4) - 1; i >= start; i--) {
+      low = (low << 8) | bytes[i]!;
+    }
+    for (let i = end - 1; i >= start + 4; i--) {
+      high = (high << 8) | bytes[i]!;
+    }
+    return this.set(high, low);
+  }
+
+  xor(other: Word): this {
+    return this.set(this.high ^ other.high, this.low ^ other.low);
+  }
+
+  add(other: Word): this {
+    const low = (this.low >>> 0) + (other.low >>> 0);
+    return this.set(this.high + other.high + (low > 0xffffffff ? 1 : 0), low);
+  }
+
+  rotate(bits: number): this {
+    const { high, low } = this;
+    if (bits === 32) {
+      return this.set(low, high);
+    }
+    return bits < 32
+      ? this.set((high << bits) | (low >>> (32 - bits)), (low << bits) | (high >>> (32 - bits)))
+      : this.set((low << (bits - 32)) | (high >>> (64 - bits)), (high << (bits - 32)) | (low >>> (64 - bits)));
+  }
+
+  multiply(high: number, low: number): this {
+    const crossed = Math.imul(this.high, low) + Math.imul(this.low, high);
+    return this.set(crossed + multiplyHigh(this.low >>> 0, low), Math.imul(this.low, low));
+  }
+
+  /** Exclusive or with itself shifted right by 33 bits. */
+  fold(): this {
+    return this.set(this.high, this.low ^ (this.high >>> 1));
+  }
+}
+
+const first = new Word();
+const second = new Word();
+const block = new Word();
+
+/** The first word of the 128-bit variant of Murmur3 for 64-bit machines. */
+function nut23(item: Uint8Array, out: Uint32Array, at: number): void {
+  const length = item.length;
+  const whole = length & ~15;
+  first.set(0, 0);
+  second.set(0, 0);
+  for (let i = 0; i < whole; i += 16) {
+    first.xor(scrambleFirst(item, i, i + 8)).rotate(27).add(second);
+    first.multiply(0, 5).add(block.set(0, 0x52dce729));
+    second.xor(scrambleSecond(item, i + 8, i + 16)).rotate(31).add(first);
+    second.multiply(0, 5).add(block.set(0, 0x38495ab5));
+  }
+  const middle = Math.min(length, whole + 8);
+  // A missing tail is zero and scrambles to zero.
+  second.xor(scrambleSecond(item, middle, length));
+  first.xor(scrambleFirst(item, whole, middle));
+  block.set(0, length);
+  first.xor(block);
+  second.xor(block);
+  first.add(second);
+  second.add(first);
+  avalanche(first).add(avalanche(second));
+  out[at] = first.low;
+  out[at + 1] = first.high;
+}
+
+function scrambleFirst(item: Uint8Array, start: number, end: number): Word {
+  return block.read(item, start, end).multiply(0x87c37b91, 0x114253d5).rotate(31).multiply(0x4cf5ad43, 0x2745937f);
+}
+
+function scrambleSecond(item: Uint8Array, start: number, end: number): Word {
+  return block.read(item, start, end).multiply(0x4cf5ad43, 0x2745937f).rotate(33).multiply(0x87c37b91, 0x114253d5);
+}
+
+function avalanche(word: Word): Word {
+  return word.fold().multiply(0xff51afd7, 0xed558ccd).fold().multiply(0xc4ceb9fe, 0x1a85ec53).fold();
+}
+
+/** SipHash-2-4. */
+function sipHash(key: Uint8Array): HashInto {
+  const k0 = new Word().read(key, 0, 8);
+  const k1 = new Word().read(key, 8, 16);
+  const a = new Word();
+  const b = new Word();
+  const c = new Word();
+  const d = new Word();
+  const word = new Word();
+
+  const round = (): void => {
+    a.add(b);
+    c.add(d);
+    b.rotate(13).xor(a);
+    d.rotate(16).xor(c);
+    a.rotate(32).add(d);
+    c.add(b);
+    d.rotate(21).xor(a);
+    b.rotate(17).xor(c);
+    c.rotate(32);
+  };
+  const absorb = (): void => {
+    d.xor(word);
+    round();
+    round();
+    a.xor(word);
+  };
+
+  return (item, out, at) => {
+    const length = item.length;
+    const whole = length & ~7;
+    a.set(0x736f6d65, 0x70736575).xor(k0);
+    b.set(0x646f7261, 0x6e646f6d).xor(k1);
+    c.set(0x6c796765, 0x6e657261).xor(k0);
+    d.set(0x74656462, 0x79746573).xor(k1);
+    for (let i = 0; i < whole; i += 8) {
+      word.read(item, i, i + 8);
+      absorb();
+    }
+    word.read(item, whole, length);
+    word.high |= length << 24;
+    absorb();
+    c.low ^= 0xff;
+    round();
+    round();
+    round();
+    round();
+    a.xor(b).xor(c).xor(d);
+    out[at] = a.low;
+    out[at + 1] = a.high;
+  };
+}

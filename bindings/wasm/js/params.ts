@@ -1,0 +1,80 @@
+import { FilterError } from './errors.js';
+
+/** The default P of NUT-25, NUT-23 and BIP158. */
+export const DEFAULT_P = 19;
+/** The default M of NUT-25, NUT-23 and BIP158. */
+export const DEFAULT_M = 784931;
+
+export const MAX_U32 = 0xffffffff;
+
+/** A coded set with its numbers. */
+export interface Coded {
+  readonly bytes: Uint8Array;
+  readonly n: number;
+  readonly p: number;
+  readonly m: number;
+}
+
+/** Checks P and M. */
+export function checkParams(p: number, m: number): void {
+  if (!isIntegerWithin(p, 0, 32)) {
+    throw new FilterError('BadParameter', `P is ${show(p)}; the format allows integers from 0 to 32`);
+  }
+  if (!isIntegerWithin(m, 1, MAX_U32)) {
+    throw new FilterError('BadParameter', `M is ${show(m)}; the format allows integers from 1 to ${MAX_U32}`);
+  }
+}
+
+/**
+ * Checks everything that takes constant time: the types, the limits, and whether a filter of N items can have
+ * this length. A declared N can therefore not make a reader allocate.
+ */
+export function checkCoded({ bytes, n, p, m }: Coded): void {
+  if (!isBytes(bytes)) {
+    throw new FilterError('BadArgument', `the filter is ${show(bytes)}; expected a Uint8Array`);
+  }
+  checkParams(p, m);
+  if (!isIntegerWithin(n, 0, MAX_U32)) {
+    throw new FilterError('BadParameter', `N is ${show(n)}; the format allows integers from 0 to ${MAX_U32}`);
+  }
+  const fixedBits = n * (p + 1);
+  const min = Math.ceil(fixedBits / 8);
+  if (bytes.length < min) {
+    const message = `the filter declares ${n} items, which take at least ${min} bytes, and has ${bytes.length}`;
+    throw new FilterError('TooShort', message);
+  }
+  const max = n === 0 ? 0 : Math.ceil((fixedBits + maxQuotient(n, p, m)) / 8);
+  if (bytes.length > max) {
+    const message = `the filter declares ${n} items, which take at most ${max} bytes, and has ${bytes.length}`;
+    throw new FilterError('TooLong', message);
+  }
+}
+
+/** The largest quotient of a value below N * M. */
+export function maxQuotient(n: number, p: number, m: number): number {
+  return hasSafeRange(n, m)
+    ? Math.floor((n * m - 1) / 2 ** p)
+    : Number((BigInt(n) * BigInt(m) - BigInt(1)) >> BigInt(p));
+}
+
+/** Whether all values are integers that a double holds exactly. With the default M, any N is safe. */
+export function hasSafeRange(n: number, m: number): boolean {
+  return n * m <= Number.MAX_SAFE_INTEGER;
+}
+
+/** Works across realms, where `instanceof` does not. */
+export function isBytes(value: unknown): value is Uint8Array {
+  return value instanceof Uint8Array || Object.prototype.toString.call(value) === '[object Uint8Array]';
+}
+
+export function isIntegerWithin(value: unknown, min: number, max: number): value is number {
+  return Number.isInteger(value) && (value as number) >= min && (value as number) <= max;
+}
+
+/** A short description of a wrong argument. */
+export function show(value: unknown): string {
+  if (typeof value === 'number' || typeof value === 'boolean' || value === undefined || value === null) {
+    return String(value);
+  }
+  return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+}

@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import vm from 'node:vm';
+import { engines } from './engines.mjs';
+import { outcome, points } from './helpers.mjs';
+
+const { items } = points(3000);
+const members = items.slice(0, 2000);
+const others = items.slice(2000);
+
+function throwsCode(run, code, text) {
+  assert.throws(run, (error) => {
+    assert.equal(error.name, 'FilterError', error.stack);
+    assert.equal(error.code, code, error.message);
+    assert.ok(error.message.includes(text), `${text} is not in: ${error.message}`);
+    return true;
+  });
+}
+
+for (const [engine, entry] of Object.entries(engines)) {
+  const { Filter, FilterBuilder, FilterError, GCSFilter, Index, init, parseResponse } = entry;
+
+  test(`${engine}: init resolves to the name of the engine`, async () => {
+    const name = engine === 'nutfilter/plain' ? 'plain' : engine;
+    assert.equal(await init(), name);
+    assert.equal(await init({ engine: name }), name);
+    assert.ok(new FilterError('Padding', 'text') instanceof Error);
+  });
+
+  test(`${engine}: GCSFilter has the properties and the answers of the original`, () => {
+    const filter = GCSFilter.create(members);
+    assert.equal(filter.numItems, 2000);
+    assert.equal(filter.invFpr, 784931);
+    assert.equal(filter.remBitlength, 19);
+    const received = new GCSFilter(filter.content, filter.numItems);
+    const targets = [others[0], members[5], others[1], members[0]];
+    assert.deepEqual(received.matchMany(targets), [false, true, false, true]);
+    assert.deepEqual(new GCSFilter(filter.content, 2000, 784931, 19), received);
+    const small = GCSFilter.create(members, 10, 1500);
+    assert.deepEqual([small.remBitlength, small.invFpr], [10, 1500]);
+    assert.deepEqual(new GCSFilter(small.content, 2000, 1500, 10).matchMany(members), members.map(() => true));
+  });
+
+  test(`${engine}: GCSFilter accepts what the original rejects: repetitions and empty filters`, () => {
+    const filter = GCSFilter.create([members[0], members[0], members[1]]);
+    assert.equal(filter.numItems, 3);
+    assert.deepEqual(filter.matchMany([members[0], others[0], members[0]]), [true, false, true]);
+    const empty = GCSFilter.create([]);
+    assert.deepEqual([empty.content.length, empty.numItems], [0, 0]);
+    assert.deepEqual(empty.matchMany([members[0]]), [false]);
+    assert.deepEqual(new GCSFilter(new Uint8Array(0), 0).matchMany([]), []);
+    assert.deepEqual(filter.matchMany([]), []);
+  });
+
+  test(`${engine}: buffers and arrays give the same filter, and buffers give a buffer`, () => {
+    const buffers = members.map((item) => Buffer.from(item));
+    const filter = GCSFilter.create(buffers);
+    assert.ok(Buffer.isBuffer(filter.content));
+    const plain = GCSFilter.create(members);
+    assert.equal(Object.getPrototypeOf(plain.content), Uint8Array.prototype);
+    assert.ok(filter.content.equals(plain.content));
+    assert.deepEqual(new GCSFilter(filter.content, 2000).matchMany(buffers), members.map(() => true));
+    assert.equal(new GCSFilter(plain.content, 2000).content, plain.content);
+  });
+
+  test(`${engine}: items of another realm and views into larger buffers are accepted`, () => {
+    const foreign = vm.runInNewContext('Uint8Array.of(1, 2, 3)');
+    const view = Uint8Array.of(9, 1, 2, 3, 9).subarray(1, 4);
+    const filter = Filter.from([foreign]);
+    assert.deepEqual(filter.matches([view, Uint8Array.of(9)]), [true, false]);
+    const shared = new Uint8Array(new SharedArrayBuffer(filter.bytes.length));
+    shared.set(filter.bytes);
+    assert.deepEqual(new Filter(shared, 1).matches([view]), [true]);
+  });
+
+  test(`${engine}: a builder makes the filter of all its items, more than once`, () => {
+    const builder = new FilterBuilder();
+    assert.deepEqual(builder.build().matches(members), members.map(() => false));
+    builder.add(members.slice(0, 500)).add(new Set(members.slice(500, 900)));
+    assert.equal(builder.n, 900);
+    assert.equal(builder.build().n, 900);
+    builder.add(members.slice(900));
+    const filter = builder.build();
+    assert.deepEqual(filter.bytes, Filter.from(members).bytes);
+    const records = points(3000).records.subarray(0, 33 * 2000);
+    assert.deepEqual(new FilterBuilder().addRecords(records, 33).build().bytes, filter.bytes);
+  });
+
+  test(`${engine}: an index answers as its filter does`, () => {
+    const options = { p: 4, m: 20 };
+    const filter = Filter.from(members, options);
+    const expected = filter.matches(items);
+    assert.ok(expected.includes(false) && expected.slice(2000).includes(true));
+    for (const step of [1, 2, 64, 5000]) {
+      const index = filter.index(step);
+      assert.deepEqual(items.map((item) => index.contains(item)), expected, `step ${step}`);
+      assert.deepEqual(index.matches(items), expected);
+      assert.deepEqual(index.matches(items.slice(0, 3)), expected.slice(0, 3));
+      assert.equal(index.filter, filter);
+    }
+    assert.ok(new Index(filter).byteLength < 2000);
+    assert.equal(Filter.from([]).index().contains(items[0]), false);
+    throwsCode(() => filter.index(0), 'BadParameter', '0');
+  });
+
+  test(`${engine}: a long code does not slow the look-ups of an index`, () => {
+    // One gap of 2^20 ones: the other items are all 0.
+    const n = 784931;
+    const bytes = new Uint8Array(Math.ceil((n * 20 + 1_000_000) / 8));
+    bytes.fill(0xff, 0, 125_000);
+    const index = new Filter(bytes, n).index();
+    assert.ok(index.byteLength < 400_000, `${index.byteLength}`);
+    const { getUint32 } = DataView.prototype;
+    let reads = 0;
+    DataView.prototype.getUint32 = function (at) {
+      reads++;
+      return getUint32.call(this, at);
+    };
+    try {
+      assert.ok(!items.slice(0, 1000).some((item) => index.contains(item)));
+    } finally {
+      DataView.prototype.getUint32 = getUint32;
+    }
+    // Decoding the gap takes 31,250 reads.
+    assert.ok(reads < 100 * 1000, `${reads} reads`);
+  });
+
+  test(`${engine}: invalid parameters are rejected with their numbers`, () => {
+    const empty = new Uint8Array(0);
+    for (const p of [-1, 33, 1.5, NaN, '19', null, 19n]) {
+      assert.equal(outcome(() => new Filter(empty, 0, { p })), 'BadParameter');
+      assert.equal(outcome(() => GCSFilter.create(members, p)), 'BadParameter');
+    }
+    for (const m of [0, -5, 2 ** 32, Infinity, '784931', null]) {
+      assert.equal(outcome(() => new Filter(empty, 0, { m })), 'BadParameter');
+      assert.equal(outcome(() => new GCSFilter(empty, 0, m)), 'BadParameter');
+      assert.equal(outcome(() => new FilterBuilder({ m })), 'BadParameter');
+    }
+    for (const n of [-1, 2 ** 32, 0.5, NaN, undefined, '3', 3n]) {
+      assert.equal(outcome(() => new GCSFilter(empty, n)), 'BadParameter', String(n));
+    }
+    throwsCode(() => new Filter(empty, 0, { p: 77 }), 'BadParameter', '77');
+    throwsCode(() => new Filter(empty, 0, { profile: 'sha' }), 'BadParameter', 'profile');
+    throwsCode(() => new Filter(empty, 0, { profile: 'siphash' }), 'BadParameter', '16 bytes');
+    throwsCode(() => new Filter(empty, 0, { profile: 'siphash', key: Uint8Array.of(1) }), 'BadParameter', '1 bytes');
+    throwsCode(() => new Filter(empty, 0, { key: new Uint8Array(16) }), 'BadParameter', 'key');
+  });
+
+  test(`${engine}: arguments of the wrong type are rejected`, () => {
+    const filter = GCSFilter.create(members);
+    for (const wrong of [undefined, null, 5, 'ab', {}, members[0]]) {
+      assert.equal(outcome(() => filter.matchMany(wrong)), 'BadArgument');
+      assert.equal(outcome(() => GCSFilter.create(wrong)), 'BadArgument');
+    }
+    for (const wrong of [undefined, null, 5, '02ab', [1, 2], new ArrayBuffer(3), new Uint16Array(3)]) {
+      assert.equal(outcome(() => filter.matchMany([members[0], wrong])), 'BadArgument');
+      assert.equal(outcome(() => new GCSFilter(wrong, 3)), 'BadArgument');
+      assert.equal(outcome(() => new FilterBuilder().addRecords(wrong, 1)), 'BadArgument');
+    }
+    throwsCode(() => filter.matchMany([members[0], 'ab']), 'BadArgument', 'item 1 is a string');
+    throwsCode(() => new FilterBuilder().addRecords(new Uint8Array(34), 33), 'BadArgument', '34 bytes');
+    throwsCode(() => new FilterBuilder().addRecords(new Uint8Array(34), 0), 'BadArgument', '0 bytes');
+  });
+
+  test(`${engine}: malformed filters are rejected with their class`, () => {
+    const { bytes } = Filter.from(members);
+    const valid = [...bytes];
+    const parse = (data, n = 2000, options) => () => new Filter(Uint8Array.from(data), n, options);
+    throwsCode(parse([]), 'TooShort', '2000 items');
+    throwsCode(parse(valid.slice(0, -1)), 'TooShort', 'item 1999');
+    throwsCode(parse(valid.concat(new Array(200).fill(0))), 'TooLong', '2000 items');
+    throwsCode(parse(valid.concat(0)), 'TrailingData', 'bit');
+    throwsCode(parse([0], 0), 'TooLong', '0 items');
+    throwsCode(parse([0, 0, 1], 1), 'Padding', '1 items');
+    throwsCode(parse([0x7f, 0xff, 0xf0], 1, { m: 5 }), 'OutOfRange', 'item 0');
+    throwsCode(parse([0xff, 0xff, 0xff], 1), 'OutOfRange', 'item 0');
+    throwsCode(parse(valid, 2 ** 32 - 1), 'TooShort', '4294967295');
+    throwsCode(() => new GCSFilter(bytes, 2100), 'TooShort', '2100');
+    assert.equal(outcome(parse(valid, 1999)), 'TrailingData');
+  });
+
+  test(`${engine}: a filter whose bytes change afterwards throws or answers, but never crashes`, () => {
+    const filter = Filter.from(members);
+    const index = filter.index();
+    filter.bytes.fill(0xff);
+    assert.equal(outcome(() => filter.matches(items)), 'OutOfRange');
+    for (const item of items.slice(0, 50)) {
+      assert.ok(['OutOfRange', 'TooShort', true, false].includes(outcome(() => index.contains(item))));
+    }
+  });
+
+  test(`${engine}: a filter that needs too much memory is an error`, () => {
+    // P = 0 with the largest M: about 2^32 bits per item.
+    throwsCode(() => GCSFilter.create(members, 0, 2 ** 32 - 1), 'OutOfMemory', 'no memory for');
+    assert.deepEqual(GCSFilter.create(members).matchMany([members[0]]), [true]);
+  });
+
+  test(`${engine}: parseResponse reads text, bytes and objects`, () => {
+    const { bytes, n } = Filter.from(members);
+    const content = Buffer.from(bytes).toString('base64');
+    const object = { n, p: 19, m: 784931, content, timestamp: 1767225600 };
+    const text = JSON.stringify(object);
+    const variants = [
+      text,
+      new TextEncoder().encode(text),
+      Buffer.from(text),
+      object,
+      { ...object, p: null, m: undefined },
+      { ...object, content: [content], unknown: 1 },
+    ];
+    for (const variant of variants) {
+      const response = parseResponse(variant);
+      assert.deepEqual([response.n, response.p, response.m, response.timestamp], [n, 19, 784931, 1767225600]);
+      assert.deepEqual(response.content, bytes);
+      assert.deepEqual(response.filter.matches([members[0], others[0]]), [true, false]);
+    }
+    assert.equal(parseResponse({ n: 0, content: '', timestamp: 0 }).filter.contains(members[0]), false);
+  });
+
+  test(`${engine}: parseResponse rejects everything else`, () => {
+    const good = { n: 1, content: '94daAA==', timestamp: 5 };
+    const rejected = (change, code = 'BadResponse') =>
+      assert.equal(outcome(() => parseResponse({ ...good, ...change })), code, JSON.stringify(change));
+    for (const text of ['', '{', 'null', '[]', '7', '"text"', '[' .repeat(100_000), Uint8Array.of(0xff), null, 5, [good]]) {
+      assert.equal(outcome(() => parseResponse(text)), 'BadResponse');
+    }
+    for (const n of [undefined, null, -1, 0.5, '1', 2 ** 60]) {
+      rejected({ n });
+      rejected({ timestamp: n });
+    }
+    rejected({ n: 2 ** 32 }, 'BadParameter');
+    rejected({ p: 33 }, 'BadParameter');
+    rejected({ p: 256 });
+    rejected({ p: '19' });
+    rejected({ m: 0 }, 'BadParameter');
+    for (const content of [undefined, null, 5, [], ['94da', '94da'], '94d', '94d=', '94da\n', '94-_', '9=da', '====', 'é4da', ' 94da', '94daA===']) {
+      rejected({ content });
+    }
+    rejected({ content: '94daAAAA' }, 'TooLong');
+    rejected({ content: '////' }, 'OutOfRange');
+    // Matches everything.
+    const harvest = { n: 1, p: 0, m: 1, content: 'AA==' };
+    rejected(harvest, 'RateTooHigh');
+    assert.equal(parseResponse({ ...good, ...harvest }, { minM: 1 }).filter.contains(members[0]), true);
+    assert.equal(outcome(() => parseResponse(good, { minM: 0 })), 'BadParameter');
+  });
+}
+
+test('without init, every class throws and says what to do', async () => {
+  const { Filter, FilterBuilder, GCSFilter } = await import('../dist/index.mjs?uninitialised');
+  throwsCode(() => GCSFilter.create(members), 'NotInitialized', 'await init()');
+  throwsCode(() => new GCSFilter(new Uint8Array(0), 0), 'NotInitialized', 'await init()');
+  throwsCode(() => new Filter(new Uint8Array(0), 0), 'NotInitialized', 'await init()');
+  throwsCode(() => new FilterBuilder().add(members), 'NotInitialized', 'await init()');
+});
+
+test('without WebAssembly, or if it is forbidden, init takes the plain engine', async () => {
+  const { WebAssembly, DecompressionStream } = globalThis;
+  const pick = async (tag) => (await import(`../dist/index.mjs?${tag}`)).init();
+  try {
+    globalThis.WebAssembly = undefined;
+    assert.equal(await pick('none'), 'plain');
+    globalThis.WebAssembly = { ...WebAssembly, validate: () => true, compile: () => Promise.reject(new Error('CSP')) };
+    assert.equal(await pick('forbidden'), 'plain');
+    globalThis.WebAssembly = WebAssembly;
+    globalThis.DecompressionStream = undefined;
+    assert.equal(await pick('stream'), 'plain');
+    globalThis.DecompressionStream = DecompressionStream;
+    WebAssembly.validate = () => false;
+    assert.equal(await pick('no-simd'), 'wasm');
+    delete WebAssembly.validate;
+  } finally {
+    Object.assign(globalThis, { WebAssembly, DecompressionStream });
+  }
+});
+
+test('init rejects an unknown engine', async () => {
+  const { init } = await import('../dist/index.mjs?unknown');
+  await assert.rejects(init({ engine: 'gpu' }), { name: 'FilterError', code: 'BadArgument' });
+});

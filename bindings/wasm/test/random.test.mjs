@@ -1,0 +1,76 @@
+// The plain code against the Rust code, on random sets and random damage.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { engines } from './engines.mjs';
+import { hex, outcome, random } from './helpers.mjs';
+
+const CASES = 10_000;
+const { simd128, wasm, plain } = engines;
+const KEY = Uint8Array.from({ length: 16 }, (_, i) => 7 * i);
+
+test(`${CASES} random cases are equal in plain TypeScript and in both WebAssembly modules`, () => {
+  const next = random(25);
+  const below = (limit) => next() % limit;
+  const some = { accepted: 0, rejected: 0 };
+  for (let number = 0; number < CASES; number++) {
+    const n = below(10) === 0 ? below(2000) : below(60);
+    const p = below(4) === 0 ? below(33) : 19;
+    // At most 2^6 times as many quotient bits as items.
+    const m = p === 19 && below(2) === 0 ? 784931 : 1 + below(Math.min(2 ** 32 - 1, 2 ** (p + 6)));
+    const profile = ['nut25', 'nut25', 'nut23', 'siphash'][below(4)];
+    const options = profile === 'siphash' ? { p, m, profile, key: KEY } : { p, m, profile };
+    const width = below(2) === 0 ? 33 : -1;
+    const item = () => Uint8Array.from({ length: width < 0 ? below(70) : width }, () => next());
+    const items = Array.from({ length: n }, item);
+    if (n > 0 && below(3) === 0) {
+      items[below(n)] = items[below(n)];
+    }
+    const filter = plain.Filter.from(items, options);
+    const where = `case ${number}: N = ${n}, P = ${p}, M = ${m}, ${profile}`;
+    for (const { Filter } of [simd128, wasm]) {
+      assert.equal(hex(Filter.from(items, options).bytes), hex(filter.bytes), where);
+    }
+    const targets = [...items.slice(0, 20), ...Array.from({ length: below(300) }, item)];
+    const expected = wasm.Filter.from(items, options).matches(targets);
+    assert.deepEqual(filter.matches(targets), expected, where);
+    assert.deepEqual(simd128.Filter.from(items, options).matches(targets), expected, where);
+    const index = filter.index(1 + below(20));
+    assert.deepEqual(targets.map((target) => index.contains(target)), expected, where);
+
+    for (let round = 0; round < 3; round++) {
+      const { bytes, declared } = damage(filter.bytes, n, below, next);
+      const read = ({ Filter }) => outcome(() => new Filter(bytes, declared, options).matches(targets));
+      const result = read(plain);
+      assert.deepEqual(read(wasm), result, `${where}, ${declared} items in ${hex(bytes)}`);
+      assert.deepEqual(read(simd128), result, `${where}, ${declared} items in ${hex(bytes)}`);
+      const indexed = outcome(() => new plain.Filter(bytes, declared, options).index(1 + below(9)));
+      if (typeof result === 'string') {
+        assert.equal(indexed, result);
+        some.rejected++;
+      } else {
+        assert.deepEqual(targets.map((target) => indexed.contains(target)), result, where);
+        some.accepted++;
+      }
+    }
+  }
+  assert.ok(some.accepted > CASES / 10 && some.rejected > CASES / 10, JSON.stringify(some));
+});
+
+function damage(valid, n, below, next) {
+  const bytes = valid.slice();
+  switch (below(5)) {
+    case 0:
+      if (bytes.length > 0) {
+        bytes[below(bytes.length)] ^= 1 << below(8);
+      }
+      return { bytes, declared: n };
+    case 1:
+      return { bytes: bytes.subarray(0, below(bytes.length + 1)), declared: n };
+    case 2:
+      return { bytes: bytes.map(() => (below(3) === 0 ? 0xff : next())), declared: n };
+    case 3:
+      return { bytes, declared: Math.max(0, n + below(5) - 2) };
+    default:
+      return { bytes: bytes.map(() => (below(2) === 0 ? 0 : next() & next() & next())), declared: n };
+  }
+}
