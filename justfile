@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features bytes contrib peers python dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features bytes contrib peers python wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -51,6 +51,7 @@ format:
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
     cargo fmt --manifest-path bindings/python/Cargo.toml --check
+    cargo fmt --manifest-path bindings/wasm/Cargo.toml --check
 
 # Words that are banned from prose and code
 [group('gate')]
@@ -238,6 +239,11 @@ python: release e2e-venv
     {{justfile_directory()}}/target/e2e/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
     NUTFILTER_BINARY={{nutfilter}} {{justfile_directory()}}/target/e2e/bin/python -m pytest -q -rs tests/test_nutshell.py
     CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
+
+# The npm package: built, packed, and tested in Node.js and Chromium
+[group('campaign')]
+wasm:
+    cd bindings/wasm && npm ci --no-audit --no-fund && npm run build && npm pack && npm test && npm run test:browser
 
 # Write the benchmark page to target/dashboard/index.html
 page:

@@ -18,7 +18,7 @@ use core::ptr::null_mut;
 use core::slice;
 
 use nutfilter::{
-    Filter, ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes, Unhashed,
+    Filter, ItemHash, Level, Nut23, Nut25, Params, RawValues, SipHash, SortedHashes,
     map_all_to_range,
 };
 
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn validate(bytes: *const u8, len: usize, n: u32, p: u32, 
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts(bytes, len) };
     Params::new(p, u64::from(m))
-        .is_ok_and(|params| Filter::<Unhashed>::parse(bytes, u64::from(n), params).is_ok())
+        .is_ok_and(|params| Filter::<RawValues>::parse(bytes, u64::from(n), params).is_ok())
 }
 
 /// Returns the address of `count` bytes, 1 for each hash that is in the filter and 0 for each other, or null if
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn matches(
         return core::ptr::null();
     };
     map_all_to_range(Level::detect(), hashes, params.range(n));
-    Filter::<Unhashed>::admit(bytes, u64::from(n), params)
+    Filter::<RawValues>::check_length(bytes, u64::from(n), params)
         .and_then(|filter| filter.matches_values(hashes))
         .map_or(core::ptr::null(), |found| found.leak().as_ptr())
 }
