@@ -86,7 +86,11 @@ export const plainEngine: Engine = {
       }
     }
     decoder.finish();
-    return Array.from(values, (value) => found[firstNotBelow(sorted, value)] === 1);
+    const answers = new Array<boolean>(values.length);
+    for (let i = 0; i < answers.length; i++) {
+      answers[i] = found[firstNotBelow(sorted, values[i]!)] === 1;
+    }
+    return answers;
   },
 };
 

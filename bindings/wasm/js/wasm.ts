@@ -97,9 +97,11 @@ class WasmEngine implements Engine {
       const hashes = this.hashItems(items, hasher);
       const start = this.copy(bytes);
       const address = this.exports.matches(start, bytes.length, n, p, m, hashes, items.length) >>> 0;
-      return address === 0
-        ? undefined
-        : Array.from(new Uint8Array(this.exports.memory.buffer, address, items.length), (byte) => byte === 1);
+      if (address === 0) {
+        return undefined;
+      }
+      const found = new Uint8Array(this.exports.memory.buffer, address, items.length);
+      return items.map((_, i) => found[i] === 1);
     });
     if (found === undefined) {
       throw this.invalid(filter);
