@@ -145,7 +145,7 @@ fn words<T: Copy + Send + Sync + 'static, const N: usize>(
             let found = words
                 .into_iter()
                 .find(|(word, ..)| word.eq_ignore_ascii_case(&given));
-            found.expect("only these words are let in").2
+            found.expect("the parser accepts only these words").2
         },
     )
 }

@@ -83,7 +83,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
     timestamp: Option<u64>,
 
-    /// Read the items from a mint's database: a SQLite file, or its directory.
+    /// Read the items from a mint's database: a SQLite file, its directory, or a Postgres URL.
     #[arg(long, value_name = "PATH|URL", requires_all = ["keyset", "kind"])]
     mint_database: Option<String>,
 

@@ -82,11 +82,13 @@ impl clap::Args for Flags {
             }
             // Words are checked at once, for the help and for completions.
             let words = !option.get_possible_values().is_empty();
+            let on_off = option.get_value_parser().type_id() == TypeId::of::<bool>();
             let option = option
                 .help(help.replace('`', ""))
                 .env(Resettable::Reset)
                 .default_value(Resettable::Reset)
-                .allow_negative_numbers(true);
+                .allow_negative_numbers(true)
+                .hide_possible_values(on_off);
             match words {
                 true => option,
                 false => option.value_parser(OsStringValueParser::new()),

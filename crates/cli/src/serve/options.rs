@@ -381,7 +381,7 @@ fn mint_api(text: &str) -> Result<Secret, String> {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
             Err("the URL has no host".to_owned())
         }
-        // It would be sent to nobody: a mint's info is public.
+        // Never needed: a mint's info is public.
         Some(rest) if rest.contains('@') => {
             Err("must not contain a user name or password".to_owned())
         }
@@ -392,7 +392,7 @@ fn mint_api(text: &str) -> Result<Secret, String> {
     }
 }
 
-/// The shortest admin token: who guesses it can keep the database busy.
+/// The shortest admin token. Anyone who guesses it can keep the database busy.
 const SHORTEST_TOKEN: usize = 16;
 
 /// The longest, so that it fits into a header.

@@ -1,4 +1,4 @@
-//! A mint whose files are somebody else's, or are closed to us.
+//! Mint files of another user, or without read permission.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::support::{failure, nutfilter, sample};
 
-/// What `nobody` is on most systems.
+/// The user id of `nobody` on most systems.
 const NOBODY: u32 = 65_534;
 
 fn set_mode(path: &Path, mode: u32) {
