@@ -5,18 +5,18 @@ use nutfilter::{Level, Nut25, Params, SortedHashes};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::allocations::{Threads, peak_of};
+use crate::readers::{Case, READERS, Reader};
 use crate::rows::Row;
-use crate::ways::{Case, WAYS, Way};
 
 /// Above 2^20, where threads begin to share a filter.
 const ITEMS: u32 = 1_100_000;
 
 /// Of each of these with and without threads, at each level: what differs between profiles, `rows` has told.
 const WAYS_TRIED: [&str; 6] = [
-    "admit and validate",
-    "admit and match, nut25",
-    "admit and look each value up",
-    "admit and merge",
+    "check length and validate",
+    "check length and match, nut25",
+    "check length and look each value up",
+    "check length and merge",
     "JSON",
     "with an index",
 ];
@@ -146,27 +146,33 @@ fn pools() -> Vec<Option<ThreadPool>> {
     [1, 4].map(pool).into()
 }
 
-fn check(case: &Case, way: &Way, level: Level, pool: Option<&ThreadPool>) {
+fn check(case: &Case, reader: &Reader, level: Level, pool: Option<&ThreadPool>) {
     let row = &case.row;
-    let read = || (way.read)(case, level);
+    let read = || (reader.read)(case, level);
     let (class, peak) = peak_of(|| match pool {
         Some(pool) => pool.install(read),
         None => read(),
     });
     let threads = pool.map_or(0, ThreadPool::current_num_threads);
-    let what = format!("{}, {} at {level} on {threads} threads", row.name, way.name);
+    let what = format!(
+        "{}, {} at {level} on {threads} threads",
+        row.name, reader.name
+    );
     assert_eq!(class, row.class, "{what}");
-    let most = (way.most)(case) + threads * FOR_A_THREAD;
+    let most = (reader.most)(case) + threads * FOR_A_THREAD;
     assert!(peak <= most, "{what}: {peak} bytes, at most {most}");
 }
 
-fn check_all(cases: &[Case], ways: &[&str]) {
+fn check_all(cases: &[Case], readers: &[&str]) {
     for pool in pools() {
         for case in cases {
-            for way in WAYS.iter().filter(|way| ways.contains(&way.name)) {
+            for reader in READERS
+                .iter()
+                .filter(|reader| readers.contains(&reader.name))
+            {
                 for level in Level::available() {
-                    if way.leveled || level == Level::detect() {
-                        check(case, way, level, pool.as_ref());
+                    if reader.leveled || level == Level::detect() {
+                        check(case, reader, level, pool.as_ref());
                     }
                 }
             }
@@ -187,5 +193,8 @@ fn sixty_four_mebibytes_of_zeros_take_no_memory_to_speak_of() {
         Case::new(row, values)
     };
     let cases: Vec<Case> = zeros().into_iter().map(case).collect();
-    check_all(&cases, &["admit and validate", "admit and merge"]);
+    check_all(
+        &cases,
+        &["check length and validate", "check length and merge"],
+    );
 }

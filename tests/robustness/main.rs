@@ -1,24 +1,24 @@
-//! What bad input gets: the table of `docs/format.md`, a row at a time, by every way to read a filter, at every
+//! The result of bad input: each row of the table in `docs/format.md`, for every reader of a filter, at every
 //! level of the CPU, with every byte of memory counted.
 //!
 //! Each reading gives the class that the row says, and that the reference finds; never a panic, never the answer
 //! "no match"; and allocates at most twice the input and 64 KiB. `benches/gate.rs` holds the time of refusals linear.
 
 mod allocations;
-mod counted;
+mod count_prefix;
 mod index;
 mod large;
+mod readers;
 mod responses;
 mod rows;
 mod table;
 mod targets;
-mod ways;
 
 use allocations::peak_of;
 use nutfilter::{Filter, Level, Nut25, Params};
 use nutfilter_harness::class_of;
+use readers::{Case, READERS, Reader};
 use rows::Row;
-use ways::{Case, WAYS, Way};
 
 /// The row as the reference decodes it, which has to find the row's class too.
 fn case(row: Row) -> Case {
@@ -35,13 +35,13 @@ fn case(row: Row) -> Case {
     Case::new(row, decoded.unwrap_or_default())
 }
 
-/// Reads the row this way and holds class and memory against what they have to be.
-fn check(case: &Case, way: &Way, level: Level) {
+/// Reads the row with this reader and checks the class and the peak memory.
+fn check(case: &Case, reader: &Reader, level: Level) {
     let row = &case.row;
-    let what = || format!("{}: {}, {} at {level}", row.cell, row.name, way.name);
-    let (class, peak) = peak_of(|| (way.read)(case, level));
+    let what = || format!("{}: {}, {} at {level}", row.cell, row.name, reader.name);
+    let (class, peak) = peak_of(|| (reader.read)(case, level));
     assert_eq!(class, row.class, "{}", what());
-    let most = (way.most)(case);
+    let most = (reader.most)(case);
     assert!(peak <= most, "{}: {peak} bytes, at most {most}", what());
 }
 
@@ -49,10 +49,10 @@ fn check(case: &Case, way: &Way, level: Level) {
 fn every_row_has_its_class_and_its_bound_by_every_way_at_every_level() {
     for row in rows::rows() {
         let case = case(row);
-        for way in WAYS {
+        for reader in READERS {
             for level in Level::available() {
-                if way.leveled || level == Level::detect() {
-                    check(&case, way, level);
+                if reader.leveled || level == Level::detect() {
+                    check(&case, reader, level);
                 }
             }
         }
@@ -71,13 +71,13 @@ fn what_the_bound_refuses_costs_no_memory() {
             continue;
         }
         let case = case(row);
-        for way in WAYS {
-            let (class, peak) = peak_of(|| (way.read)(&case, Level::detect()));
+        for reader in READERS {
+            let (class, peak) = peak_of(|| (reader.read)(&case, Level::detect()));
             assert!(class.is_err());
             assert_eq!(
                 peak, 0,
                 "{}: {}, {}",
-                case.row.cell, case.row.name, way.name
+                case.row.cell, case.row.name, reader.name
             );
         }
     }

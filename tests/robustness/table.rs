@@ -8,7 +8,7 @@ use nutfilter::DecodeErrorKind;
 use nutfilter_cashu::ResponseErrorKind;
 
 use crate::responses::texts;
-use crate::rows::{counted_rows, rows};
+use crate::rows::{count_prefix_rows, rows};
 
 /// What the rows of a cell that is not in the table are: controls.
 const CONTROL: &str = "accepted as it is";
@@ -141,7 +141,7 @@ fn tested() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     for one in rows() {
         row(one.cell, one.class.map_or_else(word_of, |()| "accepted"));
     }
-    for (cell, _, class) in counted_rows() {
+    for (cell, _, class) in count_prefix_rows() {
         row(cell, class.map_or_else(word_of, |_| "accepted"));
     }
     for (cell, _, _, class) in texts() {

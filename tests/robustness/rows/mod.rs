@@ -1,15 +1,15 @@
 //! The rows of the table in `docs/format.md` that are bytes with numbers: what comes in, and its class.
 //!
-//! Held against every way to read a filter: those of the library (`ways.rs`), the wallet's and the command's, whose
+//! Held against every way to read a filter: those of the library (`readers.rs`), the wallet's and the command's, whose
 //! tests include this file.
 
-mod counted;
+mod count_prefix;
 mod numbers;
 mod values;
 
 use nutfilter::{DecodeErrorKind, Nut25, Params, SortedHashes};
 
-pub(crate) use counted::counted_rows;
+pub(crate) use count_prefix::count_prefix_rows;
 
 /// An input, and what every way of reading it has to make of it.
 #[derive(Clone)]

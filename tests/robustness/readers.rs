@@ -1,4 +1,4 @@
-//! Every way to read a filter that somebody else wrote.
+//! Every way to read an untrusted filter.
 
 use nutfilter::{
     DecodeErrorKind, Filter, IndexInterval, ItemHash, Level, Nut23, Nut25, Params, RawValues,
@@ -9,7 +9,7 @@ use nutfilter_cashu::{FilterResponse, ResponseErrorKind};
 use crate::allocations::FIXED;
 use crate::rows::Row;
 
-/// A row with what the ways want of it, made before anything is counted.
+/// A row in the forms that the readers need, made before allocations are counted.
 pub(crate) struct Case {
     pub(crate) row: Row,
     /// Values to look for, each once more at the end, and whether they are in the set.
@@ -25,7 +25,7 @@ pub(crate) struct Case {
 pub(crate) type Class = Result<(), DecodeErrorKind>;
 
 /// A name, whether it can be told at which level to work, and the reading itself.
-pub(crate) struct Way {
+pub(crate) struct Reader {
     pub(crate) name: &'static str,
     pub(crate) leveled: bool,
     pub(crate) read: fn(&Case, Level) -> Class,
@@ -207,8 +207,8 @@ fn an_index(case: &Case) -> usize {
     56 * entries + 4 * len + FIXED
 }
 
-const fn way(name: &'static str, leveled: bool, read: fn(&Case, Level) -> Class) -> Way {
-    Way {
+const fn reader(name: &'static str, leveled: bool, read: fn(&Case, Level) -> Class) -> Reader {
+    Reader {
         name,
         leveled,
         read,
@@ -217,48 +217,50 @@ const fn way(name: &'static str, leveled: bool, read: fn(&Case, Level) -> Class)
 }
 
 /// All of them. The command's and the wallet's are in the tests of their crates.
-pub(crate) const WAYS: &[Way] = &[
-    Way {
+pub(crate) const READERS: &[Reader] = &[
+    Reader {
         most: nothing,
-        ..way("parse, nut25", false, parse::<Nut25>)
+        ..reader("parse, nut25", false, parse::<Nut25>)
     },
-    Way {
+    Reader {
         most: nothing,
-        ..way("parse, nut23", false, parse::<Nut23>)
+        ..reader("parse, nut23", false, parse::<Nut23>)
     },
-    Way {
+    Reader {
         most: nothing,
-        ..way("parse, values", false, parse::<RawValues>)
+        ..reader("parse, values", false, parse::<RawValues>)
     },
-    Way {
+    Reader {
         most: nothing,
-        ..way("parse, with a key", false, parse_with_a_key)
+        ..reader("parse, with a key", false, parse_with_a_key)
     },
-    Way {
+    Reader {
         most: nothing,
-        ..way("admit and validate", true, validate)
+        ..reader("check length and validate", true, validate)
     },
-    way("admit and match, nut25", true, match_items::<Nut25>),
-    way("admit and match, nut23", true, match_items::<Nut23>),
-    way("admit and match nothing", true, match_no_items),
-    way("admit and match values", true, |case, level| {
+    reader("check length and match, nut25", true, match_items::<Nut25>),
+    reader("check length and match, nut23", true, match_items::<Nut23>),
+    reader("check length and match nothing", true, match_no_items),
+    reader("check length and match values", true, |case, level| {
         match_values_by(case, level, Strategy::Cheapest)
     }),
-    way("admit and look each value up", true, |case, level| {
-        match_values_by(case, level, Strategy::Lookup)
-    }),
-    way("admit and merge", true, |case, level| {
+    reader(
+        "check length and look each value up",
+        true,
+        |case, level| match_values_by(case, level, Strategy::Lookup),
+    ),
+    reader("check length and merge", true, |case, level| {
         match_values_by(case, level, Strategy::Merge)
     }),
-    way("validate and match", true, match_when_validated),
-    way("validate and read values", true, read_values),
-    Way {
+    reader("validate and match", true, match_when_validated),
+    reader("validate and read values", true, read_values),
+    Reader {
         most: twice_the_json,
-        ..way("JSON", false, from_json)
+        ..reader("JSON", false, from_json)
     },
-    way("count in front", false, from_block),
-    Way {
+    reader("count in front", false, from_block),
+    Reader {
         most: an_index,
-        ..way("with an index", true, with_an_index)
+        ..reader("with an index", true, with_an_index)
     },
 ];

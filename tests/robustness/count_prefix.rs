@@ -3,12 +3,12 @@
 use nutfilter::{Level, SipHash, bip158};
 
 use crate::allocations::{FIXED, peak_of};
-use crate::rows::counted_rows;
+use crate::rows::count_prefix_rows;
 
 #[test]
 fn every_row_of_a_count_in_front_has_its_class_and_its_bound() {
     let hasher = SipHash::new(1, 2);
-    for (cell, bytes, expected) in counted_rows() {
+    for (cell, bytes, expected) in count_prefix_rows() {
         let what = format!("{cell}: {:02x?}", &bytes[..bytes.len().min(12)]);
         let (parsed, peak) = peak_of(|| bip158::parse(hasher, &bytes));
         let found = parsed.as_ref().map(|filter| filter.n());

@@ -5,7 +5,7 @@ use nutfilter::DecodeErrorKind::{self, BadParameter, NonCanonical, TooLong, TooS
 use super::MIB;
 
 /// The rows of a filter with its count in front: bytes, and N or the class.
-pub(crate) fn counted_rows() -> Vec<(&'static str, Vec<u8>, Result<u32, DecodeErrorKind>)> {
+pub(crate) fn count_prefix_rows() -> Vec<(&'static str, Vec<u8>, Result<u32, DecodeErrorKind>)> {
     let cell = "CompactSize longer than needed; cut; 2^32 and more";
     let mut rows: Vec<(&str, Vec<u8>, Result<u32, DecodeErrorKind>)> = vec![
         ("N = 0 with no bytes", vec![0], Ok(0)),
