@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn verdict_needs_every_member_and_a_single_hash() {
         assert_eq!(verdict(&["nut23"]), "nut23");
-        assert!(verdict(&[EMPTY_TAIL]).contains("not spent"));
+        assert!(verdict(&[EMPTY_TAIL]).contains("as unspent"));
         assert!(verdict(&["nut25", EMPTY_TAIL]).contains("cannot tell"));
         assert!(verdict(&[]).contains("no known profile"));
     }

@@ -386,7 +386,7 @@ fn malformed_gcs_header_is_one_clear_error() {
         ([&good[..], b"x"].concat(), "damaged or truncated .gcs file"),
         (flipped(16), "checksum"),
         (flipped(50), "checksum"),
-        (text_mode, "line ends"),
+        (text_mode, "line endings"),
         (with(8, 2), "unsupported .gcs version 2"),
         (with(9, 2), "unsupported kind 2"),
         (with(10, 9), "unknown hash 9"),

@@ -115,7 +115,10 @@ fn items_that_must_stay_private_are_not_sent() {
             &["--last-seen", "1000001"],
             "older than the last one seen (1000001)",
         ),
-        (&["--min-m", "784932"], "one item in 784931 by chance"),
+        (
+            &["--min-m", "784932"],
+            "rate of 1 in 784931; at most 1 in 784932",
+        ),
         (&["--kind", "issued"], "nutfilter restore"),
     ] {
         let error = mint
@@ -134,7 +137,7 @@ fn items_that_must_stay_private_are_not_sent() {
 #[test]
 fn lie_of_the_mint_is_exit_code_2_without_output() {
     for (lie, wanted) in [
-        (r#"{"states":[]}"#, "answer without 64 of 64 points"),
+        (r#"{"states":[]}"#, "mint response lacks 64 of 64 points"),
         ("<html>", "malformed mint response"),
         (r#"{"detail":"no such path","code":1}"#, "no such path"),
     ] {
@@ -190,7 +193,7 @@ fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
         (
             "200 OK",
             with(KNOWN as u32, TIMESTAMP - 1),
-            "was seen before",
+            "older than the last one seen",
         ),
         (
             "200 OK",

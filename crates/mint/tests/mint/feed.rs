@@ -172,7 +172,7 @@ fn after_restart_the_mint_gets_its_mark_and_feeds_the_rest() {
             .read(NoteKind::Spent, Some(watermark), &mut Impatient(9))
             .map_err(|error| error.to_string())
     };
-    let unfed = Err("spent: the mint has not yet fed the notes since the last run".to_owned());
+    let unfed = Err("spent: the mint has not fed the notes since the last run yet".to_owned());
     assert_eq!(read(&mut source, &watermark), unfed);
     let mark = Wanted::Since(b"sixty".to_vec());
     assert_eq!(waiting.join().unwrap(), mark);

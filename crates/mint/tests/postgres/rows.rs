@@ -104,11 +104,7 @@ fn row_without_item_is_reported_and_reading_dropped() {
         &item(0),
         true,
     ));
-    let bad_rows = [
-        ("NULL", "null where hex"),
-        ("'0g'", "2 bytes"),
-        ("''", "empty"),
-    ];
+    let bad_rows = [("NULL", "found null"), ("'0g'", "2 bytes"), ("''", "empty")];
     for (bad, said) in bad_rows {
         database.writer.run(&format!(
             "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', {bad})"
