@@ -55,7 +55,7 @@ pub struct OtherDialect {
 }
 
 impl OtherDialect {
-    /// Whether the answers must not be used: the probability is below 1e-9, and more items match only by the other
+    /// Whether the answers must not be used: the probability is at most 1e-9, and more items match only by the other
     /// hash than only by the hash of the look-up.
     ///
     /// The second condition protects against senders who grind notes until they match by another hash, to make a

@@ -149,7 +149,7 @@ pub fn feed(mint: impl Into<String>) -> (FeedHandle, FeedSource) {
     feed_with_capacity(mint, CAPACITY)
 }
 
-/// Creates a feed that holds at most `capacity` unread bytes. Each item takes its own length plus eight bytes.
+/// Creates a feed that holds at most `capacity` unread bytes. Each item takes its own length plus one `usize` (eight bytes on 64-bit systems).
 ///
 /// Everything fed before the first reading must fit at once. So must the notes of two intervals: an item is kept
 /// until the reading *after* the one that took it, when it is certain that it was not lost.
