@@ -94,15 +94,15 @@ def modified(headers):
     return int(email.utils.parsedate_to_datetime(said).timestamp())
 
 
-START = (0, 0)  # the floor before any answer
+START = (0, 0, 0.0)  # the floor before any answer
 
 
 class Seen:
     """What all clients of one service have seen, across its lives: is it consistent?"""
 
-    def __init__(self, new_version=lambda version: None, older=lambda text: None):
+    def __init__(self, new_version=lambda version: None, older=lambda text, since: None):
         self.lock = threading.Lock()
-        self.floor = {}  # path: (how often timestamps went back, the latest timestamp since)
+        self.floor = {}  # path: (how often timestamps went back, the latest since then, when it was seen)
         self.tags = {}  # (path, tag): what it named
         self.forms = {}  # (path, n, timestamp, sha): {form: tag}
         self.new_version, self.older = new_version, older
@@ -117,10 +117,11 @@ class Seen:
             current = self.floor.get(path, START)
             backwards = timestamp < floor[1]
             # A slow answer from before the clock was set back does not count against those after it.
-            self.floor[path] = (current[0] + 1, timestamp) if backwards else max(current, (floor[0], timestamp))
+            answer = (current[0] + 1 if backwards else floor[0], timestamp, time.time())
+            self.floor[path] = answer if backwards else max(current, answer)
         if backwards:
-            # Allowed after the clock was set back.
-            self.older(f"{path} is dated {timestamp}, after {floor[1]} was served")
+            # Allowed if the clock was set back since the later timestamp was seen.
+            self.older(f"{path} is dated {timestamp}, after {floor[1]} was served", floor[2])
 
     def whole(self, path, form, headers, body, floor, seen=None):
         """A whole body; returns its version."""
@@ -334,8 +335,8 @@ class Fleet:
     def say(self, *what):
         self.queue.put(what)
 
-    def older(self, text):
-        self.say("error", f"timestamp went back: {text}", time.time(), time.time())
+    def older(self, text, since):
+        self.say("error", f"timestamp went back: {text}", since, time.time())
 
     def whole(self, path, form, headers, body, floor):
         self.seen.whole(path, form, headers, body, floor)
