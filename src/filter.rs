@@ -284,11 +284,16 @@ impl<'a, H> Filter<'a, H> {
     ///
     /// # Cost
     ///
-    /// One decoding pass over the filter. If there are few values, each is then looked up from a place that the
-    /// pass recorded shortly before it. Many values are sorted first, and the pass ends at the largest. An
-    /// estimate from both counts and the length of the filter selects the method. The recorded places usually
-    /// take a tenth of the filter's memory. For a filter crafted to be slow they take more, but less than the
-    /// filter itself. For repeated queries, build an index: [`Filter::into_indexed`].
+    /// One decoding pass over the filter. An estimate from both counts and the length of the filter selects what
+    /// follows.
+    ///
+    /// - Few values are looked up, each from a place that the pass recorded shortly before it. The places usually
+    ///   take a tenth of the filter's memory. For a filter crafted to be slow they take more, but less than the
+    ///   filter itself.
+    /// - Many values are tested in a bitmap of the set's values, up to a million items. It takes 13 bytes per item.
+    /// - In larger filters, many values are sorted first, and the pass ends at the largest.
+    ///
+    /// For repeated queries, build an index: [`Filter::into_indexed`].
     ///
     /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits. Here x is the average length of
     /// 192 items, or 192 bytes if that is more.

@@ -113,3 +113,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/library.md")]
 struct LibraryGuide;
+
+/// Compiles the page about Bitcoin as a test.
+#[cfg(all(doctest, feature = "bitcoin"))]
+#[doc = include_str!("../docs/bitcoin.md")]
+struct Bitcoin;

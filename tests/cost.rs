@@ -1,9 +1,12 @@
 //! Matching decodes a bounded number of bits, whatever set somebody made the filter of: `c * (B + k * x)` for k
 //! look-ups in a filter of B bits, as `nutfilter_harness::cost` says.
 
+use nutfilter::bip158::{self, Scratch, Watchlist};
 use nutfilter::{
-    Filter, IndexInterval, Level, Params, RawValues, SeekIndex, Strategy, decoded_bits,
+    Filter, IndexInterval, ItemHash, Level, Params, RawValues, SeekIndex, SipHash, Strategy,
+    decoded_bits, map_to_range,
 };
+use nutfilter_harness::STRATEGIES;
 use nutfilter_harness::cost::{Budget, within};
 use nutfilter_harness::recipe::Noise;
 
@@ -123,7 +126,7 @@ fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
                     admitted.unwrap().with_level(level)
                 };
                 let filter = within(budget.allowed(0), &context, || admit().validate().unwrap());
-                for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
+                for strategy in STRATEGIES {
                     let context = (context, strategy);
                     for targets in [&targets[..], &targets[..1], &targets[2..5]] {
                         let allowed = budget.allowed(targets.len());
@@ -157,6 +160,38 @@ fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
                         assert_eq!(answer, found, "{target}, {context:?}");
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn scanning_costs_a_bounded_number_of_bits_in_any_set() {
+    let params = bip158::PARAMS;
+    let key = SipHash::new(1, 2);
+    for (name, values) in hostile_sets(20_000, params) {
+        let made = Filter::from_values(&values, params).unwrap();
+        let made = made.with_hasher(key);
+        let bytes = bip158::serialize(&made);
+        // Few scripts use a seek table, and many a bitmap.
+        for scripts in [1, 20, 2_000_u32] {
+            let scripts: Vec<[u8; 4]> = (0..scripts).map(u32::to_le_bytes).collect();
+            let list = Watchlist::from_iter(&scripts);
+            let expected: Vec<bool> = scripts
+                .iter()
+                .map(|script| {
+                    let value = map_to_range(key.hash(script), made.range());
+                    values.binary_search(&value).is_ok()
+                })
+                .collect();
+            let expected = expected.iter().filter(|&&found| found).count();
+            for level in Level::available() {
+                let allowed = Budget::of(&made).allowed(scripts.len());
+                let mut scratch = Scratch::new().with_level(level);
+                let found = within(allowed, &(name, level, scripts.len()), || {
+                    list.matches(&mut scratch, key, &bytes).unwrap().len()
+                });
+                assert_eq!(found, expected, "{name}, {level}");
             }
         }
     }

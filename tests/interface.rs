@@ -66,8 +66,8 @@ fn values_tell_what_they_were_made_of() {
         .unwrap();
     let indexed = filter.clone().into_indexed(IndexInterval::Items(128));
     assert_eq!(indexed.planned(2), Strategy::Lookup);
-    assert_eq!(indexed.planned(1 << 20), Strategy::Merge);
-    assert_eq!(filter.planned(1 << 20), Strategy::Merge);
+    assert_eq!(indexed.planned(1 << 20), Strategy::Bitmap);
+    assert_eq!(filter.planned(1 << 20), Strategy::Bitmap);
 }
 
 #[test]

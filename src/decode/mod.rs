@@ -32,6 +32,7 @@ use crate::params::Params;
 pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use spans::{Gap, longest_span, most_items};
 use sync::{Place, Stream};
+pub(crate) use visitors::SampleMemory;
 use visitors::{Check, Sample, Visit};
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
@@ -136,7 +137,24 @@ pub(crate) fn visit(
     params: Params,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    visit_rest(&Scanner::new(level, bytes, n, params), bytes, params, each)
+    visit_using(&mut Vec::new(), level, bytes, n, params, each)
+}
+
+/// [`visit`] with memory that the caller keeps for the next filter. Its content is meaningless.
+///
+/// # Errors
+///
+/// As [`visit`].
+pub(crate) fn visit_using(
+    memory: &mut Vec<u64>,
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let scanner = Scanner::new(level, bytes, n, params);
+    visit_from(memory, &scanner, bytes, params, each)
 }
 
 /// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.
@@ -145,6 +163,16 @@ pub(crate) fn visit(
 ///
 /// As [`visit`].
 pub(crate) fn visit_rest(
+    scanner: &Scanner<'_>,
+    bytes: &[u8],
+    params: Params,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> Result<ControlFlow<(), u64>, DecodeError> {
+    visit_from(&mut Vec::new(), scanner, bytes, params, each)
+}
+
+fn visit_from(
+    memory: &mut Vec<u64>,
     scanner: &Scanner<'_>,
     bytes: &[u8],
     params: Params,
@@ -160,7 +188,7 @@ pub(crate) fn visit_rest(
     // A small filter gets a buffer of about its own size, regardless of the declared number of items.
     let values = (bytes.len() as u64 + (48 << 10)) / 8;
     let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
-    let mut visit = Visit::new(stream.level, each);
+    let mut visit = Visit::new(stream.level, memory, each);
     if stream.level == Level::PORTABLE && stream.n < PORTABLE_VISIT {
         return sync::drive_serially(stream, place, &mut visit);
     }
@@ -199,13 +227,32 @@ pub(crate) fn seek_table(
     step: u32,
     longest: u64,
 ) -> Result<SeekTable, DecodeError> {
+    let mut memory = SampleMemory::default();
+    seek_table_using(&mut memory, level, bytes, n, params, step, longest)?;
+    Ok(memory.table)
+}
+
+/// [`seek_table`] in the memory of earlier tables.
+///
+/// # Errors
+///
+/// As [`validate`]. The table is then meaningless.
+pub(crate) fn seek_table_using(
+    memory: &mut SampleMemory,
+    level: Level,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+    step: u32,
+    longest: u64,
+) -> Result<(), DecodeError> {
     let stream = Stream {
         level,
         bytes,
         n,
         params,
     };
-    let mut sample = Sample::new(n, step.max(1) as usize);
+    let mut sample = Sample::reusing(core::mem::take(memory), n, step.max(1) as usize);
     let driven = if (step as usize) < GROUP {
         // Lanes sample only at whole groups.
         sync::drive_serially(stream, Place::START, &mut sample)
@@ -214,11 +261,12 @@ pub(crate) fn seek_table(
             Sample::new(items, step.max(1) as usize)
         })
     };
-    match driven? {
-        ControlFlow::Continue(end) => spans::divide(sample.into_table(end), &stream, longest),
-        // This visitor never breaks.
-        ControlFlow::Break(()) => Ok(SeekTable::default()),
+    // This visitor never breaks.
+    if let ControlFlow::Continue(end) = driven? {
+        *memory = sample.into_memory(end);
+        spans::divide(&mut memory.table, &stream, longest)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

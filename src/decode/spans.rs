@@ -34,12 +34,12 @@ pub(crate) fn longest_span(n: u32, len: u64, step: u32) -> u64 {
 /// Adds places to the table of a validated filter until at most `longest` bits lie between two of them. A
 /// single longer code becomes a gap.
 pub(super) fn divide(
-    table: SeekTable,
+    table: &mut SeekTable,
     stream: &Stream<'_>,
     longest: u64,
-) -> Result<SeekTable, DecodeError> {
+) -> Result<(), DecodeError> {
     if table.spans().all(|(start, end)| end - start <= longest) {
-        return Ok(table);
+        return Ok(());
     }
     let mut divided = SeekTable {
         positions: Vec::with_capacity(table.positions.len() + 64),
@@ -58,7 +58,8 @@ pub(super) fn divide(
             divided.divide_span(stream, place, end, longest)?;
         }
     }
-    Ok(divided)
+    *table = divided;
+    Ok(())
 }
 
 impl SeekTable {

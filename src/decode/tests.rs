@@ -107,7 +107,9 @@ fn check_visit(
 /// Values from lanes, also for few items, for which [`visit`] would use none.
 fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome) {
     let mut seen = 0;
-    let mut visit = Visit::new(stream.level, |slice: &[u64]| {
+    // What an earlier filter left.
+    let mut memory = vec![7; 1000];
+    let mut visit = Visit::new(stream.level, &mut memory, |slice: &[u64]| {
         assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
         seen += slice.len();
         ControlFlow::Continue(())
@@ -526,7 +528,7 @@ fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
         let mut sample = Sample::new(n, 16);
         let sampled = on_threads!(&mut sample, |n| Sample::new(n, 16));
         assert_eq!(sampled, checked, "{what}");
-        let table = expected.map(|end| sample.into_table(end));
+        let table = expected.map(|end| sample.into_memory(end).table);
         check_table(&what, &table, 16, params, &values, expected);
     }
     expected
@@ -724,7 +726,8 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                     assert!(driven.unwrap().is_continue());
                     all.counts.check("sampled", stream, lane_items, step);
                 }
-                let visit = Visit::new(level, |_: &[u64]| ControlFlow::Continue(()));
+                let mut memory = Vec::new();
+                let visit = Visit::new(level, &mut memory, |_: &[u64]| ControlFlow::Continue(()));
                 let mut all = Counting::new(visit);
                 let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());

@@ -15,6 +15,14 @@ pub(super) struct Check;
 impl<const N: usize> Take<N> for Check {}
 impl<const N: usize> Sink<N> for Check {}
 
+/// A table of places, and the memory that making it took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SampleMemory {
+    pub(crate) table: SeekTable,
+    positions: Vec<u64>,
+    values: Vec<u64>,
+}
+
 /// Records the place before every item whose number in its lane is a multiple of `step`.
 pub(super) struct Sample {
     step: usize,
@@ -30,22 +38,32 @@ pub(super) struct Sample {
 impl Sample {
     /// For about `n` items. `step` is at least 1, and at least a group if lanes are used.
     pub(super) fn new(n: u32, step: usize) -> Self {
+        Self::reusing(SampleMemory::default(), n, step)
+    }
+
+    /// [`Sample::new`] with the memory of an earlier one.
+    pub(super) fn reusing(memory: SampleMemory, n: u32, step: usize) -> Self {
+        let SampleMemory {
+            mut table,
+            positions,
+            values,
+        } = memory;
+        table.positions.clear();
+        table.bases.clear();
+        table.gaps.clear();
         let places = n as usize / step + 64;
+        table.positions.reserve(places);
+        table.bases.reserve(places);
         Self {
             step: if step < GROUP {
                 step
             } else {
                 step - step % GROUP
             },
-            positions: Vec::new(),
-            values: Vec::new(),
+            positions,
+            values,
             room: 0,
-            table: SeekTable {
-                positions: Vec::with_capacity(places),
-                bases: Vec::with_capacity(places),
-                end: 0,
-                gaps: Vec::new(),
-            },
+            table,
             left: 0,
         }
     }
@@ -55,8 +73,13 @@ impl Sample {
         LONG_LANE.min(self.step as u64 * 128)
     }
 
-    pub(super) fn into_table(self, end: u64) -> SeekTable {
-        SeekTable { end, ..self.table }
+    /// The table of a filter that ends at bit `end`, with the other memory.
+    pub(super) fn into_memory(self, end: u64) -> SampleMemory {
+        SampleMemory {
+            table: SeekTable { end, ..self.table },
+            positions: self.positions,
+            values: self.values,
+        }
     }
 }
 
@@ -156,26 +179,27 @@ impl super::threads::Part for Sample {
 const SLICE: usize = 512;
 
 /// Passes all values on, in slices.
-pub(super) struct Visit<F> {
+pub(super) struct Visit<'m, F> {
     level: Level,
     each: F,
-    /// The values of each lane, relative to its start, in stretches of `room`.
-    values: Vec<u64>,
+    /// The values of each lane, relative to its start, in stretches of `room`. Longer if an earlier filter needed
+    /// more.
+    values: &'m mut Vec<u64>,
     room: usize,
 }
 
-impl<F: FnMut(&[u64]) -> ControlFlow<()>> Visit<F> {
-    pub(super) fn new(level: Level, each: F) -> Self {
+impl<'m, F: FnMut(&[u64]) -> ControlFlow<()>> Visit<'m, F> {
+    pub(super) fn new(level: Level, values: &'m mut Vec<u64>, each: F) -> Self {
         Self {
             level,
             each,
-            values: Vec::new(),
+            values,
             room: 0,
         }
     }
 }
 
-impl<const N: usize, F> Take<N> for Visit<F> {
+impl<const N: usize, F> Take<N> for Visit<'_, F> {
     fn mark(&mut self, done: usize, _lanes: &Lanes<N>) -> usize {
         self.room.saturating_sub(done)
     }
@@ -198,14 +222,16 @@ impl<const N: usize, F> Take<N> for Visit<F> {
         groups: usize,
     ) -> Advanced {
         let places = core::array::from_fn(|lane| lane * self.room + done);
-        kernel.advance_into(bytes, code, lanes, groups, &mut self.values, &places)
+        kernel.advance_into(bytes, code, lanes, groups, self.values, &places)
     }
 }
 
-impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<F> {
+impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<'_, F> {
     fn begin(&mut self, room: usize) {
         self.room = odd_lines(room);
-        self.values.resize(N * self.room, 0);
+        if self.values.len() < N * self.room {
+            self.values.resize(N * self.room, 0);
+        }
     }
 
     fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {

@@ -19,6 +19,7 @@ use core::num::NonZeroUsize;
 use crate::arch::{Kind, Level};
 
 pub use siphash::SipHash;
+pub(crate) use siphash::{COLUMN, Column, words};
 
 /// A hash function from items to uniformly distributed 64-bit numbers.
 ///

@@ -14,7 +14,7 @@ use crate::cost;
 use crate::decode::in_pairs;
 use crate::matching::lane::{Answer, LANES, Lane};
 use crate::matching::table::{Point, Table};
-use crate::matching::{Coded, Strategy, merge};
+use crate::matching::{Coded, Strategy};
 use crate::params::Params;
 use crate::rice::{self, Unreadable};
 
@@ -172,14 +172,16 @@ impl Stream<'_> {
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
         let planned = || table.planned(self.level, (n, self.bytes.len()), targets.len());
-        if strategy.unless_open(planned) == Strategy::Merge {
+        let strategy = strategy.unless_open(planned);
+        if strategy != Strategy::Lookup {
             let coded = Coded {
                 level: self.level,
                 bytes: self.bytes,
                 n,
                 params: self.params,
             };
-            return merge::visit_matches(&coded, targets, false, visit).map_err(|_| Astray);
+            let visited = coded.visit_matches(strategy, targets, false, visit);
+            return visited.map_err(|_| Astray);
         }
         let locate = |targets: &[u64], points: &mut [Point]| {
             for (point, &target) in points.iter_mut().zip(targets) {

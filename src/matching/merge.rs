@@ -12,8 +12,7 @@ use crate::error::DecodeError;
 ///
 /// # Errors
 ///
-/// Errors of decoding.
-/// Those of decoding.
+/// As [`decode::validate`].
 pub(super) fn visit_matches(
     coded: &Coded<'_>,
     targets: &[u64],
@@ -85,7 +84,7 @@ fn merge<T: Copy>(
 ///
 /// Steps of 1, 2, 4, ... and then a binary search. This takes one comparison if targets are dense, and few if a
 /// block has only one target.
-fn first_at_least(values: &[u64], target: u64) -> usize {
+pub(super) fn first_at_least(values: &[u64], target: u64) -> usize {
     let mut step = 1;
     while step < values.len() && values[step] < target {
         step *= 2;

@@ -1,11 +1,13 @@
-//! Queries with many targets, by point look-ups ([`lookup`]) or by one pass over both sorted sides ([`merge`]).
-//! The cost model ([`plan`]) chooses; both give the same answers.
+//! Queries with many targets: by point look-ups ([`lookup`]), by one pass over both sorted sides ([`merge`]), or
+//! by a bitmap of the values ([`bitmap`]). The cost model ([`plan`]) chooses; all give the same answers.
 
+mod bitmap;
 mod gaps;
 mod lane;
 mod lookup;
 mod merge;
 mod plan;
+mod prepared;
 mod table;
 
 use alloc::vec;
@@ -13,13 +15,15 @@ use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
 use crate::arch::Level;
-use crate::decode::{self, SeekTable, longest_span};
+use crate::decode::SeekTable;
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_to_range};
 use crate::params::Params;
 
+use bitmap::Bitmap;
 pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
+pub(crate) use prepared::Prepared;
 pub(crate) use table::{Entry, Point, Shape, Table};
 
 /// The number of items that are hashed before they are mapped.
@@ -55,11 +59,16 @@ impl Coded<'_> {
         self.params.range(self.n)
     }
 
+    /// The strategy for so many targets that come in batches, in a filter that is decoded once: points or a bitmap.
+    pub(crate) fn planned_in_batches(&self, targets: usize) -> Strategy {
+        plan::in_batches(self.level, (self.n, self.bytes.len()), targets)
+    }
+
     /// The strategy that the cost model chooses for so many targets. `whole` means that the whole filter must
     /// be decoded.
     pub(crate) fn planned(&self, targets: usize, whole: bool) -> Strategy {
         let size = (self.n, self.bytes.len());
-        plan::unindexed(self.level, size, targets, plan::seek_step(size), whole)
+        plan::unindexed(self.level, size, targets, whole)
     }
 
     /// Returns for each target whether it is in the set.
@@ -93,34 +102,16 @@ impl Coded<'_> {
         strategy: Strategy,
         targets: &[u64],
         whole: bool,
-        mut visit: impl FnMut(usize) -> bool,
+        visit: impl FnMut(usize) -> bool,
     ) -> Result<(), DecodeError> {
-        if strategy.unless_open(|| self.planned(targets.len(), whole)) == Strategy::Lookup {
-            let step = plan::seek_step((self.n, self.bytes.len()));
-            let longest = longest_span(self.n, self.bytes.len() as u64, step);
-            let (level, n, params) = (self.level, self.n, self.params);
-            let table = decode::seek_table(level, self.bytes, n, params, step, longest)?;
-            let stream = Stream {
-                level: self.level,
-                bytes: self.bytes,
-                params: self.params,
-                range: self.range(),
-                end: table.end,
-            };
-            if stream
-                .find_each(
-                    |targets, points| locate_all(self.level, &table, targets, points),
-                    targets,
-                    &mut visit,
-                )
-                .is_ok()
-            {
-                return Ok(());
-            }
-            // A table that was just built contains only valid points.
-            debug_assert!(false, "a seek table led astray");
+        let strategy = strategy.unless_open(|| self.planned(targets.len(), whole));
+        if strategy == Strategy::Merge {
+            return merge::visit_matches(self, targets, whole, visit);
         }
-        merge::visit_matches(self, targets, whole, visit)
+        let mut prepared = Prepared::default();
+        prepared.load(self, strategy)?;
+        prepared.visit_matches(self, targets, visit);
+        Ok(())
     }
 }
 

@@ -16,8 +16,10 @@ pub enum Strategy {
     Cheapest,
     /// A look-up for each target.
     Lookup,
-    /// One pass over the whole filter.
+    /// One pass over the filter and the sorted targets.
     Merge,
+    /// One pass that puts the values into a bitmap, and a test of each target.
+    Bitmap,
 }
 
 /// Costs of the steps of both strategies, in picoseconds.
@@ -119,6 +121,14 @@ const SEARCH: u64 = 700;
 /// The number of items that a look-up decodes in addition to half a step: those before its part, and those
 /// before a lane is checked again.
 const BESIDE: u64 = 8;
+/// Putting an item into a bitmap.
+const KEEP: u64 = 1_300;
+/// Testing a target in a bitmap. One in twenty needs a search.
+const TEST: u64 = 2_000;
+/// The maximum number of items of a bitmap, which takes 13 bytes per item. More do not fit in a cache.
+const MOST_IN_BITMAP: u32 = 1 << 20;
+/// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
+const BITS_FOR_BITMAP: u64 = 16;
 /// Reading one more window of a code that does not fit in one.
 const LONG: u64 = 2_000;
 
@@ -142,38 +152,67 @@ impl Strategy {
     }
 }
 
-/// The cheaper strategy for a filter with an index of `step` items per entry.
+/// The cheapest strategy for a filter with an index of `step` items per entry.
 pub(super) fn indexed(level: Level, size: Size, targets: usize, step: u32) -> Strategy {
     let points = (targets as u64).saturating_mul(look_up(level, size, step));
-    cheaper(points, merge(level, size, targets, false))
+    cheapest(points, level, size, targets, false)
 }
 
-/// The cheaper strategy without an index: start points every `step` items must be found first. If the `whole`
-/// filter must be decoded, a pass does not end at the largest target.
-pub(super) fn unindexed(
-    level: Level,
-    size: Size,
-    targets: usize,
-    step: u32,
-    whole: bool,
-) -> Strategy {
+/// The cheapest strategy without an index. If the `whole` filter must be decoded, a merge does not end at the
+/// largest target.
+pub(super) fn unindexed(level: Level, size: Size, targets: usize, whole: bool) -> Strategy {
     if targets < 2 && !whole {
-        // The target is found half-way on average, so a pass costs the same, and needs no memory.
+        // The target is found half-way on average, so a merge costs the same, and needs no memory.
         return Strategy::Merge;
     }
-    let places = u64::from(size.0 / step.max(1)) + 1;
-    let each = look_up(level, size, step).saturating_add(SEARCH * u64::from(places.ilog2()));
-    let seek = Costs::of(level).seek.over(size);
-    let points = (targets as u64).saturating_mul(each).saturating_add(seek);
-    cheaper(points, merge(level, size, targets, whole))
+    let points = points(level, size, targets);
+    cheapest(points, level, size, targets, whole)
 }
 
-fn cheaper(points: u64, merge: u64) -> Strategy {
-    if points <= merge {
+/// The cheaper one of points and a bitmap.
+pub(super) fn in_batches(level: Level, size: Size, targets: usize) -> Strategy {
+    // A merge would have to sort all targets. A filter that is too large for a bitmap has other worries.
+    if points(level, size, targets) <= bitmap(level, size, targets) {
         Strategy::Lookup
     } else {
-        Strategy::Merge
+        Strategy::Bitmap
     }
+}
+
+fn cheapest(points: u64, level: Level, size: Size, targets: usize, whole: bool) -> Strategy {
+    let merge = merge(level, size, targets, whole);
+    let bitmap = match has_room_for_bitmap(size) {
+        true => bitmap(level, size, targets),
+        false => u64::MAX,
+    };
+    if points <= merge && points <= bitmap {
+        Strategy::Lookup
+    } else if merge <= bitmap {
+        Strategy::Merge
+    } else {
+        Strategy::Bitmap
+    }
+}
+
+/// The cost without an index: start points must be found first.
+fn points(level: Level, size: Size, targets: usize) -> u64 {
+    let step = seek_step(size);
+    let places = u64::from(size.0 / step) + 1;
+    let each = look_up(level, size, step).saturating_add(SEARCH * u64::from(places.ilog2()));
+    let seek = Costs::of(level).seek.over(size);
+    (targets as u64).saturating_mul(each).saturating_add(seek)
+}
+
+fn bitmap(level: Level, size: Size, targets: usize) -> u64 {
+    let visit = Costs::of(level).visit.over(size);
+    let tests = (targets as u64).saturating_mul(TEST);
+    (KEEP * u64::from(size.0))
+        .saturating_add(visit)
+        .saturating_add(tests)
+}
+
+fn has_room_for_bitmap((n, len): Size) -> bool {
+    n <= MOST_IN_BITMAP && u64::from(n) * BITS_FOR_BITMAP <= len as u64 * 8
 }
 
 fn look_up(level: Level, size: Size, step: u32) -> u64 {
@@ -224,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn few_targets_use_look_ups_and_many_use_a_merge() {
+    fn few_targets_use_look_ups_and_many_do_not() {
         for level in Level::available() {
             for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
                 assert_eq!(
@@ -233,25 +272,35 @@ mod tests {
                     "{level}, {n}"
                 );
                 // An index of few entries helps little, and one of a single entry not at all.
-                assert_eq!(
+                assert_ne!(
                     indexed(level, usual(n), 1000, n),
-                    Strategy::Merge,
+                    Strategy::Lookup,
                     "{level}, {n}"
                 );
                 let many = n as usize * 64;
+                let expected = match n <= MOST_IN_BITMAP {
+                    true => Strategy::Bitmap,
+                    false => Strategy::Merge,
+                };
                 for whole in [false, true] {
-                    let planned = unindexed(level, usual(n), many, 64, whole);
-                    assert_eq!(planned, Strategy::Merge, "{level}, {n}");
-                    assert_eq!(unindexed(level, usual(n), 0, 64, false), Strategy::Merge);
+                    let planned = unindexed(level, usual(n), many, whole);
+                    assert_eq!(planned, expected, "{level}, {n}");
+                    assert_eq!(unindexed(level, usual(n), 0, false), Strategy::Merge);
                 }
             }
             assert_eq!(
                 indexed(level, usual(100), 1000, INDEXED),
+                Strategy::Bitmap,
+                "{level}"
+            );
+            // Eight bits per item: a bitmap would take too much memory.
+            assert_eq!(
+                indexed(level, (1000, 1000), 1000, INDEXED),
                 Strategy::Merge,
                 "{level}"
             );
             assert_eq!(
-                unindexed(level, usual(1000), 1, 64, false),
+                unindexed(level, usual(1000), 1, false),
                 Strategy::Merge,
                 "{level}"
             );
@@ -263,7 +312,7 @@ mod tests {
         for level in Level::available() {
             for n in [1_000_000, 10_000_000] {
                 for whole in [false, true] {
-                    let planned = unindexed(level, usual(n), 1000, 64, whole);
+                    let planned = unindexed(level, usual(n), 1000, whole);
                     assert_eq!(planned, Strategy::Lookup, "{level}, {n}");
                 }
             }
@@ -271,18 +320,18 @@ mod tests {
     }
 
     #[test]
-    fn more_targets_never_make_a_merge_worse() {
+    fn more_targets_never_make_look_ups_cheaper() {
         // A pass for one or two targets ends early.
         let counts: [usize; 12] = core::array::from_fn(|i| 20 * 10_usize.pow(i as u32));
         for level in Level::available() {
             for n in [1, 10, 1000, 30_000, 1_000_000, 50_000_000, u32::MAX] {
                 let ways: [&dyn Fn(usize) -> Strategy; 3] = [
                     &|targets| indexed(level, usual(n), targets, INDEXED),
-                    &|targets| unindexed(level, usual(n), targets, 64, false),
-                    &|targets| unindexed(level, usual(n), targets, 64, true),
+                    &|targets| unindexed(level, usual(n), targets, false),
+                    &|targets| unindexed(level, usual(n), targets, true),
                 ];
                 for (what, way) in ways.iter().enumerate() {
-                    let merged = counts.map(|targets| way(targets) == Strategy::Merge);
+                    let merged = counts.map(|targets| way(targets) != Strategy::Lookup);
                     // If all targets lie close together, sorting grows by their logarithm and a look-up does
                     // not. A merge may then lose again, with a hundred times as many targets as items.
                     let counts = counts
@@ -305,7 +354,7 @@ mod tests {
                 for targets in [0, 1, usize::MAX / 2, usize::MAX - 1] {
                     for step in [1, u32::MAX] {
                         let _ = indexed(level, usual(n), targets, step);
-                        let _ = unindexed(level, usual(n), targets, step, true);
+                        let _ = unindexed(level, usual(n), targets, true);
                     }
                 }
             }

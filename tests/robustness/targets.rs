@@ -6,7 +6,12 @@ use nutfilter::{
     Strategy, map_to_range,
 };
 
-const STRATEGIES: [Strategy; 3] = [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge];
+const STRATEGIES: [Strategy; 4] = [
+    Strategy::Cheapest,
+    Strategy::Lookup,
+    Strategy::Merge,
+    Strategy::Bitmap,
+];
 
 /// Of sizes that go through the serial scan, and through lanes.
 const SIZES: [u32; 3] = [2, 300, 20_000];

@@ -11,10 +11,10 @@ use bitcoin::bip158::{BlockFilter, BlockFilterReader, GcsFilterReader, GcsFilter
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut, Txid};
-use nutfilter::bip158::{self, FilterHash, FilterHeader};
-use nutfilter::{DecodeErrorKind, Filter, Params, SipHash};
+use nutfilter::bip158::{self, FilterHash, FilterHeader, Scratch, Watchlist};
+use nutfilter::{DecodeError, DecodeErrorKind, Filter, Params, SipHash};
 
-use crate::{is_long, seeded};
+use crate::{is_long, levels_of, seeded};
 
 /// A filter given by its items or its bytes, with damage.
 #[derive(Arbitrary, Clone, Debug)]
@@ -123,6 +123,9 @@ impl Case<'_> {
             true => bip158::parse(self.hasher(), bytes),
             false => bip158::parse_with(self.hasher(), bytes, params),
         };
+        if params == bip158::PARAMS && self.asks(2) {
+            self.check_watchlist(bytes, &parsed, queries);
+        }
         let filter = match parsed {
             Ok(filter) => filter,
             Err(error) => {
@@ -141,6 +144,45 @@ impl Case<'_> {
         assert_eq!(bip158::serialize(&filter), bytes, "{self:?}");
         assert_eq!(Some(u64::from(filter.n())), count(bytes), "{self:?}");
         self.check_answers(&filter, bytes, queries);
+    }
+
+    /// A watchlist must give the same error or the same answers as the filter itself.
+    fn check_watchlist(
+        &self,
+        bytes: &[u8],
+        parsed: &Result<Filter<'_, SipHash>, DecodeError>,
+        queries: &[&[u8]],
+    ) {
+        let key = self.hasher();
+        let mut list: Watchlist = queries.iter().collect();
+        // More scripts than there are items select another strategy.
+        let others = seeded::bytes(self.key.into(), usize::from(self.cut) * 24);
+        list.extend(others.chunks(24));
+        for level in levels_of(self.key, self.asks_all()) {
+            let mut scratch = Scratch::new().with_level(level);
+            let any = list.match_any(&mut scratch, key, bytes);
+            let found = list.matches(&mut scratch, key, bytes);
+            match parsed {
+                Ok(filter) => {
+                    let mut found = found.expect("a valid filter");
+                    found.sort_unstable();
+                    let scripts: Vec<&[u8]> = list.iter().collect();
+                    let answers = filter.matches(&scripts);
+                    let expected = scripts.iter().zip(answers).filter(|(_, found)| *found);
+                    assert!(
+                        expected
+                            .map(|(script, _)| *script)
+                            .eq(found.iter().copied()),
+                        "{level}: {self:?}"
+                    );
+                    assert_eq!(any, Ok(!found.is_empty()), "{level}: {self:?}");
+                }
+                Err(error) => {
+                    assert_eq!(any, Err(*error), "{level}: {self:?}");
+                    assert_eq!(found, Err(*error), "{level}: {self:?}");
+                }
+            }
+        }
     }
 
     /// Looks up items with both crates. Nothing in the other decoder can overflow here: N and M are below 2^32,

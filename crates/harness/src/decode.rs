@@ -116,7 +116,11 @@ impl Case<'_> {
     ) -> Result<(), DecodeError> {
         let way = self.how >> 3 & 7;
         if way < 2 {
-            let strategy = [Strategy::Lookup, Strategy::Merge][usize::from(way)];
+            let strategy = match (way, self.how >> 6 & 1) {
+                (0, _) => Strategy::Lookup,
+                (_, 0) => Strategy::Merge,
+                _ => Strategy::Bitmap,
+            };
             let targets = self.targets(admitted.params().range(admitted.n()));
             let budget = Budget::new(admitted.n(), admitted.bytes().len(), 0);
             let answers = within(budget.allowed(targets.len()), self, || {

@@ -97,7 +97,7 @@ pub enum Way {
 }
 
 /// The ways by number.
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 8] = [
     Way::Items,
     Way::Any,
     Way::Each,
@@ -105,6 +105,7 @@ const WAYS: [Way; 7] = [
     Way::Values(STRATEGIES[1]),
     Way::Values(STRATEGIES[2]),
     Way::OneValue,
+    Way::Values(STRATEGIES[3]),
 ];
 
 /// The targets and the expected answers.

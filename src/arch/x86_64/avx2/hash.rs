@@ -46,6 +46,24 @@ impl Avx2 {
         // SAFETY: the token says that the CPU has the features.
         unsafe { siphash(state, records, width, out) }
     }
+
+    /// SipHash-2-4 from the state that the key gives, of items that lie in columns: `words` columns for each of
+    /// `out.len()` groups of eight items. A column holds one word of each item, and the last one also the lengths.
+    ///
+    /// # Panics
+    ///
+    /// If `columns` are not so many.
+    pub(crate) fn siphash_columns(
+        self,
+        state: [u64; 4],
+        columns: &[[u64; 8]],
+        words: usize,
+        out: &mut [[u64; 8]],
+    ) {
+        assert_eq!(Some(columns.len()), words.checked_mul(out.len()));
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { siphash_columns(state, columns, words, out) }
+    }
 }
 
 /// The bytes of a group of `LANES` records from byte `at` of each on, up to 16.
@@ -390,6 +408,28 @@ fn absorb_words<const GROUPS: usize>(words: &[[__m256i; GROUPS]], states: &mut [
     *states = absorbed;
 }
 
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn siphash_columns(key: [u64; 4], columns: &[[u64; 8]], words: usize, out: &mut [[u64; 8]]) {
+    for (columns, out) in columns.chunks_exact(words).zip(out) {
+        let mut states = [State::new(key); 2];
+        for column in columns {
+            for (state, four) in states.iter_mut().zip(column.as_chunks().0) {
+                *state = state.absorb(load_64(four));
+            }
+        }
+        for (state, out) in states.iter().zip(out.as_chunks_mut().0) {
+            store_64(out, state.finish());
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn load_64(words: &[u64; 4]) -> __m256i {
+    // SAFETY: it reads the 32 bytes of the array.
+    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+}
+
 /// The four words of state of four records.
 #[derive(Clone, Copy)]
 struct State {
@@ -418,6 +458,14 @@ impl State {
         self = self.round().round();
         self.a = _mm256_xor_si256(self.a, word);
         self
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn finish(mut self) -> __m256i {
+        self.c = _mm256_xor_si256(self.c, _mm256_set1_epi64x(0xff));
+        let Self { a, b, c, d } = self.round().round().round().round();
+        _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d))
     }
 
     #[inline]

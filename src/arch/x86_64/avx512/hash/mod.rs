@@ -61,6 +61,24 @@ impl Avx512 {
         unsafe { siphash::siphash(state, records, width, out) }
     }
 
+    /// SipHash-2-4 from the state that the key gives, of items that lie in columns: `words` columns for each of
+    /// `out.len()` groups of eight items. A column holds one word of each item, and the last one also the lengths.
+    ///
+    /// # Panics
+    ///
+    /// If `columns` are not so many.
+    pub(crate) fn siphash_columns(
+        self,
+        state: [u64; 4],
+        columns: &[[u64; 8]],
+        words: usize,
+        out: &mut [[u64; 8]],
+    ) {
+        assert_eq!(Some(columns.len()), words.checked_mul(out.len()));
+        // SAFETY: the token says that the CPU has the features.
+        unsafe { siphash::siphash_columns(state, columns, words, out) }
+    }
+
     /// `hash * f >> 64` for each, in place.
     pub(crate) fn map_to_range(self, hashes: &mut [u64], f: u64) {
         // SAFETY: the token says that the CPU has the features.

@@ -115,6 +115,58 @@ fn absorb_words<const GROUPS: usize>(words: &[[__m512i; GROUPS]], states: &mut [
     *states = absorbed;
 }
 
+/// How many groups of eight items in columns are hashed side by side. The states of four and a word fill the
+/// registers.
+const SIDE_BY_SIDE: usize = 4;
+
+/// SipHash-2-4 of items in columns: see `avx2::hash`.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+pub(super) fn siphash_columns(
+    key: [u64; 4],
+    columns: &[[u64; 8]],
+    words: usize,
+    out: &mut [[u64; 8]],
+) {
+    let chunks = columns.chunks(SIDE_BY_SIDE * words);
+    for (columns, out) in chunks.zip(out.chunks_mut(SIDE_BY_SIDE)) {
+        match out.as_chunks_mut() {
+            ([out], []) => groups_in_columns::<SIDE_BY_SIDE>(key, columns, words, out),
+            _ => {
+                for (columns, out) in columns.chunks(words).zip(out) {
+                    groups_in_columns::<1>(key, columns, words, core::array::from_mut(out));
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn groups_in_columns<const GROUPS: usize>(
+    key: [u64; 4],
+    columns: &[[u64; 8]],
+    words: usize,
+    out: &mut [[u64; 8]; GROUPS],
+) {
+    assert_eq!(columns.len(), GROUPS * words);
+    let mut states = [State::new(key); GROUPS];
+    for word in 0..words {
+        for (group, state) in states.iter_mut().enumerate() {
+            *state = state.absorb(load_64(&columns[group * words + word]));
+        }
+    }
+    for (state, out) in states.iter().zip(out) {
+        store_64(out, state.finish());
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+fn load_64(words: &[u64; 8]) -> __m512i {
+    // SAFETY: it reads the 64 bytes of the array.
+    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+}
+
 /// The four words of state of eight records.
 #[derive(Clone, Copy)]
 struct State {
@@ -143,6 +195,14 @@ impl State {
         self = self.round().round();
         self.a = _mm512_xor_si512(self.a, word);
         self
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
+    fn finish(mut self) -> __m512i {
+        self.c = _mm512_xor_si512(self.c, _mm512_set1_epi64(0xff));
+        let Self { a, b, c, d } = self.round().round().round().round();
+        _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d))
     }
 
     #[inline]

@@ -4,8 +4,16 @@
 //! the coded set. It contains the scripts that a block creates and spends. Duplicate items count once, unlike
 //! in the Cashu profiles.
 //!
-//! [`parse`] is stricter than Bitcoin Core in one point. Core ignores the padding bits of the last byte; here
-//! they must be zero. Every filter made according to the specification is accepted.
+//! To look for scripts in the filters of many blocks, make a [`Watchlist`]. To look into one filter more than
+//! once, [`parse`] it.
+//!
+//! [`parse`] and [`Watchlist`] are stricter than Bitcoin Core in two points. Core ignores the padding bits of the
+//! last byte; here they must be zero. Core accepts values at or beyond F = N * M; here they are an error. Every
+//! filter made according to the specification is accepted.
+
+mod columns;
+mod scan;
+mod watchlist;
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -17,10 +25,16 @@ use crate::hash::SipHash;
 use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
 
+pub use scan::{BlockMatch, ScanError};
+pub use watchlist::{Scratch, Watchlist};
+
 /// P and M of the basic filter type.
 pub const PARAMS: Params = Params::CASHU;
 
 /// Builds the filter of `items` with the key of a block. Duplicates count once.
+///
+/// An empty item is counted like any other, as Bitcoin Core and btcd do; rust-bitcoin drops it. BIP158 omits empty
+/// scripts from a block's contents.
 ///
 /// # Errors
 ///

@@ -1,8 +1,10 @@
-//! Memory: encoding takes the filter and at most a fourth more, merging in place little beside it.
+//! Memory: encoding takes the filter and at most a fourth more, merging in place little in addition, and scanning
+//! nothing after the first filter.
 //!
 //! A file of its own with one test, because the counting allocator counts for the whole process.
 
-use nutfilter::{Level, Nut25, Params, SortedHashes, map_to_range};
+use nutfilter::bip158::{self, Scratch, Watchlist};
+use nutfilter::{Level, Nut25, Params, SipHash, SortedHashes, map_to_range};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -11,6 +13,36 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 const FIXED: usize = 64 * 1024;
 
 #[test]
+fn memory_of_building_and_scanning_is_bounded() {
+    building_takes_the_filter_and_a_fourth_more();
+    a_second_filter_is_scanned_without_allocation();
+}
+
+fn a_second_filter_is_scanned_without_allocation() {
+    let key = SipHash::new(1, 2);
+    let filter = |from: u32, n: u32| {
+        let items = (from..from + n).map(u32::to_be_bytes);
+        bip158::serialize(&bip158::build(key, items).unwrap())
+    };
+    let (large, small) = (filter(0, 6_500), filter(7_000, 6_000));
+    // Few scripts use a seek table, and many a bitmap.
+    for scripts in [20, 5_000_u32] {
+        let absent = (1 << 31..(1 << 31) + scripts).map(u32::to_be_bytes);
+        let absent = absent.filter(|item| {
+            let once = Watchlist::from_iter([item]);
+            !once.match_any(&mut Scratch::new(), key, &small).unwrap()
+        });
+        let list: Watchlist = absent.collect();
+        for level in Level::available() {
+            let mut scratch = Scratch::new().with_level(level);
+            let mut ask = |filter: &[u8]| list.match_any(&mut scratch, key, filter).unwrap();
+            assert!(peak_of(|| drop(ask(&large))) > 0, "nothing is counted");
+            let peak = peak_of(|| drop(ask(&small)));
+            assert_eq!(peak, 0, "{scripts} scripts, {level}");
+        }
+    }
+}
+
 fn building_takes_the_filter_and_a_fourth_more() {
     // Not so many that the feature `parallel` makes use of threads.
     let (n, new) = (100_000, 1_000);

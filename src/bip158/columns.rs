@@ -1,0 +1,96 @@
+//! Scripts, laid out for a hash function that hashes eight of them at once.
+
+use alloc::vec::Vec;
+
+use crate::arch::Level;
+use crate::hash::{self, COLUMN, Column, SipHash};
+
+/// The number of groups of eight scripts per batch of hashes.
+const BATCH: usize = 64;
+
+/// The number of scripts per batch. Their hashes stay in the first-level cache.
+const BATCH_SCRIPTS: usize = BATCH * COLUMN;
+
+/// Scripts that have an equal number of words when they are hashed. Their lengths differ by at most seven bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    /// The number of words of each script, at least 1.
+    words: usize,
+    /// The number of scripts.
+    len: usize,
+    /// `words` columns for each eight scripts. The unused places of the last group mean nothing.
+    columns: Vec<Column>,
+}
+
+impl Columns {
+    /// For scripts that have so many words.
+    pub(super) fn new(words: usize) -> Self {
+        Self {
+            words,
+            len: 0,
+            columns: Vec::new(),
+        }
+    }
+
+    pub(super) fn words(&self) -> usize {
+        self.words
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn push(&mut self, script: &[u8]) {
+        let (group, lane) = (self.len / COLUMN, self.len % COLUMN);
+        self.columns.resize((group + 1) * self.words, [0; COLUMN]);
+        let columns = &mut self.columns[group * self.words..];
+        for (column, word) in columns.iter_mut().zip(hash::words(script)) {
+            column[lane] = word;
+        }
+        self.len += 1;
+    }
+
+    /// Removes the script at `place`. The last script takes its place.
+    pub(super) fn swap_remove(&mut self, place: usize) {
+        let last = self.len - 1;
+        for word in 0..self.words {
+            let moved = self.columns[last / COLUMN * self.words + word][last % COLUMN];
+            self.columns[place / COLUMN * self.words + word][place % COLUMN] = moved;
+        }
+        self.len = last;
+        self.columns.truncate(last.div_ceil(COLUMN) * self.words);
+    }
+
+    /// The bytes of the script at `place`.
+    pub(super) fn script(&self, place: usize) -> Vec<u8> {
+        let columns = &self.columns[place / COLUMN * self.words..][..self.words];
+        let words = columns.iter().map(|column| column[place % COLUMN]);
+        let mut script: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        // The last word holds up to seven bytes of the script and, in its top byte, the length modulo 256.
+        let rest = script.last().map_or(0, |length| length % 8);
+        script.truncate((self.words - 1) * 8 + usize::from(rest));
+        script
+    }
+
+    /// Calls `each` with the place of the first script of each batch and the hashes of the batch, until `each`
+    /// returns false. Returns whether it never did.
+    pub(super) fn each_batch(
+        &self,
+        level: Level,
+        hasher: SipHash,
+        mut each: impl FnMut(usize, &mut [u64]) -> bool,
+    ) -> bool {
+        let mut hashes = [[0; COLUMN]; BATCH];
+        let batches = self.columns.chunks(BATCH * self.words);
+        for (start, columns) in (0..).step_by(BATCH_SCRIPTS).zip(batches) {
+            let hashes = &mut hashes[..columns.len() / self.words];
+            hasher.hash_columns(level, columns, self.words, hashes);
+            let hashes = hashes.as_flattened_mut();
+            let count = hashes.len().min(self.len - start);
+            if !each(start, &mut hashes[..count]) {
+                return false;
+            }
+        }
+        true
+    }
+}
