@@ -329,6 +329,8 @@ pub(crate) struct TableBuilder {
     stride: u64,
     /// The points kept for the list of the open part; the first one precedes all its items.
     kept: Vec<Point>,
+    /// The position of the last of them.
+    last_kept: u64,
     /// The number of points added to the open part after its first one.
     added: u64,
     /// The number of points until the next one is kept, at least 1.
@@ -356,6 +358,7 @@ impl TableBuilder {
             longest,
             stride,
             kept,
+            last_kept: 0,
             added: 0,
             wait: stride,
             last: Point::default(),
@@ -371,9 +374,9 @@ impl TableBuilder {
         }
         self.added += 1;
         self.wait -= 1;
-        let kept = self.kept.last().copied().unwrap_or_default();
-        if self.wait == 0 || point.position - kept.position > self.longest {
+        if self.wait == 0 || point.position - self.last_kept > self.longest {
             self.kept.push(point);
+            self.last_kept = point.position;
             self.wait = self.stride;
         }
         self.last = point;
@@ -422,6 +425,7 @@ impl TableBuilder {
         entries.push(entry);
         self.kept.clear();
         self.kept.push(self.last);
+        self.last_kept = self.last.position;
         self.added = 0;
         self.wait = self.stride;
     }

@@ -4,8 +4,9 @@
 //! floating-point number gives them instead. 52 bits of the window fit the mantissa. A longer run counts as
 //! [`LONGEST_RUN`]: it does not fit a step, and the caller reads its code in another way.
 //!
-//! Memory safety does not rest on that number. The rounding mode is outside state, and it decides the sign of
-//! x - x. So an integer minimum bounds every run, whatever the subtraction gave, before it moves a position.
+//! Memory safety must not depend on the rounding mode, which is outside state and decides the sign of x - x. The
+//! lowest bit of the mantissa is therefore always set. The difference is then a whole number from 1 to 2^52 - 1,
+//! which is exact, positive and normal in every mode. Its exponent is at least that of 1, which bounds the run.
 //! Counting with integers alone (nibbles looked up in a table, then the first byte that is not zero) takes 14
 //! operations instead of 6.
 //!
@@ -72,8 +73,8 @@ impl Avx2 {
     }
 }
 
-/// A run is at most this, by an integer minimum.
-const LONGEST_RUN: u64 = 64;
+/// The maximum run. It stands for longer runs as well, so such a code does not fit a step.
+const LONGEST_RUN: u64 = 51;
 
 /// [`groups_within`] for steps that move a lane by at most [`LONGEST_RUN`] + 33 bits a code.
 fn groups_inside(bytes: &[u8], lanes: &Lanes<LANES>, groups: usize, steps: usize) -> usize {
@@ -123,20 +124,18 @@ impl Code {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn one(&self, window: __m256i) -> (__m256i, __m256i, __m256i) {
-        // 2^52 + m as a float is m in the mantissa; less 2^52 it is m, and its exponent tells the first one.
+        // 2^52 + m as a float is m in the mantissa; minus 2^52 it is m, and its exponent gives the first one. The
+        // lowest bit of m is set: see above.
         const TWO_TO_52: i64 = 0x4330_0000_0000_0000;
         let high = _mm256_srli_epi64::<12>(window);
-        let biased = _mm256_or_si256(high, _mm256_set1_epi64x(TWO_TO_52));
+        let biased = _mm256_or_si256(high, _mm256_set1_epi64x(TWO_TO_52 | 1));
         let float = _mm256_sub_pd(
             _mm256_castsi256_pd(biased),
             _mm256_castsi256_pd(_mm256_set1_epi64x(TWO_TO_52)),
         );
         let exponent = _mm256_srli_epi64::<52>(_mm256_castpd_si256(float));
-        // 51 less the exponent, whose bias is 1,023. The difference was exact, so nothing rounds it; but 0 has
-        // either sign, and counts as 1,074 or as -974.
-        let count = _mm256_sub_epi64(_mm256_set1_epi64x(1074), exponent);
-        // As two numbers of 32 bits without a sign: the upper one becomes 0, the lower one 64 at most.
-        let run = _mm256_min_epu32(count, _mm256_set1_epi64x(LONGEST_RUN as i64));
+        // The bias of an exponent is 1,023. The exponent of m is 0 to 51.
+        let run = _mm256_sub_epi64(_mm256_set1_epi64x(1023 + LONGEST_RUN as i64), exponent);
         let end_of_run = _mm256_sllv_epi64(window, run);
         let top = _mm256_srlv_epi64(end_of_run, self.down);
         (run, top, _mm256_sllv_epi64(end_of_run, self.width))
@@ -147,6 +146,8 @@ impl Code {
     #[target_feature(enable = "avx2")]
     fn slack(&self, codes: u32, runs: __m256i) -> __m256i {
         let room = i64::from(WINDOW) - i64::from(codes * (self.p + 1));
+        // A run that may be longer than it counts never fits.
+        let room = room.min(LONGEST_RUN as i64 - 1);
         _mm256_sub_epi64(_mm256_set1_epi64x(room), runs)
     }
 
