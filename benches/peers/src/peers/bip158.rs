@@ -1,15 +1,17 @@
-//! rust-bitcoin's `bip158`, which reads and writes bit by bit through `Read` and `Write`. (golomb-coded-set is a fork of it
-//! and as fast.)
+//! rust-bitcoin's `bip158`, which reads and writes bit by bit through `Read` and `Write`, and its fork golomb-coded-set.
+//! (The crate bitcoin-bip158 0.0.0 is empty.)
 
 use bitcoin::bip158::{BitStreamReader, GcsFilterReader, GcsFilterWriter};
+use golomb_coded_set::{GCSFilterReader, SipHasher24Builder};
 use nutfilter::Params;
-use nutfilter_benchmarks::rows::{BIP158_KEY, targets};
+use nutfilter_benchmarks::rows::{BIP158_KEY, Block, scan as scan_of, targets};
 use nutfilter_benchmarks::{Fixture, Group, Who};
 use nutfilter_reference as reference;
 
 use super::is_small;
 
 const RUST_BITCOIN: Who = Who::peer("rust-bitcoin");
+const GOLOMB_CODED_SET: Who = Who::peer("golomb-coded-set");
 const P: u8 = 19;
 
 fn key() -> (u64, u64, reference::Profile) {
@@ -104,4 +106,39 @@ pub(super) fn match_any<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         move || ask(items),
         |&found| found == expected && finds,
     );
+}
+
+/// Whether any of a wallet's scripts matches, for each of a few blocks.
+pub(super) fn scan<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let scan = std::sync::Arc::new(scan_of(fixture, &group.task));
+    let m = Params::default().m();
+    let rust_bitcoin = move |block: &Block, scripts: &[Vec<u8>]| {
+        let reader = GcsFilterReader::new(block.key.0, block.key.1, m, P);
+        let scripts = scripts.iter().map(Vec::as_slice);
+        reader.match_any(&mut block.serialized.as_slice(), scripts)
+    };
+    let asked = scan.clone();
+    let ask = move || -> Vec<bool> {
+        let any = asked
+            .blocks
+            .iter()
+            .map(|block| rust_bitcoin(block, &asked.scripts));
+        any.collect::<Result<_, _>>().expect("valid filters")
+    };
+    group.add(RUST_BITCOIN, ask, |found| *found == scan.expected);
+
+    // It wants the count in eight bytes.
+    let counted = |block: &Block| [&block.n.to_le_bytes()[..], &block.coded].concat();
+    let counted: Vec<Vec<u8>> = scan.blocks.iter().map(counted).collect();
+    let asked = scan.clone();
+    let ask = move || -> Vec<bool> {
+        let any = asked.blocks.iter().zip(&counted).map(|(block, bytes)| {
+            let key = SipHasher24Builder::new(block.key.0, block.key.1);
+            let reader = GCSFilterReader::new(key, m, P);
+            let mut scripts = asked.scripts.iter().map(Vec::as_slice);
+            reader.match_any(&mut bytes.as_slice(), &mut scripts)
+        });
+        any.collect::<Result<_, _>>().expect("valid filters")
+    };
+    group.add(GOLOMB_CODED_SET, ask, |found| *found == scan.expected);
 }

@@ -40,6 +40,7 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
         }
         ("lookup", _) => other_formats::look_up(group, fixture),
+        ("scan", _) => bip158::scan(group, fixture),
         _ => {}
     }
 }

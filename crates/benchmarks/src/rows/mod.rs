@@ -5,6 +5,7 @@ mod decode;
 mod encode;
 mod hash;
 mod matching;
+mod scan;
 
 use crate::fixture::{Fixture, LARGEST_FOR_ALL};
 use crate::{Group, Selection};
@@ -13,6 +14,7 @@ pub use build::{NEW, hostile_hashes, new_hashes};
 pub use decode::{Stream, stream};
 pub use hash::{BIP158_KEY, POINT, expected_values};
 pub use matching::{Targets, WINDOW, next_window, targets};
+pub use scan::{BLOCKS, Block, Scan, scan};
 
 /// The largest set for the reference and other slow code.
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
@@ -30,6 +32,7 @@ struct Task {
 
 const ITEMS: (u64, &str) = (0, "item");
 const CALL: (u64, &str) = (1, "call");
+const FILTERS: (u64, &str) = (BLOCKS as u64, "filter");
 const TARGETS: (u64, &str) = (WINDOW as u64, "target");
 
 /// One line per task.
@@ -63,14 +66,22 @@ const TASKS: &[Task] = &[
     Task { stage: "lookup", task: "throughput", unit: TARGETS, parallel: false, fill: matching::one_by_one },
     Task { stage: "lookup", task: "latency", unit: TARGETS, parallel: false, fill: matching::one_after_another },
     Task { stage: "lookup", task: "batched", unit: TARGETS, parallel: false, fill: matching::batched },
+    Task { stage: "scan", task: "1-script", unit: FILTERS, parallel: false, fill: scan::watchlist },
+    Task { stage: "scan", task: "20-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
+    Task { stage: "scan", task: "1k-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
+    Task { stage: "scan", task: "20k-scripts", unit: FILTERS, parallel: false, fill: scan::watchlist },
+    Task { stage: "scan", task: "20k-mixed", unit: FILTERS, parallel: false, fill: scan::watchlist },
 ];
 
 /// Visits each selected group with its rows, one at a time to save memory. Above [`LARGEST_FOR_ALL`] items only `sort`
-/// and `build`.
+/// and `build`. `scan` only up to the size of a block.
 pub fn each<'a>(fixture: &'a Fixture, selection: &'a Selection, visit: &mut dyn FnMut(Group<'a>)) {
     for task in TASKS {
         let large = fixture.n() > LARGEST_FOR_ALL;
         if large && !["sort", "build"].contains(&task.stage) {
+            continue;
+        }
+        if task.stage == "scan" && fixture.n() > scan::LARGEST_BLOCK {
             continue;
         }
         let (n, per) = task.unit;
