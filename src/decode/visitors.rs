@@ -37,6 +37,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// For about `n` items. `step` is at least 1, and at least a group if lanes are used.
+    #[cfg(any(test, feature = "parallel"))]
     pub(super) fn new(n: u32, step: usize) -> Self {
         Self::reusing(SampleMemory::default(), n, step)
     }
