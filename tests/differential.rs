@@ -14,7 +14,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 #[test]
-fn murmur_agrees_with_the_murmur3_crate_at_every_length_and_alignment() {
+fn murmur_agrees_with_the_murmur3_crate() {
     let bytes = random_bytes(1, 600);
     for offset in 0..16 {
         for len in 0..=520 {
@@ -30,7 +30,7 @@ fn murmur_agrees_with_the_murmur3_crate_at_every_length_and_alignment() {
 }
 
 #[test]
-fn siphash_agrees_with_the_siphasher_crate_at_every_length_and_alignment() {
+fn siphash_agrees_with_the_siphasher_crate() {
     let bytes = random_bytes(2, 600);
     for offset in 0..16 {
         let key: [u8; 16] = bytes[offset..offset + 16].try_into().unwrap();
@@ -71,7 +71,7 @@ fn decoding_agrees_with_the_reference_on_any_bytes() {
 }
 
 #[test]
-fn decoding_agrees_with_the_reference_on_large_filters_made_by_recipe() {
+fn decoding_large_recipes_agrees_with_the_reference() {
     let mut rng = SmallRng::seed_from_u64(11);
     for round in 0..400 {
         let case = decode::Case {
@@ -91,7 +91,7 @@ fn decoding_agrees_with_the_reference_on_large_filters_made_by_recipe() {
 }
 
 #[test]
-fn a_lane_that_ends_at_the_largest_value_or_one_more_is_told_apart() {
+fn lane_end_at_largest_value_differs_from_one_more() {
     let fill = [0; 48];
     // 5,700, 8,000 and 65,500 items, and all ways to read them. The end is reached at any item.
     for class in [5, 6, 7_u64] {
@@ -218,7 +218,7 @@ fn a_large_filter_answers_alike_with_and_without_an_index() {
 }
 
 #[test]
-fn seek_step_by_step_agrees_with_scan_after_any_damage_to_the_index() {
+fn damaged_index_agrees_with_scan() {
     let mut rng = SmallRng::seed_from_u64(8);
     for round in 0..6_000 {
         let len = rng.random_range(0..400);

@@ -154,7 +154,7 @@ fn an_item_out_of_range_is_named_with_the_range() {
 }
 
 #[test]
-fn targets_that_do_not_fit_in_a_word_with_their_places_are_found_as_well() {
+fn targets_wider_than_a_word_are_found() {
     // F above 2^47 and more than 2^16 targets: a value and a place take more than 64 bits.
     let params = Params::new(31, u64::from(u32::MAX)).unwrap();
     let hashes: Vec<u64> = (1..=70_000_u64)

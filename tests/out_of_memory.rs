@@ -84,7 +84,7 @@ unsafe impl GlobalAlloc for Refusing {
 }
 
 #[test]
-fn memory_that_is_not_to_be_had_is_an_error_with_its_number_and_nothing_is_lost() {
+fn allocation_failure_preserves_the_set() {
     // A pool of four threads wherever this runs, for sets large enough to be shared.
     #[cfg(feature = "parallel")]
     let pool = rayon::ThreadPoolBuilder::new()

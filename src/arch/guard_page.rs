@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_filters_are_decoded_and_asked_without_a_look_beyond_their_end() {
+    fn decoding_and_matching_read_nothing_past_the_end() {
         use crate::{Filter, IndexInterval, Params, RawValues, SeekIndex};
         for (p, m) in [
             (0, 1),

@@ -28,7 +28,7 @@ pub(crate) use sort_16;
 #[cfg(test)]
 mod tests {
     #[test]
-    fn every_sequence_of_zeros_and_ones_is_sorted_and_so_is_every_sequence() {
+    fn every_sequence_of_zeros_and_ones_is_sorted() {
         for bits in 0..1_u32 << 16 {
             let mut places: [u32; 16] = core::array::from_fn(|place| bits >> place & 1);
             let exchange = |a: u32, b: u32| (a.min(b), a.max(b));

@@ -104,7 +104,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[test]
-fn what_is_allocated_counts_to_the_byte_and_what_others_allocate_does_not() {
+fn only_allocations_of_this_thread_count() {
     let (_, peak) = peak_of(|| {
         // Looked at, or the compiler may leave it out.
         drop(black_box(vec![1_u8; 1000]));

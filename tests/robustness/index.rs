@@ -38,7 +38,7 @@ fn an_index_cut_at_any_byte_or_with_any_bit_flipped_is_refused() {
 }
 
 #[test]
-fn numbers_of_an_index_that_lie_are_refused_before_they_cost_memory() {
+fn index_with_false_counts_is_refused_before_allocating() {
     let whole = SeekIndex::build(&filter(300, 0), IndexInterval::Items(8)).to_bytes();
     // N, the length of the filter, how many entries, how many points.
     for (at, width) in [(12, 4), (24, 8), (40, 8), (48, 8)] {

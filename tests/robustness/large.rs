@@ -181,7 +181,7 @@ fn check_all(cases: &[Case], readers: &[&str]) {
 }
 
 #[test]
-fn a_large_filter_damaged_anywhere_has_its_class_with_and_without_threads() {
+fn damaged_large_filter_has_its_class_on_any_threads() {
     let cases: Vec<Case> = damaged().into_iter().map(crate::case).collect();
     check_all(&cases, &WAYS_TRIED);
 }

@@ -46,7 +46,7 @@ fn check(case: &Case, reader: &Reader, level: Level) {
 }
 
 #[test]
-fn every_row_has_its_class_and_its_bound_by_every_way_at_every_level() {
+fn every_row_has_its_class_and_bound_for_every_reader() {
     for row in rows::rows() {
         let case = case(row);
         for reader in READERS {

@@ -274,7 +274,7 @@ fn every_row_of_text_has_its_class_and_its_bound() {
 }
 
 #[test]
-fn counts_that_the_content_cannot_have_are_refused_before_it_is_decoded() {
+fn impossible_count_is_refused_before_decoding() {
     use DecodeErrorKind::{BadParameter, TooLong, TooShort};
 
     let content = "A".repeat(4 << 20);
@@ -295,7 +295,7 @@ fn counts_that_the_content_cannot_have_are_refused_before_it_is_decoded() {
 }
 
 #[test]
-fn what_is_missing_is_the_usual_and_what_is_unknown_changes_nothing() {
+fn missing_members_have_defaults_and_unknown_are_ignored() {
     let usual = read(with("", "").as_bytes()).expect("a response");
     for (cell, name, text, _) in texts() {
         if cell == "p or m null or missing" || cell == "unknown members" {

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_selects_the_rows_below_it_and_the_groups_that_hold_them() {
+    fn prefix_selects_rows_and_their_groups() {
         let selection = Selection::new(vec!["decode/plain/1m".into(), "hash/nut25/1m/avx2".into()]);
         assert!(selection.group("decode/plain/1m") && selection.row("decode/plain/1m/avx2"));
         assert!(!selection.group("decode/plain/10m") && !selection.row("decode/plain/10m/avx2"));

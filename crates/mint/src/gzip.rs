@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_bytes_take_three_quarters_and_no_bytes_more_than_seven_eighths() {
+    fn any_bytes_shrink_to_seven_eighths_or_less() {
         let (json, _, packed) = there_and_back(&uniform(1_000_000));
         let ratio = packed as f64 / json.len() as f64;
         assert!((0.7515..0.7525).contains(&ratio), "{ratio}");

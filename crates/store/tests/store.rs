@@ -239,7 +239,7 @@ fn items_of_changing_lengths_hash_as_they_would_alone() {
 }
 
 #[test]
-fn what_is_not_a_whole_number_of_records_is_refused_and_the_batch_goes_on() {
+fn incomplete_record_is_refused_and_the_batch_continues() {
     let directory = place();
     let mut store = Store::scratch_in(&directory, options()).expect("a store");
     let mut batch = store.batch();
@@ -331,7 +331,7 @@ fn a_kept_store_opens_again_and_takes_more() {
 }
 
 #[test]
-fn a_note_is_there_with_the_items_it_was_committed_with_and_not_otherwise() {
+fn metadata_is_committed_with_its_items() {
     let place = place();
     let mut store = Store::create(place.path(), options()).unwrap();
     assert_eq!(store.metadata(), b"");
@@ -519,7 +519,7 @@ fn a_run_with_any_bit_flipped_is_refused_by_name() {
 }
 
 #[test]
-fn a_list_cut_at_any_byte_or_with_any_bit_flipped_is_refused_by_name() {
+fn damaged_list_is_refused_by_name() {
     let directory = place();
     let kept = directory.path().join("kept");
     let all = three_runs(&kept, [600, 700, 3]);
@@ -562,7 +562,7 @@ fn a_list_cut_at_any_byte_or_with_any_bit_flipped_is_refused_by_name() {
 }
 
 #[test]
-fn a_damaged_store_is_not_made_to_look_whole_by_what_is_added_to_it() {
+fn adding_to_a_damaged_store_does_not_hide_the_damage() {
     let directory = place();
     let kept = directory.path().join("kept");
     three_runs(&kept, [600, 700, 3]);
@@ -624,7 +624,7 @@ fn runs_in_each_others_place_or_of_another_store_are_refused() {
 }
 
 #[test]
-fn a_missing_run_and_a_damaged_list_are_errors_and_what_a_crash_left_goes() {
+fn missing_run_and_damaged_list_are_errors() {
     let directory = place();
     let kept = directory.path().join("kept");
     let all = three_runs(&kept, [600, 700, 3]);
@@ -711,7 +711,7 @@ impl Write for Full {
 }
 
 #[test]
-fn output_that_is_full_is_an_error_with_its_reason_and_the_store_goes_on() {
+fn full_output_is_an_error_and_the_store_continues() {
     let directory = place();
     let mut store = Store::scratch_in(&directory, options()).expect("a store");
     let hashes: Vec<u64> = (0..60_000).map(|i| i << 40).collect();
@@ -791,7 +791,7 @@ fn run_files_are_for_their_owner_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_that_may_not_be_written_to_is_named_and_can_be_mended() {
+fn read_only_directory_is_named_and_can_be_repaired() {
     use std::os::unix::fs::PermissionsExt;
 
     let directory = place();

@@ -242,7 +242,7 @@ impl FeedHandle {
 
     /// Starts to feed everything again. Use it after notes were deleted, or if it is not certain that each was
     /// pushed. The next reading waits for the checkpoint, and is a full one.
-    pub fn begin_anew(&self, kind: NoteKind) {
+    pub fn begin_full_feed(&self, kind: NoteKind) {
         self.shared.state().of(kind).begin(Wanted::Everything);
     }
 

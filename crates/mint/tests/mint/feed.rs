@@ -214,7 +214,7 @@ fn feeding_everything_replaces_earlier_notes() {
     handle.checkpoint(NoteKind::Spent, b"").unwrap();
     let mut consumer = Consumer::default();
     consumer.refresh(&mut source, NoteKind::Spent, &mut Tally::default());
-    handle.begin_anew(NoteKind::Spent);
+    handle.begin_full_feed(NoteKind::Spent);
     let since = consumer.of(NoteKind::Spent).watermark.clone();
     let error = source
         .read(NoteKind::Spent, since.as_ref(), &mut Impatient(9))
@@ -278,14 +278,14 @@ fn random_histories_of_a_feed_lose_nothing() {
                 0 => (handle, source) = feed_with_capacity("my-mint", 100 * 41),
                 1 => kept = None,
                 2 => {
-                    handle.begin_anew(NoteKind::Spent);
+                    handle.begin_full_feed(NoteKind::Spent);
                     feed_from(&handle, 0, there);
                 }
                 3..8 => {
                     there += 1;
                     let full = handle.push(NoteKind::Spent, &keyset(V1), &notes[there - 1]);
                     if full.is_err() {
-                        handle.begin_anew(NoteKind::Spent);
+                        handle.begin_full_feed(NoteKind::Spent);
                         feed_from(&handle, 0, there);
                     }
                 }
