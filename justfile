@@ -20,7 +20,7 @@ default:
 
 # Run all checks of the gate; a failure does not stop the later ones
 [group('gate')]
-gate: (steps "format prose python-lint book deny clippy features test levels vectors cross docs release demo nutshell instructions readme-table-check fuzz-smoke")
+gate: (steps "format prose python-lint book deny clippy features test levels vectors cross package docs release demo nutshell instructions readme-table-check fuzz-smoke")
 
 # Run all checks of the campaign
 [group('campaign')]
@@ -92,6 +92,8 @@ features:
         cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
     done
     cargo clippy --quiet --locked -p nutfilter-cashu --no-default-features -- -D warnings
+    # As users build it: without the hooks for tests.
+    NUTFILTER_INTERNALS=0 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --all-features --lib --target-dir target/users
 
 # The test command of the README
 [group('gate')]
@@ -128,10 +130,25 @@ vectors:
 cross:
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter -p nutfilter-cashu --lib \
         --no-default-features -Zbuild-std=core,alloc --target-dir target/cross \
-        --target aarch64-unknown-linux-gnu --target wasm32-unknown-unknown --target i686-unknown-linux-gnu
+        --target aarch64-unknown-linux-gnu --target wasm32-unknown-unknown --target i686-unknown-linux-gnu \
+        --target powerpc64-unknown-linux-gnu
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
         --no-default-features --features bitcoin -Zbuild-std=core,alloc --target-dir target/cross \
         --target x86_64-unknown-linux-gnu
+
+# What would be published: it builds by itself, and the codec's package is small
+[group('gate')]
+package most='300':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo package --quiet --locked --allow-dirty -p nutfilter -p nutfilter-cashu -p nutfilter-store --target-dir target/package-check
+    kib=$(du -k target/package-check/package/nutfilter-0*.crate | cut -f1)
+    echo "nutfilter: $kib KiB"
+    [ "$kib" -le {{most}} ]
+
+# Changes of the public API since a published version or a commit (`cargo install cargo-semver-checks`)
+semver baseline='main':
+    NUTFILTER_INTERNALS=0 cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev {{baseline}}
 
 # Documentation, with warnings denied
 [group('gate')]
@@ -212,8 +229,9 @@ bytes: release
 [group('campaign')]
 contrib: release e2e-venv
     {{e2e}} -m contrib
-    cargo run --locked --quiet --example restore
-    cargo run --locked --quiet --example exclusion
+    for example in mint wallet owned_index own_hasher streaming_decode; do \
+        cargo run --locked --quiet --example "$example"; \
+    done
 
 # The benchmarks with other libraries; a run too short to measure
 [group('campaign')]

@@ -9,9 +9,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use nutfilter::{
-    IndexInterval, Level, Nut25, Params, RawValues, SortedHashes, Strategy, map_to_range,
-};
+use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::{IndexInterval, Params, RawValues, SortedHashes, map_to_range};
 
 const ITEMS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const TARGETS: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
@@ -25,7 +24,7 @@ const ROUNDS: usize = 4;
 fn main() -> ExitCode {
     let all = std::env::args().any(|argument| argument == "all");
     let mut wrong = 0;
-    for level in Level::available().filter(|&level| all || level == Level::detect()) {
+    for level in SimdLevel::available().filter(|&level| all || level == SimdLevel::detect()) {
         for n in ITEMS {
             wrong += check_items(level, n);
         }
@@ -38,9 +37,9 @@ fn main() -> ExitCode {
 }
 
 /// Prints a table for filters of `n` items, and returns the number of wrong choices.
-fn check_items(level: Level, n: u32) -> usize {
+fn check_items(level: SimdLevel, n: u32) -> usize {
     let hashes = (0..u64::from(n)).map(spread).collect();
-    let filter = SortedHashes::<Nut25>::from_hashes(hashes)
+    let filter = SortedHashes::from_hashes(hashes)
         .encode(Params::default())
         .expect("a set of numbers");
     let filter = filter.with_hasher(RawValues).with_level(level);

@@ -21,7 +21,6 @@ mod counted {
 }
 
 /// The number of bits that this thread has decoded; 0 if they are not counted. For tests.
-#[doc(hidden)]
 #[must_use]
 pub fn decoded_bits() -> Option<u64> {
     #[cfg(all(debug_assertions, feature = "std"))]

@@ -1,7 +1,7 @@
 //! Errors of parameters, of decoding, and of building a set.
 //!
 //! Every error carries the numbers needed to find the fault. The detailed kinds are private, so a new detail
-//! does not break the API. [`DecodeError::kind`] gives the class of a decoding error. The class is part of the
+//! does not break the API. `kind` gives the class of an error. The class of a [`DecodeError`] is part of the
 //! contract: tests require the same class from every decoder.
 
 use core::error::Error;
@@ -16,6 +16,30 @@ pub(crate) enum ParamsFault {
     RemainderBits { p: u64 },
     InverseRate { m: u64 },
     Rate { rate: f64 },
+}
+
+/// The class of a [`ParamsError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ParamsErrorKind {
+    /// P is too large.
+    RemainderBits,
+    /// M is 0 or too large.
+    InverseRate,
+    /// The false-positive rate is outside the limits.
+    Rate,
+}
+
+impl ParamsError {
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> ParamsErrorKind {
+        match self.0 {
+            ParamsFault::RemainderBits { .. } => ParamsErrorKind::RemainderBits,
+            ParamsFault::InverseRate { .. } => ParamsErrorKind::InverseRate,
+            ParamsFault::Rate { .. } => ParamsErrorKind::Rate,
+        }
+    }
 }
 
 impl fmt::Display for ParamsError {
@@ -198,6 +222,48 @@ pub(crate) enum BuildFault {
     },
 }
 
+/// The class of a [`BuildError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BuildErrorKind {
+    /// More items than the format allows, or than were declared; or fewer than were declared.
+    ItemCount,
+    /// The filter would be longer than the address space.
+    TooLarge,
+    /// Memory cannot be allocated.
+    OutOfMemory,
+    /// Two sets have different hashers or keys.
+    HasherMismatch,
+    /// The input is not a whole number of records, or scripts are missing.
+    IncompleteInput,
+    /// Hashes or values are not in ascending order.
+    Unsorted,
+    /// A value is not below N * M.
+    OutOfRange,
+}
+
+impl BuildError {
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> BuildErrorKind {
+        match self.0 {
+            BuildFault::TooManyItems { .. } | BuildFault::OtherCount { .. } => {
+                BuildErrorKind::ItemCount
+            }
+            BuildFault::TooManyBits { .. } => BuildErrorKind::TooLarge,
+            BuildFault::OutOfMemory { .. } | BuildFault::NoRoomForHashes { .. } => {
+                BuildErrorKind::OutOfMemory
+            }
+            BuildFault::HasherDiffers => BuildErrorKind::HasherMismatch,
+            BuildFault::RecordLength { .. } => BuildErrorKind::IncompleteInput,
+            #[cfg(feature = "bitcoin")]
+            BuildFault::PreviousScripts { .. } => BuildErrorKind::IncompleteInput,
+            BuildFault::Unsorted { .. } => BuildErrorKind::Unsorted,
+            BuildFault::ValueOutOfRange { .. } => BuildErrorKind::OutOfRange,
+        }
+    }
+}
+
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -260,6 +326,37 @@ pub(crate) enum SeekIndexFault {
     Entry { entry: u64 },
     Gap { gap: u64 },
     OtherFilter,
+}
+
+/// The class of a [`SeekIndexError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SeekIndexErrorKind {
+    /// The bytes are not an index.
+    NotAnIndex,
+    /// The index has another version. Build it again from the filter.
+    Version,
+    /// The index is truncated or damaged.
+    Damaged,
+    /// The index belongs to another filter.
+    OtherFilter,
+}
+
+impl SeekIndexError {
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> SeekIndexErrorKind {
+        match self.0 {
+            SeekIndexFault::Magic => SeekIndexErrorKind::NotAnIndex,
+            SeekIndexFault::Version { .. } => SeekIndexErrorKind::Version,
+            SeekIndexFault::TooShort { .. }
+            | SeekIndexFault::Length { .. }
+            | SeekIndexFault::Checksum { .. }
+            | SeekIndexFault::Entry { .. }
+            | SeekIndexFault::Gap { .. } => SeekIndexErrorKind::Damaged,
+            SeekIndexFault::OtherFilter => SeekIndexErrorKind::OtherFilter,
+        }
+    }
 }
 
 impl fmt::Display for SeekIndexError {

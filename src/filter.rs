@@ -4,12 +4,11 @@
 //! bytes is possible for N, P and M. The second takes one decoding pass and gives a [`Filter`]: every item is
 //! in range, and the bytes end with the last item. Queries on a `Filter` therefore cannot fail.
 
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::iter::FusedIterator;
 use core::ops::ControlFlow;
 
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::decode::{self, BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
@@ -17,24 +16,25 @@ use crate::hash::{ItemHash, Nut25, RawValues, map_to_range};
 use crate::matching::{Coded, Strategy, Stream, map_items};
 use crate::params::Params;
 
-/// A validated filter over borrowed or owned bytes.
+/// A validated filter over bytes in storage of the caller's choice: `&[u8]`, `Vec<u8>`, `Arc<[u8]>`, a memory map.
 ///
-/// "Not contained" is certain. "Contained" has a false-positive rate of 1/M.
+/// "Not contained" is certain. "Contained" has a false-positive rate of 1/M. The storage must always return the
+/// same bytes. If it does not, answers are wrong or queries panic.
 ///
 /// ```
-/// use nutfilter::{Filter, Nut25, Params, SortedHashes};
+/// use nutfilter::{Filter, Params, SortedHashes};
 ///
 /// let notes = [[2_u8; 33], [3; 33]];
-/// let made = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
+/// let made = SortedHashes::from_items(&notes).encode(Params::default())?;
 ///
 /// // What a wallet receives: the bytes, and the numbers that came with them.
-/// let filter = Filter::<Nut25>::parse(made.bytes(), 2, Params::default())?;
+/// let filter = Filter::parse(made.bytes(), 2, Params::default())?;
 /// assert_eq!(filter.matches(&[[3; 33], [4; 33]]), [true, false]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter<'a, H = Nut25> {
-    unvalidated: UnvalidatedFilter<'a, H>,
+#[derive(Clone, Debug)]
+pub struct Filter<D = Vec<u8>, H = Nut25> {
+    unvalidated: UnvalidatedFilter<D, H>,
     /// The bit position where the last item ends.
     end: u64,
 }
@@ -44,28 +44,41 @@ pub struct Filter<'a, H = Nut25> {
 /// Made by [`Filter::check_length`]. Use it for a filter that is queried once and then dropped: validation and
 /// matching share one pass.
 #[derive(Clone, Debug)]
-pub struct UnvalidatedFilter<'a, H = Nut25> {
-    bytes: Cow<'a, [u8]>,
+pub struct UnvalidatedFilter<D = Vec<u8>, H = Nut25> {
+    data: D,
+    /// The coded set within the data.
+    start: usize,
+    len: usize,
     n: u32,
     params: Params,
     hasher: H,
     /// Changes no answer, so equality ignores it.
-    level: Level,
+    level: SimdLevel,
 }
 
-impl<H: PartialEq> PartialEq for UnvalidatedFilter<'_, H> {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+impl<D: AsRef<[u8]>, E: AsRef<[u8]>, H: PartialEq> PartialEq<UnvalidatedFilter<E, H>>
+    for UnvalidatedFilter<D, H>
+{
+    fn eq(&self, other: &UnvalidatedFilter<E, H>) -> bool {
+        self.bytes() == other.bytes()
             && self.n == other.n
             && self.params == other.params
             && self.hasher == other.hasher
     }
 }
 
-impl<H: Eq> Eq for UnvalidatedFilter<'_, H> {}
+impl<D: AsRef<[u8]>, H: Eq> Eq for UnvalidatedFilter<D, H> {}
 
-impl<'a, H: Default> Filter<'a, H> {
-    /// Parses and fully validates the filter of `n` items in `bytes`.
+impl<D: AsRef<[u8]>, E: AsRef<[u8]>, H: PartialEq> PartialEq<Filter<E, H>> for Filter<D, H> {
+    fn eq(&self, other: &Filter<E, H>) -> bool {
+        self.unvalidated == other.unvalidated
+    }
+}
+
+impl<D: AsRef<[u8]>, H: Eq> Eq for Filter<D, H> {}
+
+impl<D: AsRef<[u8]>> Filter<D> {
+    /// Parses and fully validates the [`Nut25`] filter of `n` items in `bytes`.
     ///
     /// # Errors
     ///
@@ -74,13 +87,9 @@ impl<'a, H: Default> Filter<'a, H> {
     /// # Cost
     ///
     /// The length check of [`Params::check_length`] in O(1), then one decoding pass as in
-    /// [`UnvalidatedFilter::validate`]. Borrowed bytes stay borrowed.
-    pub fn parse(
-        bytes: impl Into<Cow<'a, [u8]>>,
-        n: u64,
-        params: Params,
-    ) -> Result<Self, DecodeError> {
-        Self::parse_with(H::default(), bytes, n, params)
+    /// [`UnvalidatedFilter::validate`]. The bytes are not copied.
+    pub fn parse(bytes: D, n: u64, params: Params) -> Result<Self, DecodeError> {
+        Self::parse_with(Nut25, bytes, n, params)
     }
 
     /// Checks only the length of the bytes, as [`Params::check_length`] does.
@@ -89,15 +98,15 @@ impl<'a, H: Default> Filter<'a, H> {
     ///
     /// Bad parameter, too short, or too long.
     pub fn check_length(
-        bytes: impl Into<Cow<'a, [u8]>>,
+        bytes: D,
         n: u64,
         params: Params,
-    ) -> Result<UnvalidatedFilter<'a, H>, DecodeError> {
-        Self::check_length_with(H::default(), bytes, n, params)
+    ) -> Result<UnvalidatedFilter<D>, DecodeError> {
+        Self::check_length_with(Nut25, bytes, n, params)
     }
 }
 
-impl Filter<'static, RawValues> {
+impl Filter<Vec<u8>, RawValues> {
     /// Encodes values that the caller has already mapped. They must be sorted and below N * M; duplicates are
     /// allowed.
     ///
@@ -107,62 +116,65 @@ impl Filter<'static, RawValues> {
     /// filter's memory cannot be allocated.
     pub fn from_values(values: &[u64], params: Params) -> Result<Self, BuildError> {
         let encoded = encode::encode_values(values, params)?;
-        Ok(Self::encoded(encoded, params, RawValues))
+        Ok(Self::encoded(
+            SimdLevel::detect(),
+            encoded,
+            params,
+            RawValues,
+        ))
     }
 }
 
-impl<'a, H> Filter<'a, H> {
-    /// [`Filter::parse`] with a given hasher, for hashers that have a key.
+impl<D: AsRef<[u8]>, H> Filter<D, H> {
+    /// [`Filter::parse`] with a given hasher.
     ///
     /// # Errors
     ///
     /// As [`Filter::parse`].
-    pub fn parse_with(
-        hasher: H,
-        bytes: impl Into<Cow<'a, [u8]>>,
-        n: u64,
-        params: Params,
-    ) -> Result<Self, DecodeError> {
+    pub fn parse_with(hasher: H, bytes: D, n: u64, params: Params) -> Result<Self, DecodeError> {
         Self::check_length_with(hasher, bytes, n, params)?.validate()
     }
 
-    /// [`Filter::check_length`] with a given hasher, for hashers that have a key.
+    /// [`Filter::check_length`] with a given hasher.
     ///
     /// # Errors
     ///
     /// As [`Filter::check_length`].
     pub fn check_length_with(
         hasher: H,
-        bytes: impl Into<Cow<'a, [u8]>>,
+        bytes: D,
         n: u64,
         params: Params,
-    ) -> Result<UnvalidatedFilter<'a, H>, DecodeError> {
-        let bytes = bytes.into();
-        let n = params.check_length(n, bytes.len() as u64)?;
+    ) -> Result<UnvalidatedFilter<D, H>, DecodeError> {
+        Self::check_length_from(hasher, bytes, 0, n, params)
+    }
+
+    /// [`Filter::check_length_with`] for a coded set that starts at byte `start` of `data`.
+    pub(crate) fn check_length_from(
+        hasher: H,
+        data: D,
+        start: usize,
+        n: u64,
+        params: Params,
+    ) -> Result<UnvalidatedFilter<D, H>, DecodeError> {
+        let len = data.as_ref().len().saturating_sub(start);
+        let n = params.check_length(n, len as u64)?;
         Ok(UnvalidatedFilter {
-            bytes,
+            data,
+            start,
+            len,
             n,
             params,
             hasher,
-            level: Level::detect(),
+            level: SimdLevel::detect(),
         })
     }
 
-    /// The encoder's output needs no validation.
-    pub(crate) fn encoded(Encoded { bytes, n, end }: Encoded, params: Params, hasher: H) -> Self {
-        let unvalidated = UnvalidatedFilter {
-            bytes: Cow::Owned(bytes),
-            n,
-            params,
-            hasher,
-            level: Level::detect(),
-        };
-        Self { unvalidated, end }
-    }
-
     /// Sets the SIMD level of later queries.
+    #[cfg(any(test, nutfilter_internals))]
+    #[doc(hidden)]
     #[must_use]
-    pub fn with_level(mut self, level: Level) -> Self {
+    pub fn with_level(mut self, level: SimdLevel) -> Self {
         self.unvalidated.level = level;
         self
     }
@@ -194,22 +206,34 @@ impl<'a, H> Filter<'a, H> {
     /// The coded set.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.unvalidated.bytes
+        self.unvalidated.bytes()
     }
 
-    /// Returns the coded set; copies it only if it was borrowed.
+    /// Returns the storage that the filter was made with.
     #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.unvalidated.bytes.into_owned()
+    pub fn into_bytes(self) -> D {
+        self.unvalidated.data
     }
 
-    /// Converts to a filter that owns its bytes.
+    /// The same filter over a copy of its bytes.
     #[must_use]
-    pub fn into_owned(self) -> Filter<'static, H> {
+    pub fn into_owned(self) -> Filter<Vec<u8>, H> {
+        let UnvalidatedFilter {
+            n,
+            params,
+            len,
+            level,
+            ..
+        } = self.unvalidated;
         Filter {
             unvalidated: UnvalidatedFilter {
-                bytes: Cow::Owned(self.unvalidated.bytes.into_owned()),
-                ..self.unvalidated
+                data: self.bytes().to_vec(),
+                start: 0,
+                len,
+                n,
+                params,
+                hasher: self.unvalidated.hasher,
+                level,
             },
             end: self.end,
         }
@@ -217,10 +241,12 @@ impl<'a, H> Filter<'a, H> {
 
     /// The same filter with another hasher, for example to find out which hasher made it.
     #[must_use]
-    pub fn with_hasher<G>(&self, hasher: G) -> Filter<'_, G> {
+    pub fn with_hasher<G>(&self, hasher: G) -> Filter<&[u8], G> {
         Filter {
             unvalidated: UnvalidatedFilter {
-                bytes: Cow::Borrowed(self.bytes()),
+                data: self.bytes(),
+                start: 0,
+                len: self.unvalidated.len,
                 n: self.n(),
                 params: self.params(),
                 hasher,
@@ -299,10 +325,13 @@ impl<'a, H> Filter<'a, H> {
     /// 192 items, or 192 bytes if that is more.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
-        self.matches_values_by(Strategy::Cheapest, values)
+        self.coded()
+            .matches(Strategy::Cheapest, values, false)
+            .expect(VALIDATED)
     }
 
     /// [`Filter::matches_values`] with a given strategy, for tests and benchmarks.
+    #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
@@ -329,11 +358,12 @@ impl<'a, H> Filter<'a, H> {
         }
     }
 
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> SimdLevel {
         self.unvalidated.level
     }
 
     /// The strategy of [`Filter::matches_values`] for so many values, for tests and benchmarks.
+    #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {
@@ -352,10 +382,27 @@ impl<'a, H> Filter<'a, H> {
     }
 }
 
+impl<H> Filter<Vec<u8>, H> {
+    /// The encoder's output needs no validation.
+    pub(crate) fn encoded(level: SimdLevel, encoded: Encoded, params: Params, hasher: H) -> Self {
+        let Encoded { bytes, n, end } = encoded;
+        let unvalidated = UnvalidatedFilter {
+            start: 0,
+            len: bytes.len(),
+            data: bytes,
+            n,
+            params,
+            hasher,
+            level,
+        };
+        Self { unvalidated, end }
+    }
+}
+
 /// Why decoding a [`Filter`] cannot fail.
 const VALIDATED: &str = "the bytes of a filter were validated when it was made";
 
-impl<H: ItemHash> Filter<'_, H> {
+impl<D: AsRef<[u8]>, H: ItemHash> Filter<D, H> {
     /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
     /// probability 1/M.
     ///
@@ -397,7 +444,7 @@ impl<H: ItemHash> Filter<'_, H> {
     }
 }
 
-impl<'a, H> UnvalidatedFilter<'a, H> {
+impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     /// N, as declared.
     #[must_use]
     pub fn n(&self) -> u32 {
@@ -417,8 +464,10 @@ impl<'a, H> UnvalidatedFilter<'a, H> {
     }
 
     /// Sets the SIMD level of later queries.
+    #[cfg(any(test, nutfilter_internals))]
+    #[doc(hidden)]
     #[must_use]
-    pub fn with_level(mut self, level: Level) -> Self {
+    pub fn with_level(mut self, level: SimdLevel) -> Self {
         self.level = level;
         self
     }
@@ -426,7 +475,8 @@ impl<'a, H> UnvalidatedFilter<'a, H> {
     /// The bytes, not yet validated.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        // The length is not taken from the data again: look-ups rely on it.
+        &self.data.as_ref()[self.start..][..self.len]
     }
 
     /// Validates the bytes completely.
@@ -437,10 +487,24 @@ impl<'a, H> UnvalidatedFilter<'a, H> {
     ///
     /// # Cost
     ///
-    /// One decoding pass, at several places at once. Only threads need an allocation (feature `parallel`, from
-    /// a million items on).
-    pub fn validate(self) -> Result<Filter<'a, H>, DecodeError> {
-        let end = decode::validate(self.level, &self.bytes, self.n, self.params)?;
+    /// One decoding pass, at several places at once, without an allocation.
+    pub fn validate(self) -> Result<Filter<D, H>, DecodeError> {
+        let end = decode::validate(self.level, self.bytes(), self.n, self.params)?;
+        Ok(Filter {
+            unvalidated: self,
+            end,
+        })
+    }
+
+    /// [`validate`](Self::validate) on the threads of the current rayon pool, if there are at least 1,048,576
+    /// items.
+    ///
+    /// # Errors
+    ///
+    /// As [`validate`](Self::validate).
+    #[cfg(feature = "parallel")]
+    pub fn validate_parallel(self) -> Result<Filter<D, H>, DecodeError> {
+        let end = decode::validate_parallel(self.level, self.bytes(), self.n, self.params)?;
         Ok(Filter {
             unvalidated: self,
             end,
@@ -458,7 +522,7 @@ impl<'a, H> UnvalidatedFilter<'a, H> {
     ///
     /// As [`Filter::matches_values`], but the pass always decodes the whole filter.
     pub fn matches_values(&self, values: &[u64]) -> Result<Vec<bool>, DecodeError> {
-        self.matches_values_by(Strategy::Cheapest, values)
+        self.coded().matches(Strategy::Cheapest, values, true)
     }
 
     /// [`UnvalidatedFilter::matches_values`] with a given strategy, for tests and benchmarks.
@@ -466,6 +530,7 @@ impl<'a, H> UnvalidatedFilter<'a, H> {
     /// # Errors
     ///
     /// As [`UnvalidatedFilter::validate`].
+    #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     pub fn matches_values_by(
         &self,
@@ -478,18 +543,18 @@ impl<'a, H> UnvalidatedFilter<'a, H> {
     fn coded(&self) -> Coded<'_> {
         Coded {
             level: self.level,
-            bytes: &self.bytes,
+            bytes: self.bytes(),
             n: self.n,
             params: self.params,
         }
     }
 
     fn scanner(&self) -> Scanner<'_> {
-        Scanner::new(self.level, &self.bytes, self.n, self.params)
+        Scanner::new(self.level, self.bytes(), self.n, self.params)
     }
 }
 
-impl<H: ItemHash> UnvalidatedFilter<'_, H> {
+impl<D: AsRef<[u8]>, H: ItemHash> UnvalidatedFilter<D, H> {
     /// Returns for each item whether it may be in the set. The same pass validates the whole filter.
     ///
     /// # Errors

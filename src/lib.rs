@@ -11,10 +11,10 @@
 //! # A mint
 //!
 //! ```
-//! use nutfilter::{Nut25, Params, SortedHashes};
+//! use nutfilter::{Params, SortedHashes};
 //!
 //! # let spent: Vec<[u8; 33]> = (0..100_u8).map(|i| [i; 33]).collect();
-//! let filter = SortedHashes::<Nut25>::from_items(&spent).encode(Params::default())?;
+//! let filter = SortedHashes::from_items(&spent).encode(Params::default())?;
 //! // filter.bytes() and filter.n() are what a wallet needs.
 //! # assert_eq!(filter.n(), 100);
 //! # Ok::<(), nutfilter::BuildError>(())
@@ -26,11 +26,11 @@
 //! # A wallet
 //!
 //! ```
-//! use nutfilter::{Filter, Nut25, Params};
+//! use nutfilter::{Filter, Params};
 //!
-//! # let made = nutfilter::SortedHashes::<Nut25>::from_items([[7_u8; 33]]).encode(Params::default())?;
+//! # let made = nutfilter::SortedHashes::from_items([[7_u8; 33]]).encode(Params::default())?;
 //! # let (bytes, n) = (made.bytes(), 1);
-//! let filter = Filter::<Nut25>::parse(bytes, n, Params::default())?; // validates every bit
+//! let filter = Filter::parse(bytes, n, Params::default())?; // validates every bit
 //! let spent = filter.matches(&[[7; 33], [8; 33]]);
 //! assert_eq!(spent, [true, false]);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
@@ -41,7 +41,7 @@
 //! # Speed
 //!
 //! Hashing, sorting, encoding, decoding and look-ups have AVX2 and AVX-512 kernels on x86-64. The CPU's
-//! features select them at run time ([`Level`]). On other CPUs, scalar code gives the same results, more
+//! features select them at run time. On other CPUs, scalar code gives the same results, more
 //! slowly. Query many items at once: one [`Filter::matches`] of a thousand items takes a small part of the time
 //! of a thousand calls of [`Filter::contains`].
 //!
@@ -56,7 +56,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
-//! | `parallel` | | large sets are sorted, encoded and validated by all threads of the current rayon pool |
+//! | `parallel` | | [`SortedHashesBuilder::parallel`] and [`UnvalidatedFilter::validate_parallel`], with rayon |
 //! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
 //!
 //! Without `std` the crate needs only `alloc`, and uses the CPU features that it was compiled for. Features
@@ -64,6 +64,8 @@
 
 #![no_std]
 #![deny(unsafe_code)]
+// What only tests reach looks unused without them.
+#![cfg_attr(not(nutfilter_internals), allow(dead_code, unreachable_pub))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
@@ -72,7 +74,7 @@ extern crate std;
 
 mod arch;
 pub mod bip158;
-pub mod bits;
+mod bits;
 mod cost;
 mod decode;
 mod encode;
@@ -89,20 +91,28 @@ mod sorted_hashes;
 #[cfg(test)]
 mod splitmix;
 
-pub use arch::Level;
-#[doc(hidden)]
-pub use cost::decoded_bits;
 pub use encode::StreamEncoder;
-pub use error::{BuildError, DecodeError, DecodeErrorKind, ParamsError, SeekIndexError};
+pub use error::{
+    BuildError, BuildErrorKind, DecodeError, DecodeErrorKind, ParamsError, ParamsErrorKind,
+    SeekIndexError, SeekIndexErrorKind,
+};
 pub use filter::{Filter, UnvalidatedFilter, Values};
 pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_all_to_range, map_to_range};
-#[doc(hidden)]
-pub use matching::Strategy;
 pub use params::Params;
-pub use seek_index::{IndexInterval, IndexedFilter, SeekIndex};
+pub use seek_index::{IndexInterval, IndexMismatch, IndexedFilter, SeekIndex};
+pub use sorted_hashes::{SortedHashes, SortedHashesBuilder};
+
+/// What the tests and benchmarks of this repository need beyond the public interface. It exists only with the
+/// cfg that build.rs sets.
+#[cfg(nutfilter_internals)]
 #[doc(hidden)]
-pub use sort::{sort_alone, sort_in_passes};
-pub use sorted_hashes::SortedHashes;
+pub mod internals {
+    pub use crate::arch::SimdLevel;
+    pub use crate::bits::{BitReader, BitWriter};
+    pub use crate::cost::decoded_bits;
+    pub use crate::matching::Strategy;
+    pub use crate::sort::sort_in_passes;
+}
 
 /// Compiles the README's example as a test.
 #[cfg(doctest)]

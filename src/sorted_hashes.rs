@@ -3,13 +3,15 @@
 use alloc::vec::Vec;
 use core::num::NonZeroUsize;
 
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::encode;
 use crate::error::{BuildError, BuildFault};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25};
 use crate::merge::{LARGE_BLOCK, merge_into};
 use crate::params::Params;
+#[cfg(feature = "parallel")]
+use crate::sort::parallel;
 use crate::sort::{Collector, sort_hashes, sort_made};
 
 /// The sorted 64-bit hashes of a set's items, duplicates included.
@@ -19,13 +21,17 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 /// [`encode`](Self::encode).
 ///
 /// ```
-/// use nutfilter::{Nut25, Params, SortedHashes};
+/// use nutfilter::{Params, SipHash, SortedHashes};
 ///
-/// let monday = SortedHashes::<Nut25>::from_items([b"one".as_slice(), b"two"]);
-/// let tuesday = SortedHashes::from_items([b"three".as_slice()]);
-/// let filter = monday.merge(tuesday)?.encode(Params::default())?;
+/// let mut set = SortedHashes::from_items(["one", "two"]); // hashed with Nut25
+/// set.merge(&SortedHashes::from_items(["three"]))?;
+/// let filter = set.encode(Params::default())?;
 /// assert_eq!(filter.n(), 3);
-/// assert!(filter.contains(b"three"));
+/// assert!(filter.contains("three"));
+///
+/// // With another hasher:
+/// let keyed = SortedHashes::builder(SipHash::new(1, 2)).hash_items(["one", "two"]);
+/// assert!(keyed.contains("one"));
 /// # Ok::<(), nutfilter::BuildError>(())
 /// ```
 ///
@@ -34,9 +40,6 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 /// A set takes 8 bytes per item, plus up to 2 bytes of overhead. Building from records, or from items whose
 /// count the iterator knows, needs no more: the hashes are written into the memory in which they are sorted.
 /// [`from_hashes`](Self::from_hashes), and items of unknown count, need 8 more bytes per item during the sort.
-///
-/// With the feature `parallel`, the threads of the current rayon pool share the sort of sets of 131,072 items
-/// and more, and the hashing of their records. All of these need the 8 extra bytes.
 ///
 /// Uniform hashes sort faster than with `sort_unstable`. Hashes chosen by an attacker to cluster are passed to
 /// `sort_unstable` after the first try; that was measured to take 1.4 to 2.6 times as long as `sort_unstable`
@@ -47,7 +50,7 @@ pub struct SortedHashes<H = Nut25> {
     /// In ascending order.
     hashes: Vec<u64>,
     /// Changes no byte, so equality ignores it.
-    level: Level,
+    level: SimdLevel,
 }
 
 impl<H: PartialEq> PartialEq for SortedHashes<H> {
@@ -58,47 +61,94 @@ impl<H: PartialEq> PartialEq for SortedHashes<H> {
 
 impl<H: Eq> Eq for SortedHashes<H> {}
 
+impl<H: Default> Default for SortedHashes<H> {
+    /// The empty set.
+    fn default() -> Self {
+        Self {
+            hasher: H::default(),
+            hashes: Vec::new(),
+            level: SimdLevel::detect(),
+        }
+    }
+}
+
+impl<H: ItemHash, I: AsRef<[u8]>> Extend<I> for SortedHashes<H> {
+    /// Hashes and sorts `items`, and merges them in one linear pass. Few large calls are faster than many small
+    /// ones.
+    ///
+    /// # Panics
+    ///
+    /// Memory cannot be allocated.
+    fn extend<T: IntoIterator<Item = I>>(&mut self, items: T) {
+        let builder = SortedHashesBuilder {
+            level: self.level,
+            ..SortedHashes::builder(self.hasher.clone())
+        };
+        let merged = self.merge(&builder.hash_items(items));
+        merged.expect("memory for the merged set");
+    }
+}
+
+/// Makes [`SortedHashes`] with a given hasher; see [`SortedHashes::builder`].
+#[derive(Clone, Debug)]
+pub struct SortedHashesBuilder<H> {
+    hasher: H,
+    level: SimdLevel,
+    #[cfg(feature = "parallel")]
+    parallel: bool,
+}
+
 /// The number of items hashed in one batch: enough to fill any vector unit, few enough to stay in cache.
 const BATCH: usize = 256;
 
-impl<H: ItemHash + Default> SortedHashes<H> {
-    /// Hashes and sorts `items`, given in any order.
+impl SortedHashes {
+    /// Hashes with [`Nut25`] and sorts `items`, given in any order.
     #[must_use]
     pub fn from_items<I: IntoIterator<Item: AsRef<[u8]>>>(items: I) -> Self {
-        Self::from_items_with(H::default(), items)
+        Self::builder(Nut25).hash_items(items)
     }
 
-    /// Hashes and sorts the records of `record_bytes` bytes each that lie one after another in `records`.
+    /// Hashes with [`Nut25`] and sorts the records of `record_bytes` bytes each that lie one after another in
+    /// `records`.
     ///
     /// # Errors
     ///
     /// `records` is not a whole number of records.
     pub fn from_records(records: &[u8], record_bytes: usize) -> Result<Self, BuildError> {
-        Self::from_records_with(H::default(), records, record_bytes)
+        Self::builder(Nut25).hash_records(records, record_bytes)
     }
 
-    /// Sorts hashes given in any order.
+    /// Sorts [`Nut25`] hashes given in any order.
     #[must_use]
     pub fn from_hashes(hashes: Vec<u64>) -> Self {
-        Self::from_hashes_with(H::default(), hashes)
+        Self::builder(Nut25).sort(hashes)
     }
 }
 
-impl<H: ItemHash> SortedHashes<H> {
-    /// [`SortedHashes::from_items`] with a given hasher, for hashers that have a key.
-    pub fn from_items_with<I: IntoIterator<Item: AsRef<[u8]>>>(hasher: H, items: I) -> Self {
-        Self::from_items_at(Level::detect(), hasher, items)
+impl<H: ItemHash> SortedHashesBuilder<H> {
+    /// Hashes and sorts on the threads of the current rayon pool, if the set has at least 131,072 items. An
+    /// iterator is read, and its items are hashed, on the calling thread. Needs 8 more bytes per item during the
+    /// sort.
+    #[cfg(feature = "parallel")]
+    #[must_use]
+    pub fn parallel(self) -> Self {
+        let parallel = true;
+        Self { parallel, ..self }
     }
 
-    /// [`SortedHashes::from_items_with`] at a given SIMD level, which everything made from the set inherits.
-    pub fn from_items_at<I: IntoIterator<Item: AsRef<[u8]>>>(
-        level: Level,
-        hasher: H,
-        items: I,
-    ) -> Self {
+    /// Sets the SIMD level.
+    #[cfg(any(test, nutfilter_internals))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_level(self, level: SimdLevel) -> Self {
+        Self { level, ..self }
+    }
+
+    /// Hashes and sorts `items`, given in any order.
+    pub fn hash_items<I: IntoIterator<Item: AsRef<[u8]>>>(self, items: I) -> SortedHashes<H> {
         let mut items = items.into_iter();
         let expected = items.size_hint().0;
-        let mut collector = Collector::new(level, expected);
+        let mut collector = Collector::new(self.level, expected);
         let mut batch = Vec::with_capacity(BATCH);
         let mut hashes = [0; BATCH];
         loop {
@@ -107,40 +157,28 @@ impl<H: ItemHash> SortedHashes<H> {
             if batch.is_empty() {
                 break;
             }
-            hasher.hash_items(level, &batch, &mut hashes);
+            let hasher = &self.hasher;
+            self.level
+                .while_hashing(|| hasher.hash_items(&batch, &mut hashes));
             collector.push(&hashes[..batch.len()]);
         }
-        Self {
-            hasher,
-            hashes: collector.into_sorted(),
-            level,
+        #[cfg(feature = "parallel")]
+        if self.parallel {
+            return self.set(parallel::into_sorted(collector));
         }
+        self.set(collector.into_sorted())
     }
 
-    /// [`SortedHashes::from_records`] with a given hasher, for hashers that have a key.
+    /// Hashes and sorts the records of `record_bytes` bytes each that lie one after another in `records`.
     ///
     /// # Errors
     ///
     /// `records` is not a whole number of records.
-    pub fn from_records_with(
-        hasher: H,
+    pub fn hash_records(
+        self,
         records: &[u8],
         record_bytes: usize,
-    ) -> Result<Self, BuildError> {
-        Self::from_records_at(Level::detect(), hasher, records, record_bytes)
-    }
-
-    /// [`SortedHashes::from_records_with`] at a given SIMD level, which everything made from the set inherits.
-    ///
-    /// # Errors
-    ///
-    /// `records` is not a whole number of records.
-    pub fn from_records_at(
-        level: Level,
-        hasher: H,
-        records: &[u8],
-        record_bytes: usize,
-    ) -> Result<Self, BuildError> {
+    ) -> Result<SortedHashes<H>, BuildError> {
         let width = NonZeroUsize::new(record_bytes)
             .filter(|width| records.len().is_multiple_of(width.get()))
             .ok_or(BuildError(BuildFault::RecordLength {
@@ -148,28 +186,30 @@ impl<H: ItemHash> SortedHashes<H> {
                 record_bytes: record_bytes as u64,
             }))?;
         let n = records.len() / width;
-        let hashes = sort_made(level, n, |start, out| {
-            hasher.hash_records(level, &records[start * width.get()..], width, out);
-        });
-        Ok(Self {
-            hasher,
-            hashes,
-            level,
-        })
-    }
-
-    /// [`SortedHashes::from_hashes`] with a given hasher, for hashers that have a key.
-    pub fn from_hashes_with(hasher: H, hashes: Vec<u64>) -> Self {
-        Self::from_hashes_at(Level::detect(), hasher, hashes)
-    }
-
-    /// [`SortedHashes::from_hashes_with`] at a given SIMD level, which everything made from the set inherits.
-    pub fn from_hashes_at(level: Level, hasher: H, hashes: Vec<u64>) -> Self {
-        Self {
-            hasher,
-            hashes: sort_hashes(level, hashes),
-            level,
+        let (hasher, level) = (&self.hasher, self.level);
+        let hash = |start: usize, out: &mut [u64]| {
+            let records = &records[start * width.get()..];
+            level.while_hashing(|| hasher.hash_records(records, width, out));
+        };
+        #[cfg(feature = "parallel")]
+        if self.parallel {
+            let hashes = parallel::sort_made(level, n, hash);
+            return Ok(self.set(hashes));
         }
+        let hashes = sort_made(level, n, hash);
+        Ok(self.set(hashes))
+    }
+
+    /// Sorts hashes given in any order.
+    #[must_use]
+    pub fn sort(self, hashes: Vec<u64>) -> SortedHashes<H> {
+        #[cfg(feature = "parallel")]
+        if self.parallel {
+            let hashes = parallel::sort_hashes(self.level, hashes);
+            return self.set(hashes);
+        }
+        let hashes = sort_hashes(self.level, hashes);
+        self.set(hashes)
     }
 
     /// Takes hashes that are already sorted, as [`SortedHashes::into_hashes`] returns them.
@@ -177,46 +217,81 @@ impl<H: ItemHash> SortedHashes<H> {
     /// # Errors
     ///
     /// A hash is smaller than its predecessor.
-    pub fn from_sorted_hashes(hasher: H, hashes: Vec<u64>) -> Result<Self, BuildError> {
+    pub fn sorted(self, hashes: Vec<u64>) -> Result<SortedHashes<H>, BuildError> {
         if let Some(at) = hashes.windows(2).position(|pair| pair[1] < pair[0]) {
             let item = at as u64 + 1;
             return Err(BuildError(BuildFault::Unsorted { item }));
         }
-        Ok(Self {
-            hasher,
+        Ok(self.set(hashes))
+    }
+
+    fn set(self, hashes: Vec<u64>) -> SortedHashes<H> {
+        SortedHashes {
+            hasher: self.hasher,
             hashes,
-            level: Level::detect(),
-        })
+            level: self.level,
+        }
+    }
+}
+
+impl<H: ItemHash> SortedHashes<H> {
+    /// A builder of sets with the given hasher.
+    ///
+    /// ```
+    /// use nutfilter::{Nut23, SortedHashes};
+    ///
+    /// let set = SortedHashes::builder(Nut23).hash_items(["one", "two"]);
+    /// let again = SortedHashes::builder(Nut23).sorted(set.clone().into_hashes())?;
+    /// assert_eq!(set, again);
+    /// # Ok::<(), nutfilter::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn builder(hasher: H) -> SortedHashesBuilder<H> {
+        SortedHashesBuilder {
+            hasher,
+            level: SimdLevel::detect(),
+            #[cfg(feature = "parallel")]
+            parallel: false,
+        }
     }
 
     /// Sets the SIMD level for merging and encoding.
+    #[cfg(any(test, nutfilter_internals))]
+    #[doc(hidden)]
     #[must_use]
-    pub fn with_level(self, level: Level) -> Self {
+    pub fn with_level(self, level: SimdLevel) -> Self {
         Self { level, ..self }
     }
 
-    /// Merges this set with `more`; duplicates are kept.
+    /// Returns whether the set has an item with the hash of `item`: a binary search.
+    #[must_use]
+    pub fn contains(&self, item: impl AsRef<[u8]>) -> bool {
+        let hash = self.hasher.hash(item.as_ref());
+        self.hashes.binary_search(&hash).is_ok()
+    }
+
+    /// Keeps one of each run of equal hashes. A filter of the set then counts an item once, however often it was
+    /// added.
+    pub fn dedup(&mut self) {
+        self.hashes.dedup();
+    }
+
+    /// Merges `more` into this set; duplicates are kept.
     ///
     /// # Errors
     ///
-    /// The two sets were hashed with different keys, or memory cannot be allocated. Both sets are lost in that
-    /// case, so compare [`hasher`](Self::hasher) first if possible. [`SortedHashes::merge_and_encode`] loses
-    /// nothing.
+    /// The two sets have different hashers, or memory cannot be allocated. This set is then unchanged.
     ///
     /// # Cost
     ///
-    /// One linear pass over both. A small set (an eighth of the large one or less) is merged in place, with a
-    /// queue of 16 bytes per item of the small set. The vector of the large set grows by an eighth if it is
-    /// full. Two sets of similar size make a new vector of 8 bytes per item of both.
-    pub fn merge(mut self, mut more: Self) -> Result<Self, BuildError> {
+    /// One linear pass over both. A small set (an eighth of this one or less) is merged in place, with a queue
+    /// of 16 bytes per item of the small set. The vector of this set grows by an eighth if it is full. A larger
+    /// set needs a new vector of 8 bytes per item of both.
+    pub fn merge(&mut self, more: &Self) -> Result<(), BuildError> {
         if self.hasher != more.hasher {
             return Err(BuildError(BuildFault::HasherDiffers));
         }
-        if self.hashes.len() < more.hashes.len() {
-            core::mem::swap(&mut self.hashes, &mut more.hashes);
-        }
-        merge_into(&mut self.hashes, &more.hashes, LARGE_BLOCK, |_| {})?;
-        Ok(self)
+        merge_into(&mut self.hashes, &more.hashes, LARGE_BLOCK, |_| {})
     }
 
     /// Merges `more` into this set and returns the filter of the result, as a mint does for each publication.
@@ -227,7 +302,7 @@ impl<H: ItemHash> SortedHashes<H> {
     /// ```
     /// use nutfilter::{Nut25, Params, SortedHashes};
     ///
-    /// let mut spent = SortedHashes::<Nut25>::from_items([b"one".as_slice(), b"two"]);
+    /// let mut spent = SortedHashes::from_items([b"one".as_slice(), b"two"]);
     /// let new = SortedHashes::from_items([b"three".as_slice()]);
     /// let filter = spent.merge_and_encode(&new, Params::default())?;
     /// assert_eq!((spent.len(), filter.n()), (3, 3));
@@ -247,13 +322,17 @@ impl<H: ItemHash> SortedHashes<H> {
         &mut self,
         more: &Self,
         params: Params,
-    ) -> Result<Filter<'static, H>, BuildError> {
+    ) -> Result<Filter<Vec<u8>, H>, BuildError> {
         if self.hasher != more.hasher {
             return Err(BuildError(BuildFault::HasherDiffers));
         }
         let encoded = encode::merge_and_encode(self.level, &mut self.hashes, &more.hashes, params)?;
-        let filter = Filter::encoded(encoded, params, self.hasher.clone());
-        Ok(filter.with_level(self.level))
+        Ok(Filter::encoded(
+            self.level,
+            encoded,
+            params,
+            self.hasher.clone(),
+        ))
     }
 
     /// Encodes the filter of this set.
@@ -266,30 +345,15 @@ impl<H: ItemHash> SortedHashes<H> {
     /// # Cost
     ///
     /// One linear pass. Memory is allocated once, with an excess of at most a quarter of (P + 1) / 8 bytes per
-    /// item. With the feature `parallel`, the threads of the current rayon pool share the encoding of a large
-    /// set if there are at least four; they read it twice.
-    pub fn encode(&self, params: Params) -> Result<Filter<'static, H>, BuildError> {
+    /// item.
+    pub fn encode(&self, params: Params) -> Result<Filter<Vec<u8>, H>, BuildError> {
         let encoded = encode::encode_hashes(self.level, &self.hashes, params)?;
-        let filter = Filter::encoded(encoded, params, self.hasher.clone());
-        Ok(filter.with_level(self.level))
-    }
-
-    /// [`SortedHashes::encode`] in segments of the given number of items (0 counts as 1), on the threads of the
-    /// current pool. For tests.
-    ///
-    /// # Errors
-    ///
-    /// As [`SortedHashes::encode`].
-    #[cfg(feature = "parallel")]
-    #[doc(hidden)]
-    pub fn encode_in_segments(
-        &self,
-        params: Params,
-        segment_items: usize,
-    ) -> Result<Filter<'static, H>, BuildError> {
-        let encoded = encode::encode_in_segments(self.level, &self.hashes, params, segment_items)?;
-        let filter = Filter::encoded(encoded, params, self.hasher.clone());
-        Ok(filter.with_level(self.level))
+        Ok(Filter::encoded(
+            self.level,
+            encoded,
+            params,
+            self.hasher.clone(),
+        ))
     }
 
     /// [`SortedHashes::encode`] by the method for sets on disk: in pieces whose lengths repeat `lengths`,
@@ -298,17 +362,22 @@ impl<H: ItemHash> SortedHashes<H> {
     /// # Errors
     ///
     /// As [`SortedHashes::encode`].
+    #[cfg(nutfilter_internals)]
     #[doc(hidden)]
     pub fn encode_in_pieces(
         &self,
         params: Params,
         lengths: &[u8],
         buffer_bytes: usize,
-    ) -> Result<Filter<'static, H>, BuildError> {
+    ) -> Result<Filter<Vec<u8>, H>, BuildError> {
         let level = self.level;
         let encoded = encode::encode_in_pieces(level, &self.hashes, params, lengths, buffer_bytes)?;
-        let filter = Filter::encoded(encoded, params, self.hasher.clone());
-        Ok(filter.with_level(level))
+        Ok(Filter::encoded(
+            self.level,
+            encoded,
+            params,
+            self.hasher.clone(),
+        ))
     }
 }
 
@@ -362,9 +431,9 @@ mod tests {
         ];
         for a in lists {
             for b in lists {
-                let merged = SortedHashes::<Nut25>::from_hashes(a.to_vec())
-                    .merge(SortedHashes::from_hashes(b.to_vec()))
-                    .unwrap();
+                let mut merged = SortedHashes::from_hashes(a.to_vec());
+                let more = SortedHashes::from_hashes(b.to_vec());
+                merged.merge(&more).unwrap();
                 let mut expected = [a, b].concat();
                 expected.sort_unstable();
                 assert_eq!(merged.as_slice(), expected, "{a:?} and {b:?}");
@@ -374,26 +443,33 @@ mod tests {
 
     #[test]
     fn sets_with_different_keys_do_not_merge() {
-        let set = |k0| SortedHashes::from_items_with(SipHash::new(k0, 0), [b"item"]);
-        assert!(set(1).merge(set(1)).is_ok());
-        let error = set(1).merge(set(2)).unwrap_err();
+        let set = |k0| SortedHashes::builder(SipHash::new(k0, 0)).hash_items([b"item"]);
+        let mut one = set(1);
+        assert_eq!(one.merge(&set(1)), Ok(()));
+        let before = one.clone();
+        let error = one.merge(&set(2)).unwrap_err();
         assert_eq!(error.0, BuildFault::HasherDiffers);
+        assert_eq!(one, before);
     }
 
     #[test]
     fn merge_and_encode_equals_merge_then_encode() {
         let random = |seed: u64, n: usize| {
             let items = (0..n as u64).map(|i| (seed << 32 | i).to_le_bytes());
-            SortedHashes::<Nut25>::from_items(items)
+            SortedHashes::from_items(items)
         };
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for (p, m) in [(19, 784_931), (0, 3), (9, 700), (26, 1 << 26)] {
                 let params = Params::new(p, m).unwrap();
                 for n in [0, 1, 16, 1_000, 1_030, 40_000] {
                     for k in [0, 1, 2, 100, n / 8, n / 8 + 1, n, 3 * n] {
                         let (kept, more) = (random(1, n), random(2, k));
-                        let together = kept.clone().merge(more.clone()).unwrap();
-                        let expected = together.clone().with_level(Level::PORTABLE).encode(params);
+                        let mut together = kept.clone();
+                        together.merge(&more).unwrap();
+                        let expected = together
+                            .clone()
+                            .with_level(SimdLevel::SCALAR)
+                            .encode(params);
                         let mut set = kept.with_level(level);
                         let filter = set.merge_and_encode(&more, params);
                         assert_eq!(filter, expected, "{level}, {k} into {n}, {params:?}");
@@ -406,7 +482,7 @@ mod tests {
 
     #[test]
     fn failed_merge_and_encode_leaves_the_set_unchanged() {
-        let mut set = SortedHashes::<Nut25>::from_hashes((0..1 << 20).map(|i| i << 44).collect());
+        let mut set = SortedHashes::from_hashes((0..1 << 20).map(|i| i << 44).collect());
         let more = SortedHashes::from_hashes(vec![1, 2, u64::MAX]);
         let before = set.clone();
         // 2^52 bits.
@@ -415,7 +491,7 @@ mod tests {
         assert!(matches!(error.0, BuildFault::OutOfMemory { .. }), "{error}");
         assert_eq!(set, before);
 
-        let set = |k0| SortedHashes::from_items_with(SipHash::new(k0, 0), [b"item"]);
+        let set = |k0| SortedHashes::builder(SipHash::new(k0, 0)).hash_items([b"item"]);
         let mut kept = set(1);
         let error = kept.merge_and_encode(&set(2), Params::CASHU).unwrap_err();
         assert_eq!(error.0, BuildFault::HasherDiffers);
@@ -423,18 +499,20 @@ mod tests {
     }
 
     #[test]
-    fn from_sorted_hashes_rejects_unsorted_hashes() {
-        let set = SortedHashes::<Nut25>::from_hashes(vec![3, 1, 2, 2]);
-        let again = SortedHashes::from_sorted_hashes(Nut25, set.clone().into_hashes());
+    fn unsorted_hashes_are_rejected() {
+        let set = SortedHashes::from_hashes(vec![3, 1, 2, 2]);
+        let again = SortedHashes::builder(Nut25).sorted(set.clone().into_hashes());
         assert_eq!(again, Ok(set));
-        let error = SortedHashes::from_sorted_hashes(Nut25, vec![1, 2, 1]).unwrap_err();
+        let error = SortedHashes::builder(Nut25)
+            .sorted(vec![1, 2, 1])
+            .unwrap_err();
         assert_eq!(error.0, BuildFault::Unsorted { item: 2 });
-        assert!(SortedHashes::from_sorted_hashes(Nut25, vec![]).is_ok());
+        assert!(SortedHashes::builder(Nut25).sorted(vec![]).is_ok());
     }
 
     #[test]
     fn partial_records_are_rejected() {
-        let set = |len, width| SortedHashes::<Nut25>::from_records(&vec![1; len], width);
+        let set = |len, width| SortedHashes::from_records(&vec![1; len], width);
         assert_eq!(set(99, 33).unwrap().len(), 3);
         assert_eq!(set(0, 33).unwrap().len(), 0);
         for (len, width) in [(98, 33), (1, 0), (0, 0)] {
@@ -452,19 +530,37 @@ mod tests {
             let mut expected: Vec<u64> = items.iter().map(|item| Nut25.hash(item)).collect();
             let unsorted = expected.clone();
             expected.sort_unstable();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
+                let builder = || SortedHashes::builder(Nut25).with_level(level);
                 let sets = [
-                    SortedHashes::from_items_at(level, Nut25, &items),
+                    builder().hash_items(&items),
                     // An iterator that does not know its length.
-                    SortedHashes::from_items_at(level, Nut25, items.iter().filter(|_| true)),
-                    SortedHashes::from_records_at(level, Nut25, &records, 33).unwrap(),
-                    SortedHashes::from_hashes_at(level, Nut25, unsorted.clone()),
+                    builder().hash_items(items.iter().filter(|_| true)),
+                    builder().hash_records(&records, 33).unwrap(),
+                    builder().sort(unsorted.clone()),
                 ];
                 for set in sets {
                     assert_eq!(set.as_slice(), expected, "{n} items, {level}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn extended_set_contains_old_and_new_items_once_after_dedup() {
+        let mut set = SortedHashes::<Nut25>::default();
+        assert!(set.is_empty());
+        set.extend(["one", "two"]);
+        set.extend(["two", "three"]);
+        assert_eq!(set.len(), 4);
+        assert_eq!(
+            set,
+            SortedHashes::from_items(["one", "two", "two", "three"])
+        );
+        set.dedup();
+        assert_eq!(set, SortedHashes::from_items(["one", "two", "three"]));
+        let found = ["one", "two", "three", "four"].map(|item| set.contains(item));
+        assert_eq!(found, [true, true, true, false]);
     }
 
     #[test]
@@ -480,9 +576,9 @@ mod tests {
             }
         }
         let items = || (0..20_000_u32).map(u32::to_le_bytes);
-        let expected = SortedHashes::<Nut25>::from_items(items());
+        let expected = SortedHashes::from_items(items());
         for promised in [0, 1, 2000, 19_000, 20_000, 300_000, usize::MAX] {
-            let set = SortedHashes::<Nut25>::from_items(Promise(items(), promised));
+            let set = SortedHashes::from_items(Promise(items(), promised));
             assert!(set == expected, "{promised} items promised");
         }
     }

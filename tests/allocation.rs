@@ -4,7 +4,8 @@
 //! A file of its own with one test, because the counting allocator counts for the whole process.
 
 use nutfilter::bip158::{self, Scratch, Watchlist};
-use nutfilter::{Level, Nut25, Params, SipHash, SortedHashes, map_to_range};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Nut25, Params, SipHash, SortedHashes, map_to_range};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -33,7 +34,7 @@ fn a_second_filter_is_scanned_without_allocation() {
             !once.match_any(&mut Scratch::new(), key, &small).unwrap()
         });
         let list: Watchlist = absent.collect();
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut scratch = Scratch::new().with_level(level);
             let mut ask = |filter: &[u8]| list.match_any(&mut scratch, key, filter).unwrap();
             assert!(peak_of(|| assert!(!ask(&large))) > 0, "nothing is counted");
@@ -47,14 +48,14 @@ fn building_takes_the_filter_and_a_fourth_more() {
     // Not so many that the feature `parallel` makes use of threads.
     let (n, new) = (100_000, 1_000);
     let hashes = |from: u64, n: u64| {
-        SortedHashes::<Nut25>::from_items((from..from + n).map(u64::to_le_bytes)).into_hashes()
+        SortedHashes::from_items((from..from + n).map(u64::to_le_bytes)).into_hashes()
     };
     let (kept, more) = (hashes(0, n), hashes(n, new));
     let shapes: [fn(u64) -> u64; 3] = [|hash| hash, |hash| hash >> 30, |_| u64::MAX];
     for (p, m) in [(19, 784_931), (0, 1), (1, 1), (1, 5), (2, 300), (32, 7)] {
         let params = Params::new(p, m).unwrap();
         for shape in shapes {
-            let set = SortedHashes::<Nut25>::from_hashes(kept.iter().map(|&h| shape(h)).collect());
+            let set = SortedHashes::from_hashes(kept.iter().map(|&h| shape(h)).collect());
             let values = set.as_slice().iter();
             let largest = values
                 .map(|&h| map_to_range(h, params.range(n as u32)))
@@ -62,7 +63,7 @@ fn building_takes_the_filter_and_a_fourth_more() {
             // A filter of which nobody knows the size before it is made: the test looks first.
             let filter = set.encode(params).unwrap();
             let fourth = params.min_bytes(n as u32) as usize / 4;
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let set = set.clone().with_level(level);
                 let peak = peak_of(|| drop(set.encode(params)));
                 let most = filter.bytes().len() + fourth + 64;
@@ -76,8 +77,8 @@ fn building_takes_the_filter_and_a_fourth_more() {
 
     let mut room = Vec::with_capacity((n + new) as usize);
     room.extend_from_slice(&kept);
-    let mut set = SortedHashes::from_sorted_hashes(Nut25, room).unwrap();
-    let more = SortedHashes::from_sorted_hashes(Nut25, more).unwrap();
+    let mut set = SortedHashes::builder(Nut25).sorted(room).unwrap();
+    let more = SortedHashes::builder(Nut25).sorted(more).unwrap();
     let mut filter_bytes = 0;
     let peak = peak_of(|| {
         let filter = set.merge_and_encode(&more, Params::CASHU).unwrap();

@@ -2,9 +2,9 @@
 //! look-ups in a filter of B bits, as `nutfilter_harness::cost` says.
 
 use nutfilter::bip158::{self, Scratch, Watchlist};
+use nutfilter::internals::{SimdLevel, Strategy, decoded_bits};
 use nutfilter::{
-    Filter, IndexInterval, ItemHash, Level, Params, RawValues, SeekIndex, SipHash, Strategy,
-    decoded_bits, map_to_range,
+    Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex, SipHash, map_to_range,
 };
 use nutfilter_harness::STRATEGIES;
 use nutfilter_harness::cost::{Budget, within};
@@ -106,7 +106,7 @@ const SHAPES: [(u32, u64); 5] = [
 ];
 
 #[test]
-fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
+fn lookups_decode_a_bounded_number_of_bits() {
     assert!(decoded_bits().is_some(), "nothing is counted in this build");
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
@@ -118,7 +118,7 @@ fn look_ups_cost_a_bounded_number_of_bits_in_any_set() {
                 .iter()
                 .map(|target| values.binary_search(target).is_ok())
                 .collect();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let context = (name, params, level);
                 let budget = Budget::of(&made);
                 let admit = || {
@@ -185,7 +185,7 @@ fn scanning_costs_a_bounded_number_of_bits_in_any_set() {
                 })
                 .collect();
             let expected = expected.iter().filter(|&&found| found).count();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let allowed = Budget::of(&made).allowed(scripts.len());
                 let mut scratch = Scratch::new().with_level(level);
                 let found = within(allowed, &(name, level, scripts.len()), || {

@@ -1,9 +1,10 @@
 //! The small parts of the public interface that no larger test has reason to touch: a hash of one's own, what
 //! values tell of themselves, the words of errors.
 
+use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    DecodeErrorKind, Filter, IndexInterval, ItemHash, Level, Nut25, Params, RawValues, SeekIndex,
-    SipHash, SortedHashes, Strategy, bip158,
+    DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex, SipHash,
+    SortedHashes, bip158,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -19,14 +20,18 @@ impl ItemHash for Fnv {
 }
 
 #[test]
-fn a_hash_of_ones_own_needs_one_function() {
+fn own_hasher_needs_one_function() {
     let items: Vec<[u8; 33]> = (0..200_u8).map(|i| [i; 33]).collect();
     let mut hashes: Vec<u64> = items.iter().map(|item| Fnv.hash(item)).collect();
     hashes.sort_unstable();
-    for level in Level::available() {
-        let set = SortedHashes::from_items_at(level, Fnv, &items);
+    for level in SimdLevel::available() {
+        let set = SortedHashes::builder(Fnv)
+            .with_level(level)
+            .hash_items(&items);
         assert_eq!(set.as_slice(), hashes, "{level}");
-        let records = SortedHashes::from_records_at(level, Fnv, items.as_flattened(), 33);
+        let records = SortedHashes::builder(Fnv)
+            .with_level(level)
+            .hash_records(items.as_flattened(), 33);
         assert_eq!(records.as_ref(), Ok(&set), "{level}");
         let filter = set.with_level(level).encode(Params::default()).unwrap();
         assert_eq!(filter.matches(&items), [true; 200], "{level}");
@@ -35,13 +40,73 @@ fn a_hash_of_ones_own_needs_one_function() {
 }
 
 #[test]
-fn values_tell_what_they_were_made_of() {
+fn stored_index_and_filter_fit_in_one_owned_value() {
+    use std::sync::Arc;
+    let items: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_le_bytes).collect();
+    let made = SortedHashes::from_items(&items)
+        .encode(Params::default())
+        .unwrap();
+    let stored = SeekIndex::build(&made, IndexInterval::Items(64)).to_bytes();
+
+    let shared: Arc<[u8]> = made.bytes().into();
+    let filter = Filter::parse(Arc::clone(&shared), 1000, Params::default()).unwrap();
+    assert_eq!(filter, made);
+    let index = SeekIndex::from_bytes(&stored).unwrap();
+    let indexed = filter.into_indexed_with(index).unwrap();
+    let found = std::thread::spawn(move || (indexed.matches(&items), indexed));
+    let (found, indexed) = found.join().unwrap();
+    assert_eq!(found, [true; 1000]);
+    let (filter, index) = indexed.into_parts();
+    assert_eq!(index.to_bytes(), stored);
+    assert!(Arc::ptr_eq(&filter.clone().into_bytes(), &shared));
+
+    // The wrong index gives the filter back.
+    let other = SortedHashes::from_items(["other"])
+        .encode(Params::default())
+        .unwrap();
+    let mismatch = other.clone().into_indexed_with(index).unwrap_err();
+    assert_eq!(mismatch.filter, other);
+    assert!(
+        mismatch.to_string().contains("another filter"),
+        "{mismatch}"
+    );
+}
+
+#[test]
+fn errors_have_a_class() {
+    use nutfilter::{BuildErrorKind, ParamsErrorKind, SeekIndexErrorKind};
+    assert_eq!(
+        Params::new(33, 1).unwrap_err().kind(),
+        ParamsErrorKind::RemainderBits
+    );
+    assert_eq!(
+        Params::new(0, 0).unwrap_err().kind(),
+        ParamsErrorKind::InverseRate
+    );
+    assert_eq!(
+        Params::for_rate(2.0).unwrap_err().kind(),
+        ParamsErrorKind::Rate
+    );
+    let error = Filter::from_values(&[2, 1], Params::default()).unwrap_err();
+    assert_eq!(error.kind(), BuildErrorKind::Unsorted);
+    let error = Filter::from_values(&[u64::MAX], Params::default()).unwrap_err();
+    assert_eq!(error.kind(), BuildErrorKind::OutOfRange);
+    let error = SortedHashes::from_records(&[1; 34], 33).unwrap_err();
+    assert_eq!(error.kind(), BuildErrorKind::IncompleteInput);
+    let error = SeekIndex::from_bytes(&[0; 100]).unwrap_err();
+    assert_eq!(error.kind(), SeekIndexErrorKind::NotAnIndex);
+    let error = SeekIndex::from_bytes(&[0; 10]).unwrap_err();
+    assert_eq!(error.kind(), SeekIndexErrorKind::Damaged);
+}
+
+#[test]
+fn accessors_return_what_a_value_was_made_of() {
     let key = SipHash::new(1, 2);
     // A key is not shown.
     assert_eq!(format!("{key:?}"), "SipHash { .. }");
-    let empty = SortedHashes::from_items_with(key, [[0_u8; 33]; 0]);
+    let empty = SortedHashes::builder(key).hash_items([[0_u8; 33]; 0]);
     assert!(empty.is_empty());
-    let set = SortedHashes::from_items_with(key, [[1_u8; 33], [2; 33]]);
+    let set = SortedHashes::builder(key).hash_items([[1_u8; 33], [2; 33]]);
     assert!(!set.is_empty());
     assert_eq!(*set.hasher(), key);
 
@@ -61,7 +126,7 @@ fn values_tell_what_they_were_made_of() {
     assert_eq!(indexed.filter(), &filter);
     // Many targets are worth reading the whole filter, a few are not.
     let hashes = (1..=100_000_u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let filter = SortedHashes::<Nut25>::from_hashes(hashes.collect())
+    let filter = SortedHashes::from_hashes(hashes.collect())
         .encode(Params::default())
         .unwrap();
     let indexed = filter.clone().into_indexed(IndexInterval::Items(128));
@@ -71,15 +136,15 @@ fn values_tell_what_they_were_made_of() {
 }
 
 #[test]
-fn filters_are_equal_where_bytes_number_parameters_and_hash_are() {
+fn equality_compares_bytes_n_parameters_and_hasher() {
     let params = Params::new(10, 1 << 10).unwrap();
     let key = SipHash::new(1, 2);
-    let set = SortedHashes::from_items_with(key, (0..100_u8).map(|i| [i; 33]));
+    let set = SortedHashes::builder(key).hash_items((0..100_u8).map(|i| [i; 33]));
     let bytes = set.encode(params).unwrap().into_bytes();
     let admitted =
         |key, bytes: Vec<u8>, n, params| Filter::check_length_with(key, bytes, n, params).unwrap();
     let one = admitted(key, bytes.clone(), 100, params);
-    assert_eq!(one, one.clone().with_level(Level::PORTABLE));
+    assert_eq!(one, one.clone().with_level(SimdLevel::SCALAR));
     let mut others = vec![
         admitted(SipHash::new(2, 1), bytes.clone(), 100, params),
         admitted(key, bytes.clone(), 101, params),
@@ -94,7 +159,7 @@ fn filters_are_equal_where_bytes_number_parameters_and_hash_are() {
 }
 
 #[test]
-fn a_count_in_front_has_the_least_width_that_holds_it() {
+fn count_prefix_has_the_minimal_width() {
     let key = SipHash::new(1, 2);
     let params = Params::new(0, 1).unwrap();
     let zeros = |n: usize| vec![0_u8; n.div_ceil(8)];
@@ -142,7 +207,7 @@ fn a_count_in_front_has_the_least_width_that_holds_it() {
 }
 
 #[test]
-fn an_item_out_of_range_is_named_with_the_range() {
+fn out_of_range_error_names_item_and_range() {
     let params = Params::new(0, 3).unwrap();
     // F = 6: six ones are beyond it, five are not.
     let refused = |byte: u8| Filter::parse_with(RawValues, vec![byte], 2, params).unwrap_err();
@@ -160,9 +225,7 @@ fn targets_wider_than_a_word_are_found() {
     let hashes: Vec<u64> = (1..=70_000_u64)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .collect();
-    let filter = SortedHashes::<Nut25>::from_hashes(hashes)
-        .encode(params)
-        .unwrap();
+    let filter = SortedHashes::from_hashes(hashes).encode(params).unwrap();
     let filter = filter.with_hasher(RawValues);
     let targets: Vec<u64> = filter
         .values()
@@ -174,7 +237,7 @@ fn targets_wider_than_a_word_are_found() {
         .map(|target| members.contains(target))
         .collect();
     assert!(expected.contains(&false));
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let filter = filter.clone().with_level(level);
         let answers = filter.matches_values_by(Strategy::Merge, &targets);
         assert!(answers == expected, "{level}");
@@ -182,7 +245,7 @@ fn targets_wider_than_a_word_are_found() {
 }
 
 #[test]
-fn rates_and_inverse_rates_beyond_the_limits_are_refused() {
+fn rates_beyond_the_limits_are_rejected() {
     for m in [0, 1 << 32] {
         assert!(Params::best_p(m).is_err(), "M = {m}");
         assert!(Params::with_best_p(m).is_err(), "M = {m}");
@@ -203,7 +266,7 @@ fn rates_and_inverse_rates_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn the_size_to_expect_is_the_mean_and_at_most_the_largest() {
+fn expected_size_is_the_mean_and_at_most_the_maximum() {
     assert_eq!(Params::CASHU.expected_bytes(1_000_000), 2_631_549);
     // Codes of three bits on average, 9 in all; but three values below 6 take 8 bits at most.
     let params = Params::new(0, 2).unwrap();

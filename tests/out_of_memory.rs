@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use nutfilter::{Filter, Level, Nut25, Params, RawValues, SortedHashes};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Filter, Nut25, Params, SortedHashes, SortedHashesBuilder};
 
 /// The system's allocator, which refuses what [`refusing`] says.
 struct Refusing;
@@ -92,7 +93,7 @@ fn allocation_failure_preserves_the_set() {
         .build()
         .expect("a pool");
     for n in [20_000, 1_200_000] {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let run = || {
                 sorting(level, n);
                 encoding(level, n);
@@ -113,25 +114,30 @@ fn hashes(from: u64, n: usize) -> Vec<u64> {
         .collect()
 }
 
-fn sorting(level: Level, n: usize) {
+fn builder(level: SimdLevel) -> SortedHashesBuilder<Nut25> {
+    let builder = SortedHashes::builder(Nut25).with_level(level);
+    #[cfg(feature = "parallel")]
+    let builder = builder.parallel();
+    builder
+}
+
+fn sorting(level: SimdLevel, n: usize) {
     let hashes = hashes(0, n);
     let mut sorted = hashes.clone();
     sorted.sort_unstable();
     let again = hashes.clone();
     // What is dealt to needs more than there is; without it the hashes are sorted where they are.
-    let set = refusing(0..1, n * 8 / 5, || {
-        SortedHashes::from_hashes_at(level, Nut25, again)
-    });
+    let set = refusing(0..1, n * 8 / 5, || builder(level).sort(again));
     assert!(set.as_slice() == sorted, "{level}, {n} hashes");
     // Items are dealt as they come, on one thread or on several, and then sorted where they are or into their place:
     // whichever of these it is that has no room.
     let records: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-    let expected = SortedHashes::<Nut25>::from_records(&records, 8).expect("whole records");
+    let expected = SortedHashes::from_records(&records, 8).expect("whole records");
     let shared = cfg!(feature = "parallel") && n > 1_000_000;
     for (least, which) in [(n * 8 / 5, 0), (n * 8, 0), (n * 8, 1)] {
         if (least, which) != (n * 8, 1) {
             let set = refusing(which..which + 1, least, || {
-                SortedHashes::from_records_at(level, Nut25, &records, 8)
+                builder(level).hash_records(&records, 8)
             });
             assert!(
                 set.as_ref() == Ok(&expected),
@@ -140,15 +146,15 @@ fn sorting(level: Level, n: usize) {
         }
         if which == 0 || shared {
             let set = refusing(which..which + 1, least, || {
-                SortedHashes::from_items_at(level, Nut25, records.chunks_exact(8))
+                builder(level).hash_items(records.chunks_exact(8))
             });
             assert!(set == expected, "{level}, {n} items, {least}, {which}");
         }
     }
 }
 
-fn encoding(level: Level, n: usize) {
-    let set = SortedHashes::from_hashes_at(level, Nut25, hashes(0, n));
+fn encoding(level: SimdLevel, n: usize) {
+    let set = builder(level).sort(hashes(0, n));
     let before = set.clone();
     let bytes = set.encode(Params::CASHU).expect("a filter").bytes().len();
     let error = refusing(0..1, bytes / 2, || set.encode(Params::CASHU)).expect_err("no memory");
@@ -160,7 +166,7 @@ fn encoding(level: Level, n: usize) {
         .values()
         .collect();
     let made = refusing(0..1, bytes / 2, || {
-        Filter::<RawValues>::from_values(&values, Params::CASHU)
+        Filter::from_values(&values, Params::CASHU)
     });
     says(&made.expect_err("no memory"), bytes);
 }
@@ -175,14 +181,15 @@ fn says(error: &nutfilter::BuildError, bytes: usize) {
     assert!((bytes..bytes * 2).contains(&number), "{text}, of {bytes}");
 }
 
-fn merging(level: Level, n: usize) {
+fn merging(level: SimdLevel, n: usize) {
     for new in [n / 100, n] {
-        let more = SortedHashes::from_hashes_at(level, Nut25, hashes(n as u64, new));
-        let before = SortedHashes::from_hashes_at(level, Nut25, hashes(0, n));
+        let more = builder(level).sort(hashes(n as u64, new));
+        let before = builder(level).sort(hashes(0, n));
         // A copy has no room to spare.
         let mut kept = before.clone();
         let all = hashes(0, n + new);
-        let all = SortedHashes::from_hashes_at(level, Nut25, all)
+        let all = builder(level)
+            .sort(all)
             .encode(Params::CASHU)
             .expect("a filter");
         // Without room for the filter; then without room for the hashes, however little more is asked for.
@@ -196,9 +203,9 @@ fn merging(level: Level, n: usize) {
         let text = error.expect_err("no memory").to_string();
         assert!(text.contains(&(n + new).to_string()), "{text}");
         assert!(kept == before, "{level}, {n} and {new}");
-        let both = (kept, more.clone());
-        let error = refusing(0..times, n * 8, || both.0.merge(both.1));
+        let error = refusing(0..times, n * 8, || kept.merge(&more));
         assert!(error.is_err());
+        assert!(kept == before, "{level}, {n} and {new}");
         // With memory it is as if nothing had been.
         let mut kept = before;
         let filter = kept

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use nutfilter::{
-    Filter, IndexInterval, Level, Params, RawValues, SeekIndex, SortedHashes, Strategy,
-};
+use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::{Filter, IndexInterval, Params, RawValues, SeekIndex, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 
 /// Lengths in bytes. Even the smaller one outweighs the constant cost of a call.
@@ -15,7 +14,7 @@ const SIZES: [(&str, usize); 2] = [("64k", 64 << 10), ("1m", 1 << 20)];
 const ALLOWED: f64 = 125.0;
 
 /// A name, and a function that makes the input and the call that rejects it.
-type Refusal = (&'static str, fn(usize, Level) -> Box<dyn FnMut()>);
+type Refusal = (&'static str, fn(usize, SimdLevel) -> Box<dyn FnMut()>);
 
 /// Bits of a filter, at each level.
 const OF_BITS: [Refusal; 8] = [
@@ -108,7 +107,7 @@ fn damaged((mut bytes, n): (Vec<u8>, u64)) -> (Vec<u8>, u64) {
     (bytes, n)
 }
 
-fn bits(bytes: Vec<u8>, n: u64, params: Params, level: Level) -> Box<dyn FnMut()> {
+fn bits(bytes: Vec<u8>, n: u64, params: Params, level: SimdLevel) -> Box<dyn FnMut()> {
     Box::new(move || {
         let admitted =
             Filter::check_length_with(RawValues, &bytes[..], n, params).expect("by its length");
@@ -116,7 +115,7 @@ fn bits(bytes: Vec<u8>, n: u64, params: Params, level: Level) -> Box<dyn FnMut()
     })
 }
 
-fn matched(bytes: Vec<u8>, n: u64, strategy: Strategy, level: Level) -> Box<dyn FnMut()> {
+fn matched(bytes: Vec<u8>, n: u64, strategy: Strategy, level: SimdLevel) -> Box<dyn FnMut()> {
     let targets: Vec<u64> = (0..100)
         .map(|i| i * (n * Params::CASHU.m() / 100))
         .collect();
@@ -139,19 +138,19 @@ fn response(content: &str) -> String {
 
 /// Makes each call once through `counted` and prints the name of its row.
 pub(crate) fn count(levels: &[&str], counted: fn(&mut dyn FnMut())) {
-    let once = |name: &str, level: Level, make: fn(usize, Level) -> Box<dyn FnMut()>| {
+    let once = |name: &str, level: SimdLevel, make: fn(usize, SimdLevel) -> Box<dyn FnMut()>| {
         for (size, len) in SIZES {
             counted(&mut *make(len, level));
             println!("refuse/{name}/{size}/{level}");
         }
     };
-    for level in Level::available().filter(|level| levels.contains(&level.name())) {
+    for level in SimdLevel::available().filter(|level| levels.contains(&level.name())) {
         for (name, make) in OF_BITS {
             once(name, level, make);
         }
     }
     for (name, make) in OF_BYTES {
-        let level = Level::available().next().expect("the plain one");
+        let level = SimdLevel::available().next().expect("the plain one");
         once(name, level, make);
     }
 }

@@ -1,7 +1,7 @@
-//! Tests under other floating-point environments than the usual one.
+//! Tests under unusual floating-point environments.
 //!
-//! A thread's rounding mode belongs to the whole program: C code that calls `fesetround`, or an audio library that
-//! flushes denormals to zero, changes it for us too. No result may depend on it, and no address.
+//! The whole program shares a thread's rounding mode. C code that calls `fesetround`, or an audio library that
+//! flushes denormals to zero, changes it for this crate too. No result and no address may depend on it.
 
 use core::arch::asm;
 use core::hint::black_box;
@@ -9,15 +9,15 @@ use core::hint::black_box;
 use alloc::vec::Vec;
 
 use crate::arch::lanes::{Advanced, Lanes};
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
+use crate::matching::Strategy;
 use crate::{
     Filter, IndexInterval, Nut23, Nut25, Params, RawValues, SeekIndex, SipHash, SortedHashes,
-    Strategy,
 };
 
 /// All exceptions are masked.
 const USUAL: u32 = 0x1f80;
-/// Flush to zero, and denormals are zero.
+/// Flushes results to zero and treats denormals as zero.
 const FLUSH: u32 = 0x8040;
 
 /// The four rounding modes, each with denormals and without.
@@ -27,15 +27,15 @@ fn environments() -> impl Iterator<Item = u32> {
 }
 
 fn set_environment(mxcsr: u32) {
-    // SAFETY: reads four bytes that are there, and sets no reserved bit. What this changes is given back by
-    // `under`, and in between runs nothing but the code under test.
+    // SAFETY: reads four valid bytes and sets no reserved bit. `under` restores the environment; until then only
+    // the code under test runs.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr, options(nostack, readonly)) };
 }
 
-/// What `f` gives in this environment.
+/// The result of `f` in this environment.
 #[inline(never)]
 fn under<R>(environment: u32, f: impl FnOnce() -> R) -> R {
-    /// Gives the usual environment back, if `f` panics too.
+    /// Restores the usual environment, even if `f` panics.
     struct Usual;
     impl Drop for Usual {
         fn drop(&mut self) {
@@ -47,8 +47,8 @@ fn under<R>(environment: u32, f: impl FnOnce() -> R) -> R {
     black_box(black_box(f)())
 }
 
-/// Each kernel of lanes from the middle of `bytes` on: what it says and where its lanes are then.
-fn advance_once(level: Level, bytes: &[u8], code: (u32, bool)) -> (Advanced, Vec<u64>) {
+/// Runs each lane kernel from the middle of `bytes`. Returns its progress and its lanes.
+fn advance_once(level: SimdLevel, bytes: &[u8], code: (u32, bool)) -> (Advanced, Vec<u64>) {
     macro_rules! advance {
         ($token:expr, $lanes:expr) => {{
             let start = bytes.len() as u64 * 4;
@@ -71,7 +71,7 @@ fn advance_once(level: Level, bytes: &[u8], code: (u32, bool)) -> (Advanced, Vec
         }};
     }
     match level.kind() {
-        Kind::Portable => (
+        Kind::Scalar => (
             Advanced {
                 groups: 0,
                 behind: 0,
@@ -85,20 +85,20 @@ fn advance_once(level: Level, bytes: &[u8], code: (u32, bool)) -> (Advanced, Vec
 
 #[test]
 fn lane_kernels_give_the_same_in_every_environment() {
-    // The lanes are in the middle: far enough from both ends for a kernel that moves backwards, so that this
-    // fails before it reads what is not there.
+    // The lanes start in the middle, far from both ends. A kernel that moves backwards thus fails this test before
+    // it reads outside of the bytes.
     const LEN: usize = 1 << 17;
     let noise = |i: usize| crate::hash::fingerprint(&i.to_le_bytes()) as u8;
     let streams: [Vec<u8>; 4] = [
         alloc::vec![0xff; LEN],
         alloc::vec![0; LEN],
         (0..LEN).map(noise).collect(),
-        // Runs of ones that are longer than the mantissa of a number.
+        // Runs of ones that are longer than a mantissa.
         (0..LEN)
             .map(|i| if i % 16 < 9 { 0xff } else { noise(i) })
             .collect(),
     ];
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         for bytes in &streams {
             for code in [0, 3, 19, 27, 32]
                 .into_iter()
@@ -143,7 +143,7 @@ fn filters_are_parsed_and_asked_in_every_environment() {
         .iter()
         .map(|target| values.binary_search(target).is_ok())
         .collect();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         for environment in environments() {
             let answers = under(environment, || {
                 let admitted = Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
@@ -172,11 +172,17 @@ fn sets_are_hashed_sorted_and_encoded_in_every_environment() {
         })
         .collect();
     let params = Params::new(19, 784_931).unwrap();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let build = || {
-            let nut25 = SortedHashes::<Nut25>::from_items_at(level, Nut25, &items);
-            let nut23 = SortedHashes::<Nut23>::from_items_at(level, Nut23, &items);
-            let keyed = SortedHashes::from_items_at(level, SipHash::new(1, 2), &items);
+            let nut25 = SortedHashes::builder(Nut25)
+                .with_level(level)
+                .hash_items(&items);
+            let nut23 = SortedHashes::builder(Nut23)
+                .with_level(level)
+                .hash_items(&items);
+            let keyed = SortedHashes::builder(SipHash::new(1, 2))
+                .with_level(level)
+                .hash_items(&items);
             [
                 nut25.encode(params).unwrap().into_bytes(),
                 nut23.encode(params).unwrap().into_bytes(),

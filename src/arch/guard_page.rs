@@ -1,8 +1,8 @@
-//! Memory that ends where no other begins: a read or a write one byte beyond it ends the test program.
+//! Memory that ends at an inaccessible page: a read or a write one byte beyond it crashes the test program.
 //!
-//! What a kernel may touch is asserted and reckoned at its gate; these tests are where the reckoning is held
-//! against the memory itself. Nothing else would show it: bits beyond the end change no answer, because every
-//! position that has passed the end is looked at again in plain code.
+//! The callers of a kernel compute which memory it may touch. These tests check those computations. No other
+//! test could: bits beyond the end change no answer, because scalar code decodes every position beyond the end
+//! again.
 
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
@@ -11,7 +11,7 @@ use core::ptr;
 
 const PAGE: usize = 4096;
 
-/// Plain numbers, for which any bits are a value.
+/// Types for which any bits are a valid value.
 pub(crate) trait Plain: Copy {}
 impl Plain for u8 {}
 impl Plain for u64 {}
@@ -30,7 +30,7 @@ unsafe extern "C" {
     fn munmap(at: *mut c_void, len: usize) -> c_int;
 }
 
-/// A slice that ends with its page, in front of a page that nobody may touch.
+/// A slice that ends at the end of its page. The next page is inaccessible.
 pub(crate) struct Guarded<T: Plain> {
     pages: *mut c_void,
     bytes: usize,
@@ -46,10 +46,10 @@ impl<T: Plain> Guarded<T> {
         /// `MAP_PRIVATE | MAP_ANONYMOUS`.
         const ANONYMOUS: c_int = 0x22;
         let bytes = size_of_val(items).next_multiple_of(PAGE) + PAGE;
-        // SAFETY: memory that nobody has, wherever the system likes.
+        // SAFETY: requests new memory at an address that the system chooses.
         let pages = unsafe { mmap(ptr::null_mut(), bytes, READ_AND_WRITE, ANONYMOUS, -1, 0) };
         assert!(pages.addr() != usize::MAX, "no memory");
-        // SAFETY: the last of the pages just had, of which nothing is used.
+        // SAFETY: the last of the new pages, which is unused.
         let guarded = unsafe { mprotect(pages.byte_add(bytes - PAGE), PAGE, NONE) };
         assert_eq!(guarded, 0);
         let mut guarded = Self {
@@ -72,22 +72,22 @@ impl<T: Plain> Deref for Guarded<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: so many numbers lie between the start and the last page; the system gave the pages as zeros, any
-        // bits are a number, and the end of a page is aligned for all of them.
+        // SAFETY: the numbers lie between the start and the last page. The system initialised the pages to zeros, any
+        // bits are a valid number, and the end of a page is aligned for all types.
         unsafe { core::slice::from_raw_parts(self.start(), self.len) }
     }
 }
 
 impl<T: Plain> DerefMut for Guarded<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and nobody else has the pages.
+        // SAFETY: as above, and the pages belong to this value alone.
         unsafe { core::slice::from_raw_parts_mut(self.start(), self.len) }
     }
 }
 
 impl<T: Plain> Drop for Guarded<T> {
     fn drop(&mut self) {
-        // SAFETY: the pages are this one's own, and it is gone.
+        // SAFETY: the pages belong to this value alone, which is being dropped.
         unsafe { munmap(self.pages, self.bytes) };
     }
 }
@@ -96,29 +96,29 @@ mod tests {
     use super::*;
     use crate::arch::lanes::{GROUP, Lanes};
     use crate::arch::x86_64::CodeStream;
-    use crate::arch::{Kind, Level};
+    use crate::arch::{Kind, SimdLevel};
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Numbers that look random.
+    /// Pseudorandom numbers.
     fn noise(i: u64) -> u64 {
         crate::hash::fingerprint(&i.to_le_bytes())
     }
 
-    /// Bytes of all kinds: short codes, runs without an end, anything.
+    /// Short codes, endless runs, and random bytes.
     fn streams(len: usize) -> [Vec<u8>; 4] {
         [
             vec![0; len],
             vec![0xff; len],
             (0..len as u64).map(|i| noise(i) as u8).collect(),
-            // Short codes, and then no end to a run.
+            // Short codes, then an endless run.
             (0..len)
                 .map(|i| if i + 300 < len { 0x11 } else { 0xff })
                 .collect(),
         ]
     }
 
-    /// One lane at `foremost`, the others some way behind.
+    /// One lane at `foremost`, the others before it.
     fn lanes<const N: usize>(foremost: u64) -> Lanes<N> {
         Lanes {
             positions: core::array::from_fn(|lane| {
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Both lane kernels of a token, from all places near the end of `bytes` and beyond it.
+    /// Runs both lane kernels of a token from all positions near and beyond the end of `bytes`.
     macro_rules! advance_near_the_end {
         ($token:expr, $lanes:expr, $bytes:expr) => {
             let bytes: &[u8] = $bytes;
@@ -161,9 +161,9 @@ mod tests {
         ] {
             for stream in streams(len) {
                 let bytes = Guarded::new(&stream);
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     match level.kind() {
-                        Kind::Portable => (),
+                        Kind::Scalar => (),
                         Kind::Avx2(avx2) => {
                             advance_near_the_end!(avx2, 16, &bytes);
                         }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn look_ups_read_nothing_beyond_the_end_of_bits_and_lists() {
-        let Kind::Avx512(avx512) = Level::detect().kind() else {
+        let Kind::Avx512(avx512) = SimdLevel::detect().kind() else {
             return;
         };
         for len in [0, 1, 7, 8, 9, 20, 100] {
@@ -217,9 +217,9 @@ mod tests {
                     .collect();
                 let records = Guarded::new(&records);
                 let mut out = Guarded::new(&vec![0_u64; count]);
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     match level.kind() {
-                        Kind::Portable => (),
+                        Kind::Scalar => (),
                         Kind::Avx2(avx2) => {
                             avx2.nut25_records(&records, width, &mut out);
                             avx2.siphash_records([1, 2, 3, 4], &records, width, &mut out);
@@ -238,11 +238,11 @@ mod tests {
 
     #[test]
     fn codes_and_cells_are_written_within_the_room() {
-        let Kind::Avx512(avx512) = Level::detect().kind() else {
+        let Kind::Avx512(avx512) = SimdLevel::detect().kind() else {
             return;
         };
         for (p, more) in (3..=24_u64).flat_map(|p| [(p, 0), (p, 1)]) {
-            // Each lane is as long as one can be, or a bit too long.
+            // Each lane has the maximum length, or one bit more.
             let most = 57 - 2 * (p + 1) + more;
             let steps = (0..64).map(|i| if i % 2 == 1 { most << p } else { 0 });
             let hashes: Vec<u64> = steps
@@ -269,7 +269,7 @@ mod tests {
             let mut places = [[u64::MAX; 256]; 16];
             let mut next: [u16; 256] = core::array::from_fn(|cell| cell as u16);
             for (cell, next) in next.iter_mut().enumerate() {
-                // Some cells are said to hold more than they have places for.
+                // Some cells claim to hold more than they have places for.
                 *next += 256 * (cell as u16 * 5 % 23);
             }
             let mut out = Guarded::new(&vec![0_u64; len]);
@@ -300,7 +300,7 @@ mod tests {
                     .take(300)
                     .flat_map(|&value| [value, value + 1])
                     .collect();
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     let admitted =
                         Filter::check_length_with(RawValues, &*bytes, n, params).unwrap();
                     let filter = admitted.with_level(level).validate().unwrap();
@@ -311,7 +311,10 @@ mod tests {
                         .iter()
                         .map(|target| values.binary_search(target).is_ok())
                         .collect();
-                    for strategy in [crate::Strategy::Lookup, crate::Strategy::Merge] {
+                    for strategy in [
+                        crate::matching::Strategy::Lookup,
+                        crate::matching::Strategy::Merge,
+                    ] {
                         assert_eq!(filter.matches_values_by(strategy, &targets), expected);
                         assert_eq!(indexed.matches_values_by(strategy, &targets), expected);
                     }

@@ -23,14 +23,14 @@ pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
     let size = if layout.size() < LARGE {
         layout.size()
     } else {
-        // Linux puts what is a whole number of huge pages at the start of one. The C library adds a header,
-        // which is why it is a cache line less.
+        // Linux aligns an allocation of whole huge pages to a huge page. The C library adds a header, so request
+        // a cache line less.
         let line = 64;
         (layout.size() + line).checked_next_multiple_of(HUGE_PAGE)? - line
     };
     let capacity = size / size_of::<u64>();
     let layout = Layout::array::<u64>(capacity).ok()?;
-    // SAFETY: its size is not 0: it is at least that of the layout above, whose size is not.
+    // SAFETY: its size is not 0, because it is at least that of the layout above.
     let start = unsafe { alloc_zeroed(layout) }.cast::<u64>();
     if start.is_null() {
         return None;
@@ -38,8 +38,8 @@ pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
     if size >= LARGE {
         advise_huge_pages(start, size);
     }
-    // SAFETY: `start` was allocated by the global allocator with the layout of `capacity` words, which is how
-    // a `Vec` frees it; and all these words, of which `len` are a part, are initialised: they are zero.
+    // SAFETY: `start` was allocated by the global allocator with the layout of `capacity` words, with which a `Vec`
+    // frees it. All these words, and so the first `len`, are initialised to zero.
     Some(unsafe { Vec::from_raw_parts(start, len, capacity) })
 }
 
@@ -56,9 +56,9 @@ fn advise_huge_pages(start: *mut u64, bytes: usize) {
         fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int;
     }
 
-    // With the page of the header: without it, the first huge page is lost.
+    // Includes the page of the header; without it, the first huge page is lost.
     let header = start.addr() % PAGE;
-    // SAFETY: whatever the pages are and whosever they are, this advice does not change what they hold.
+    // SAFETY: this advice does not change the contents of any page.
     unsafe {
         madvise(
             start.wrapping_byte_sub(header).cast(),

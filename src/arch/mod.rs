@@ -1,10 +1,10 @@
-//! [`Level`]: the instruction set of the batch functions, selected once per batch.
+//! [`SimdLevel`]: the instruction set of the batch functions, selected once per batch.
 //!
-//! A `Level` is made only by detection, so holding one proves that this CPU supports it. Kernels for an
+//! A `SimdLevel` is made only by detection, so holding one proves that this CPU supports it. Kernels for an
 //! instruction set are below this module, the only place where `unsafe` is allowed. The scalar code that runs
 //! on every CPU is plain Rust and is part of its subject's module (`decode::scan`, `hash`, `encode`).
 //!
-//! A batch function matches on [`Level::kind`]. The kinds above `Portable` carry a token whose methods are the
+//! A batch function matches on [`SimdLevel::kind`]. The kinds above `Scalar` carry a token whose methods are the
 //! kernels. The token is the proof of support, so the methods are safe to call.
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
@@ -32,22 +32,24 @@ use x86_64::{Avx2, Avx512};
 
 /// A SIMD level supported by this CPU.
 ///
-/// Sets and filters use [`Level::detect`] by default (see `with_level`). Tests force each of
-/// [`Level::available`] in turn. The level never changes an answer, nor a byte of a filter.
-///
-/// ```
-/// use nutfilter::Level;
-///
-/// assert!(Level::available().any(|level| level == Level::detect()));
-/// println!("running at level {}", Level::detect());
-/// ```
+/// Sets and filters use [`SimdLevel::detect`]. Tests force each of [`SimdLevel::available`] in turn. The level
+/// never changes an answer, nor a byte of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Level(Kind);
+pub struct SimdLevel(Kind);
+
+#[cfg(all(feature = "std", any(test, nutfilter_internals)))]
+mod forced {
+    use core::cell::Cell;
+
+    std::thread_local! {
+        pub(super) static LEVEL: Cell<Option<super::SimdLevel>> = const { Cell::new(None) };
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The baseline of the target.
-    Portable,
+    Scalar,
     /// x86-64 with AVX2, BMI1, BMI2 and LZCNT: Intel since 2013, AMD since 2015.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
@@ -57,9 +59,9 @@ pub(crate) enum Kind {
     Avx512(Avx512),
 }
 
-impl Level {
+impl SimdLevel {
     /// Scalar Rust for the baseline of the target: runs everywhere.
-    pub const PORTABLE: Self = Self(Kind::Portable);
+    pub const SCALAR: Self = Self(Kind::Scalar);
 
     /// The highest level of this CPU.
     ///
@@ -67,12 +69,39 @@ impl Level {
     #[must_use]
     pub fn detect() -> Self {
         // The levels ascend, so the last is the highest.
-        Self::available().last().unwrap_or(Self::PORTABLE)
+        Self::available().last().unwrap_or(Self::SCALAR)
+    }
+
+    /// The level for hashing: [`ItemHash`](crate::ItemHash) has no parameter for it, because users implement it.
+    pub(crate) fn for_hashing() -> Self {
+        #[cfg(all(feature = "std", any(test, nutfilter_internals)))]
+        if let Some(forced) = forced::LEVEL.get() {
+            return forced;
+        }
+        Self::detect()
+    }
+
+    /// Calls `f`, whose hashing uses this level instead of the detected one.
+    #[cfg(any(test, nutfilter_internals))]
+    pub fn while_hashing<R>(self, f: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "std")]
+        let before = forced::LEVEL.replace(Some(self));
+        let result = f();
+        #[cfg(feature = "std")]
+        forced::LEVEL.set(before);
+        result
+    }
+
+    /// Calls `f`. Tests have another version.
+    #[cfg(not(any(test, nutfilter_internals)))]
+    #[inline(always)]
+    pub(crate) fn while_hashing<R>(self, f: impl FnOnce() -> R) -> R {
+        f()
     }
 
     /// All levels of this CPU, in ascending order.
     pub fn available() -> impl Iterator<Item = Self> {
-        let portable = [Some(Self::PORTABLE)].into_iter();
+        let portable = [Some(Self::SCALAR)].into_iter();
         #[cfg(target_arch = "x86_64")]
         let portable = portable.chain([
             Avx2::detect().map(|avx2| Self(Kind::Avx2(avx2))),
@@ -94,7 +123,7 @@ impl Level {
     #[inline(always)]
     pub(crate) fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
         match self.0 {
-            Kind::Portable => f(),
+            Kind::Scalar => f(),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(f),
             #[cfg(target_arch = "x86_64")]
@@ -106,7 +135,7 @@ impl Level {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable => "portable",
+            Kind::Scalar => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
@@ -115,7 +144,7 @@ impl Level {
     }
 }
 
-impl core::fmt::Display for Level {
+impl core::fmt::Display for SimdLevel {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.name())
     }
@@ -128,10 +157,10 @@ mod tests {
 
     #[test]
     fn levels_ascend_and_detection_takes_the_last() {
-        let levels: Vec<Level> = Level::available().collect();
-        assert_eq!(levels[0], Level::PORTABLE);
+        let levels: Vec<SimdLevel> = SimdLevel::available().collect();
+        assert_eq!(levels[0], SimdLevel::SCALAR);
         assert!(levels.is_sorted());
-        assert_eq!(levels.last(), Some(&Level::detect()));
+        assert_eq!(levels.last(), Some(&SimdLevel::detect()));
         let mut names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
         names.dedup();
         assert_eq!(names.len(), levels.len());

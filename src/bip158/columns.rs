@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::hash::{self, COLUMN, Column, SipHash};
 
 /// The number of groups of eight scripts per batch of hashes.
@@ -76,7 +76,7 @@ impl Columns {
     /// returns false. Returns whether it never did.
     pub(super) fn each_batch(
         &self,
-        level: Level,
+        level: SimdLevel,
         hasher: SipHash,
         mut each: impl FnMut(usize, &mut [u64]) -> bool,
     ) -> bool {

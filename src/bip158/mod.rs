@@ -15,7 +15,6 @@ mod columns;
 mod scan;
 mod watchlist;
 
-use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -42,7 +41,7 @@ pub const PARAMS: Params = Params::CASHU;
 pub fn build<I: AsRef<[u8]>>(
     hasher: SipHash,
     items: impl IntoIterator<Item = I>,
-) -> Result<Filter<'static, SipHash>, BuildError> {
+) -> Result<Filter<Vec<u8>, SipHash>, BuildError> {
     build_with(hasher, items, PARAMS)
 }
 
@@ -55,15 +54,17 @@ pub fn build_with<I: AsRef<[u8]>>(
     hasher: SipHash,
     items: impl IntoIterator<Item = I>,
     params: Params,
-) -> Result<Filter<'static, SipHash>, BuildError> {
+) -> Result<Filter<Vec<u8>, SipHash>, BuildError> {
     let items: Vec<I> = items.into_iter().collect();
     let distinct: BTreeSet<&[u8]> = items.iter().map(AsRef::as_ref).collect();
-    SortedHashes::from_items_with(hasher, distinct).encode(params)
+    SortedHashes::builder(hasher)
+        .hash_items(distinct)
+        .encode(params)
 }
 
 /// The filter with its leading count, as it is stored and sent.
 #[must_use]
-pub fn serialize(filter: &Filter<'_, SipHash>) -> Vec<u8> {
+pub fn serialize(filter: &Filter<impl AsRef<[u8]>, SipHash>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(5 + filter.bytes().len());
     let n = filter.n();
     match n {
@@ -86,10 +87,10 @@ pub fn serialize(filter: &Filter<'_, SipHash>) -> Vec<u8> {
 /// # Errors
 ///
 /// The count is truncated, longer than necessary, or at least 2^32; otherwise as [`Filter::parse`].
-pub fn parse<'a>(
+pub fn parse<D: AsRef<[u8]>>(
     hasher: SipHash,
-    serialized: impl Into<Cow<'a, [u8]>>,
-) -> Result<Filter<'a, SipHash>, DecodeError> {
+    serialized: D,
+) -> Result<Filter<D, SipHash>, DecodeError> {
     parse_with(hasher, serialized, PARAMS)
 }
 
@@ -98,21 +99,13 @@ pub fn parse<'a>(
 /// # Errors
 ///
 /// As [`parse`].
-pub fn parse_with<'a>(
+pub fn parse_with<D: AsRef<[u8]>>(
     hasher: SipHash,
-    serialized: impl Into<Cow<'a, [u8]>>,
+    serialized: D,
     params: Params,
-) -> Result<Filter<'a, SipHash>, DecodeError> {
-    let serialized = serialized.into();
-    let (n, width) = compact_size(&serialized)?;
-    let coded = match serialized {
-        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[width..]),
-        Cow::Owned(mut bytes) => {
-            bytes.drain(..width);
-            Cow::Owned(bytes)
-        }
-    };
-    Filter::parse_with(hasher, coded, n, params)
+) -> Result<Filter<D, SipHash>, DecodeError> {
+    let (n, width) = compact_size(serialized.as_ref())?;
+    Filter::check_length_from(hasher, serialized, width, n, params)?.validate()
 }
 
 /// Reads the number at the start of `bytes`, and returns it with its length in bytes. Numbers from 0 to 252
@@ -148,7 +141,7 @@ mod block {
     use bitcoin::hashes::{Hash, sha256d};
     use bitcoin::{Block, Script};
 
-    use super::{BuildError, Filter, SipHash, build, serialize};
+    use super::{BuildError, Filter, SipHash, Vec, build, serialize};
     use crate::error::BuildFault;
 
     pub use bitcoin::bip158::{FilterHash, FilterHeader};
@@ -182,7 +175,7 @@ mod block {
     pub fn block_filter<S: AsRef<Script>>(
         block: &Block,
         previous_scripts: &[S],
-    ) -> Result<Filter<'static, SipHash>, BuildError> {
+    ) -> Result<Filter<Vec<u8>, SipHash>, BuildError> {
         let spending = block
             .txdata
             .iter()
@@ -200,21 +193,23 @@ mod block {
 
     /// The double SHA-256 of the serialised filter.
     #[must_use]
-    pub fn filter_hash(filter: &Filter<'_, SipHash>) -> FilterHash {
+    pub fn filter_hash(filter: &Filter<impl AsRef<[u8]>, SipHash>) -> FilterHash {
         FilterHash::from_raw_hash(sha256d::Hash::hash(&serialize(filter)))
     }
 
     /// The header that commits to this filter and all earlier ones: the double SHA-256 of the filter hash and
     /// the previous header.
     #[must_use]
-    pub fn filter_header(filter: &Filter<'_, SipHash>, previous: &FilterHeader) -> FilterHeader {
+    pub fn filter_header(
+        filter: &Filter<impl AsRef<[u8]>, SipHash>,
+        previous: &FilterHeader,
+    ) -> FilterHeader {
         filter_hash(filter).filter_header(previous)
     }
 
     #[cfg(test)]
     mod tests {
         use super::*;
-        use alloc::borrow::Cow;
 
         #[test]
         fn missing_previous_scripts_are_rejected() {
@@ -231,9 +226,10 @@ mod block {
             let hasher = SipHash::new(1, 2);
             let made = build(hasher, [b"script", b"script"]).unwrap();
             let bytes = serialize(&made);
-            let borrowed = super::super::parse(hasher, Cow::Borrowed(bytes.as_slice())).unwrap();
+            let borrowed = super::super::parse(hasher, bytes.as_slice()).unwrap();
             let owned = super::super::parse(hasher, bytes.clone()).unwrap();
-            assert_eq!((borrowed.n(), &borrowed), (1, &owned));
+            assert_eq!(borrowed.n(), 1);
+            assert_eq!(borrowed, owned);
         }
     }
 }

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::error::DecodeError;
-use crate::hash::{SipHash, map_all_to_range};
+use crate::hash::{SipHash, map_all_at};
 use crate::matching::{Coded, Prepared};
 
 /// Scripts that are looked for in the basic filters of many blocks.
@@ -185,7 +185,7 @@ impl Watchlist {
         prepared.load(&coded, coded.planned_in_batches(self.len()))?;
         for columns in &self.columns {
             let all = columns.each_batch(coded.level, hasher, |start, hashes| {
-                map_all_to_range(coded.level, hashes, coded.range());
+                map_all_at(coded.level, hashes, coded.range());
                 prepared.visit_matches(&coded, hashes, |place| visit(columns, start + place))
             });
             if !all {
@@ -222,7 +222,7 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Watchlist {
 /// It takes about six times the memory of the largest filter that was matched.
 #[derive(Clone, Debug)]
 pub struct Scratch {
-    level: Level,
+    level: SimdLevel,
     prepared: Prepared,
 }
 
@@ -231,15 +231,16 @@ impl Scratch {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            level: Level::detect(),
+            level: SimdLevel::detect(),
             prepared: Prepared::default(),
         }
     }
 
     /// Sets the SIMD level, for tests and benchmarks.
+    #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     #[must_use]
-    pub fn with_level(mut self, level: Level) -> Self {
+    pub fn with_level(mut self, level: SimdLevel) -> Self {
         self.level = level;
         self
     }
@@ -274,7 +275,7 @@ mod tests {
             let mut expected: Vec<&[u8]> = items.iter().map(|item| &**item).collect();
             expected.sort_unstable();
             expected.dedup();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let mut scratch = Scratch::new().with_level(level);
                 let mut found = list.matches(&mut scratch, key, &filter).unwrap();
                 found.sort_unstable();

@@ -18,4 +18,4 @@ pub use reader::BitReader;
 pub use writer::BitWriter;
 
 /// The maximum number of bits per call. A refilled buffer always holds this many, unless the stream ends.
-pub const MAX_BITS: u32 = 56;
+pub(crate) const MAX_BITS: u32 = 56;

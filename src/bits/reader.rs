@@ -5,7 +5,7 @@ use super::MAX_BITS;
 /// Reads bits from a byte slice, most significant first.
 ///
 /// ```
-/// use nutfilter::bits::BitReader;
+/// use nutfilter::internals::BitReader;
 ///
 /// let mut reader = BitReader::new(&[0xbe, 0x20]);
 /// assert_eq!(reader.read_bits(3), Some(5));

@@ -8,7 +8,7 @@ use super::MAX_BITS;
 /// Appends bits to a byte vector, most significant first.
 ///
 /// ```
-/// use nutfilter::bits::BitWriter;
+/// use nutfilter::internals::BitWriter;
 ///
 /// let mut writer = BitWriter::new();
 /// writer.write_bits(5, 3);

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use crate::arch::lanes::GROUP;
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -47,7 +47,7 @@ const LONG_LANE: u64 = 8192;
 const BUFFERED_LANE: u64 = 2048;
 
 /// From this many items on, four lanes with a buffer are faster than one lane without.
-const PORTABLE_VISIT: u32 = 1 << 16;
+const SCALAR_VISIT: u32 = 1 << 16;
 
 /// The number of lanes of the widest kernel.
 const MOST_LANES: u64 = 32;
@@ -61,7 +61,7 @@ const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
         match $stream.level.kind() {
-            Kind::Portable => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
+            Kind::Scalar => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
@@ -74,38 +74,13 @@ macro_rules! drive {
     };
 }
 
-/// The same from the first item on, on all threads if that is worth it.
-macro_rules! drive_all {
-    ($stream:expr, $lane_items:expr, $sink:expr, $new:expr) => {{
-        #[cfg(feature = "parallel")]
-        let driven = if $stream.n >= threads::MIN_ITEMS {
-            match $stream.level.kind() {
-                Kind::Portable => threads::drive($stream, lanes::Plain, $lane_items, $sink, $new),
-                #[cfg(target_arch = "x86_64")]
-                Kind::Avx2(avx2) => threads::drive($stream, avx2, $lane_items, $sink, $new),
-                #[cfg(target_arch = "x86_64")]
-                Kind::Avx512(avx512) => threads::drive($stream, avx512, $lane_items, $sink, $new),
-            }
-        } else {
-            drive!($stream, Place::START, $lane_items, $sink)
-        };
-        #[cfg(not(feature = "parallel"))]
-        let driven = drive!($stream, Place::START, $lane_items, $sink);
-        driven
-    }};
-}
-
 /// Validates the bytes of a filter of `n` items completely. Returns the bit position where the items end.
 ///
 /// # Errors
 ///
 /// Too short, out of range, trailing data, or padding: exactly the error of [`Scanner::finish`].
-///
-/// # Cost
-///
-/// Only threads need an allocation.
 pub(crate) fn validate(
-    level: Level,
+    level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -117,9 +92,39 @@ pub(crate) fn validate(
         params,
     };
     // This visitor never breaks.
-    match drive_all!(stream, LONG_LANE, &mut Check, |_| Check)? {
+    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
         ControlFlow::Continue(end) => Ok(end),
         ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+    }
+}
+
+/// [`validate`] on the threads of the current pool, if the filter is large.
+///
+/// # Errors
+///
+/// As [`validate`].
+#[cfg(feature = "parallel")]
+pub(crate) fn validate_parallel(
+    level: SimdLevel,
+    bytes: &[u8],
+    n: u32,
+    params: Params,
+) -> Result<u64, DecodeError> {
+    if n < threads::MIN_ITEMS {
+        return validate(level, bytes, n, params);
+    }
+    let stream = Stream {
+        level,
+        bytes,
+        n,
+        params,
+    };
+    match level.kind() {
+        Kind::Scalar => threads::validate(stream, lanes::Plain, LONG_LANE),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => threads::validate(stream, avx2, LONG_LANE),
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(avx512) => threads::validate(stream, avx512, LONG_LANE),
     }
 }
 
@@ -131,7 +136,7 @@ pub(crate) fn validate(
 ///
 /// As [`validate`]. `each` may have received values before the error; those are correct.
 pub(crate) fn visit(
-    level: Level,
+    level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -147,7 +152,7 @@ pub(crate) fn visit(
 /// As [`visit`].
 pub(crate) fn visit_using(
     memory: &mut Vec<u64>,
-    level: Level,
+    level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -189,7 +194,7 @@ fn visit_from(
     let values = (bytes.len() as u64 + (48 << 10)) / 8;
     let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
     let mut visit = Visit::new(stream.level, memory, each);
-    if stream.level == Level::PORTABLE && stream.n < PORTABLE_VISIT {
+    if stream.level == SimdLevel::SCALAR && stream.n < SCALAR_VISIT {
         return sync::drive_serially(stream, place, &mut visit);
     }
     drive!(stream, place, lane_items, &mut visit)
@@ -220,7 +225,7 @@ pub(crate) struct SeekTable {
 ///
 /// One pass, plus another one over the spans that were too long; 16 bytes per place and 24 per gap.
 pub(crate) fn seek_table(
-    level: Level,
+    level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -239,7 +244,7 @@ pub(crate) fn seek_table(
 /// As [`validate`]. The table is then meaningless.
 pub(crate) fn seek_table_using(
     memory: &mut SampleMemory,
-    level: Level,
+    level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -257,9 +262,7 @@ pub(crate) fn seek_table_using(
         // Lanes sample only at whole groups.
         sync::drive_serially(stream, Place::START, &mut sample)
     } else {
-        drive_all!(stream, sample.lane_items(), &mut sample, |items| {
-            Sample::new(items, step.max(1) as usize)
-        })
+        drive!(stream, Place::START, sample.lane_items(), &mut sample)
     };
     // This visitor never breaks.
     if let ControlFlow::Continue(end) = driven? {

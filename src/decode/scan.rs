@@ -1,6 +1,6 @@
 //! [`Scanner`]: serial decoding with validation in the same pass.
 
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 use crate::bits::{BitReader, MAX_BITS};
 use crate::cost;
 use crate::error::{DecodeError, DecodeFault};
@@ -12,7 +12,7 @@ use crate::rice::{self, Unreadable};
 /// For any bytes, the returned values are below F and in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner<'a> {
-    level: Level,
+    level: SimdLevel,
     reader: BitReader<'a>,
     bits: u64,
     p: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     /// A scanner at the first item of a filter of `n` items.
-    pub(crate) fn new(level: Level, bytes: &'a [u8], n: u32, params: Params) -> Self {
+    pub(crate) fn new(level: SimdLevel, bytes: &'a [u8], n: u32, params: Params) -> Self {
         Self {
             level,
             reader: BitReader::new(bytes),
@@ -47,7 +47,7 @@ impl<'a> Scanner<'a> {
     /// A scanner that starts in the middle of a filter of `n` items: at bit `position`, after `item` items, the
     /// last of which has value `value`.
     pub(crate) fn at_item(
-        level: Level,
+        level: SimdLevel,
         bytes: &'a [u8],
         (n, params): (u32, Params),
         (position, value, item): (u64, u64, u32),
@@ -60,7 +60,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn level(&self) -> Level {
+    pub(super) fn level(&self) -> SimdLevel {
         self.level
     }
 
@@ -122,7 +122,7 @@ impl<'a> Scanner<'a> {
         while filled < count {
             let before = self.reader.position();
             filled += match self.level.kind() {
-                Kind::Portable => self.fill_apart(&mut out[filled..count]),
+                Kind::Scalar => self.fill_apart(&mut out[filled..count]),
                 // There, counting zeros and shifting by a variable take one instruction each. A single stream
                 // cannot be vectorized.
                 #[cfg(target_arch = "x86_64")]
@@ -287,7 +287,7 @@ mod tests {
         }
         let bytes = writer.into_bytes();
         let place = (0, range - 2, n - 5);
-        let mut scanner = Scanner::at_item(Level::detect(), &bytes, (n, params), place);
+        let mut scanner = Scanner::at_item(SimdLevel::detect(), &bytes, (n, params), place);
         let mut block = [0; 8];
         let filled = scanner.fill(&mut block)?;
         Ok(block[..filled].to_vec())
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn later_calls_return_the_same_error() {
         let params = Params::new(3, 20).unwrap();
-        let mut scanner = Scanner::new(Level::detect(), &[0b0000_1111], 2, params);
+        let mut scanner = Scanner::new(SimdLevel::detect(), &[0b0000_1111], 2, params);
         let mut block = [0; 8];
         let error = scanner.fill(&mut block).unwrap_err();
         assert_eq!(scanner.fill(&mut block), Err(error));

@@ -21,7 +21,7 @@ use core::ops::ControlFlow;
 
 use super::lanes::{Decoder, Kernel, Odd, Take};
 use super::{BLOCK, Scanner};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::arch::lanes::{GROUP, Lanes, WINDOW};
 use crate::error::DecodeError;
 use crate::params::Params;
@@ -93,7 +93,7 @@ pub(super) trait Sink<const N: usize>: Take<N> {
 /// The bytes of a filter and its declared numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream<'a> {
-    pub(super) level: Level,
+    pub(super) level: SimdLevel,
     pub(super) bytes: &'a [u8],
     pub(super) n: u32,
     pub(super) params: Params,

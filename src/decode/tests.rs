@@ -32,7 +32,7 @@ type Outcome = Result<u64, DecodeError>;
 
 /// The result of the serial scan, value by value.
 fn serial(bytes: &[u8], n: u32, params: Params) -> (Vec<u64>, Outcome) {
-    let mut scanner = Scanner::new(Level::PORTABLE, bytes, n, params);
+    let mut scanner = Scanner::new(SimdLevel::SCALAR, bytes, n, params);
     let mut values = Vec::new();
     loop {
         match scanner.next_value() {
@@ -46,7 +46,7 @@ fn serial(bytes: &[u8], n: u32, params: Params) -> (Vec<u64>, Outcome) {
 /// Checks that all functions at every level equal the serial scan, and returns its result.
 fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
     let (values, expected) = serial(bytes, n, params);
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let what = format!("{what}: {n} items, {params:?}, {level}");
         assert_eq!(validate(level, bytes, n, params), expected, "{what}");
         check_visit(&what, level, bytes, n, params, &values, expected);
@@ -67,7 +67,7 @@ fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
 
 fn check_visit(
     what: &str,
-    level: Level,
+    level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
@@ -423,9 +423,9 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
             n,
             params,
         };
-        let expected = stream(Level::PORTABLE).scanner(place).finish();
+        let expected = stream(SimdLevel::SCALAR).scanner(place).finish();
         assert_eq!(expected.is_ok(), step * items as u64 <= below);
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let stream = stream(level);
             let found = drive!(stream, place, LONG_LANE, &mut Check);
             assert_eq!(
@@ -451,7 +451,7 @@ fn a_value_that_is_the_range_itself_is_out_of_range_in_any_lane() {
                 value: params.range(n) - 1 - below,
                 ..Place::START
             };
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let stream = Stream {
                     level,
                     bytes: &bytes,
@@ -496,47 +496,39 @@ fn codes_of_one_bit_more_than_a_window_are_decoded_at_every_bit() {
     }
 }
 
-/// Validation and a table on three threads equal the serial scan.
+/// Validation on three threads equals the serial scan.
 #[cfg(feature = "parallel")]
 fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
-    let (values, expected) = serial(bytes, n, params);
+    let (_, expected) = serial(bytes, n, params);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(3)
         .build()
         .unwrap();
-    for level in Level::available() {
-        let what = format!("{what}: {n} items, {params:?}, {level}");
+    for level in SimdLevel::available() {
         let stream = Stream {
             level,
             bytes,
             n,
             params,
         };
-        macro_rules! on_threads {
-            ($sink:expr, $new:expr) => {
-                pool.install(|| match level.kind() {
-                    Kind::Portable => threads::drive(stream, lanes::Plain, 500, $sink, $new),
-                    #[cfg(target_arch = "x86_64")]
-                    Kind::Avx2(avx2) => threads::drive(stream, avx2, 500, $sink, $new),
-                    #[cfg(target_arch = "x86_64")]
-                    Kind::Avx512(avx512) => threads::drive(stream, avx512, 500, $sink, $new),
-                })
-            };
-        }
-        let checked = on_threads!(&mut Check, |_| Check);
-        assert_eq!(checked, expected.map(ControlFlow::Continue), "{what}");
-        let mut sample = Sample::new(n, 16);
-        let sampled = on_threads!(&mut sample, |n| Sample::new(n, 16));
-        assert_eq!(sampled, checked, "{what}");
-        let table = expected.map(|end| sample.into_memory(end).table);
-        check_table(&what, &table, 16, params, &values, expected);
+        let validated = pool.install(|| match level.kind() {
+            Kind::Scalar => threads::validate(stream, lanes::Plain, 500),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(avx2) => threads::validate(stream, avx2, 500),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => threads::validate(stream, avx512, 500),
+        });
+        assert_eq!(
+            validated, expected,
+            "{what}: {n} items, {params:?}, {level}"
+        );
     }
     expected
 }
 
 #[cfg(feature = "parallel")]
 #[test]
-fn threads_give_what_the_serial_scan_gives() {
+fn threads_equal_the_serial_scan() {
     let mut random = Random::new(9);
     let mut wrong = 0;
     for p in [0, 2, 10, 19, 30] {
@@ -559,10 +551,9 @@ fn threads_give_what_the_serial_scan_gives() {
     assert!(wrong > 100, "{wrong} wrong");
 }
 
-/// Calls the public functions: from this size on they use threads.
 #[cfg(feature = "parallel")]
 #[test]
-fn filters_large_enough_for_threads_are_decoded_as_by_one() {
+fn large_filters_validate_equally_on_any_number_of_threads() {
     let n = threads::MIN_ITEMS + 77;
     let params = Params::new(4, fitting(4)).unwrap();
     let values = Random::new(10).sorted(n, params.range(n));
@@ -573,8 +564,13 @@ fn filters_large_enough_for_threads_are_decoded_as_by_one() {
     for threads in [1, 3] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build().unwrap().install(|| {
-            assert!(check("large", &bytes, n, params).is_ok());
-            assert!(check("large, damaged", &damaged, n, params).is_err());
+            for level in SimdLevel::available() {
+                for bytes in [&bytes, &damaged] {
+                    let expected = validate(level, bytes, n, params);
+                    let parallel = validate_parallel(level, bytes, n, params);
+                    assert_eq!(parallel, expected, "{threads} threads, {level}");
+                }
+            }
         });
     }
 }
@@ -706,7 +702,7 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
             let params = Params::new(p, m).unwrap();
             let values = random.sorted(n, params.range(n));
             let bytes = coded(differences(&values), p);
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let stream = Stream {
                     level,
                     bytes: &bytes,
@@ -784,9 +780,9 @@ fn a_run_that_does_not_fit_a_window_stops_every_kernel() {
             for in_pairs in [false, true] {
                 let numbers = core::iter::once(run << p).chain([0; 10_000]);
                 let (bytes, code) = (coded(numbers, p), (p, in_pairs));
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     match level.kind() {
-                        Kind::Portable => stops(lanes::Plain, &bytes, code),
+                        Kind::Scalar => stops(lanes::Plain, &bytes, code),
                         #[cfg(target_arch = "x86_64")]
                         Kind::Avx2(avx2) => stops(avx2, &bytes, code),
                         #[cfg(target_arch = "x86_64")]

@@ -11,69 +11,53 @@ use core::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::lanes::{Decoder, Kernel, Odd};
-use super::sync::{Driver, Place, Sink, Stream};
+use super::sync::{Driver, Place, Stream};
+use super::visitors::Check;
 use crate::cost;
 use crate::error::DecodeError;
 
 /// From this many items on threads are worth it: a range then takes at least a hundred microseconds.
 pub(super) const MIN_ITEMS: u32 = 1 << 20;
 
-/// A sink of which each thread has its own.
-pub(super) trait Part: Send {
-    /// Appends the contents of another sink, whose values are relative to `base`.
-    fn append(&mut self, _other: Self, _base: u64)
-    where
-        Self: Sized,
-    {
-    }
-}
-
 /// A decoded range with its start and end. The place at its end is relative to its start.
-struct Range<S> {
+struct Range {
     start: u64,
     end: Place,
-    sink: S,
 }
 
-/// [`drive`](super::sync::drive) from the first item to the last. `new` makes an empty sink for the given
-/// number of items.
+/// [`validate`](super::validate) on all threads.
 ///
 /// # Errors
 ///
 /// Errors of the serial scan.
-pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
+pub(super) fn validate<const N: usize>(
     stream: Stream<'_>,
     kernel: impl Kernel<N> + Sync,
     lane_items: u64,
-    sink: &mut S,
-    new: impl Fn(u32) -> S + Sync,
-) -> Result<ControlFlow<(), u64>, DecodeError> {
+) -> Result<u64, DecodeError> {
     let threads = rayon::current_num_threads().max(1) as u64;
     let Some(decoder) = stream.decoder(kernel).filter(|_| threads > 1) else {
-        return super::sync::drive(stream, kernel, Place::START, lane_items, sink);
+        return super::validate(stream.level, stream.bytes, stream.n, stream.params);
     };
     let bits = stream.lanes_end();
     let cut = |range: u64| bits / threads * range;
-    let items = stream.n / threads as u32;
-    let decode = |range: u64| -> Option<Range<S>> {
+    let decode = |range: u64| -> Option<Range> {
         let start = find_start(&stream, &decoder, cut(range))?;
         let place = Place {
             position: start,
             ..Place::START
         };
         let mut driver = Driver::new(stream, place);
-        let mut sink = new(items);
         // An error here can come from a wrong start; decoding the range again detects true errors.
         let flow = driver
-            .to(&decoder, cut(range + 1), lane_items, &mut sink)
+            .to(&decoder, cut(range + 1), lane_items, &mut Check)
             .ok()?;
         flow.is_continue().then_some(Range {
             start,
             end: driver.place,
-            sink,
         })
     };
-    let ranges: Vec<(Option<Range<S>>, u64)> = (0..threads)
+    let ranges: Vec<(Option<Range>, u64)> = (0..threads)
         .into_par_iter()
         .map(|range| cost::counted(|| decode(range)))
         .collect();
@@ -81,21 +65,16 @@ pub(super) fn drive<const N: usize, S: Sink<N> + Part>(
     let mut driver = Driver::new(stream, Place::START);
     for (number, (range, bits)) in (0..).zip(ranges) {
         cost::count(|| bits);
-        if let Some(range) = range {
-            let base = driver.place.value;
-            if driver.accept(range.start, range.end) {
-                sink.append(range.sink, base);
-                continue;
-            }
+        if range.is_some_and(|range| driver.accept(range.start, range.end)) {
+            continue;
         }
-        if driver
-            .to(&decoder, cut(number + 1), lane_items, sink)?
-            .is_break()
-        {
-            return Ok(ControlFlow::Break(()));
-        }
+        // This visitor never breaks.
+        let _ = driver.to(&decoder, cut(number + 1), lane_items, &mut Check)?;
     }
-    driver.rest(sink)
+    match driver.rest::<N>(&mut Check)? {
+        ControlFlow::Continue(end) => Ok(end),
+        ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+    }
 }
 
 /// Guesses the first boundary at or after `cut`. The reading starts far enough before it that a wrong guess is

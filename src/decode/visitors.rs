@@ -6,7 +6,7 @@ use core::ops::ControlFlow;
 use super::lanes::{Code, Kernel, Take};
 use super::sync::Sink;
 use super::{LONG_LANE, SeekTable};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::arch::lanes::{Advanced, GROUP, Lanes};
 
 /// Keeps nothing.
@@ -37,12 +37,13 @@ pub(super) struct Sample {
 
 impl Sample {
     /// For about `n` items. `step` is at least 1, and at least a group if lanes are used.
-    #[cfg(any(test, feature = "parallel"))]
+    #[cfg(test)]
     pub(super) fn new(n: u32, step: usize) -> Self {
         Self::reusing(SampleMemory::default(), n, step)
     }
 
-    /// [`Sample::new`] with the memory of an earlier one.
+    /// For about `n` items, with the memory of an earlier one. `step` is at least 1, and at least a group if lanes
+    /// are used.
     pub(super) fn reusing(memory: SampleMemory, n: u32, step: usize) -> Self {
         let SampleMemory {
             mut table,
@@ -160,28 +161,12 @@ fn odd_lines(numbers: usize) -> usize {
     (numbers.div_ceil(8) | 1) * 8
 }
 
-#[cfg(feature = "parallel")]
-impl super::threads::Part for Check {}
-
-#[cfg(feature = "parallel")]
-impl super::threads::Part for Sample {
-    fn append(&mut self, other: Self, base: u64) {
-        self.table
-            .positions
-            .extend_from_slice(&other.table.positions);
-        self.table
-            .bases
-            .extend(other.table.bases.iter().map(|value| base + value));
-        self.left = 0;
-    }
-}
-
 /// The number of values of a lane per call of the visitor: 4 KiB.
 const SLICE: usize = 512;
 
 /// Passes all values on, in slices.
 pub(super) struct Visit<'m, F> {
-    level: Level,
+    level: SimdLevel,
     each: F,
     /// The values of each lane, relative to its start, in stretches of `room`. Longer if an earlier filter needed
     /// more.
@@ -190,7 +175,7 @@ pub(super) struct Visit<'m, F> {
 }
 
 impl<'m, F: FnMut(&[u64]) -> ControlFlow<()>> Visit<'m, F> {
-    pub(super) fn new(level: Level, values: &'m mut Vec<u64>, each: F) -> Self {
+    pub(super) fn new(level: SimdLevel, values: &'m mut Vec<u64>, each: F) -> Self {
         Self {
             level,
             each,
@@ -252,7 +237,7 @@ impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<'_, 
 }
 
 /// Writes `values`, each plus `base`, to `out`.
-fn add(level: Level, values: &[u64], base: u64, out: &mut [u64]) {
+fn add(level: SimdLevel, values: &[u64], base: u64, out: &mut [u64]) {
     level.compiled(
         #[inline(always)]
         || {

@@ -10,7 +10,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 use crate::bits::MAX_BITS;
 use crate::error::{BuildError, BuildFault};
 use crate::hash::map_to_range;
@@ -20,7 +20,7 @@ use crate::rice;
 /// Writes the codes of sorted items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coder {
-    level: Level,
+    level: SimdLevel,
     map: Map,
     p: u32,
 }
@@ -90,14 +90,14 @@ struct Progress {
 
 impl Coder {
     /// For hashes of a set with values below `range`.
-    pub(crate) fn of_hashes(level: Level, params: Params, range: u64) -> Self {
+    pub(crate) fn of_hashes(level: SimdLevel, params: Params, range: u64) -> Self {
         let map = Map::ToRange(range);
         let p = params.p();
         Self { level, map, p }
     }
 
     /// For values.
-    pub(crate) fn of_values(level: Level, params: Params) -> Self {
+    pub(crate) fn of_values(level: SimdLevel, params: Params) -> Self {
         let map = Map::Identity;
         let p = params.p();
         Self { level, map, p }
@@ -120,27 +120,6 @@ impl Coder {
     /// The bound is therefore close at any P, without reading the items.
     pub(crate) fn bits_bound(self, items: usize, previous: u64, last: u64) -> u128 {
         items as u128 * u128::from(self.p + 1) + u128::from((last - previous) >> self.p)
-    }
-
-    /// The number of bits of the codes of `items` after the value `previous`.
-    #[cfg(feature = "parallel")]
-    pub(crate) fn bits(self, items: &[u64], previous: u64) -> u128 {
-        let quotients = self.level.compiled(
-            #[inline(always)]
-            || self.quotients(items, previous),
-        );
-        items.len() as u128 * u128::from(self.p + 1) + u128::from(quotients)
-    }
-
-    #[cfg(feature = "parallel")]
-    #[inline(always)]
-    fn quotients(self, items: &[u64], previous: u64) -> u64 {
-        match self.map {
-            Map::ToRange(range) => {
-                quotients(self.p, items, previous, |hash| map_to_range(hash, range))
-            }
-            Map::Identity => quotients(self.p, items, previous, |value| value),
-        }
     }
 
     /// Appends the codes of `items`.
@@ -173,7 +152,7 @@ impl Coder {
     /// code is long.
     fn short_codes(self, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
         match self.level.kind() {
-            Kind::Portable => self.portable(carry, items, room),
+            Kind::Scalar => self.portable(carry, items, room),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(
                 #[inline(always)]
@@ -332,24 +311,6 @@ impl Pending {
         self.word <<= self.filled & 0x38;
         self.filled &= 7;
     }
-}
-
-/// The sum of the quotients of sorted items. It is at most the quotient of the last value, so it does not
-/// overflow.
-#[cfg(feature = "parallel")]
-#[inline(always)]
-fn quotients(p: u32, items: &[u64], mut previous: u64, value_of: impl Fn(u64) -> u64) -> u64 {
-    let mut sum = 0_u64;
-    for (at, &item) in items.iter().enumerate() {
-        #[cfg(target_arch = "x86_64")]
-        if at % 8 == 0 {
-            prefetch(&items[at..], AHEAD);
-        }
-        let value = value_of(item);
-        sum = sum.wrapping_add(value.wrapping_sub(previous) >> p);
-        previous = value;
-    }
-    sum
 }
 
 /// The scalar loop. It writes two codes per store if both fit in [`MAX_BITS`] bits, which nearly all do with

@@ -5,21 +5,20 @@
 //! gives an error instead of an abort.
 
 mod coder;
-#[cfg(feature = "parallel")]
-mod parallel;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 use alloc::vec::Vec;
 
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::error::{BuildError, BuildFault};
 use crate::merge::merge_into;
 use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
 pub use stream::StreamEncoder;
+#[cfg(nutfilter_internals)]
 pub(crate) use stream::encode_in_pieces;
 
 /// The result of the encoder.
@@ -39,31 +38,12 @@ pub(crate) struct Encoded {
 ///
 /// There are more than 2^32 - 1 hashes, or memory for the bytes cannot be allocated.
 pub(crate) fn encode_hashes(
-    level: Level,
+    level: SimdLevel,
     hashes: &[u64],
     params: Params,
 ) -> Result<Encoded, BuildError> {
     let n = count(hashes.len())?;
     encode(Coder::of_hashes(level, params, params.range(n)), hashes, n)
-}
-
-/// [`encode_hashes`] in segments of the given number of items (0 counts as 1), on the threads of the current
-/// pool. For tests of the places where segments meet.
-///
-/// # Errors
-///
-/// As [`encode_hashes`].
-#[cfg(feature = "parallel")]
-pub(crate) fn encode_in_segments(
-    level: Level,
-    hashes: &[u64],
-    params: Params,
-    segment_items: usize,
-) -> Result<Encoded, BuildError> {
-    let n = count(hashes.len())?;
-    let coder = Coder::of_hashes(level, params, params.range(n));
-    let (bytes, end) = parallel::encode(coder, hashes, n, segment_items.max(1))?;
-    Ok(Encoded { bytes, n, end })
 }
 
 /// The number of merged items that are coded at once. The kernel prefetches hashes this far ahead. While one
@@ -76,7 +56,7 @@ const MERGED_BLOCK: usize = 1024;
 ///
 /// As [`encode_hashes`]; also if memory for the hashes cannot be allocated. `kept` is then unchanged.
 pub(crate) fn merge_and_encode(
-    level: Level,
+    level: SimdLevel,
     kept: &mut Vec<u64>,
     more: &[u64],
     params: Params,
@@ -125,7 +105,7 @@ pub(crate) fn encode_values(values: &[u64], params: Params) -> Result<Encoded, B
         }
         previous = value;
     }
-    encode(Coder::of_values(Level::detect(), params), values, n)
+    encode(Coder::of_values(SimdLevel::detect(), params), values, n)
 }
 
 /// Returns N, or an error if the format has no room for it.
@@ -135,11 +115,6 @@ fn count(len: usize) -> Result<u32, BuildError> {
 }
 
 fn encode(coder: Coder, sorted: &[u64], n: u32) -> Result<Encoded, BuildError> {
-    #[cfg(feature = "parallel")]
-    if let Some(segment_items) = parallel::segment_items(sorted.len()) {
-        let (bytes, end) = parallel::encode(coder, sorted, n, segment_items)?;
-        return Ok(Encoded { bytes, n, end });
-    }
     let (bytes, end) = encode_run(coder, sorted, 0, n)?;
     Ok(Encoded { bytes, n, end })
 }

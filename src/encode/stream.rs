@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::LEAST_FREE;
 use super::coder::{Carry, Coder, Output};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::error::{BuildError, BuildFault};
 use crate::params::Params;
 
@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// ```
 /// use nutfilter::{BuildError, Nut25, Params, SortedHashes, StreamEncoder};
 ///
-/// let set = SortedHashes::<Nut25>::from_items(["one", "two", "three"]);
+/// let set = SortedHashes::from_items(["one", "two", "three"]);
 /// let mut bytes = Vec::new();
 /// let mut write = |piece: &[u8]| Ok::<(), BuildError>(bytes.extend_from_slice(piece));
 /// let mut encoder = StreamEncoder::new(3, Params::default());
@@ -54,11 +54,11 @@ impl StreamEncoder {
     /// An encoder for a set of `n` hashes.
     #[must_use]
     pub fn new(n: u32, params: Params) -> Self {
-        Self::with_buffer(Level::detect(), n, params, BUFFER_BYTES)
+        Self::with_buffer(SimdLevel::detect(), n, params, BUFFER_BYTES)
     }
 
     /// The same with a buffer of another size, subject to the minimum.
-    fn with_buffer(level: Level, n: u32, params: Params, bytes: usize) -> Self {
+    fn with_buffer(level: SimdLevel, n: u32, params: Params, bytes: usize) -> Self {
         Self {
             coder: Coder::of_hashes(level, params, params.range(n)),
             n,
@@ -131,8 +131,9 @@ impl StreamEncoder {
 /// # Errors
 ///
 /// Errors of the encoder.
+#[cfg(nutfilter_internals)]
 pub(crate) fn encode_in_pieces(
-    level: Level,
+    level: SimdLevel,
     hashes: &[u64],
     params: Params,
     lengths: &[u8],
@@ -194,7 +195,7 @@ mod tests {
     use crate::encode::encode_hashes;
     use crate::splitmix::{noise, sorted};
 
-    fn streamed(level: Level, hashes: &[u64], params: Params, seed: u64) -> (Vec<u8>, u64) {
+    fn streamed(level: SimdLevel, hashes: &[u64], params: Params, seed: u64) -> (Vec<u8>, u64) {
         let mut encoder =
             StreamEncoder::with_buffer(level, hashes.len() as u32, params, BUFFER_BYTES);
         let mut bytes = Vec::new();
@@ -219,12 +220,12 @@ mod tests {
 
     #[test]
     fn stream_in_pieces_of_any_size_equals_the_filter() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for (round, n) in [0, 1, 2, 15, 40, 3_000, 100_000].into_iter().enumerate() {
                 for (p, m) in [(19, 784_931), (0, 1), (3, 100), (32, u64::from(u32::MAX))] {
                     let params = Params::new(p, m).unwrap();
                     let hashes = sorted(noise(n as u64), n);
-                    let whole = encode_hashes(Level::PORTABLE, &hashes, params).unwrap();
+                    let whole = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
                     let streamed = streamed(level, &hashes, params, round as u64);
                     assert!(
                         streamed == (whole.bytes, whole.end),
@@ -239,8 +240,8 @@ mod tests {
     fn code_longer_than_the_buffer_is_written_in_pieces() {
         let params = Params::new(0, 1 << 20).unwrap();
         let hashes = [0, u64::MAX / 2, u64::MAX];
-        for level in Level::available() {
-            let whole = encode_hashes(Level::PORTABLE, &hashes, params).unwrap();
+        for level in SimdLevel::available() {
+            let whole = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
             assert!(whole.bytes.len() > 5 * BUFFER_BYTES);
             assert!(streamed(level, &hashes, params, 1) == (whole.bytes, whole.end));
         }
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn descending_hashes_give_an_error_with_the_first() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for p in [0, 1, 19, 32] {
                 let params = Params::new(p, 1 << p >> 1 | 1).unwrap();
                 for at in 1..80 {

@@ -15,7 +15,7 @@ const MOST_BITS: u128 = 1 << 18;
 fn reference(hashes: &[u64], params: Params) -> Option<Vec<u8>> {
     let range = params.range(hashes.len() as u32);
     let values: Vec<u64> = hashes.iter().map(|&h| map_to_range(h, range)).collect();
-    let coder = Coder::of_hashes(Level::PORTABLE, params, range);
+    let coder = Coder::of_hashes(SimdLevel::SCALAR, params, range);
     let bound = coder.bits_bound(values.len(), 0, values.last().copied().unwrap_or(0));
     (bound < MOST_BITS).then(|| nutfilter_reference::encode_values(&values, params.p()))
 }
@@ -27,7 +27,7 @@ fn agrees(hashes: &[u64], params: Params, what: &str) -> bool {
     };
     let range = params.range(hashes.len() as u32);
     let values: Vec<u64> = hashes.iter().map(|&h| map_to_range(h, range)).collect();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let encoded = encode_hashes(level, hashes, params).unwrap();
         let n = hashes.len();
         assert!(
@@ -109,7 +109,7 @@ fn hostile_hashes_agree_with_the_reference() {
 fn codes_around_loop_limits_agree_with_the_reference() {
     // The tests use values directly: with F = 2^64 / 2^s, the hash v << s has the value v.
     for p in 0..=32_u32 {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for quotient in (0..=70).filter(|q| (q << p) < 1_u64 << 39) {
                 for at in [0, 1, 7, 8, 14, 15, 16, 31, 47] {
                     let mut value = 0;
@@ -155,7 +155,7 @@ fn every_range_maps_exactly() {
                 let values: Vec<u64> = hashes.iter().map(|&h| of(h) - of(hashes[0])).collect();
                 for p in [20, 22, 24, 27] {
                     let expected = nutfilter_reference::encode_values(&values, p);
-                    for level in Level::available() {
+                    for level in SimdLevel::available() {
                         let coder = Coder::of_hashes(level, Params::new(p, 1).unwrap(), range);
                         let (bytes, _) = encode_run(coder, &hashes, of(hashes[0]), 160).unwrap();
                         assert!(bytes == expected, "{level}, F = {range}, P = {p}");
@@ -175,7 +175,7 @@ fn bits_bound_is_tight_to_a_quarter_of_the_minimum() {
                 continue;
             };
             let range = params.range(n as u32);
-            let coder = Coder::of_hashes(Level::PORTABLE, params, range);
+            let coder = Coder::of_hashes(SimdLevel::SCALAR, params, range);
             let last = coder.value_of(hashes[n - 1]);
             let bound = coder.bits_bound(n, 0, last).div_ceil(8) as usize;
             let least = params.min_bytes(n as u32) as usize;
@@ -214,7 +214,7 @@ impl<I: Iterator<Item = usize>> Output for Rooms<I> {
 #[test]
 fn encoder_writes_nothing_beyond_the_room() {
     let hashes = sorted(noise(3), 300);
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         for (p, m) in [
             (19, 784_931),
             (3, 12),
@@ -225,7 +225,7 @@ fn encoder_writes_nothing_beyond_the_room() {
         ] {
             let params = Params::new(p, m).unwrap();
             let range = params.range(300);
-            let expected = encode_hashes(Level::PORTABLE, &hashes, params).unwrap();
+            let expected = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
             for size in LEAST_ROOM..400 {
                 let mut output = Rooms {
                     bytes: vec![],
@@ -251,64 +251,6 @@ fn encoder_writes_nothing_beyond_the_room() {
     }
 }
 
-#[cfg(feature = "parallel")]
-#[test]
-fn segments_of_any_length_join_to_the_same_stream() {
-    for (p, m) in [
-        (0, 1),
-        (0, 9),
-        (1, 3),
-        (2, 40),
-        (5, 40),
-        (19, 784_931),
-        (32, 1 << 31),
-    ] {
-        let params = Params::new(p, m).unwrap();
-        for n in (1..=40).chain([100, 1_000, 5_000]) {
-            let hashes = sorted(noise(n as u64), n);
-            let range = params.range(n as u32);
-            let coder = Coder::of_hashes(Level::PORTABLE, params, range);
-            let expected = encode_run(coder, &hashes, 0, n as u32).unwrap();
-            for level in Level::available() {
-                let coder = Coder::of_hashes(level, params, range);
-                // With P = 0, one item per segment takes less than a byte.
-                let every = (1..=n + 1).filter(|_| n <= 40);
-                for segment_items in every.chain([7, 64, 333, n / 2 + 1, n, n + 1]) {
-                    let encoded = parallel::encode(coder, &hashes, n as u32, segment_items);
-                    assert!(
-                        encoded.as_ref() == Ok(&expected),
-                        "{level}, {params:?}, {segment_items} of {n}"
-                    );
-                }
-            }
-        }
-    }
-}
-
-#[cfg(feature = "parallel")]
-#[test]
-fn pool_sets_segments_and_small_sets_use_one_thread() {
-    let items = |threads: usize, n: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.unwrap().install(|| parallel::segment_items(n))
-    };
-    assert_eq!(items(1, 1 << 30), None);
-    assert_eq!(items(8, 100_000), None);
-    assert_eq!(items(3, 1 << 30), None);
-    assert_eq!(items(4, 1 << 22), Some(1 << 18));
-    assert_eq!(items(64, 1 << 20), Some(1 << 16));
-
-    let hashes = sorted(noise(1), 300_000);
-    let encode = |threads: usize| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let encoded = pool
-            .unwrap()
-            .install(|| encode_hashes(Level::detect(), &hashes, Params::CASHU).unwrap());
-        (encoded.bytes, encoded.end)
-    };
-    assert!(encode(1) == encode(5));
-}
-
 #[test]
 fn values_out_of_order_or_range_are_errors() {
     let params = Params::new(3, 10).unwrap();
@@ -331,7 +273,7 @@ fn filter_larger_than_memory_is_an_error() {
     let mut hashes = vec![u64::MAX; 1 << 20];
     hashes[0] = 0;
     // F = 2^20 * M, so the code takes about 2^52 bits.
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let error = encode_hashes(level, &hashes, params).unwrap_err();
         assert!(matches!(error.0, BuildFault::OutOfMemory { .. }), "{error}");
     }

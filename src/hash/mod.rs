@@ -16,7 +16,7 @@ mod siphash;
 use core::fmt::Debug;
 use core::num::NonZeroUsize;
 
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 
 pub use siphash::SipHash;
 pub(crate) use siphash::{COLUMN, Column, words};
@@ -50,22 +50,15 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     fn hash(&self, item: &[u8]) -> u64;
 
     /// Writes the hash of each item to `out`, in order. Excess items or slots are ignored.
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
-        // A generic hasher cannot be vectorized.
-        let _ = level;
+    ///
+    /// Override it if hashing many items at once is faster than one by one.
+    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
         hash_each(self, items, out);
     }
 
     /// Writes the hash of each record of `record_bytes` bytes to `out`, in order. The records lie one after
     /// another. An incomplete record, and excess records or slots, are ignored.
-    fn hash_records(
-        &self,
-        level: Level,
-        records: &[u8],
-        record_bytes: NonZeroUsize,
-        out: &mut [u64],
-    ) {
-        let _ = level;
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
         each_record(records, record_bytes, out, |record| self.hash(record));
     }
 }
@@ -88,9 +81,25 @@ const BUFFER: usize = LONGEST_RUN * 64;
 /// The minimum number of items of one length for the kernels; fewer are hashed one by one.
 const RUN: usize = 8;
 
-/// Hashes each item with [`ItemHash::hash_records`]. Consecutive items of one length are first copied together.
+/// The batch function of a hasher with kernels, for a given level.
+trait Kernels: ItemHash {
+    fn records_at(
+        &self,
+        level: SimdLevel,
+        records: &[u8],
+        record_bytes: NonZeroUsize,
+        out: &mut [u64],
+    );
+}
+
+/// Hashes each item with [`Kernels::records_at`]. Consecutive items of one length are first copied together.
 /// Copying takes 1 to 2 ns per item; for points, a kernel saves at least 3 ns.
-fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, level: Level, items: &[I], out: &mut [u64]) {
+fn hash_runs<H: Kernels, I: AsRef<[u8]>>(
+    hasher: &H,
+    level: SimdLevel,
+    items: &[I],
+    out: &mut [u64],
+) {
     let count = items.len().min(out.len());
     let (mut items, mut out) = (&items[..count], &mut out[..count]);
     if count < RUN {
@@ -110,7 +119,7 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(hasher: &H, level: Level, items: &[I],
         let (now, later) = out.split_at_mut(run.max(1));
         match NonZeroUsize::new(width) {
             Some(width) if run >= RUN => {
-                hasher.hash_records(level, &buffer[..run * width.get()], width, now);
+                hasher.records_at(level, &buffer[..run * width.get()], width, now);
             }
             _ => hash_each(hasher, items, now),
         }
@@ -207,20 +216,26 @@ impl ItemHash for Nut25 {
         by_length(item, murmur3::nut25, murmur3::nut25)
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
-        hash_runs(self, level, items, out);
+    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
+        hash_runs(self, SimdLevel::for_hashing(), items, out);
     }
 
-    fn hash_records(
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+        self.records_at(SimdLevel::for_hashing(), records, record_bytes, out);
+    }
+}
+
+impl Kernels for Nut25 {
+    fn records_at(
         &self,
-        level: Level,
+        level: SimdLevel,
         records: &[u8],
         record_bytes: NonZeroUsize,
         out: &mut [u64],
     ) {
         let (records, out) = whole(records, record_bytes, out);
         let done = match level.kind() {
-            Kind::Portable => false,
+            Kind::Scalar => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.nut25_records(records, record_bytes.get(), out),
             #[cfg(target_arch = "x86_64")]
@@ -242,7 +257,8 @@ impl ItemHash for Nut23 {
         by_length(item, murmur3::x64_128_first, murmur3::x64_128_first)
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
+    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
+        let level = SimdLevel::for_hashing();
         match level.kind() {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(_) => hash_runs(self, level, items, out),
@@ -250,16 +266,22 @@ impl ItemHash for Nut23 {
         }
     }
 
-    fn hash_records(
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+        self.records_at(SimdLevel::for_hashing(), records, record_bytes, out);
+    }
+}
+
+impl Kernels for Nut23 {
+    fn records_at(
         &self,
-        level: Level,
+        level: SimdLevel,
         records: &[u8],
         record_bytes: NonZeroUsize,
         out: &mut [u64],
     ) {
         let (records, out) = whole(records, record_bytes, out);
         let done = match level.kind() {
-            Kind::Portable => false,
+            Kind::Scalar => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => false,
             #[cfg(target_arch = "x86_64")]
@@ -295,7 +317,11 @@ pub const fn map_to_range(hash: u64, f: u64) -> u64 {
 }
 
 /// Applies [`map_to_range`] to each of `hashes`, in place.
-pub fn map_all_to_range(level: Level, hashes: &mut [u64], f: u64) {
+pub fn map_all_to_range(hashes: &mut [u64], f: u64) {
+    map_all_at(SimdLevel::for_hashing(), hashes, f);
+}
+
+pub(crate) fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512(avx512) => avx512.map_to_range(hashes, f),
@@ -327,7 +353,7 @@ mod tests {
     }
 
     /// Calls `check` with each hasher and its reference.
-    fn each_hasher(mut check: impl FnMut(&dyn Fn(Level, Batch<'_>, &mut [u64]), Profile)) {
+    fn each_hasher(mut check: impl FnMut(&dyn Fn(SimdLevel, Batch<'_>, &mut [u64]), Profile)) {
         check(
             &|level, batch, out| batch.hash(&Nut25, level, out),
             Profile::Nut25,
@@ -350,12 +376,12 @@ mod tests {
     }
 
     impl Batch<'_> {
-        fn hash<H: ItemHash>(self, hasher: &H, level: Level, out: &mut [u64]) {
+        fn hash<H: ItemHash>(self, hasher: &H, level: SimdLevel, out: &mut [u64]) {
             match self {
-                Batch::Items(items) => hasher.hash_items(level, items, out),
+                Batch::Items(items) => level.while_hashing(|| hasher.hash_items(items, out)),
                 Batch::Records(records, width) => {
                     let width = NonZeroUsize::new(width).unwrap();
-                    hasher.hash_records(level, records, width, out);
+                    level.while_hashing(|| hasher.hash_records(records, width, out));
                 }
             }
         }
@@ -363,8 +389,8 @@ mod tests {
 
     /// The hashes of a batch; checks that nothing was written beyond the slots.
     fn hashes_of(
-        hash: &dyn Fn(Level, Batch<'_>, &mut [u64]),
-        level: Level,
+        hash: &dyn Fn(SimdLevel, Batch<'_>, &mut [u64]),
+        level: SimdLevel,
         batch: Batch<'_>,
         count: usize,
     ) -> Vec<u64> {
@@ -385,7 +411,7 @@ mod tests {
                 let records = &bytes[1..];
                 let items: Vec<&[u8]> = records.chunks_exact(width).collect();
                 let expected: Vec<u64> = items.iter().map(|item| profile.hash(item)).collect();
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     for batch in [Batch::Items(&items), Batch::Records(records, width)] {
                         let hashes = hashes_of(hash, level, batch, count);
                         assert!(hashes == expected, "{profile:?}, {level}, {width} bytes");
@@ -402,7 +428,7 @@ mod tests {
                 let bytes = some_bytes(600 * width);
                 let items: Vec<&[u8]> = bytes.chunks_exact(width).collect();
                 let expected: Vec<u64> = items.iter().map(|item| profile.hash(item)).collect();
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     for count in
                         (0..=4 * 16 + 1).chain([127, 128, 129, 143, 145, 255, 256, 300, 512, 600])
                     {
@@ -433,7 +459,7 @@ mod tests {
             .chunks_exact(width)
             .map(|item| Nut25.hash(item))
             .collect();
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut hashes = vec![0; 17];
             Batch::Records(&records, width).hash(&Nut25, level, &mut hashes);
             assert!(hashes == expected, "{level}");
@@ -455,7 +481,7 @@ mod tests {
         }
         each_hasher(|hash, profile| {
             let expected: Vec<u64> = items.iter().map(|item| profile.hash(item)).collect();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let hashes = hashes_of(hash, level, Batch::Items(&items), items.len());
                 assert!(hashes == expected, "{profile:?}, {level}");
             }
@@ -470,7 +496,7 @@ mod tests {
                 .chunks_exact(33)
                 .map(|item| profile.hash(item))
                 .collect();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let mut out = [7; 120];
                 hash(level, Batch::Records(&bytes, 33), &mut out);
                 assert!(out[..100] == expected && out[100..] == [7; 20], "{level}");
@@ -512,10 +538,10 @@ mod tests {
             .into_iter()
             .chain(hashes[136..236].iter().map(|hash| hash >> (hash % 64)));
         for f in ranges {
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 for count in [0, 1, 7, 8, 9, 31, 33, hashes.len()] {
                     let mut values = hashes[..count].to_vec();
-                    map_all_to_range(level, &mut values, f);
+                    map_all_at(level, &mut values, f);
                     for (value, &hash) in values.iter().zip(&hashes) {
                         assert_eq!(
                             *value,
@@ -533,9 +559,9 @@ mod tests {
         let edges = [0, 1, 2, u64::MAX / 2, u64::MAX - 1, u64::MAX];
         for f in [1, 2, 784_931, (1 << 52) - 1, u64::MAX] {
             let mut values = edges;
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 values = edges;
-                map_all_to_range(level, &mut values, f);
+                map_all_at(level, &mut values, f);
                 assert_eq!(
                     values,
                     edges.map(|hash| map_to_range(hash, f)),

@@ -7,8 +7,8 @@ use core::num::NonZeroUsize;
 
 #[cfg(target_arch = "x86_64")]
 use super::hash_runs;
-use super::{ItemHash, by_length, each_record, hash_each, last_bytes, whole};
-use crate::arch::{Kind, Level};
+use super::{ItemHash, Kernels, by_length, each_record, hash_each, last_bytes, whole};
+use crate::arch::{Kind, SimdLevel};
 
 /// SipHash-2-4 with a 128-bit key.
 ///
@@ -83,17 +83,24 @@ impl ItemHash for SipHash {
         )
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
+    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
+        let level = SimdLevel::for_hashing();
         match level.kind() {
-            Kind::Portable => hash_each(self, items, out),
+            Kind::Scalar => hash_each(self, items, out),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) | Kind::Avx512(_) => hash_runs(self, level, items, out),
         }
     }
 
-    fn hash_records(
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+        self.records_at(SimdLevel::for_hashing(), records, record_bytes, out);
+    }
+}
+
+impl Kernels for SipHash {
+    fn records_at(
         &self,
-        level: Level,
+        level: SimdLevel,
         records: &[u8],
         record_bytes: NonZeroUsize,
         out: &mut [u64],
@@ -102,7 +109,7 @@ impl ItemHash for SipHash {
         #[cfg(target_arch = "x86_64")]
         let State { a, b, c, d } = self.start();
         let done = match level.kind() {
-            Kind::Portable => false,
+            Kind::Scalar => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => {
                 avx2.siphash_records([a, b, c, d], records, record_bytes.get(), out)
@@ -138,7 +145,7 @@ impl SipHash {
     /// [`ItemHash::hash_records`] does each time, and short groups of each length.
     pub(crate) fn hash_columns(
         self,
-        level: Level,
+        level: SimdLevel,
         columns: &[Column],
         count: usize,
         out: &mut [Column],
@@ -147,7 +154,7 @@ impl SipHash {
         #[cfg(target_arch = "x86_64")]
         let State { a, b, c, d } = state;
         match level.kind() {
-            Kind::Portable => {
+            Kind::Scalar => {
                 for (columns, out) in columns.chunks_exact(count).zip(out) {
                     for (lane, out) in out.iter_mut().enumerate() {
                         let words = columns.iter().map(|column| column[lane]);

@@ -90,7 +90,7 @@ impl Bitmap {
     /// Returns whether it never did.
     pub(crate) fn visit_matches(
         &self,
-        level: crate::arch::Level,
+        level: crate::arch::SimdLevel,
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> bool {

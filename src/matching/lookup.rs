@@ -8,7 +8,7 @@
 //! forged point leads to bits that are not a code, the look-up returns [`Astray`].
 
 use crate::arch::lanes::WINDOW;
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 use crate::bits::BitReader;
 use crate::cost;
 use crate::decode::in_pairs;
@@ -21,7 +21,7 @@ use crate::rice::{self, Unreadable};
 /// The bits of a validated filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream<'a> {
-    pub(crate) level: Level,
+    pub(crate) level: SimdLevel,
     pub(crate) bytes: &'a [u8],
     pub(crate) params: Params,
     /// F: the exclusive upper limit of the values.
@@ -199,7 +199,7 @@ impl Stream<'_> {
         found: &mut [bool],
     ) -> Result<(), Astray> {
         match self.level.kind() {
-            Kind::Portable => self.find_in_fours(points, targets, found),
+            Kind::Scalar => self.find_in_fours(points, targets, found),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(
                 #[inline(always)]

@@ -14,10 +14,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::decode::SeekTable;
 use crate::error::DecodeError;
-use crate::hash::{ItemHash, map_all_to_range};
+use crate::hash::{ItemHash, map_all_at};
 use crate::params::Params;
 
 use bitmap::Bitmap;
@@ -31,7 +31,7 @@ const BATCH: usize = 512;
 
 /// The mapped values of `items`, in the given order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
-    level: Level,
+    level: SimdLevel,
     hasher: &H,
     items: &[I],
     range: u64,
@@ -39,8 +39,8 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     let mut values = vec![0; items.len()];
     // The hashes are still in the first-level cache when they are mapped.
     for (items, values) in items.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
-        hasher.hash_items(level, items, values);
-        map_all_to_range(level, values, range);
+        level.while_hashing(|| hasher.hash_items(items, values));
+        map_all_at(level, values, range);
     }
     values
 }
@@ -48,7 +48,7 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
 /// The bits of a filter, validated or not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coded<'a> {
-    pub(crate) level: Level,
+    pub(crate) level: SimdLevel,
     pub(crate) bytes: &'a [u8],
     pub(crate) n: u32,
     pub(crate) params: Params,
@@ -120,7 +120,7 @@ const SEARCHES: usize = 256;
 
 /// The start point for each of `targets`: the last one of `table` with only smaller items before it, or the
 /// answer if a gap gives it.
-fn locate_all(level: Level, table: &SeekTable, targets: &[u64], points: &mut [Point]) {
+fn locate_all(level: SimdLevel, table: &SeekTable, targets: &[u64], points: &mut [Point]) {
     let mut places = [0_u32; SEARCHES];
     let batches = targets.chunks(SEARCHES);
     for (targets, points) in batches.zip(points.chunks_mut(SEARCHES)) {
@@ -184,7 +184,7 @@ mod tests {
                     end: len,
                     gaps: Vec::new(),
                 };
-                for level in Level::available() {
+                for level in SimdLevel::available() {
                     let mut points = vec![Point::default(); targets.len()];
                     locate_all(level, &table, &targets, &mut points);
                     for (&target, point) in targets.iter().zip(&points) {

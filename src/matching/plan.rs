@@ -5,10 +5,9 @@
 //! Only their ratios matter, and for one level those differ little between machines.
 
 use crate::arch::lanes::WINDOW;
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 
 /// How targets are looked up. The answers are the same.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// The cheaper one according to the cost model.
@@ -54,9 +53,9 @@ impl Pass {
 }
 
 impl Costs {
-    fn of(level: Level) -> Self {
+    fn of(level: SimdLevel) -> Self {
         match level.kind() {
-            Kind::Portable => Self {
+            Kind::Scalar => Self {
                 visit: Pass {
                     serial: 4_200,
                     lanes: 2_750,
@@ -153,14 +152,14 @@ impl Strategy {
 }
 
 /// The cheapest strategy for a filter with an index of `step` items per entry.
-pub(super) fn indexed(level: Level, size: Size, targets: usize, step: u32) -> Strategy {
+pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, step: u32) -> Strategy {
     let points = (targets as u64).saturating_mul(look_up(level, size, step));
     cheapest(points, level, size, targets, false)
 }
 
 /// The cheapest strategy without an index. If the `whole` filter must be decoded, a merge does not end at the
 /// largest target.
-pub(super) fn unindexed(level: Level, size: Size, targets: usize, whole: bool) -> Strategy {
+pub(super) fn unindexed(level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
     if targets < 2 && !whole {
         // The target is found half-way on average, so a merge costs the same, and needs no memory.
         return Strategy::Merge;
@@ -170,7 +169,7 @@ pub(super) fn unindexed(level: Level, size: Size, targets: usize, whole: bool) -
 }
 
 /// The cheaper one of points and a bitmap.
-pub(super) fn in_batches(level: Level, size: Size, targets: usize) -> Strategy {
+pub(super) fn in_batches(level: SimdLevel, size: Size, targets: usize) -> Strategy {
     // A merge would have to sort all targets. A filter that is too large for a bitmap has other worries.
     if points(level, size, targets) <= bitmap(level, size, targets) {
         Strategy::Lookup
@@ -179,7 +178,7 @@ pub(super) fn in_batches(level: Level, size: Size, targets: usize) -> Strategy {
     }
 }
 
-fn cheapest(points: u64, level: Level, size: Size, targets: usize, whole: bool) -> Strategy {
+fn cheapest(points: u64, level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
     let merge = merge(level, size, targets, whole);
     let bitmap = match has_room_for_bitmap(size) {
         true => bitmap(level, size, targets),
@@ -195,7 +194,7 @@ fn cheapest(points: u64, level: Level, size: Size, targets: usize, whole: bool) 
 }
 
 /// The cost without an index: start points must be found first.
-fn points(level: Level, size: Size, targets: usize) -> u64 {
+fn points(level: SimdLevel, size: Size, targets: usize) -> u64 {
     let step = seek_step(size);
     let places = u64::from(size.0 / step) + 1;
     let each = look_up(level, size, step).saturating_add(SEARCH * u64::from(places.ilog2()));
@@ -203,7 +202,7 @@ fn points(level: Level, size: Size, targets: usize) -> u64 {
     (targets as u64).saturating_mul(each).saturating_add(seek)
 }
 
-fn bitmap(level: Level, size: Size, targets: usize) -> u64 {
+fn bitmap(level: SimdLevel, size: Size, targets: usize) -> u64 {
     let visit = Costs::of(level).visit.over(size);
     let tests = (targets as u64).saturating_mul(TEST);
     (KEEP * u64::from(size.0))
@@ -215,7 +214,7 @@ fn has_room_for_bitmap((n, len): Size) -> bool {
     n <= MOST_IN_BITMAP && u64::from(n) * BITS_FOR_BITMAP <= len as u64 * 8
 }
 
-fn look_up(level: Level, size: Size, step: u32) -> u64 {
+fn look_up(level: SimdLevel, size: Size, step: u32) -> u64 {
     let costs = Costs::of(level);
     let far = if size.1 as u64 > NEAR_BYTES {
         costs.far
@@ -228,7 +227,7 @@ fn look_up(level: Level, size: Size, step: u32) -> u64 {
         .saturating_add(costs.look_up + far)
 }
 
-fn merge(level: Level, size: Size, targets: usize, whole: bool) -> u64 {
+fn merge(level: SimdLevel, size: Size, targets: usize, whole: bool) -> u64 {
     let targets = targets as u64;
     let between = u64::from(size.0) / (targets + 1) + 1;
     let each = SORT * u64::from((targets + 1).ilog2()) + MERGE + SKIP * u64::from(between.ilog2());
@@ -264,7 +263,7 @@ mod tests {
 
     #[test]
     fn few_targets_use_look_ups_and_many_do_not() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for n in [10_000, 1_000_000, 100_000_000, u32::MAX] {
                 assert_eq!(
                     indexed(level, usual(n), 10, INDEXED),
@@ -309,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_thousand_targets_in_a_million_items_use_look_ups() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for n in [1_000_000, 10_000_000] {
                 for whole in [false, true] {
                     let planned = unindexed(level, usual(n), 1000, whole);
@@ -323,7 +322,7 @@ mod tests {
     fn more_targets_never_make_look_ups_cheaper() {
         // A pass for one or two targets ends early.
         let counts: [usize; 12] = core::array::from_fn(|i| 20 * 10_usize.pow(i as u32));
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for n in [1, 10, 1000, 30_000, 1_000_000, 50_000_000, u32::MAX] {
                 let ways: [&dyn Fn(usize) -> Strategy; 3] = [
                     &|targets| indexed(level, usual(n), targets, INDEXED),
@@ -349,7 +348,7 @@ mod tests {
 
     #[test]
     fn costs_of_the_largest_numbers_do_not_overflow() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             for n in [0, 1, u32::MAX] {
                 for targets in [0, 1, usize::MAX / 2, usize::MAX - 1] {
                     for step in [1, u32::MAX] {

@@ -17,7 +17,7 @@
 
 use alloc::vec::Vec;
 
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::decode::{self, Gap, longest_span, most_items};
 use crate::hash::map_to_range;
 use crate::matching::{Coded, Strategy, gaps, plan};
@@ -268,7 +268,7 @@ impl Table {
     }
 
     /// The strategy of the cost model for so many targets in a filter of `n` items.
-    pub(crate) fn planned(&self, level: Level, size: plan::Size, targets: usize) -> Strategy {
+    pub(crate) fn planned(&self, level: SimdLevel, size: plan::Size, targets: usize) -> Strategy {
         let entries = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         plan::indexed(level, size, targets, size.0.div_ceil(entries.max(1)))
     }

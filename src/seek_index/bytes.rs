@@ -3,6 +3,7 @@
 //! Reading accepts exactly what writing produces. Every entry is compared with its predecessor, and its place
 //! must have the canonical encoding.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Identity, SeekIndex, most_entries};
@@ -64,7 +65,7 @@ impl SeekIndex {
             points,
             gaps,
             ..
-        } = &self.table;
+        } = &*self.table;
         let mut bytes = Vec::with_capacity(self.serialised_len());
         bytes.extend_from_slice(MAGIC);
         for number in [VERSION, n, params.p(), params.m() as u32] {
@@ -176,7 +177,10 @@ impl SeekIndex {
         table.entries = (entries_at..points_at).step_by(ENTRY).map(u64_at).collect();
         table.points = points.collect();
         table.gaps = gaps.collect();
-        let index = Self { filter, table };
+        let index = Self {
+            filter,
+            table: Arc::new(table),
+        };
         index.check_entries()?;
         index.check_gaps(shape)?;
         Ok(index)

@@ -1,60 +1,47 @@
 //! [`IndexedFilter`]: a filter with its index.
 
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Deref;
 
+use super::{Identity, SeekIndex};
 use crate::filter::Filter;
 use crate::hash::{ItemHash, Nut25, map_to_range};
 use crate::matching::{Astray, Strategy, Stream, Table};
 
-/// A filter with its index, made by [`Filter::with_index`] or [`Filter::into_indexed`].
+/// A filter with its index, made by [`Filter::into_indexed`], [`Filter::into_indexed_with`] or
+/// [`Filter::with_index`].
 ///
 /// It gives the same answers as the filter alone, but faster.
 #[derive(Clone, Debug)]
-pub struct IndexedFilter<'f, H = Nut25> {
-    filter: Held<'f, Filter<'f, H>>,
-    table: Held<'f, Table>,
+pub struct IndexedFilter<D = Vec<u8>, H = Nut25> {
+    filter: Filter<D, H>,
+    table: Arc<Table>,
 }
 
-/// A borrowed or owned value. Unlike `Cow`, it does not require `Clone`.
-#[derive(Clone, Debug)]
-enum Held<'f, T> {
-    Borrowed(&'f T),
-    Owned(T),
-}
-
-impl<T> Deref for Held<'_, T> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        match self {
-            Self::Borrowed(held) => held,
-            Self::Owned(held) => held,
-        }
-    }
-}
-
-impl<'f, H> IndexedFilter<'f, H> {
-    pub(super) fn borrowed(filter: &'f Filter<'f, H>, table: &'f Table) -> Self {
-        Self {
-            filter: Held::Borrowed(filter),
-            table: Held::Borrowed(table),
-        }
-    }
-
-    pub(super) fn owned(filter: Filter<'f, H>, table: Table) -> Self {
-        Self {
-            filter: Held::Owned(filter),
-            table: Held::Owned(table),
-        }
+impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
+    pub(super) fn new(filter: Filter<D, H>, table: Arc<Table>) -> Self {
+        Self { filter, table }
     }
 
     /// The filter without its index.
     #[must_use]
-    pub fn filter(&self) -> &Filter<'f, H> {
+    pub fn filter(&self) -> &Filter<D, H> {
         &self.filter
+    }
+
+    /// The filter and its index, for example to store the index.
+    ///
+    /// # Cost
+    ///
+    /// One pass over the bytes for a fingerprint of the filter.
+    #[must_use]
+    pub fn into_parts(self) -> (Filter<D, H>, SeekIndex) {
+        let index = SeekIndex {
+            filter: Identity::of(&self.filter),
+            table: self.table,
+        };
+        (self.filter, index)
     }
 
     /// Whether a mapped value is in the set.
@@ -105,13 +92,18 @@ impl<'f, H> IndexedFilter<'f, H> {
     /// twice a step's items plus 64: `(2 * step + 64) * ceil(B / N)`.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
-        self.matches_values_by(Strategy::Cheapest, values)
+        self.matches_by(Strategy::Cheapest, values)
     }
 
     /// [`IndexedFilter::matches_values`] with a given strategy, for tests and benchmarks.
+    #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
+        self.matches_by(strategy, values)
+    }
+
+    fn matches_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
         let mut found = vec![false; values.len()];
         let asked = self.visit_matches(strategy, values, |position| {
             found[position] = true;
@@ -124,6 +116,7 @@ impl<'f, H> IndexedFilter<'f, H> {
     }
 
     /// The strategy of [`IndexedFilter::matches_values`] for so many values, for tests and benchmarks.
+    #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {
@@ -148,7 +141,7 @@ impl<'f, H> IndexedFilter<'f, H> {
     }
 }
 
-impl<H: ItemHash> IndexedFilter<'_, H> {
+impl<D: AsRef<[u8]>, H: ItemHash> IndexedFilter<D, H> {
     /// Returns whether `item` may be in the set: always true for a member, true for a non-member with
     /// probability 1/M.
     ///

@@ -19,6 +19,10 @@ mod indexed;
 #[cfg(test)]
 mod tests;
 
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+
 use crate::error::{SeekIndexError, SeekIndexFault};
 use crate::filter::Filter;
 use crate::hash::fingerprint;
@@ -45,7 +49,7 @@ pub enum IndexInterval {
 /// use nutfilter::{Nut25, Params, SeekIndex, SortedHashes, IndexInterval};
 ///
 /// let notes: Vec<[u8; 33]> = (0..1000_u16).map(|i| [i as u8 ^ (i >> 8) as u8 * 7; 33]).collect();
-/// let filter = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
+/// let filter = SortedHashes::from_items(&notes).encode(Params::default())?;
 /// let index = SeekIndex::build(&filter, IndexInterval::Items(64));
 /// let indexed = filter.with_index(&index)?;
 /// assert!(indexed.contains(&notes[500]));
@@ -54,7 +58,8 @@ pub enum IndexInterval {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeekIndex {
     filter: Identity,
-    table: Table,
+    /// Shared with every [`IndexedFilter`] that uses the index.
+    table: Arc<Table>,
 }
 
 /// Identifies the filter that an index belongs to.
@@ -67,7 +72,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of<H>(filter: &Filter<'_, H>) -> Self {
+    fn of<D: AsRef<[u8]>, H>(filter: &Filter<D, H>) -> Self {
         Self {
             n: filter.n(),
             params: filter.params(),
@@ -82,7 +87,7 @@ impl IndexInterval {
     ///
     /// An untrusted filter can hold eight items per byte, and N alone must not determine the memory of an
     /// index. The number of bytes therefore limits it too.
-    fn entries<H>(self, filter: &Filter<'_, H>) -> u32 {
+    fn entries<D: AsRef<[u8]>, H>(self, filter: &Filter<D, H>) -> u32 {
         let n = filter.n();
         let wanted = match self {
             Self::Items(items) => n.div_ceil(items.max(1)),
@@ -98,7 +103,7 @@ fn most_entries(len: u64) -> u32 {
 }
 
 /// The table of a filter, for an index of this step.
-fn table_of<H>(filter: &Filter<'_, H>, step: IndexInterval) -> Table {
+fn table_of<D: AsRef<[u8]>, H>(filter: &Filter<D, H>, step: IndexInterval) -> Table {
     Table::build(&filter.coded(), step.entries(filter))
 }
 
@@ -106,8 +111,7 @@ impl SeekIndex {
     /// Builds the index of `filter`.
     ///
     /// The place of an entry within its part depends on the places that decoding records. Those depend on the
-    /// SIMD level and, with the feature `parallel`, on the number of threads. Two machines may therefore build
-    /// different indexes of one filter, with different bytes ([`SeekIndex::to_bytes`]). Each works on any
+    /// SIMD level. Two machines may therefore build different indexes of one filter, with different bytes ([`SeekIndex::to_bytes`]). Each works on any
     /// machine, and all give the same answers.
     ///
     /// # Cost
@@ -120,10 +124,18 @@ impl SeekIndex {
     /// With `IndexInterval::Items(64)` and uniform hashes it is a twentieth of the filter. Building temporarily takes
     /// about as much memory again as the filter, and at most eight times as much.
     #[must_use]
-    pub fn build<H>(filter: &Filter<'_, H>, step: IndexInterval) -> Self {
+    pub fn build<D: AsRef<[u8]>, H>(filter: &Filter<D, H>, step: IndexInterval) -> Self {
         Self {
             filter: Identity::of(filter),
-            table: table_of(filter, step),
+            table: Arc::new(table_of(filter, step)),
+        }
+    }
+
+    fn check<D: AsRef<[u8]>, H>(&self, filter: &Filter<D, H>) -> Result<(), SeekIndexError> {
+        if self.filter == Identity::of(filter) {
+            Ok(())
+        } else {
+            Err(SeekIndexError(SeekIndexFault::OtherFilter))
         }
     }
 
@@ -146,8 +158,8 @@ impl SeekIndex {
     }
 }
 
-impl<'a, H> Filter<'a, H> {
-    /// Combines the filter with an index that was built for it.
+impl<D: AsRef<[u8]>, H> Filter<D, H> {
+    /// Combines a borrowed filter with an index that was built for it.
     ///
     /// # Errors
     ///
@@ -156,24 +168,59 @@ impl<'a, H> Filter<'a, H> {
     /// # Cost
     ///
     /// One pass over the bytes to compare the fingerprints, so call it once and then query often.
-    /// [`Filter::into_indexed`] needs no comparison.
-    pub fn with_index<'f>(
-        &'f self,
-        index: &'f SeekIndex,
-    ) -> Result<IndexedFilter<'f, H>, SeekIndexError> {
-        if index.filter != Identity::of(self) {
-            return Err(SeekIndexError(SeekIndexFault::OtherFilter));
+    pub fn with_index(&self, index: &SeekIndex) -> Result<IndexedFilter<&[u8], H>, SeekIndexError>
+    where
+        H: Clone,
+    {
+        index.check(self)?;
+        let filter = self.with_hasher(self.hasher().clone());
+        Ok(IndexedFilter::new(filter, index.table.clone()))
+    }
+
+    /// Combines the filter with an index that was built for it, in one value that owns both. It can be stored in
+    /// a struct and sent to another thread.
+    ///
+    /// ```
+    /// use nutfilter::{Filter, IndexInterval, IndexedFilter, Params, SeekIndex, SortedHashes};
+    ///
+    /// # let filter = SortedHashes::from_items(["one", "two"]).encode(Params::default())?;
+    /// # let stored = SeekIndex::build(&filter, IndexInterval::Items(64)).to_bytes();
+    /// let index = SeekIndex::from_bytes(&stored)?; // from a file, for example
+    /// let indexed: IndexedFilter = match filter.into_indexed_with(index) {
+    ///     Ok(indexed) => indexed,
+    ///     Err(mismatch) => mismatch.filter.into_indexed(IndexInterval::Items(64)),
+    /// };
+    /// assert!(indexed.contains("two"));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The index was built for another filter. The error returns both.
+    ///
+    /// # Cost
+    ///
+    /// As [`Filter::with_index`].
+    pub fn into_indexed_with(
+        self,
+        index: SeekIndex,
+    ) -> Result<IndexedFilter<D, H>, IndexMismatch<D, H>> {
+        match index.check(&self) {
+            Ok(()) => Ok(IndexedFilter::new(self, index.table)),
+            Err(_) => Err(IndexMismatch {
+                filter: self,
+                index,
+            }),
         }
-        Ok(IndexedFilter::borrowed(self, &index.table))
     }
 
     /// Builds an index and combines it with the filter.
     ///
     /// ```
-    /// use nutfilter::{Nut25, Params, SortedHashes, IndexInterval};
+    /// use nutfilter::{IndexInterval, Params, SortedHashes};
     ///
     /// let notes = [[2_u8; 33], [3; 33]];
-    /// let filter = SortedHashes::<Nut25>::from_items(&notes).encode(Params::default())?;
+    /// let filter = SortedHashes::from_items(&notes).encode(Params::default())?;
     /// let indexed = filter.into_indexed(IndexInterval::Items(64));
     /// assert_eq!(indexed.matches(&[[3; 33], [4; 33]]), [true, false]);
     /// # Ok::<(), nutfilter::BuildError>(())
@@ -183,8 +230,31 @@ impl<'a, H> Filter<'a, H> {
     ///
     /// One decoding pass; memory as for [`SeekIndex::build`].
     #[must_use]
-    pub fn into_indexed(self, step: IndexInterval) -> IndexedFilter<'a, H> {
-        let table = table_of(&self, step);
-        IndexedFilter::owned(self, table)
+    pub fn into_indexed(self, step: IndexInterval) -> IndexedFilter<D, H> {
+        let table = Arc::new(table_of(&self, step));
+        IndexedFilter::new(self, table)
+    }
+}
+
+/// The error of [`Filter::into_indexed_with`]: the index was built for another filter.
+#[derive(Clone, Debug)]
+pub struct IndexMismatch<D, H> {
+    /// The filter.
+    pub filter: Filter<D, H>,
+    /// The index of another filter.
+    pub index: SeekIndex,
+}
+
+impl<D, H> fmt::Display for IndexMismatch<D, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SeekIndexError(SeekIndexFault::OtherFilter).fmt(f)
+    }
+}
+
+impl<D: fmt::Debug, H: fmt::Debug> Error for IndexMismatch<D, H> {}
+
+impl<D, H> From<IndexMismatch<D, H>> for SeekIndexError {
+    fn from(_: IndexMismatch<D, H>) -> Self {
+        Self(SeekIndexFault::OtherFilter)
     }
 }

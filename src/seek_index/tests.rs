@@ -4,18 +4,22 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::arch::Level;
-use crate::hash::{Nut25, RawValues};
+use crate::arch::SimdLevel;
+use crate::hash::RawValues;
 use crate::matching::{Point, Shape, Strategy};
 use crate::sorted_hashes::SortedHashes;
 use crate::splitmix::spread;
 
-fn filter(n: u64) -> Filter<'static, RawValues> {
+fn table_mut(index: &mut SeekIndex) -> &mut Table {
+    Arc::make_mut(&mut index.table)
+}
+
+fn filter(n: u64) -> Filter<Vec<u8>, RawValues> {
     let hashes = (0..n)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         .collect();
     let params = Params::new(4, 20).unwrap();
-    let set = SortedHashes::<Nut25>::from_hashes(hashes);
+    let set = SortedHashes::from_hashes(hashes);
     set.encode(params)
         .unwrap()
         .with_hasher(RawValues)
@@ -23,7 +27,7 @@ fn filter(n: u64) -> Filter<'static, RawValues> {
 }
 
 /// Sets crafted against an index of parts of equal range, with their names.
-fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, RawValues>)> {
+fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<Vec<u8>, RawValues>)> {
     let range = params.range(n as u32);
     let m = params.m();
     let sets: [(&str, Vec<u64>); 9] = [
@@ -71,7 +75,7 @@ fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<'static, Ra
 }
 
 /// The number of items decoded from the index's point until `value` is found or passed.
-fn items_to(filter: &Filter<'_, RawValues>, table: &Table, value: u64) -> u64 {
+fn items_to(filter: &Filter<impl AsRef<[u8]>, RawValues>, table: &Table, value: u64) -> u64 {
     let point = table.locate(value);
     if point.answer().is_some() {
         return 0;
@@ -217,7 +221,7 @@ fn index_equals_scan_for_every_value_at_every_level() {
             .chain([IndexInterval::Entries(3)])
         {
             let index = SeekIndex::build(&filter, step);
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let filter = filter.clone().with_level(level);
                 let indexed = filter.with_index(&index).unwrap();
                 assert_eq!(
@@ -255,7 +259,7 @@ fn hostile_sets_answer_equally_with_and_without_an_index() {
                 .iter()
                 .map(|target| values.binary_search(target).is_ok())
                 .collect();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let filter = filter.clone().with_level(level);
                 let (bytes, n) = (filter.bytes(), u64::from(filter.n()));
                 let admitted = Filter::check_length_with(RawValues, bytes, n, params).unwrap();
@@ -317,7 +321,7 @@ fn pairs_one_bit_longer_than_a_window_are_found() {
                 .iter()
                 .map(|target| values.binary_search(target).is_ok())
                 .collect();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 let filter = filter.clone().with_level(level);
                 let indexed = filter.clone().into_indexed(IndexInterval::Items(64));
                 for strategy in [Strategy::Lookup, Strategy::Merge] {
@@ -345,7 +349,7 @@ fn fault_anywhere_is_an_error_in_every_strategy() {
     let n = values.len() as u64;
     let targets: Vec<u64> = (0..500).map(|i| i * 999_983).collect();
     let admit = |bytes: Vec<u8>| Filter::check_length_with(RawValues, bytes, n, params).unwrap();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         for at in [
             0,
             1,
@@ -373,7 +377,7 @@ fn forged_entries_never_read_outside_the_filter() {
     let bits = filter.bytes().len() as u64 * 8;
     let made = SeekIndex::build(&filter, IndexInterval::Entries(4));
     let values: Vec<u64> = (0..filter.range()).step_by(37).collect();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let filter = filter.clone().with_level(level);
         let ask = |forged: &SeekIndex| {
             // In memory, only the look-up protects against it; any answer is accepted.
@@ -386,7 +390,7 @@ fn forged_entries_never_read_outside_the_filter() {
         for position in (0..=bits).chain([u64::MAX - 200, u64::MAX - 8, u64::MAX]) {
             for base in [0, 1, filter.range() - 1, u64::MAX] {
                 let mut forged = made.clone();
-                forged.table.anchors[0] = Point { position, base };
+                table_mut(&mut forged).anchors[0] = Point { position, base };
                 ask(&forged);
                 assert!(
                     SeekIndex::from_bytes(&forged.to_bytes()).is_err()
@@ -399,8 +403,8 @@ fn forged_entries_never_read_outside_the_filter() {
             let mut forged = made.clone();
             // Any 64 bits, including lists, inside and outside of the existing lists.
             let entry = spread(i) >> (i % 64) | (i % 3) << 62;
-            forged.table.entries[i as usize % 4] = entry;
-            forged.table.points = (0..i % 5)
+            table_mut(&mut forged).entries[i as usize % 4] = entry;
+            table_mut(&mut forged).points = (0..i % 5)
                 .map(|j| Point {
                     position: spread(i + j),
                     base: spread(j),
@@ -429,13 +433,13 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
         let made = SeekIndex::build(&filter, IndexInterval::Entries(64));
         let last = filter.values().last().unwrap();
         for (level, target) in
-            Level::available().flat_map(|level| [(level, last), (level, last - 1)])
+            SimdLevel::available().flat_map(|level| [(level, last), (level, last - 1)])
         {
             let filter = filter.clone().with_level(level);
             for position in bits - 14..bits {
                 let mut forged = made.clone();
                 let moved = position.wrapping_sub(made.table.locate(target).position);
-                let anchor = forged.table.anchors.last_mut().unwrap();
+                let anchor = table_mut(&mut forged).anchors.last_mut().unwrap();
                 anchor.position = anchor.position.wrapping_add(moved);
                 let point = forged.table.locate(target);
                 if filter.stream().find(point, target).is_ok() {
@@ -459,7 +463,7 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
             }
         }
     }
-    let levels = Level::available().count();
+    let levels = SimdLevel::available().count();
     assert!(
         astray > 50 * levels,
         "only {astray} points led astray at {levels} levels"
@@ -477,7 +481,7 @@ fn points_outside_or_backwards_are_rejected() {
     assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
     let refused = |what: &str, change: &dyn Fn(&mut Table)| {
         let mut forged = made.clone();
-        change(&mut forged.table);
+        change(table_mut(&mut forged));
         assert_ne!(forged, made, "{what}");
         assert!(SeekIndex::from_bytes(&forged.to_bytes()).is_err(), "{what}");
     };
@@ -549,7 +553,7 @@ fn entry_beyond_2_to_the_64_bits_is_rejected() {
     assert!(forged.table.anchors.len() > 1, "one anchor for all entries");
     // The filter is so long that its last bits are there.
     forged.filter.len = u64::MAX;
-    forged.table.anchors[1].position = u64::MAX;
+    table_mut(&mut forged).anchors[1].position = u64::MAX;
     // The first entry of an anchor is the anchor itself.
     let entry = forged.table.entries_per_anchor() + 1;
     let fault = SeekIndexFault::Entry { entry };
@@ -564,7 +568,10 @@ fn too_many_entries_for_the_filter_are_rejected() {
     let wide = Params::new(19, 784_931).unwrap();
     let wide = Filter::from_values(&[5; 20], wide).unwrap();
     // The bytes are the limit if codes are short, otherwise the items.
-    for (filter, most) in [(filter(20), 8), (wide.with_hasher(RawValues), 20)] {
+    for (filter, most) in [
+        (filter(20), 8),
+        (wide.with_hasher(RawValues).into_owned(), 20),
+    ] {
         let made = SeekIndex::build(&filter, IndexInterval::Entries(20));
         assert_eq!(made.table.entries.len(), most as usize);
         for (entries, allowed) in [(0, false), (1, true), (most, true), (most + 1, false)] {
@@ -580,7 +587,7 @@ fn too_many_entries_for_the_filter_are_rejected() {
             table.entries = vec![0; entries as usize];
             let forged = SeekIndex {
                 filter: made.filter,
-                table,
+                table: Arc::new(table),
             };
             let expected = if allowed {
                 Ok(forged.clone())
@@ -669,7 +676,7 @@ fn gaps_read_back_equal_and_damaged_ones_are_rejected() {
     assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
     let refused = |what: &str, gap: u64, change: &dyn Fn(&mut Table)| {
         let mut forged = made.clone();
-        change(&mut forged.table);
+        change(table_mut(&mut forged));
         let fault = SeekIndexFault::Gap { gap };
         assert_eq!(
             SeekIndex::from_bytes(&forged.to_bytes()),

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::deal::{Run, Split, deal, room, runs};
 use super::stage::Stage;
 use super::{Plan, Work, few, merge_tail};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::arch::memory::zeroed;
 
 /// The number of hashes to deal at a time: they stay in the first-level cache between the hasher and this code.
@@ -13,7 +13,7 @@ pub(crate) const BLOCK: usize = 512;
 
 /// Hashes in the buckets of the first pass.
 pub(super) struct Buckets {
-    pub(super) level: Level,
+    pub(super) level: SimdLevel,
     pub(super) plan: Plan,
     slots: Vec<u64>,
     /// The buckets, each of `room` slots.
@@ -28,7 +28,7 @@ pub(super) struct Buckets {
 impl Buckets {
     /// Buckets for about `n` hashes of a set that is divided by `plan`. `None` if there are few hashes, or
     /// memory cannot be allocated.
-    pub(super) fn new(level: Level, plan: Plan, n: usize) -> Option<Self> {
+    pub(super) fn new(level: SimdLevel, plan: Plan, n: usize) -> Option<Self> {
         if n < few(level) {
             return None;
         }

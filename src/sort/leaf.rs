@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use super::deal::BATCH;
 use super::merge_tail;
-use crate::arch::{Kind, Level, network::sort_16};
+use crate::arch::{Kind, SimdLevel, network::sort_16};
 
 /// The number of cells. Their places take 32 KiB, which leaves a third of the first-level cache.
 const CELLS: usize = 256;
@@ -86,7 +86,7 @@ impl Leaf {
 
     /// Deals the hashes of this leaf, given in pieces, to the cells. Returns `false`, and keeps nothing, if the
     /// cells overflow.
-    pub(super) fn fill(&mut self, level: Level, leaf: u64, pieces: &[&[u64]]) -> bool {
+    pub(super) fn fill(&mut self, level: SimdLevel, leaf: u64, pieces: &[&[u64]]) -> bool {
         if self.leaves >= FLOAT_LEAVES {
             let start = (u128::from(leaf) << 64).div_ceil(u128::from(self.leaves));
             self.form.bias = FIRST.wrapping_sub(start as u64);
@@ -155,12 +155,12 @@ impl Leaf {
 
     /// Writes the contents of the cells, sorted, to the start of `out`, empties the cells, and returns the
     /// number of hashes. `out` must have room for them; the part after them may be overwritten.
-    pub(super) fn drain(&mut self, level: Level, out: &mut [u64]) -> usize {
+    pub(super) fn drain(&mut self, level: SimdLevel, out: &mut [u64]) -> usize {
         let (places, next, form) = (&mut *self.places, &self.next, self.form);
         let floats = self.leaves >= FLOAT_LEAVES;
         let written = match level.kind() {
-            Kind::Portable if floats => drain_cells(places, next, form, out, floats_in_order::<2>),
-            Kind::Portable => drain_cells(places, next, form, out, in_order::<1>),
+            Kind::Scalar if floats => drain_cells(places, next, form, out, floats_in_order::<2>),
+            Kind::Scalar => drain_cells(places, next, form, out, in_order::<1>),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(
                 #[inline(always)]
@@ -275,7 +275,7 @@ mod tests {
     use alloc::vec::Vec;
 
     /// Sorts `hashes` of a set of one leaf, with `beyond` additional places, and returns whether that worked.
-    fn sorts(level: Level, leaf: &mut Leaf, hashes: &[u64], beyond: usize) -> bool {
+    fn sorts(level: SimdLevel, leaf: &mut Leaf, hashes: &[u64], beyond: usize) -> bool {
         let (left, right) = hashes.split_at(hashes.len() / 3);
         if !leaf.fill(level, 0, &[left, right]) {
             return false;
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn any_number_of_hashes_sorts_and_empties_the_cells() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut leaf = Leaf::new(1);
             for n in (0..=4 * PLACES + 1).chain([500, 1000, 2000, LEAF_ITEMS, 2500]) {
                 for beyond in [0, 1, 7, 8, 9, 15, 16, 17, 200] {
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn cells_of_any_fill_sort_until_spare_places_run_out() {
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut leaf = Leaf::new(1);
             for cell in [0, 1, 7, 8, 127, 254, 255_u64] {
                 for n in 0..=PLACES + SPARE + 2 {

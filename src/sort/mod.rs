@@ -14,7 +14,7 @@ mod buckets;
 mod deal;
 mod leaf;
 #[cfg(feature = "parallel")]
-mod parallel;
+pub(crate) mod parallel;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -23,16 +23,16 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
 
-use crate::arch::{Kind, Level};
+use crate::arch::{Kind, SimdLevel};
 pub(crate) use buckets::BLOCK;
 use buckets::Buckets;
 use leaf::LEAF_ITEMS;
 
 /// Below this number of hashes the general sort is as fast.
-fn few(level: Level) -> usize {
+fn few(level: SimdLevel) -> usize {
     match level.kind() {
         // Few leaves, so integers (see `leaf`), and no vectors for these.
-        Kind::Portable => 8192,
+        Kind::Scalar => 8192,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(_) | Kind::Avx512(_) => 1024,
     }
@@ -60,42 +60,22 @@ pub(crate) struct Work {
 
 /// Sorts `hashes`.
 ///
-/// Allocates 8 to 10 bytes per item. If that fails, it sorts in place with `sort_unstable`. With the feature
-/// `parallel`, the threads of the current pool sort large sets.
-pub(crate) fn sort_hashes(level: Level, hashes: Vec<u64>) -> Vec<u64> {
-    #[cfg(feature = "parallel")]
-    if parallel::threads(hashes.len()) > 1 {
-        return parallel::sort(level, hashes);
-    }
-    sort_counting(level, hashes).0
-}
-
-/// [`sort_hashes`] on this thread only: allocates 8 to 10 bytes per item with any features.
-#[doc(hidden)]
-#[must_use]
-pub fn sort_alone(level: Level, hashes: Vec<u64>) -> Vec<u64> {
+/// Allocates 8 to 10 bytes per item. If that fails, it sorts in place with `sort_unstable`.
+pub(crate) fn sort_hashes(level: SimdLevel, hashes: Vec<u64>) -> Vec<u64> {
     sort_counting(level, hashes).0
 }
 
 /// Sorts `n` hashes that `hash` produces in blocks, without ever storing them all unsorted in one vector.
-/// `hash` receives the start index and the slice to fill, and may be called from any thread.
+/// `hash` receives the start index and the slice to fill.
 ///
-/// Allocates 8 to 10 bytes per item including the result; twice that if threads share the work.
-pub(crate) fn sort_made(
-    level: Level,
-    n: usize,
-    hash: impl Fn(usize, &mut [u64]) + Sync,
-) -> Vec<u64> {
-    #[cfg(feature = "parallel")]
-    if parallel::threads(n) > 1 {
-        return parallel::sort_made(level, n, hash);
-    }
+/// Allocates 8 to 10 bytes per item including the result.
+pub(crate) fn sort_made(level: SimdLevel, n: usize, hash: impl Fn(usize, &mut [u64])) -> Vec<u64> {
     let mut collector = Collector::new(level, n);
     collector.make(0..n, hash);
     collector.into_sorted()
 }
 
-fn sort_counting(level: Level, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
+fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
     let mut work = Work::default();
     if is_ordered(&mut hashes) {
         return (hashes, work);
@@ -115,9 +95,8 @@ fn sort_counting(level: Level, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
 /// Sorts `hashes` in passes of `parts` parts each (at least 1), for any number of hashes. Returns `None` if
 /// there are too few for the level, or they are not uniform. For tests, because sets that need several passes
 /// are large.
-#[doc(hidden)]
 #[must_use]
-pub fn sort_in_passes(level: Level, parts: [u64; 3], hashes: &[u64]) -> Option<Vec<u64>> {
+pub fn sort_in_passes(level: SimdLevel, parts: [u64; 3], hashes: &[u64]) -> Option<Vec<u64>> {
     let mut buckets = Buckets::new(level, Plan { parts }, hashes.len())?;
     let dealt = hashes.chunks(BLOCK).all(|block| buckets.deal(block));
     dealt.then(|| buckets.into_sorted().0)
@@ -139,7 +118,7 @@ fn is_ordered(hashes: &mut [u64]) -> bool {
 
 /// Receives hashes in blocks, and deals them at once as long as they look uniform.
 pub(crate) struct Collector {
-    level: Level,
+    level: SimdLevel,
     state: State,
 }
 
@@ -151,12 +130,12 @@ enum State {
 
 impl Collector {
     /// A collector of about `n` hashes.
-    pub(crate) fn new(level: Level, n: usize) -> Self {
+    pub(crate) fn new(level: SimdLevel, n: usize) -> Self {
         Self::of_part(level, Plan::new(n), n)
     }
 
     /// A collector of about `n` hashes of a set that is divided by `plan`.
-    fn of_part(level: Level, plan: Plan, n: usize) -> Self {
+    fn of_part(level: SimdLevel, plan: Plan, n: usize) -> Self {
         let state = match Buckets::new(level, plan, n) {
             Some(buckets) => State::Dealt(buckets),
             None => State::Plain(Vec::new()),
@@ -192,10 +171,6 @@ impl Collector {
     /// Returns all hashes, sorted.
     pub(crate) fn into_sorted(self) -> Vec<u64> {
         match self.state {
-            #[cfg(feature = "parallel")]
-            State::Dealt(buckets) if parallel::threads(buckets.len()) > 1 => {
-                parallel::sort_dealt(buckets)
-            }
             State::Dealt(buckets) => buckets.into_sorted().0,
             State::Plain(hashes) => sort_hashes(self.level, hashes),
         }

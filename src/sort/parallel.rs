@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::buckets::Buckets;
 use super::stage::Stage;
 use super::{Collector, Plan, State, Work, is_ordered, merge_tail};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 use crate::arch::memory::zeroed;
 
 /// Smaller sets are sorted before a second thread has started.
@@ -24,15 +24,18 @@ const LARGE: usize = 1 << 17;
 const MOST_THREADS: usize = 64;
 
 /// The number of threads that sort a set of `n`.
-pub(super) fn threads(n: usize) -> usize {
+fn threads(n: usize) -> usize {
     if n < LARGE {
         return 1;
     }
     rayon::current_num_threads().min(MOST_THREADS)
 }
 
-/// [`super::sort_hashes`].
-pub(super) fn sort(level: Level, mut hashes: Vec<u64>) -> Vec<u64> {
+/// [`super::sort_hashes`] on the threads of the current pool, if the set is large.
+pub(crate) fn sort_hashes(level: SimdLevel, mut hashes: Vec<u64>) -> Vec<u64> {
+    if threads(hashes.len()) == 1 {
+        return super::sort_hashes(level, hashes);
+    }
     if is_ordered(&mut hashes) {
         return hashes;
     }
@@ -48,12 +51,16 @@ pub(super) fn sort(level: Level, mut hashes: Vec<u64>) -> Vec<u64> {
     }
 }
 
-/// [`super::sort_made`].
-pub(super) fn sort_made(
-    level: Level,
+/// [`super::sort_made`] on the threads of the current pool, if the set is large. `hash` is called from any
+/// thread. Allocates twice as much.
+pub(crate) fn sort_made(
+    level: SimdLevel,
     n: usize,
     hash: impl Fn(usize, &mut [u64]) + Sync,
 ) -> Vec<u64> {
+    if threads(n) == 1 {
+        return super::sort_made(level, n, hash);
+    }
     let dealt = deal(level, n, |range, collector| collector.make(range, &hash));
     let states = match dealt {
         Ok((plan, parts)) => match zeroed(n) {
@@ -77,11 +84,15 @@ pub(super) fn sort_made(
     general(all)
 }
 
-/// Sorts the hashes that one thread has dealt.
-pub(super) fn sort_dealt(buckets: Buckets) -> Vec<u64> {
-    match zeroed(buckets.len()) {
-        Some(out) => sort_parts(buckets.level, buckets.plan, &[buckets], out).0,
-        None => buckets.into_sorted().0,
+/// [`Collector::into_sorted`] on the threads of the current pool, if the set is large.
+pub(crate) fn into_sorted(collector: Collector) -> Vec<u64> {
+    match collector.state {
+        State::Dealt(buckets) if threads(buckets.len()) > 1 => match zeroed(buckets.len()) {
+            Some(out) => sort_parts(buckets.level, buckets.plan, &[buckets], out).0,
+            None => buckets.into_sorted().0,
+        },
+        State::Dealt(buckets) => buckets.into_sorted().0,
+        State::Plain(hashes) => sort_hashes(collector.level, hashes),
     }
 }
 
@@ -92,7 +103,7 @@ fn general(mut hashes: Vec<u64>) -> Vec<u64> {
 
 /// Deals a set of `n` in parts. If a part could not be dealt, returns what became of the parts.
 fn deal(
-    level: Level,
+    level: SimdLevel,
     n: usize,
     fill: impl Fn(Range<usize>, &mut Collector) + Sync,
 ) -> Result<(Plan, Vec<Buckets>), Vec<State>> {
@@ -120,7 +131,12 @@ fn deal(
 }
 
 /// Sorts the dealt parts into `out`, which has their total length.
-fn sort_parts(level: Level, plan: Plan, parts: &[Buckets], mut out: Vec<u64>) -> (Vec<u64>, Work) {
+fn sort_parts(
+    level: SimdLevel,
+    plan: Plan,
+    parts: &[Buckets],
+    mut out: Vec<u64>,
+) -> (Vec<u64>, Work) {
     let buckets = plan.parts[0] as usize;
     let pieces = |bucket| -> Vec<&[u64]> { parts.iter().map(|part| part.bucket(bucket)).collect() };
     let len = |pieces: &[&[u64]]| pieces.iter().map(|piece| piece.len()).sum::<usize>();

@@ -7,16 +7,16 @@ use alloc::vec::Vec;
 use super::deal::{Run, Split, deal, room, runs};
 use super::leaf::Leaf;
 use super::{Plan, Work};
-use crate::arch::Level;
+use crate::arch::SimdLevel;
 
 /// A pass and those below it, with their memory, which is reused for every bucket.
 pub(super) enum Stage {
     Pass(Box<Pass>),
-    Leaf { level: Level, leaf: Box<Leaf> },
+    Leaf { level: SimdLevel, leaf: Box<Leaf> },
 }
 
 pub(super) struct Pass {
-    level: Level,
+    level: SimdLevel,
     /// The total number of runs over all buckets, and the number per bucket.
     factor: u64,
     parts: u64,
@@ -30,11 +30,11 @@ pub(super) struct Pass {
 
 impl Stage {
     /// A stage that sorts buckets of up to `len` hashes made by the first pass.
-    pub(super) fn new(level: Level, plan: Plan, len: usize) -> Self {
+    pub(super) fn new(level: SimdLevel, plan: Plan, len: usize) -> Self {
         Self::after(level, plan.parts[0], &plan.parts[1..], len)
     }
 
-    fn after(level: Level, buckets: u64, parts: &[u64], len: usize) -> Self {
+    fn after(level: SimdLevel, buckets: u64, parts: &[u64], len: usize) -> Self {
         let Some((&parts, rest)) = parts.split_first().filter(|(parts, _)| **parts > 1) else {
             return Self::Leaf {
                 level,

@@ -12,7 +12,7 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
     let mut expected = hashes.to_vec();
     expected.sort_unstable();
     let mut works = Vec::new();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let (sorted, work) = sort_counting(level, hashes.to_vec());
         assert!(sorted == expected, "{what}, {level}");
         assert!(
@@ -23,11 +23,11 @@ fn checked(what: &str, hashes: &[u64]) -> Work {
         works.push(work);
     }
     // All levels do the same work, if the set is large enough for them.
-    if hashes.len() >= few(Level::PORTABLE) {
+    if hashes.len() >= few(SimdLevel::SCALAR) {
         works.dedup();
     }
     assert!(
-        works.len() == 1 || hashes.len() < few(Level::PORTABLE),
+        works.len() == 1 || hashes.len() < few(SimdLevel::SCALAR),
         "{what}: {works:?}"
     );
     works[works.len() - 1]
@@ -42,7 +42,7 @@ fn uniform_hashes_never_need_the_general_sort() {
         .chain([300_000])
     {
         let work = checked(&alloc::format!("{n} hashes"), &uniform(n, 1));
-        if n >= few(Level::detect()) {
+        if n >= few(SimdLevel::detect()) {
             assert_eq!(work.general, 0, "{n} hashes");
         }
     }
@@ -61,7 +61,7 @@ fn a_plan_of_any_depth_sorts() {
         let plan = Plan { parts };
         let n = parts.iter().product::<u64>() as usize * LEAF_ITEMS;
         let hashes = uniform(n, 2);
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let Some(mut buckets) = Buckets::new(level, plan, n) else {
                 assert!(n < few(level), "{plan:?}, {level}");
                 continue;
@@ -194,7 +194,7 @@ fn stage_sorts_the_next_bucket_after_a_rejection() {
                 skewed += 1;
             }
         }
-        for level in Level::available() {
+        for level in SimdLevel::available() {
             let mut buckets = Buckets::new(level, Plan { parts }, hashes.len()).unwrap();
             assert!(buckets.deal(&hashes));
             let (sorted, work) = buckets.into_sorted();
@@ -213,7 +213,7 @@ fn buckets_accept_more_and_fewer_hashes_than_expected() {
     let hashes = uniform(40_000, 5);
     let mut expected = hashes.clone();
     expected.sort_unstable();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         for (n, fits) in [
             (9000, false),
             (20_000, false),
@@ -237,7 +237,7 @@ fn buckets_accept_more_and_fewer_hashes_than_expected() {
             assert!(unsorted == expected, "made for {n}, {level}");
         }
     }
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let beyond_memory = 1 << 58;
         for n in [few(level) - 1, beyond_memory] {
             assert!(
@@ -287,7 +287,7 @@ fn merge_tail_keeps_order() {
 }
 
 /// The results of [`sort_made`] and [`sort_hashes`] for `hashes`.
-fn made_and_given(level: Level, hashes: &[u64]) -> [Vec<u64>; 2] {
+fn made_and_given(level: SimdLevel, hashes: &[u64]) -> [Vec<u64>; 2] {
     let fill = |start: usize, out: &mut [u64]| {
         out.copy_from_slice(&hashes[start..start + out.len()]);
     };
@@ -314,7 +314,7 @@ fn hashes_made_in_blocks_are_sorted_uniform_or_not() {
         for hashes in [uniform(n, 9), few] {
             let mut expected = hashes.clone();
             expected.sort_unstable();
-            for level in Level::available() {
+            for level in SimdLevel::available() {
                 for sorted in made_and_given(level, &hashes) {
                     assert!(sorted == expected, "{n} hashes, {level}");
                 }
@@ -357,7 +357,17 @@ fn any_number_of_threads_sorts_uniform_and_hostile_sets() {
         for threads in [1, 2, 3, 7] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
             pool.build().unwrap().install(|| {
-                for sorted in made_and_given(Level::detect(), &hashes) {
+                let level = SimdLevel::detect();
+                let fill = |start: usize, out: &mut [u64]| {
+                    out.copy_from_slice(&hashes[start..start + out.len()]);
+                };
+                let mut collector = Collector::new(level, hashes.len());
+                collector.make(0..hashes.len(), fill);
+                for sorted in [
+                    parallel::sort_made(level, hashes.len(), fill),
+                    parallel::sort_hashes(level, hashes.clone()),
+                    parallel::into_sorted(collector),
+                ] {
                     assert!(sorted == expected, "{what}, {threads} threads");
                 }
             });

@@ -1,12 +1,12 @@
 //! Indexes that are damaged, or of another filter.
 
-use nutfilter::{Filter, IndexInterval, Nut25, Params, SeekIndex, SortedHashes};
+use nutfilter::{Filter, IndexInterval, Params, SeekIndex, SortedHashes};
 
 use crate::allocations::{FIXED, peak_of};
 
-fn filter(items: u32, seed: u32) -> Filter<'static> {
+fn filter(items: u32, seed: u32) -> Filter {
     let items = (0..items).map(|i| (i + seed).to_le_bytes());
-    let set = SortedHashes::<Nut25>::from_items(items);
+    let set = SortedHashes::from_items(items);
     set.encode(Params::CASHU).expect("a filter")
 }
 
@@ -22,7 +22,7 @@ fn read(bytes: &[u8]) -> Option<SeekIndex> {
 }
 
 #[test]
-fn an_index_cut_at_any_byte_or_with_any_bit_flipped_is_refused() {
+fn truncated_or_flipped_index_is_rejected() {
     let filter = filter(300, 0);
     let whole = SeekIndex::build(&filter, IndexInterval::Items(8)).to_bytes();
     assert!(read(&whole).is_some());
@@ -52,9 +52,9 @@ fn index_with_false_counts_is_refused_before_allocating() {
 }
 
 #[test]
-fn an_index_of_another_filter_is_refused_by_every_one() {
+fn index_of_another_filter_is_rejected() {
     let (own, other) = (filter(300, 0), filter(300, 1));
-    let hashes = SortedHashes::<Nut25>::from_items((0..300_u32).map(u32::to_le_bytes));
+    let hashes = SortedHashes::from_items((0..300_u32).map(u32::to_le_bytes));
     let coarser = hashes.encode(Params::new(18, 784_931).expect("parameters"));
     let rarer = hashes.encode(Params::new(19, 784_932).expect("parameters"));
     let index = SeekIndex::build(&own, IndexInterval::Items(8));

@@ -1,7 +1,8 @@
 //! Rows so large that threads share them, and that 64 KiB hide nothing.
 
 use nutfilter::DecodeErrorKind::{self, OutOfRange, Padding, TooLong, TooShort, TrailingData};
-use nutfilter::{Level, Nut25, Params, SortedHashes};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Params, SortedHashes};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::allocations::{Threads, peak_of};
@@ -25,7 +26,7 @@ const WAYS_TRIED: [&str; 6] = [
 const FOR_A_THREAD: usize = 16 << 10;
 
 fn honest() -> Vec<u8> {
-    let set = SortedHashes::<Nut25>::from_items((0..ITEMS).map(u32::to_le_bytes));
+    let set = SortedHashes::from_items((0..ITEMS).map(u32::to_le_bytes));
     set.encode(Params::CASHU).expect("a filter").into_bytes()
 }
 
@@ -146,7 +147,7 @@ fn pools() -> Vec<Option<ThreadPool>> {
     [1, 4].map(pool).into()
 }
 
-fn check(case: &Case, reader: &Reader, level: Level, pool: Option<&ThreadPool>) {
+fn check(case: &Case, reader: &Reader, level: SimdLevel, pool: Option<&ThreadPool>) {
     let row = &case.row;
     let read = || (reader.read)(case, level);
     let (class, peak) = peak_of(|| match pool {
@@ -170,8 +171,8 @@ fn check_all(cases: &[Case], readers: &[&str]) {
                 .iter()
                 .filter(|reader| readers.contains(&reader.name))
             {
-                for level in Level::available() {
-                    if reader.leveled || level == Level::detect() {
+                for level in SimdLevel::available() {
+                    if reader.leveled || level == SimdLevel::detect() {
                         check(case, reader, level, pool.as_ref());
                     }
                 }
@@ -187,7 +188,7 @@ fn damaged_large_filter_has_its_class_on_any_threads() {
 }
 
 #[test]
-fn sixty_four_mebibytes_of_zeros_take_no_memory_to_speak_of() {
+fn large_zero_filter_takes_little_memory() {
     let case = |row: Row| {
         let values = if row.class.is_ok() { vec![0] } else { vec![] };
         Case::new(row, values)

@@ -15,7 +15,8 @@ mod table;
 mod targets;
 
 use allocations::peak_of;
-use nutfilter::{Filter, Level, Nut25, Params};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Filter, Params};
 use nutfilter_harness::class_of;
 use readers::{Case, READERS, Reader};
 use rows::Row;
@@ -36,7 +37,7 @@ fn case(row: Row) -> Case {
 }
 
 /// Reads the row with this reader and checks the class and the peak memory.
-fn check(case: &Case, reader: &Reader, level: Level) {
+fn check(case: &Case, reader: &Reader, level: SimdLevel) {
     let row = &case.row;
     let what = || format!("{}: {}, {} at {level}", row.cell, row.name, reader.name);
     let (class, peak) = peak_of(|| (reader.read)(case, level));
@@ -50,8 +51,8 @@ fn every_row_has_its_class_and_bound_for_every_reader() {
     for row in rows::rows() {
         let case = case(row);
         for reader in READERS {
-            for level in Level::available() {
-                if reader.leveled || level == Level::detect() {
+            for level in SimdLevel::available() {
+                if reader.leveled || level == SimdLevel::detect() {
                     check(&case, reader, level);
                 }
             }
@@ -72,7 +73,7 @@ fn what_the_bound_refuses_costs_no_memory() {
         }
         let case = case(row);
         for reader in READERS {
-            let (class, peak) = peak_of(|| (reader.read)(&case, Level::detect()));
+            let (class, peak) = peak_of(|| (reader.read)(&case, SimdLevel::detect()));
             assert!(class.is_err());
             assert_eq!(
                 peak, 0,
@@ -86,7 +87,7 @@ fn what_the_bound_refuses_costs_no_memory() {
 #[test]
 fn errors_carry_their_numbers() {
     let error = |bytes: &[u8], n| {
-        Filter::<Nut25>::parse(bytes, n, Params::default())
+        Filter::parse(bytes, n, Params::default())
             .unwrap_err()
             .to_string()
     };

@@ -1,8 +1,9 @@
 //! Every way to read an untrusted filter.
 
+use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    DecodeErrorKind, Filter, IndexInterval, ItemHash, Level, Nut23, Nut25, Params, RawValues,
-    SeekIndex, SipHash, Strategy, UnvalidatedFilter, bip158, map_to_range,
+    DecodeErrorKind, Filter, IndexInterval, ItemHash, Nut23, Nut25, Params, RawValues, SeekIndex,
+    SipHash, UnvalidatedFilter, bip158, map_to_range,
 };
 use nutfilter_cashu::{FilterResponse, ResponseErrorKind};
 
@@ -28,7 +29,7 @@ pub(crate) type Class = Result<(), DecodeErrorKind>;
 pub(crate) struct Reader {
     pub(crate) name: &'static str,
     pub(crate) leveled: bool,
-    pub(crate) read: fn(&Case, Level) -> Class,
+    pub(crate) read: fn(&Case, SimdLevel) -> Class,
     /// The most memory that it may take, in bytes, without what threads do.
     pub(crate) most: fn(&Case) -> usize,
 }
@@ -63,13 +64,18 @@ impl Case {
 
     fn admitted<H: Default>(
         &self,
-        level: Level,
-    ) -> Result<UnvalidatedFilter<'_, H>, DecodeErrorKind> {
-        let admitted = Filter::<H>::check_length(&self.row.bytes[..], self.row.n, self.params()?);
+        level: SimdLevel,
+    ) -> Result<UnvalidatedFilter<&[u8], H>, DecodeErrorKind> {
+        let admitted = Filter::check_length_with(
+            H::default(),
+            &self.row.bytes[..],
+            self.row.n,
+            self.params()?,
+        );
         Ok(admitted.map_err(|error| error.kind())?.with_level(level))
     }
 
-    fn validated<H: Default>(&self, level: Level) -> Result<Filter<'_, H>, DecodeErrorKind> {
+    fn validated<H: Default>(&self, level: SimdLevel) -> Result<Filter<&[u8], H>, DecodeErrorKind> {
         let admitted = self.admitted::<H>(level)?;
         admitted.validate().map_err(|error| error.kind())
     }
@@ -85,24 +91,35 @@ impl Case {
     }
 }
 
-fn parse<H: Default>(case: &Case, _: Level) -> Class {
-    let parsed = Filter::<H>::parse(&case.row.bytes[..], case.row.n, case.params()?);
+fn parse<H: Default>(case: &Case, _: SimdLevel) -> Class {
+    let parsed = Filter::parse_with(
+        H::default(),
+        &case.row.bytes[..],
+        case.row.n,
+        case.params()?,
+    );
     let filter = parsed.map_err(|error| error.kind())?;
     assert_eq!(u64::from(filter.n()), case.row.n);
     Ok(())
 }
 
-fn parse_with_a_key(case: &Case, _: Level) -> Class {
+fn parse_with_a_key(case: &Case, _: SimdLevel) -> Class {
     let hasher = SipHash::new(1, 2);
     let parsed = Filter::parse_with(hasher, &case.row.bytes[..], case.row.n, case.params()?);
     parsed.map(drop).map_err(|error| error.kind())
 }
 
-fn validate(case: &Case, level: Level) -> Class {
-    case.validated::<Nut25>(level).map(drop)
+fn validate(case: &Case, level: SimdLevel) -> Class {
+    let class = case.validated::<Nut25>(level).map(drop);
+    #[cfg(feature = "parallel")]
+    if let Ok(unvalidated) = case.admitted::<Nut25>(level) {
+        let parallel = unvalidated.validate_parallel();
+        assert_eq!(parallel.map(drop).map_err(|error| error.kind()), class);
+    }
+    class
 }
 
-fn read_values(case: &Case, level: Level) -> Class {
+fn read_values(case: &Case, level: SimdLevel) -> Class {
     let filter = case.validated::<RawValues>(level)?;
     // One at a time, and all at once.
     assert!(filter.values().eq(case.values.iter().copied()));
@@ -111,27 +128,27 @@ fn read_values(case: &Case, level: Level) -> Class {
     Ok(())
 }
 
-fn match_items<H: ItemHash + Default>(case: &Case, level: Level) -> Class {
+fn match_items<H: ItemHash + Default>(case: &Case, level: SimdLevel) -> Class {
     let admitted = case.admitted::<H>(level)?;
     let found = admitted.matches(&ITEMS).map_err(|error| error.kind())?;
     case.check_items(&H::default(), &found);
     Ok(())
 }
 
-fn match_no_items(case: &Case, level: Level) -> Class {
+fn match_no_items(case: &Case, level: SimdLevel) -> Class {
     let found = case.admitted::<Nut25>(level)?.matches::<&[u8]>(&[]);
     assert!(found.map_err(|error| error.kind())?.is_empty());
     Ok(())
 }
 
-fn match_values_by(case: &Case, level: Level, strategy: Strategy) -> Class {
+fn match_values_by(case: &Case, level: SimdLevel, strategy: Strategy) -> Class {
     let admitted = case.admitted::<RawValues>(level)?;
     let found = admitted.matches_values_by(strategy, &case.targets);
     assert_eq!(found.map_err(|error| error.kind())?, case.members);
     Ok(())
 }
 
-fn match_when_validated(case: &Case, level: Level) -> Class {
+fn match_when_validated(case: &Case, level: SimdLevel) -> Class {
     let filter = case.validated::<RawValues>(level)?;
     for strategy in [Strategy::Cheapest, Strategy::Lookup, Strategy::Merge] {
         assert_eq!(
@@ -149,7 +166,7 @@ fn match_when_validated(case: &Case, level: Level) -> Class {
     Ok(())
 }
 
-fn from_json(case: &Case, _: Level) -> Class {
+fn from_json(case: &Case, _: SimdLevel) -> Class {
     let response = FilterResponse::from_json(&case.json).map_err(|error| match error.kind() {
         ResponseErrorKind::BadParameter => DecodeErrorKind::BadParameter,
         kind => error
@@ -157,13 +174,13 @@ fn from_json(case: &Case, _: Level) -> Class {
             .unwrap_or_else(|| panic!("{kind:?}"))
             .kind(),
     })?;
-    let filter = response.into_filter::<Nut25>();
+    let filter = response.into_filter();
     let filter = filter.map_err(|error| error.kind())?;
     case.check_items(&Nut25, &filter.matches(&ITEMS));
     Ok(())
 }
 
-fn from_block(case: &Case, _: Level) -> Class {
+fn from_block(case: &Case, _: SimdLevel) -> Class {
     let hasher = SipHash::new(1, 2);
     let parsed = bip158::parse_with(hasher, &case.block[..], case.params()?);
     let filter = parsed.map_err(|error| error.kind())?;
@@ -171,7 +188,7 @@ fn from_block(case: &Case, _: Level) -> Class {
     Ok(())
 }
 
-fn with_an_index(case: &Case, level: Level) -> Class {
+fn with_an_index(case: &Case, level: SimdLevel) -> Class {
     let filter = case.validated::<RawValues>(level)?;
     let index = SeekIndex::build(&filter, IndexInterval::Items(64));
     let indexed = filter.with_index(&index).expect("its own index");
@@ -207,7 +224,7 @@ fn an_index(case: &Case) -> usize {
     56 * entries + 4 * len + FIXED
 }
 
-const fn reader(name: &'static str, leveled: bool, read: fn(&Case, Level) -> Class) -> Reader {
+const fn reader(name: &'static str, leveled: bool, read: fn(&Case, SimdLevel) -> Class) -> Reader {
     Reader {
         name,
         leveled,

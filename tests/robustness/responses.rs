@@ -266,7 +266,7 @@ fn read(text: &[u8]) -> Result<FilterResponse, nutfilter_cashu::ResponseError> {
 }
 
 #[test]
-fn every_row_of_text_has_its_class_and_its_bound() {
+fn response_rows_have_their_class_and_bound() {
     for (cell, name, text, class) in texts() {
         let found = read(&text).map(drop).map_err(|error| error.kind());
         assert_eq!(found, class, "{cell}: {name}");

@@ -43,7 +43,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     (
         "two targets that map to one value",
         "tests/robustness/targets.rs",
-        "targets_that_map_to_one_value_are_both_answered",
+        "colliding_targets_are_both_answered",
     ),
     (
         "an empty target; an empty list of targets",
@@ -53,12 +53,12 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     (
         "a seek index of another filter, cut, or with any bit flipped",
         "tests/robustness/index.rs",
-        "an_index_of_another_filter_is_refused_by_every_one",
+        "index_of_another_filter_is_rejected",
     ),
     (
         "a seek index of another filter, cut, or with any bit flipped",
         "tests/robustness/index.rs",
-        "an_index_cut_at_any_byte_or_with_any_bit_flipped_is_refused",
+        "truncated_or_flipped_index_is_rejected",
     ),
     (
         "a forged seek index",
@@ -88,7 +88,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",
         "crates/store/tests/store.rs",
-        "a_store_of_another_hasher_key_or_label_does_not_open",
+        "store_of_another_hasher_or_label_does_not_open",
     ),
     (
         "a file of a hash store cut at any byte, with any bit flipped, or of another set",

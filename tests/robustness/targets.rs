@@ -1,9 +1,10 @@
 //! Targets that are odd: repeated, colliding, empty, none. By every strategy, at every level, with and without an
 //! index, validated before or in the same pass.
 
+use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    Filter, IndexInterval, ItemHash, Level, Nut25, Params, RawValues, SeekIndex, SortedHashes,
-    Strategy, map_to_range,
+    Filter, IndexInterval, ItemHash, Nut25, Params, RawValues, SeekIndex, SortedHashes,
+    map_to_range,
 };
 
 const STRATEGIES: [Strategy; 4] = [
@@ -17,19 +18,18 @@ const STRATEGIES: [Strategy; 4] = [
 const SIZES: [u32; 3] = [2, 300, 20_000];
 
 /// The answers about `items` by every way, which have to be the same.
-fn answers(filter: &Filter<'_>, items: &[&[u8]]) -> Vec<bool> {
+fn answers(filter: &Filter, items: &[&[u8]]) -> Vec<bool> {
     let range = filter.range();
     let values: Vec<u64> = items
         .iter()
         .map(|item| map_to_range(Nut25.hash(item), range))
         .collect();
     let answers = answers_about(filter, &values);
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let filter = filter.clone().with_level(level);
         assert_eq!(filter.matches(items), answers, "{level}");
         assert_eq!(filter.match_any(items), answers.contains(&true), "{level}");
-        let admitted =
-            Filter::<Nut25>::check_length(filter.bytes(), filter.n().into(), filter.params());
+        let admitted = Filter::check_length(filter.bytes(), filter.n().into(), filter.params());
         let admitted = admitted.expect("a filter").with_level(level);
         assert_eq!(
             admitted.matches(items).expect("a filter"),
@@ -47,10 +47,10 @@ fn answers(filter: &Filter<'_>, items: &[&[u8]]) -> Vec<bool> {
 }
 
 /// The same of values.
-fn answers_about(filter: &Filter<'_>, values: &[u64]) -> Vec<bool> {
+fn answers_about(filter: &Filter, values: &[u64]) -> Vec<bool> {
     let is_member = |value: &u64| filter.values().any(|other| other == *value);
     let expected: Vec<bool> = values.iter().map(is_member).collect();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let filter = filter.with_hasher(RawValues).with_level(level);
         let index = SeekIndex::build(&filter, IndexInterval::Items(16));
         let indexed = filter.with_index(&index).expect("its own index");
@@ -80,12 +80,12 @@ fn answers_about(filter: &Filter<'_>, values: &[u64]) -> Vec<bool> {
     expected
 }
 
-fn filter_of(items: impl Iterator<Item = Vec<u8>>, params: Params) -> Filter<'static> {
-    let set = SortedHashes::<Nut25>::from_items(items.collect::<Vec<_>>());
+fn filter_of(items: impl Iterator<Item = Vec<u8>>, params: Params) -> Filter {
+    let set = SortedHashes::from_items(items.collect::<Vec<_>>());
     set.encode(params).expect("a filter")
 }
 
-fn numbered(n: u32) -> Filter<'static> {
+fn numbered(n: u32) -> Filter {
     filter_of((0..n).map(|i| i.to_le_bytes().to_vec()), Params::CASHU)
 }
 
@@ -104,7 +104,7 @@ fn repeated_targets_get_an_answer_for_each_position() {
 }
 
 #[test]
-fn targets_that_map_to_one_value_are_both_answered() {
+fn colliding_targets_are_both_answered() {
     // A range of one value: everything collides.
     let all = filter_of(
         [b"a".to_vec()].into_iter(),
@@ -148,7 +148,7 @@ fn empty_target_is_hashed_and_no_targets_give_no_answers() {
 }
 
 #[test]
-fn values_at_and_beyond_the_range_are_not_in_any_set() {
+fn values_beyond_the_range_never_match() {
     for n in SIZES {
         let filter = numbered(n);
         let range = filter.range();

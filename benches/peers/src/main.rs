@@ -13,7 +13,7 @@ mod space;
 use std::process::ExitCode;
 
 use clap::Parser;
-use nutfilter::Level;
+use nutfilter::internals::SimdLevel;
 use nutfilter_benchmarks::record::{Record, RowRecord};
 use nutfilter_benchmarks::schedule::{Effort, interleave};
 use nutfilter_benchmarks::{Fixture, Group, Row, Selection, Who, rows};
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 /// Measures what is selected and prints progress to standard error.
 fn run(options: &Options) -> Record {
-    let levels = Level::available().map(|level| level.name().to_owned());
+    let levels = SimdLevel::available().map(|level| level.name().to_owned());
     let features = ["std", "parallel"].map(str::to_owned);
     let mut record = Record::new(options.effort(), levels.collect(), features.to_vec());
     record.remark.clone_from(&options.remark);
@@ -69,7 +69,7 @@ fn run(options: &Options) -> Record {
 fn measure(record: &mut Record, group: &mut Group<'_>, effort: Effort, pools: &Pools) {
     let parallel = group.parallel;
     let threads = |row: &Row<'_>| match row.who {
-        Who::Ours(level) if parallel && level == Level::detect() => pools.counts(),
+        Who::Ours(level) if parallel && level == SimdLevel::detect() => pools.counts(),
         _ => vec![1],
     };
     let series = interleave(group, effort, threads, &|threads, run| {

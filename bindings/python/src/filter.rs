@@ -11,7 +11,7 @@ use crate::sorted_hashes::SortedHashes;
 use crate::{buffer, errors, items};
 
 /// The library's filter, queried by values only ([`Profile`]).
-pub(crate) type CoreFilter = nutfilter::Filter<'static, Nut25>;
+pub(crate) type CoreFilter = nutfilter::Filter<Vec<u8>, Nut25>;
 
 /// A validated filter. "Not in it" is certain; "in it" has a false-positive rate of 1/m.
 ///
@@ -155,7 +155,7 @@ impl Filter {
     ///
     /// Raises SeekIndexError if the index belongs to another filter.
     ///
-    /// Cost: copies both and compares a fingerprint, less than 1 ms per million items. Call it once and query
+    /// Cost: copies the filter and compares a fingerprint, less than 1 ms per million items. Call it once and query
     /// often.
     fn with_index(&self, py: Python<'_>, index: &SeekIndex) -> PyResult<IndexedFilter> {
         py.detach(|| IndexedFilter::new(self, index))

@@ -3,7 +3,6 @@
 use nutfilter::{IndexInterval, Nut25, map_to_range};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use self_cell::self_cell;
 
 use crate::filter::{CoreFilter, Filter, bytes_of, values_of};
 use crate::profile::Profile;
@@ -66,36 +65,24 @@ impl SeekIndex {
     }
 }
 
-type Borrowed<'a> = nutfilter::IndexedFilter<'a, Nut25>;
-
-self_cell!(
-    /// A filter and its index, with the pair that borrows both.
-    struct Pair {
-        owner: (CoreFilter, nutfilter::SeekIndex),
-        #[covariant]
-        dependent: Borrowed,
-    }
-);
-
 /// A filter with its index, made by Filter.with_index. It gives the answers of the filter, faster.
 #[pyclass(frozen, module = "nutfilter")]
 pub(crate) struct IndexedFilter {
-    pair: Pair,
+    core: nutfilter::IndexedFilter,
     profile: Profile,
 }
 
 impl IndexedFilter {
     pub(crate) fn new(filter: &Filter, index: &SeekIndex) -> PyResult<Self> {
-        let owner = (filter.core.clone(), index.core.clone());
-        let pair = Pair::try_new(owner, |(filter, index)| filter.with_index(index));
+        let indexed = filter.core.clone().into_indexed_with(index.core.clone());
         Ok(Self {
-            pair: pair.map_err(errors::index)?,
+            core: indexed.map_err(|mismatch| errors::index(mismatch.into()))?,
             profile: filter.profile,
         })
     }
 
-    fn core(&self) -> &Borrowed<'_> {
-        self.pair.borrow_dependent()
+    fn core(&self) -> &nutfilter::IndexedFilter {
+        &self.core
     }
 }
 

@@ -70,11 +70,10 @@ impl Profile {
     /// Appends the hashes of `items`.
     pub(crate) fn hash_items(self, items: &[&[u8]], hashes: &mut Vec<u64>) -> PyResult<()> {
         let out = room(hashes, items.len())?;
-        let level = nutfilter::Level::detect();
         match self {
-            Self::Nut25 => Nut25.hash_items(level, items, out),
-            Self::Nut23 => Nut23.hash_items(level, items, out),
-            Self::SipHash { hasher, .. } => hasher.hash_items(level, items, out),
+            Self::Nut25 => Nut25.hash_items(items, out),
+            Self::Nut23 => Nut23.hash_items(items, out),
+            Self::SipHash { hasher, .. } => hasher.hash_items(items, out),
         }
         Ok(())
     }
@@ -87,11 +86,10 @@ impl Profile {
         hashes: &mut Vec<u64>,
     ) -> PyResult<()> {
         let out = room(hashes, records.len() / width)?;
-        let level = nutfilter::Level::detect();
         match self {
-            Self::Nut25 => Nut25.hash_records(level, records, width, out),
-            Self::Nut23 => Nut23.hash_records(level, records, width, out),
-            Self::SipHash { hasher, .. } => hasher.hash_records(level, records, width, out),
+            Self::Nut25 => Nut25.hash_records(records, width, out),
+            Self::Nut23 => Nut23.hash_records(records, width, out),
+            Self::SipHash { hasher, .. } => hasher.hash_records(records, width, out),
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ struct State {
 
 impl State {
     /// Sorts and merges what was added, and encodes the set. After an error nothing is lost.
-    fn encode(&mut self, params: Params) -> Result<nutfilter::Filter<'static, Nut25>, BuildError> {
+    fn encode(&mut self, params: Params) -> Result<nutfilter::Filter<Vec<u8>, Nut25>, BuildError> {
         if self.pending.is_empty() {
             return self.sorted.encode(params);
         }

@@ -18,8 +18,7 @@ use core::ptr::null_mut;
 use core::slice;
 
 use nutfilter::{
-    Filter, ItemHash, Level, Nut23, Nut25, Params, RawValues, SipHash, SortedHashes,
-    map_all_to_range,
+    Filter, ItemHash, Nut23, Nut25, Params, RawValues, SipHash, SortedHashes, map_all_to_range,
 };
 
 #[panic_handler]
@@ -93,7 +92,7 @@ impl Items<'_> {
     fn hash<H: ItemHash>(self, hasher: &H, out: &mut [u64]) {
         match self {
             Self::Records(records, width) => {
-                hasher.hash_records(Level::detect(), records, width, out);
+                hasher.hash_records(records, width, out);
             }
             Self::Mixed(mut bytes, lengths) => {
                 for (out, &length) in out.iter_mut().zip(lengths) {
@@ -126,7 +125,7 @@ pub unsafe extern "C" fn encode(
     let Ok(params) = Params::new(p, u64::from(m)) else {
         return false;
     };
-    let set = SortedHashes::<Nut25>::from_hashes(hashes);
+    let set = SortedHashes::from_hashes(hashes);
     let Ok(filter) = set.encode(params) else {
         return false;
     };
@@ -146,7 +145,7 @@ pub unsafe extern "C" fn validate(bytes: *const u8, len: usize, n: u32, p: u32, 
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts(bytes, len) };
     Params::new(p, u64::from(m))
-        .is_ok_and(|params| Filter::<RawValues>::parse(bytes, u64::from(n), params).is_ok())
+        .is_ok_and(|params| Filter::parse_with(RawValues, bytes, u64::from(n), params).is_ok())
 }
 
 /// Returns the address of `count` bytes, 1 for each hash that is in the filter and 0 for each other, or null if
@@ -175,8 +174,8 @@ pub unsafe extern "C" fn matches(
     let Ok(params) = Params::new(p, u64::from(m)) else {
         return core::ptr::null();
     };
-    map_all_to_range(Level::detect(), hashes, params.range(n));
-    Filter::<RawValues>::check_length(bytes, u64::from(n), params)
+    map_all_to_range(hashes, params.range(n));
+    Filter::check_length_with(RawValues, bytes, u64::from(n), params)
         .and_then(|filter| filter.matches_values(hashes))
         .map_or(core::ptr::null(), |found| found.leak().as_ptr())
 }

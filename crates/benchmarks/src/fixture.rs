@@ -5,7 +5,8 @@
 
 use std::num::ParseIntError;
 
-use nutfilter::{Filter, IndexInterval, Level, Nut25, Params, SeekIndex};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Filter, IndexInterval, Nut25, Params, SeekIndex};
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference as reference;
 
@@ -60,7 +61,7 @@ pub struct Fixture {
     /// The filter.
     pub bytes: Vec<u8>,
     /// The same filter for each level of this CPU.
-    pub filters: Vec<(Level, Filter<'static, Nut25>)>,
+    pub filters: Vec<(SimdLevel, Filter<Vec<u8>, Nut25>)>,
     /// An index of the filter, one bit per item.
     pub index: SeekIndex,
 }
@@ -85,10 +86,10 @@ impl Fixture {
             .map(|&hash| reference::map(hash, range))
             .collect();
         let bytes = reference::encode_values(&values, params.p());
-        let filter = Filter::<Nut25>::parse(bytes.clone(), size.n, params).expect("a valid filter");
+        let filter = Filter::parse(bytes.clone(), size.n, params).expect("a valid filter");
         let index = SeekIndex::build(&filter, IndexInterval::Items(64));
         let at = |level| (level, filter.clone().with_level(level));
-        let filters = Level::available().map(at).collect();
+        let filters = SimdLevel::available().map(at).collect();
         Self {
             size,
             items,

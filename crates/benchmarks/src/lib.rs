@@ -17,7 +17,7 @@ pub mod schedule;
 
 use std::hint::black_box;
 
-use nutfilter::Level;
+use nutfilter::internals::SimdLevel;
 
 pub use fixture::Fixture;
 
@@ -46,7 +46,7 @@ pub enum Who {
     /// `nutfilter-reference`: bit by bit.
     Reference,
     /// This library at one level.
-    Ours(Level),
+    Ours(SimdLevel),
     /// Another library, or several combined.
     Peer {
         /// The last part of the row's name.

@@ -193,7 +193,8 @@ mod tests {
             most_samples: 1,
             least_samples: 1,
         };
-        let levels = nutfilter::Level::available().map(|level| level.name().to_owned());
+        let levels =
+            nutfilter::internals::SimdLevel::available().map(|level| level.name().to_owned());
         let mut record = Record::new(effort, levels.collect(), vec!["std".to_owned()]);
         rows::each(&fixture, &selection, &mut |mut group| {
             let series = interleave(&mut group, effort, |_| vec![1], &|_, run| run());

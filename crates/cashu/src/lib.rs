@@ -9,7 +9,7 @@
 //! assert_eq!(endpoint_path(&keyset, NoteKind::Spent), "/v1/filter/spent/009a1f293253e41e");
 //!
 //! let answer = br#"{"n": 0, "p": 19, "m": 784931, "content": "", "timestamp": 1767225600}"#;
-//! let filter = FilterResponse::from_json(answer)?.into_filter::<Nut25>()?;
+//! let filter = FilterResponse::from_json(answer)?.into_filter()?;
 //! assert!(!filter.contains("a note"));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

@@ -20,7 +20,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Unexpected, Visitor}
 
 use serde_json::value::RawValue;
 
-use nutfilter::{DecodeError, Filter, Params, ParamsError};
+use nutfilter::{DecodeError, Filter, Nut25, Params, ParamsError};
 
 /// A filter with its numbers, as sent over the network.
 ///
@@ -31,7 +31,7 @@ use nutfilter::{DecodeError, Filter, Params, ParamsError};
 /// let json = br#"{"n": 0, "p": null, "content": "", "timestamp": 1767225600}"#;
 /// let response = FilterResponse::from_json(json)?;
 /// assert_eq!(response.params.m(), 784_931);
-/// assert!(!response.into_filter::<Nut25>()?.contains("a note"));
+/// assert!(!response.into_filter()?.contains("a note"));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub struct FilterResponse {
 impl FilterResponse {
     /// The response for `filter`.
     #[must_use]
-    pub fn new<H>(filter: &Filter<'_, H>, timestamp: u64) -> Self {
+    pub fn new<H>(filter: &Filter<impl AsRef<[u8]>, H>, timestamp: u64) -> Self {
         Self {
             n: filter.n(),
             params: filter.params(),
@@ -117,21 +117,21 @@ impl FilterResponse {
         json
     }
 
-    /// Validates the filter and returns it.
+    /// Validates the filter and returns it, with the hasher [`Nut25`].
     ///
     /// # Errors
     ///
     /// As [`Filter::parse`].
-    pub fn into_filter<H: Default>(self) -> Result<Filter<'static, H>, DecodeError> {
-        self.into_filter_with(H::default())
+    pub fn into_filter(self) -> Result<Filter, DecodeError> {
+        self.into_filter_with(Nut25)
     }
 
-    /// [`FilterResponse::into_filter`] with a given hasher, for hashers that have a key.
+    /// [`FilterResponse::into_filter`] with a given hasher.
     ///
     /// # Errors
     ///
     /// As [`Filter::parse`].
-    pub fn into_filter_with<H>(self, hasher: H) -> Result<Filter<'static, H>, DecodeError> {
+    pub fn into_filter_with<H>(self, hasher: H) -> Result<Filter<Vec<u8>, H>, DecodeError> {
         Filter::parse_with(hasher, self.content, u64::from(self.n), self.params)
     }
 }
@@ -211,7 +211,16 @@ impl fmt::Display for ResponseError {
     }
 }
 
-impl Error for ResponseError {}
+impl Error for ResponseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.0 {
+            Fault::Json(error) => Some(error),
+            Fault::Base64 { .. } => None,
+            Fault::Params(error) => Some(error),
+            Fault::Filter(error) => Some(error),
+        }
+    }
+}
 
 /// The object with its raw content.
 struct Wire<'a> {

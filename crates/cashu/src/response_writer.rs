@@ -21,7 +21,7 @@ const PIECE: usize = 48 << 10;
 /// use nutfilter::{Nut25, Params, SortedHashes};
 /// use nutfilter_cashu::{FilterResponse, ResponseWriter};
 ///
-/// let filter = SortedHashes::<Nut25>::from_items(["one", "two"]).encode(Params::default())?;
+/// let filter = SortedHashes::from_items(["one", "two"]).encode(Params::default())?;
 /// let mut writer = ResponseWriter::new(Vec::new(), filter.n(), filter.params(), 1767225600)?;
 /// writer.write_all(filter.bytes())?;
 /// let json = writer.finish()?;
@@ -102,7 +102,6 @@ impl<W: Write> Write for ResponseWriter<W> {
 mod tests {
     use super::*;
     use crate::FilterResponse;
-    use nutfilter::{Filter, RawValues};
 
     #[test]
     fn pieces_of_any_length_give_the_same_text() {
@@ -143,7 +142,7 @@ mod tests {
         let writer = ResponseWriter::new(Vec::new(), 0, Params::default(), 7).expect("memory");
         let json = writer.finish().expect("memory");
         let response = FilterResponse::from_json(&json).expect("a response");
-        let filter: Filter<'_, RawValues> = response.into_filter().expect("a filter");
+        let filter = response.into_filter().expect("a filter");
         assert_eq!(filter.n(), 0);
     }
 }

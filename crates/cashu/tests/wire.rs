@@ -49,6 +49,8 @@ fn invalid_responses_have_a_class_and_a_message() {
     assert_eq!(long.kind(), ResponseErrorKind::Filter);
     let fault = long.decode_error().expect("an error of the filter");
     assert!(long.to_string().ends_with(&fault.to_string()), "{long}");
+    let source = std::error::Error::source(&long).expect("a source");
+    assert_eq!(source.to_string(), fault.to_string());
 }
 
 /// Accepts this many bytes, then fails.

@@ -35,7 +35,7 @@ pub(crate) struct RawArgs {
 
 /// A validated filter, and the metadata of its file.
 pub(crate) struct FilterFile {
-    pub(crate) filter: Filter<'static, AnyHash>,
+    pub(crate) filter: Filter<Vec<u8>, AnyHash>,
     /// The profile from the file or from the options.
     pub(crate) profile: Profile,
     /// Whether the file itself names the profile.
@@ -140,7 +140,7 @@ fn read_raw(
     profile: Profile,
     hasher: AnyHash,
     globals: &Globals,
-) -> Result<Filter<'static, AnyHash>, CliError> {
+) -> Result<Filter<Vec<u8>, AnyHash>, CliError> {
     if profile == Profile::Bip158 {
         return read_bip158(input, raw, hasher, globals);
     }
@@ -166,7 +166,7 @@ fn read_bip158(
     raw: &RawArgs,
     hasher: AnyHash,
     globals: &Globals,
-) -> Result<Filter<'static, AnyHash>, CliError> {
+) -> Result<Filter<Vec<u8>, AnyHash>, CliError> {
     if raw.n.is_some() {
         return Err(CliError::usage(
             "--n cannot be used with --profile bip158: its bytes begin with N",

@@ -218,7 +218,7 @@ fn verdict(speakers: &[&str]) -> String {
     }
 }
 
-fn bits_per_item(filter: &Filter<'_, AnyHash>) -> Option<f64> {
+fn bits_per_item(filter: &Filter<impl AsRef<[u8]>, AnyHash>) -> Option<f64> {
     (filter.n() > 0).then(|| filter.bytes().len() as f64 * 8.0 / f64::from(filter.n()))
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use nutfilter::{ItemHash, Level, Nut23, Nut25, SipHash};
+use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
 use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::error::CliError;
@@ -155,17 +155,11 @@ impl ItemHash for AnyHash {
         each!(self, hasher => hasher.hash(item))
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
-        each!(self, hasher => hasher.hash_items(level, items, out));
+    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
+        each!(self, hasher => hasher.hash_items(items, out));
     }
 
-    fn hash_records(
-        &self,
-        level: Level,
-        records: &[u8],
-        record_bytes: NonZeroUsize,
-        out: &mut [u64],
-    ) {
-        each!(self, hasher => hasher.hash_records(level, records, record_bytes, out));
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+        each!(self, hasher => hasher.hash_records(records, record_bytes, out));
     }
 }

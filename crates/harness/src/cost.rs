@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 
-use nutfilter::{Filter, IndexedFilter, SeekIndex, decoded_bits};
+use nutfilter::internals::decoded_bits;
+use nutfilter::{Filter, IndexedFilter, SeekIndex};
 
 /// How often the filter's bits, and the bits of each look-up, may be decoded: see [`Budget::allowed`].
 pub const FACTOR: u64 = 5;
@@ -34,13 +35,13 @@ impl Budget {
 
     /// For a filter without an index.
     #[must_use]
-    pub fn of<H>(filter: &Filter<'_, H>) -> Self {
+    pub fn of<H>(filter: &Filter<impl AsRef<[u8]>, H>) -> Self {
         Self::new(filter.n(), filter.bytes().len(), 0)
     }
 
     /// For a filter with this index.
     #[must_use]
-    pub fn of_indexed<H>(indexed: &IndexedFilter<'_, H>, index: &SeekIndex) -> Self {
+    pub fn of_indexed<H>(indexed: &IndexedFilter<impl AsRef<[u8]>, H>, index: &SeekIndex) -> Self {
         let filter = indexed.filter();
         Self::new(filter.n(), filter.bytes().len(), index.len())
     }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use arbitrary::Arbitrary;
-use nutfilter::{DecodeError, Filter, Level, Params, RawValues, Strategy, UnvalidatedFilter};
+use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::{DecodeError, Filter, Params, RawValues, UnvalidatedFilter};
 use nutfilter_reference::Error;
 
 use crate::cost::{Budget, within};
@@ -110,8 +111,8 @@ impl Case<'_> {
     /// Validates, or looks up targets during validation, and reads the values in one way.
     fn check_at(
         &self,
-        level: Level,
-        admitted: UnvalidatedFilter<'_, RawValues>,
+        level: SimdLevel,
+        admitted: UnvalidatedFilter<&[u8], RawValues>,
         expected: &Result<Vec<u64>, Error>,
     ) -> Result<(), DecodeError> {
         let way = self.how >> 3 & 7;
@@ -161,7 +162,12 @@ impl Case<'_> {
     }
 
     /// Reads the values in one of the ways.
-    fn check_values(&self, way: u8, filter: &Filter<'_, RawValues>, expected: &[u64]) {
+    fn check_values(
+        &self,
+        way: u8,
+        filter: &Filter<impl AsRef<[u8]>, RawValues>,
+        expected: &[u64],
+    ) {
         let same = |item: usize, value: u64| {
             let expected = expected.get(item);
             assert_eq!(expected, Some(&value), "item {item}: {self:?}");

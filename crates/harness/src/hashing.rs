@@ -6,9 +6,8 @@ use core::num::NonZeroUsize;
 use std::io::Cursor;
 
 use arbitrary::Arbitrary;
-use nutfilter::{
-    ItemHash, Level, Nut23, Nut25, SipHash, SortedHashes, map_all_to_range, map_to_range,
-};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{ItemHash, Nut23, Nut25, SipHash, SortedHashes, map_all_to_range, map_to_range};
 use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::{is_long, levels_of, seeded};
@@ -133,7 +132,7 @@ impl Case<'_> {
         self.level == u8::MAX && is_long::<Self>(self.bytes)
     }
 
-    fn levels(&self) -> impl Iterator<Item = Level> {
+    fn levels(&self) -> impl Iterator<Item = SimdLevel> {
         levels_of(self.level, self.all())
     }
 
@@ -158,7 +157,7 @@ impl Case<'_> {
         for level in self.levels() {
             out.clear();
             out.resize(places, !0);
-            hasher.hash_items(level, items, &mut out);
+            level.while_hashing(|| hasher.hash_items(items, &mut out));
             assert_eq!(out[..hashed], expected[..hashed], "{level}: {self:?}");
             assert!(out[hashed..].iter().all(|&place| place == !0), "{self:?}");
         }
@@ -196,7 +195,7 @@ impl Case<'_> {
         let does = |bit| self.all() || self.profile & 32 == bit;
         for level in self.levels().filter(|_| does(0)) {
             let mut out = vec![!0; expected.len()];
-            hasher.hash_records(level, records, width, &mut out);
+            level.while_hashing(|| hasher.hash_records(records, width, &mut out));
             assert_eq!(
                 out[..whole],
                 expected[..whole],
@@ -207,7 +206,7 @@ impl Case<'_> {
         if !does(32) {
             return;
         }
-        let set = SortedHashes::from_records_with(hasher.clone(), records, width.get());
+        let set = SortedHashes::builder(hasher.clone()).hash_records(records, width.get());
         assert_eq!(set.is_ok(), cut == 0 || records.is_empty(), "{self:?}");
         if let Ok(set) = set {
             let mut sorted = expected[..whole].to_vec();
@@ -222,10 +221,14 @@ impl Case<'_> {
         sorted.sort_unstable();
         for level in self.levels() {
             let set = match self.profile & 16 {
-                0 => SortedHashes::from_items_at(level, hasher.clone(), items),
+                0 => SortedHashes::builder(hasher.clone())
+                    .with_level(level)
+                    .hash_items(items),
                 _ => {
                     let items = items.iter().filter(|_| true);
-                    SortedHashes::from_items_at(level, hasher.clone(), items)
+                    SortedHashes::builder(hasher.clone())
+                        .with_level(level)
+                        .hash_items(items)
                 }
             };
             assert_eq!(set.as_slice(), sorted, "{level}: {self:?}");
@@ -240,7 +243,7 @@ impl Case<'_> {
         }
         for level in self.levels() {
             let mut hashes = hashes.to_vec();
-            map_all_to_range(level, &mut hashes, f);
+            level.while_hashing(|| map_all_to_range(&mut hashes, f));
             assert_eq!(hashes, mapped, "{level}: {self:?}");
         }
     }

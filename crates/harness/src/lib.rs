@@ -24,7 +24,8 @@ pub mod vectors;
 use std::sync::LazyLock;
 
 use arbitrary::{Arbitrary, Unstructured};
-use nutfilter::{DecodeErrorKind, Level, Params, Strategy};
+use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::{DecodeErrorKind, Params};
 use nutfilter_reference::Error;
 
 /// A fuzz target: `fuzz/fuzz_targets/<name>.rs` without the fuzzer.
@@ -113,8 +114,8 @@ pub(crate) fn is_long<'a, C: Arbitrary<'a>>(last: &[u8]) -> bool {
 /// The level with this number, or all levels.
 ///
 /// Normally a case runs at one level: a fuzzer reaches all of them in time, and runs more inputs per second.
-pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = Level> {
-    static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
+pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = SimdLevel> {
+    static LEVELS: LazyLock<Vec<SimdLevel>> = LazyLock::new(|| SimdLevel::available().collect());
     let one = usize::from(number) % LEVELS.len();
     let levels = match all {
         true => &LEVELS[..],
@@ -124,6 +125,6 @@ pub(crate) fn levels_of(number: u8, all: bool) -> impl Iterator<Item = Level> {
 }
 
 /// The levels of a case: the one with this number; for 3 all levels, if that is `affordable`.
-pub(crate) fn levels(number: u8, affordable: bool) -> impl Iterator<Item = Level> {
+pub(crate) fn levels(number: u8, affordable: bool) -> impl Iterator<Item = SimdLevel> {
     levels_of(number, affordable && number >= 3)
 }

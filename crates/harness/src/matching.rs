@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 use arbitrary::Arbitrary;
+use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{
-    Filter, IndexInterval, IndexedFilter, ItemHash, Level, Nut23, Nut25, RawValues, SeekIndex,
-    SipHash, SortedHashes, Strategy, UnvalidatedFilter,
+    Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SeekIndex, SipHash,
+    SortedHashes, UnvalidatedFilter,
 };
 use nutfilter_reference::Profile;
 
@@ -58,25 +59,19 @@ impl ItemHash for Hasher {
         }
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, level: Level, items: &[I], out: &mut [u64]) {
+    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
         match self {
-            Hasher::Nut25 => Nut25.hash_items(level, items, out),
-            Hasher::Nut23 => Nut23.hash_items(level, items, out),
-            Hasher::SipHash(hasher) => hasher.hash_items(level, items, out),
+            Hasher::Nut25 => Nut25.hash_items(items, out),
+            Hasher::Nut23 => Nut23.hash_items(items, out),
+            Hasher::SipHash(hasher) => hasher.hash_items(items, out),
         }
     }
 
-    fn hash_records(
-        &self,
-        level: Level,
-        records: &[u8],
-        record_bytes: NonZeroUsize,
-        out: &mut [u64],
-    ) {
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
         match self {
-            Hasher::Nut25 => Nut25.hash_records(level, records, record_bytes, out),
-            Hasher::Nut23 => Nut23.hash_records(level, records, record_bytes, out),
-            Hasher::SipHash(hasher) => hasher.hash_records(level, records, record_bytes, out),
+            Hasher::Nut25 => Nut25.hash_records(records, record_bytes, out),
+            Hasher::Nut23 => Nut23.hash_records(records, record_bytes, out),
+            Hasher::SipHash(hasher) => hasher.hash_records(records, record_bytes, out),
         }
     }
 }
@@ -129,7 +124,7 @@ trait Asked {
 /// Both kinds of filters have methods of the same names.
 macro_rules! asked {
     ($($filter:ident),*) => {
-        $(impl Asked for $filter<'_, Hasher> {
+        $(impl<D: AsRef<[u8]>> Asked for $filter<D, Hasher> {
             fn matches(&self, items: &[&[u8]]) -> Vec<bool> {
                 $filter::matches(self, items)
             }
@@ -240,7 +235,9 @@ impl Case<'_> {
             way => &WAYS[way % WAYS.len()..][..1],
         };
         for level in levels(self.how >> 4 & 3, self.is_large()) {
-            let filter = SortedHashes::from_items_at(level, hasher.clone(), set)
+            let filter = SortedHashes::builder(hasher.clone())
+                .with_level(level)
+                .hash_items(set)
                 .encode(params)
                 .expect("a small set");
             assert!(filter.bytes() == bytes, "{level}: {self:?}");
@@ -250,8 +247,8 @@ impl Case<'_> {
 
     fn ask(
         &self,
-        level: Level,
-        filter: Filter<'static, Hasher>,
+        level: SimdLevel,
+        filter: Filter<Vec<u8>, Hasher>,
         ways: &[Way],
         questions: &Questions<'_>,
     ) {
@@ -294,7 +291,7 @@ impl Case<'_> {
 }
 
 /// The level and the case, for messages.
-type Context<'c> = (Level, &'c Case<'c>);
+type Context<'c> = (SimdLevel, &'c Case<'c>);
 
 impl Questions<'_> {
     /// Each batch must stay within the limit for its size.
@@ -341,7 +338,7 @@ impl Questions<'_> {
         &self,
         context: &Context<'_>,
         ways: &[Way],
-        admitted: &UnvalidatedFilter<'_, Hasher>,
+        admitted: &UnvalidatedFilter<impl AsRef<[u8]>, Hasher>,
     ) {
         for way in ways {
             let (strategy, asked) = match *way {

@@ -5,7 +5,7 @@
 //! bytes to change afterwards. A mutation of such an input changes one place, which may be in any lane.
 
 use nutfilter::Params;
-use nutfilter::bits::BitWriter;
+use nutfilter::internals::BitWriter;
 
 /// Inputs up to this size, in bytes, are used as they are. `-max_len=64` runs a campaign with only small inputs.
 pub const SMALL: usize = 64;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 
 use arbitrary::Arbitrary;
-use nutfilter::{Nut25, Params};
+use nutfilter::Params;
 use nutfilter_cashu::{FilterResponse, ResponseErrorKind, ResponseWriter};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -46,7 +46,7 @@ impl Case<'_> {
         assert_eq!(response.timestamp, plain.timestamp, "{}", self.text());
         assert_eq!(base64(&response.content), plain.content, "{}", self.text());
         self.check_writing(&response);
-        if let Ok(filter) = response.clone().into_filter::<Nut25>() {
+        if let Ok(filter) = response.clone().into_filter() {
             assert_eq!(FilterResponse::new(&filter, response.timestamp), response);
         }
     }

@@ -2,8 +2,7 @@
 
 use arbitrary::Arbitrary;
 use nutfilter::{
-    IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, Params, RawValues, SeekIndex,
-    SortedHashes,
+    IndexInterval, IndexedFilter, ItemHash, Nut23, Params, RawValues, SeekIndex, SortedHashes,
 };
 
 use crate::cost::{Budget, within};
@@ -75,7 +74,7 @@ impl Case<'_> {
         let large = self.bytes.len() + HEADER > SMALL;
         let long = self.how & 8 != 0 && large;
         let hashes = recipe::hashes(self.how, set, long, MOST_ITEMS);
-        let filter = SortedHashes::<Nut25>::from_hashes(hashes)
+        let filter = SortedHashes::from_hashes(hashes)
             .encode(self.params())
             .expect("a small set");
         let filter = filter.with_hasher(RawValues);
@@ -157,7 +156,7 @@ impl Case<'_> {
     fn ask(
         &self,
         way: u8,
-        indexed: &IndexedFilter<'_, RawValues>,
+        indexed: &IndexedFilter<impl AsRef<[u8]>, RawValues>,
         targets: &[u64],
         expected: Option<&Vec<bool>>,
     ) {

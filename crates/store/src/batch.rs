@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Fault, StoreError};
 use crate::run::Run;
 use crate::{MAX_METADATA_BYTES, Store};
-use nutfilter::{ItemHash, Level, Nut25, sort_alone};
+use nutfilter::{ItemHash, Nut25, SortedHashes};
 
 /// The number of items that are hashed at once, and the bytes that are held for that.
 const HASHED_AT_ONCE: usize = 256;
@@ -194,9 +194,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
                 self.hashes.resize(from + room, 0);
                 let options = &self.store.options;
                 let places = &mut self.hashes[from..];
-                options
-                    .hasher
-                    .hash_records(Level::detect(), first, width, places);
+                options.hasher.hash_records(first, width, places);
                 records = rest;
             }
         }
@@ -252,7 +250,7 @@ impl<'s, H: ItemHash> Batch<'s, H> {
         let gathered = std::mem::take(&mut self.hashes);
         // The sorted vector is another one, and its capacity may exceed the limit for collecting. Drop it; the
         // next hashes get a new one.
-        let sorted = sort_alone(Level::detect(), gathered);
+        let sorted = SortedHashes::from_hashes(gathered).into_hashes();
         let mut writer = self.store.new_run(sorted.len() as u64)?;
         writer.push(&sorted)?;
         let run = writer.finish(self.store.kept.is_some())?;

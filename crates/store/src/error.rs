@@ -349,7 +349,7 @@ mod tests {
         let error = || io::Error::other("the reason");
         let (doing, written) = (Doing::Sync, 7001);
         let (memory, bytes) = (7002, 7003);
-        let unsorted = SortedHashes::from_sorted_hashes(Nut25, vec![2, 1]).unwrap_err();
+        let unsorted = SortedHashes::builder(Nut25).sorted(vec![2, 1]).unwrap_err();
         let faults: [(Fault, &[&str]); 12] = [
             (
                 Fault::Io {

@@ -61,7 +61,7 @@ fn some_params() -> Vec<Params> {
 }
 
 fn check_equal(store: &Store, hashes: &[u64], what: &str) {
-    let set = SortedHashes::<Nut25>::from_hashes(hashes.to_vec());
+    let set = SortedHashes::from_hashes(hashes.to_vec());
     let repeated = set.as_slice().windows(2).filter(|pair| pair[0] == pair[1]);
     let repeated = repeated.count() as u64;
     for params in some_params() {
@@ -193,7 +193,8 @@ fn items_records_and_hashes_are_the_same_set_with_every_hasher() {
     fn check<H: ItemHash>(hasher: H, directory: &TempDir, records: &[u8]) {
         for width in [1, 32, 33, 48] {
             let records = &records[..records.len() / width * width];
-            let set = SortedHashes::from_records_with(hasher.clone(), records, width)
+            let set = SortedHashes::builder(hasher.clone())
+                .hash_records(records, width)
                 .expect("whole records");
             let expected = set.encode(Params::default()).expect("a filter");
             let options = Options::with_hasher(hasher.clone(), MIN_MEMORY);
@@ -223,7 +224,7 @@ fn items_of_changing_lengths_hash_as_they_would_alone() {
     for (at, length) in lengths.into_iter().enumerate() {
         items.push(&bytes[at * 7..at * 7 + length]);
     }
-    let expected = SortedHashes::<Nut25>::from_items(&items);
+    let expected = SortedHashes::from_items(&items);
     let mut store = Store::scratch_in(&directory, options()).expect("a store");
     let mut batch = store.batch();
     for (count, item) in items.iter().enumerate() {
@@ -364,7 +365,7 @@ fn metadata_is_committed_with_its_items() {
 }
 
 #[test]
-fn a_store_of_another_hasher_key_or_label_does_not_open() {
+fn store_of_another_hasher_or_label_does_not_open() {
     let directory = place();
     let kept = directory.path().join("kept");
     let sip =

@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, map_all_to_range};
+use nutfilter::{Filter, ItemHash, Nut23, Nut25, map_all_to_range};
 use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::match_limit::{FALSE_ALARM, ln_tail};
@@ -95,11 +95,10 @@ impl Dialect {
     }
 
     fn hash_items(self, items: &[&[u8]], out: &mut [u64]) {
-        let level = Level::detect();
         match self {
-            Dialect::Nut25 => Nut25.hash_items(level, items, out),
-            Dialect::Nut23 => Nut23.hash_items(level, items, out),
-            Dialect::Nut25EmptyTail => Nut25EmptyTail.hash_items(level, items, out),
+            Dialect::Nut25 => Nut25.hash_items(items, out),
+            Dialect::Nut23 => Nut23.hash_items(items, out),
+            Dialect::Nut25EmptyTail => Nut25EmptyTail.hash_items(items, out),
         }
     }
 }
@@ -147,7 +146,7 @@ impl fmt::Display for OtherDialect {
 /// use nutfilter_wallet::{Dialect, other_dialect};
 ///
 /// let items: Vec<[u8; 2]> = (0..1000_u16).map(u16::to_be_bytes).collect();
-/// let filter = SortedHashes::<Nut23>::from_items(&items).encode(Params::CASHU)?;
+/// let filter = SortedHashes::builder(Nut23).hash_items(&items).encode(Params::CASHU)?;
 /// let filter = filter.with_hasher(Nut25);
 /// let found = other_dialect(&filter, &items, &filter.matches(&items));
 /// assert!(found.is_some_and(|found| found.dialect == Dialect::Nut23 && found.is_certain()));
@@ -155,7 +154,7 @@ impl fmt::Display for OtherDialect {
 /// ```
 #[must_use]
 pub fn other_dialect<H: ItemHash, I: AsRef<[u8]>>(
-    filter: &Filter<'_, H>,
+    filter: &Filter<impl AsRef<[u8]>, H>,
     items: &[I],
     matched: &[bool],
 ) -> Option<OtherDialect> {
@@ -200,7 +199,11 @@ pub fn other_dialect<H: ItemHash, I: AsRef<[u8]>>(
 }
 
 /// Whether each item matches by each hash, hash by hash, in one pass over the filter.
-fn look_up<H>(filter: &Filter<'_, H>, dialects: &[Dialect], items: &[&[u8]]) -> Vec<bool> {
+fn look_up<H>(
+    filter: &Filter<impl AsRef<[u8]>, H>,
+    dialects: &[Dialect],
+    items: &[&[u8]],
+) -> Vec<bool> {
     if items.is_empty() {
         return Vec::new();
     }
@@ -208,7 +211,7 @@ fn look_up<H>(filter: &Filter<'_, H>, dialects: &[Dialect], items: &[&[u8]]) -> 
     for (dialect, hashes) in dialects.iter().zip(values.chunks_mut(items.len())) {
         dialect.hash_items(items, hashes);
     }
-    map_all_to_range(Level::detect(), &mut values, filter.range());
+    map_all_to_range(&mut values, filter.range());
     filter.matches_values(&values)
 }
 
@@ -231,12 +234,15 @@ mod tests {
         numbers.map(u32::to_be_bytes).collect()
     }
 
-    fn made<H: ItemHash + Default>(n: u32, params: Params) -> Filter<'static, H> {
-        let hashes = SortedHashes::<H>::from_items(items(0..n));
+    fn made<H: ItemHash + Default>(n: u32, params: Params) -> Filter<Vec<u8>, H> {
+        let hashes = SortedHashes::builder(H::default()).hash_items(items(0..n));
         hashes.encode(params).expect("a filter")
     }
 
-    fn test<H: ItemHash>(filter: &Filter<'_, H>, items: &[[u8; 4]]) -> Option<OtherDialect> {
+    fn test<H: ItemHash>(
+        filter: &Filter<impl AsRef<[u8]>, H>,
+        items: &[[u8; 4]],
+    ) -> Option<OtherDialect> {
         other_dialect(filter, items, &filter.matches(items))
     }
 

@@ -31,7 +31,7 @@ pub struct Rollback {
 /// A validated filter of one keyset, with its timestamp.
 #[derive(Clone, Debug)]
 pub struct MintFilter<H: ItemHash = Nut25> {
-    filter: Filter<'static, H>,
+    filter: Filter<Vec<u8>, H>,
     timestamp: u64,
     received: u64,
     rollback: Option<Rollback>,
@@ -41,7 +41,7 @@ pub struct MintFilter<H: ItemHash = Nut25> {
 
 impl<H: ItemHash> MintFilter<H> {
     pub(crate) fn new(
-        filter: Filter<'static, H>,
+        filter: Filter<Vec<u8>, H>,
         timestamp: u64,
         received: u64,
         last_seen: Option<u64>,
@@ -101,7 +101,7 @@ impl<H: ItemHash> MintFilter<H> {
 
     /// The filter itself.
     #[must_use]
-    pub fn filter(&self) -> &Filter<'static, H> {
+    pub fn filter(&self) -> &Filter<Vec<u8>, H> {
         &self.filter
     }
 
@@ -253,7 +253,7 @@ mod tests {
     fn a_filter_tells_what_it_is_of() {
         let params = Params::new(10, 1 << 10).unwrap();
         let items: Vec<[u8; 33]> = (0..5_u8).map(|i| [i; 33]).collect();
-        let filter = SortedHashes::<Nut25>::from_items(&items).encode(params);
+        let filter = SortedHashes::from_items(&items).encode(params);
         let made = MintFilter::new(filter.unwrap(), 7, 100, Some(9), 10);
         assert_eq!((made.as_of(), made.n(), made.params()), (7, 5, params));
         assert_eq!(made.bytes_received(), 100);

@@ -258,7 +258,9 @@ impl Policy {
                 now: moment.now,
             });
         }
-        let filter = response.into_filter::<H>().map_err(RejectReason::Filter)?;
+        let filter = response
+            .into_filter_with(H::default())
+            .map_err(RejectReason::Filter)?;
         Ok(MintFilter::new(
             filter,
             timestamp,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const NOW: u64 = 1_767_225_600;
 
 fn body(timestamp: u64) -> Vec<u8> {
-    let hashes = SortedHashes::<Nut25>::from_items(["spent"]);
+    let hashes = SortedHashes::from_items(["spent"]);
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     FilterResponse::new(&filter, timestamp)
         .to_json()
@@ -135,7 +135,7 @@ fn point() -> [u8; 33] {
 #[test]
 fn matches_are_confirmed_without_the_crates_transport() {
     let policy = Policy::default();
-    let hashes = SortedHashes::<Nut25>::from_items([point()]);
+    let hashes = SortedHashes::from_items([point()]);
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     let body = FilterResponse::new(&filter, NOW).to_json();
     let filter = policy.accept::<Nut25>(200, body.as_bytes(), at(None));

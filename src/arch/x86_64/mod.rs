@@ -1,8 +1,8 @@
-//! Kernels for x86-64, a folder for each instruction set.
+//! Kernels for x86-64, one folder per instruction set.
 //!
-//! [`Avx2`] and [`Avx512`] are tokens: only detection makes one, so that holding one proves that the CPU has
-//! the features its kernels are compiled for. Each kernel is a `#[target_feature]` function, private to its
-//! file, over slices and arrays; a method of the token is the one gate to it.
+//! [`Avx2`] and [`Avx512`] are tokens that only detection makes. Holding one proves that the CPU has the
+//! features that its kernels are compiled for. Each kernel is a `#[target_feature]` function over slices and
+//! arrays, private to its file. A method of the token is the only way to call it.
 
 pub(crate) mod avx2;
 pub(crate) mod avx512;
@@ -13,24 +13,24 @@ pub(crate) use avx512::CodeStream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx2(());
 
-/// This CPU has what [`Avx2`] has, and AVX-512 with F, BW, CD, DQ, VL, IFMA, VBMI and VBMI2.
+/// This CPU has the features of [`Avx2`], and AVX-512 with F, BW, CD, DQ, VL, IFMA, VBMI and VBMI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx512(());
 
-/// Asks for the cache line of the item `ahead` items after the first, if there is one: nothing is read, and
-/// nothing waits. Encoding, hashing of sets that no cache holds: encode and hash in docs/benchmarking.md.
+/// Prefetches the cache line of the item `ahead` items after the first. Reads nothing and never blocks. It pays
+/// for sets larger than the caches: see encode and hash in docs/benchmarking.md.
 #[inline(always)]
 pub(crate) fn prefetch<T>(items: &[T], ahead: usize) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     let address = items.as_ptr().wrapping_add(ahead).cast();
-    // SAFETY: every x86-64 has the instruction, and the address may be any (as newer compilers know).
+    // SAFETY: every x86-64 CPU has the instruction, and any address is allowed.
     #[allow(unused_unsafe)]
     unsafe {
         _mm_prefetch::<_MM_HINT_T0>(address)
     };
 }
 
-/// Whether each of the features is there: asked of the CPU with `std`, of the compiler without.
+/// Whether all features are supported: detected at run time with `std`, at compile time without.
 macro_rules! all_detected {
     ($($feature:tt),*) => {
         true $(&& {
@@ -44,15 +44,15 @@ macro_rules! all_detected {
 }
 
 impl Avx2 {
-    /// The token, where this CPU has the features.
+    /// The token, if this CPU has the features.
     pub(super) fn detect() -> Option<Self> {
         all_detected!("avx2", "bmi1", "bmi2", "lzcnt", "popcnt").then_some(Self(()))
     }
 
-    /// Runs `f` compiled with these features: for plain Rust that the compiler makes better with them.
+    /// Runs `f` compiled with these features, for plain Rust that becomes faster with them.
     ///
-    /// `f` and all that it calls must be `#[inline(always)]`; what is not inlined is compiled for the
-    /// baseline as ever, and is right all the same.
+    /// `f` and everything that it calls must be `#[inline(always)]`. Functions that are not inlined are compiled
+    /// for the baseline, and still correct.
     #[inline(always)]
     pub(crate) fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
         #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -66,7 +66,7 @@ impl Avx2 {
 }
 
 impl Avx512 {
-    /// The token, where this CPU has the features.
+    /// The token, if this CPU has the features.
     pub(super) fn detect() -> Option<Self> {
         let avx512 = all_detected!(
             "avx512f",
@@ -81,7 +81,7 @@ impl Avx512 {
         (avx512 && Avx2::detect().is_some()).then_some(Self(()))
     }
 
-    /// What has AVX-512 has AVX2.
+    /// A CPU with AVX-512 has AVX2.
     pub(crate) fn avx2(self) -> Avx2 {
         Avx2(())
     }

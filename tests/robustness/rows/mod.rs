@@ -7,7 +7,7 @@ mod count_prefix;
 mod numbers;
 mod values;
 
-use nutfilter::{DecodeErrorKind, Nut25, Params, SortedHashes};
+use nutfilter::{DecodeErrorKind, Params, SortedHashes};
 
 pub(crate) use count_prefix::count_prefix_rows;
 
@@ -89,7 +89,7 @@ fn row(
 
 /// A filter of so many items, each of 33 bytes.
 fn honest(n: u8, p: u32, m: u64) -> Vec<u8> {
-    let set = SortedHashes::<Nut25>::from_items((0..n).map(|i| [i; 33]));
+    let set = SortedHashes::from_items((0..n).map(|i| [i; 33]));
     let params = Params::new(p, m).expect("within the limits");
     set.encode(params).expect("a small filter").into_bytes()
 }

@@ -1,7 +1,7 @@
 //! Counts and parameters that cannot be, or can just be; bytes that end too early.
 
 use nutfilter::DecodeErrorKind::{BadParameter, TooLong, TooShort};
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 
 use super::{LARGEST, M, MIB, P, Row, honest, row};
 
@@ -159,7 +159,7 @@ pub(super) fn cuts(rows: &mut Vec<Row>) {
         );
     }
     // Enough for the lanes of every kernel: cut in the middle of what they read, and behind it.
-    let set = SortedHashes::<Nut25>::from_items((0..20_000_u32).map(u32::to_le_bytes));
+    let set = SortedHashes::from_items((0..20_000_u32).map(u32::to_le_bytes));
     let whole = set.encode(Params::CASHU).expect("a filter");
     for len in [50_001, 52_000, whole.bytes().len() - 1] {
         let name = format!("{len} bytes of a large one");

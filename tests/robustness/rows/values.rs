@@ -1,7 +1,7 @@
 //! Values at the edges of the range, and what stands behind the last of them.
 
 use nutfilter::DecodeErrorKind::{OutOfRange, Padding, TooLong, TooShort, TrailingData};
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_reference::encode_values;
 
 use super::{LARGEST, M, MIB, P, Row, honest, row};
@@ -78,7 +78,7 @@ pub(super) fn ranges(rows: &mut Vec<Row>) {
         Err(OutOfRange),
     );
     // In the middle of what lanes read: the difference to item 5,000 is one too large for the range.
-    let set = SortedHashes::<Nut25>::from_items((0..10_000_u32).map(u32::to_le_bytes));
+    let set = SortedHashes::from_items((0..10_000_u32).map(u32::to_le_bytes));
     let filter = set.encode(Params::CASHU).expect("a filter");
     let mut values: Vec<u64> = filter.values().collect();
     let range = filter.range();

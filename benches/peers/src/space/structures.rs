@@ -36,13 +36,13 @@ fn odds_of_values(n: u64, params: Params) -> Odds {
 
 fn mapped(hashes: &[u64], range: u64) -> Vec<u64> {
     let mut values = hashes.to_vec();
-    map_all_to_range(nutfilter::Level::detect(), &mut values, range);
+    map_all_to_range(nutfilter::internals::SimdLevel::detect(), &mut values, range);
     values
 }
 
 /// Ours.
 pub(crate) fn gcs(hashes: &[u64], params: Params) -> Structure {
-    let set = SortedHashes::<Nut23>::from_hashes(hashes.to_vec());
+    let set = SortedHashes::builder(Nut23).sort(hashes.to_vec());
     let filter = set.encode(params).expect("a filter of so many");
     let (bits, n) = (filter.bytes().len() as u64 * 8, u64::from(filter.n()));
     // As received.

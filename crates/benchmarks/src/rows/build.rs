@@ -2,7 +2,10 @@
 
 use std::mem;
 
-use nutfilter::{Filter, ItemHash, Level, Nut23, Nut25, Params, SipHash, SortedHashes};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{
+    Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, SortedHashesBuilder,
+};
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference as reference;
 
@@ -32,6 +35,14 @@ pub fn new_hashes() -> Vec<u64> {
     items.iter().map(|item| profile.hash(item)).collect()
 }
 
+/// Threads are those of the current pool; most rows run in none or in one of one thread.
+fn builder<H: ItemHash>(level: SimdLevel, hasher: H) -> SortedHashesBuilder<H> {
+    let builder = SortedHashes::builder(hasher).with_level(level);
+    #[cfg(feature = "parallel")]
+    let builder = builder.parallel();
+    builder
+}
+
 /// Sorts hashes into a set.
 pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u64) -> u64) {
     let profile = reference::Profile::Nut25;
@@ -39,12 +50,12 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u
     let hashes: Vec<u64> = fixture.items.iter().map(hash).collect();
     let mut sorted = hashes.clone();
     sorted.sort();
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         group.add_with(
             Who::Ours(level),
             (hashes.clone(), Vec::new()),
             |(hashes, copy)| copy.clone_from(hashes),
-            move |(_, copy)| SortedHashes::from_hashes_at(level, Nut25, mem::take(copy)),
+            move |(_, copy)| builder(level, Nut25).sort(mem::take(copy)),
             |_, set| set.as_slice() == sorted,
         );
     }
@@ -77,14 +88,14 @@ fn whole<'a, H: ItemHash + 'a>(
     if fixture.n() <= LARGEST_FOR_SLOW {
         group.add(Who::Reference, build, |bytes| *bytes == expected);
     }
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let hasher = hasher.clone();
         let build = move || {
             let (hasher, records) = (hasher.clone(), fixture.records());
-            let set = SortedHashes::from_records_at(level, hasher, records, POINT.get());
+            let set = builder(level, hasher).hash_records(records, POINT.get());
             set.and_then(|set| set.encode(params))
         };
-        let right = |built: &Result<Filter<'_, H>, _>| {
+        let right = |built: &Result<Filter<Vec<u8>, H>, _>| {
             let built = built.as_ref();
             built.is_ok_and(|filter| filter.bytes() == expected)
         };
@@ -106,14 +117,14 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let map = |&hash| reference::map(hash, range);
     let values: Vec<u64> = all.iter().map(map).collect();
     let expected = reference::encode_values(&values, params.p());
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         group.add_with(
             Who::Ours(level),
             (new.clone(), None),
             move |(new, prepared)| *prepared = Some((set_with_room(fixture, level), new.clone())),
             move |(_, prepared)| {
                 let (mut set, new) = prepared.take()?;
-                let new = SortedHashes::from_hashes_at(level, Nut25, new);
+                let new = builder(level, Nut25).sort(new);
                 let filter = set.merge_and_encode(&new, params).ok()?;
                 Some((set, filter))
             },
@@ -128,10 +139,10 @@ pub(super) fn increment<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 }
 
 /// The fixture's set with an eighth of spare capacity, as after most increments.
-fn set_with_room(fixture: &Fixture, level: Level) -> SortedHashes<Nut25> {
+fn set_with_room(fixture: &Fixture, level: SimdLevel) -> SortedHashes<Nut25> {
     let n = fixture.hashes.len();
     let mut hashes = Vec::with_capacity(n + n / 8 + NEW as usize);
     hashes.extend_from_slice(&fixture.hashes);
-    let set = SortedHashes::from_sorted_hashes(Nut25, hashes);
+    let set = SortedHashes::builder(Nut25).sorted(hashes);
     set.expect("sorted").with_level(level)
 }

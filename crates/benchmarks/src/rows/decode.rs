@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use nutfilter::{Filter, IndexInterval, Level, Nut25, Params, SeekIndex};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Filter, IndexInterval, Params, SeekIndex};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -61,10 +62,15 @@ pub(super) fn validate<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         group.add(Who::Reference, decode, |read| read.as_ref() == Ok(&values));
     }
     let parse = move |bytes: &[u8], n, level| {
-        let admitted = Filter::<Nut25>::check_length(bytes, n, params)?;
-        admitted.with_level(level).validate().map(|read| read.n())
+        let admitted = Filter::check_length(bytes, n, params)?;
+        let unvalidated = admitted.with_level(level);
+        #[cfg(feature = "parallel")]
+        let filter = unvalidated.validate_parallel();
+        #[cfg(not(feature = "parallel"))]
+        let filter = unvalidated.validate();
+        filter.map(|filter| filter.n())
     };
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let received = bytes.clone();
         // With one item less there are bits after the last item: only a reader of all bits notices.
         let right =

@@ -1,6 +1,7 @@
 //! From sorted hashes to bytes.
 
-use nutfilter::{Level, Nut25, Params, SortedHashes};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -19,8 +20,8 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         };
         group.add(Who::Reference, encode, |bytes| *bytes == fixture.bytes);
     }
-    for level in Level::available() {
-        let set = SortedHashes::from_sorted_hashes(Nut25, fixture.hashes.clone());
+    for level in SimdLevel::available() {
+        let set = SortedHashes::builder(Nut25).sorted(fixture.hashes.clone());
         let set = set.expect("sorted").with_level(level);
         let encode = move || set.encode(params);
         group.add(Who::Ours(level), encode, |filter| {

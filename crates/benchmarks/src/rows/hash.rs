@@ -2,7 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use nutfilter::{ItemHash, Level, Nut23, Nut25, Params, SipHash, map_all_to_range};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{ItemHash, Nut23, Nut25, Params, SipHash, map_all_to_range};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -56,11 +57,13 @@ fn rows<'a, H: ItemHash + 'a>(
         };
         group.add_with(Who::Reference, places(), |_| (), hash, right);
     }
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let hasher = hasher.clone();
         let hash = move |values: &mut Vec<u64>| {
-            hasher.hash_records(level, fixture.records(), POINT, values);
-            map_all_to_range(level, values, range);
+            level.while_hashing(|| {
+                hasher.hash_records(fixture.records(), POINT, values);
+                map_all_to_range(values, range);
+            });
         };
         group.add_with(Who::Ours(level), places(), |_| (), hash, right);
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use nutfilter::{Filter, IndexedFilter, Level, Nut25, Params};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Filter, IndexedFilter, Nut25, Params};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -61,9 +62,9 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let ask = move || ask_reference(fixture, items);
         group.add(Who::Reference, ask, |found| *found == expected);
     }
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let ask = move || {
-            let received = Filter::<Nut25>::check_length(fixture.bytes.as_slice(), n, params)?;
+            let received = Filter::check_length(fixture.bytes.as_slice(), n, params)?;
             received.with_level(level).matches(items)
         };
         group.add(Who::Ours(level), ask, |found| {
@@ -73,9 +74,9 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
 }
 
 /// A filter with its index.
-type Indexed<'a> = IndexedFilter<'a, Nut25>;
+type Indexed<'a> = IndexedFilter<&'a [u8], Nut25>;
 
-fn with_index<'a>(fixture: &'a Fixture) -> impl Iterator<Item = (Level, Arc<Indexed<'a>>)> {
+fn with_index<'a>(fixture: &'a Fixture) -> impl Iterator<Item = (SimdLevel, Arc<Indexed<'a>>)> {
     fixture.filters.iter().map(|(level, filter)| {
         let indexed = filter.with_index(&fixture.index);
         (*level, Arc::new(indexed.expect("its own index")))

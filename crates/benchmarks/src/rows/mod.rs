@@ -52,7 +52,7 @@ const TASKS: &[Task] = &[
     Task { stage: "sort", task: "uniform", unit: ITEMS, parallel: true, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("uniform")) },
     Task { stage: "sort", task: "hostile-equal", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-equal")) },
     Task { stage: "sort", task: "hostile-one-bucket", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-one-bucket")) },
-    Task { stage: "encode", task: "plain", unit: ITEMS, parallel: true, fill: encode::plain },
+    Task { stage: "encode", task: "plain", unit: ITEMS, parallel: false, fill: encode::plain },
     Task { stage: "build", task: "nut25", unit: ITEMS, parallel: true, fill: build::nut25 },
     Task { stage: "build", task: "nut23", unit: ITEMS, parallel: true, fill: build::nut23 },
     Task { stage: "build", task: "bip158", unit: ITEMS, parallel: true, fill: build::bip158 },

@@ -1,7 +1,8 @@
 //! Matching a wallet's scripts against the filters of Bitcoin blocks.
 
 use nutfilter::bip158::{Scratch, Watchlist};
-use nutfilter::{Level, Params, SipHash};
+use nutfilter::internals::SimdLevel;
+use nutfilter::{Params, SipHash};
 use nutfilter_harness::vectors::generate_items;
 use nutfilter_reference::{self as reference, Profile};
 
@@ -91,7 +92,7 @@ pub fn scan(fixture: &Fixture, task: &str) -> Scan {
 pub(super) fn watchlist<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let scan = std::sync::Arc::new(scan(fixture, &group.task));
     let list: std::sync::Arc<Watchlist> = std::sync::Arc::new(scan.scripts.iter().collect());
-    for level in Level::available() {
+    for level in SimdLevel::available() {
         let (asked, list) = (scan.clone(), list.clone());
         let mut scratch = Scratch::new().with_level(level);
         let ask = move || -> Vec<bool> {

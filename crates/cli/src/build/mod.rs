@@ -155,7 +155,7 @@ enum Format {
 
 /// A filter that is ready to write.
 struct Built {
-    filter: Filter<'static, AnyHash>,
+    filter: Filter<Vec<u8>, AnyHash>,
     /// Number of items whose hash occurs more than once. With bip158: number of duplicate items that were dropped.
     repeated: u64,
 }
@@ -240,7 +240,7 @@ impl BuildArgs {
 /// Encodes the filter in the selected format.
 fn in_format(
     args: &BuildArgs,
-    filter: &Filter<'_, AnyHash>,
+    filter: &Filter<impl AsRef<[u8]>, AnyHash>,
     timestamp: u64,
 ) -> Result<Vec<u8>, CliError> {
     Ok(match args.format() {
@@ -319,7 +319,7 @@ fn build_bip158(args: &BuildArgs, params: Params, globals: &Globals) -> Result<B
     gather(args, globals, &mut items)?;
     check_not_empty(args, items.len())?;
     let given = items.len() as u64;
-    let filter: Filter<'_, SipHash> = bip158::build_with(key, items, params)?;
+    let filter = bip158::build_with(key, items, params)?;
     let repeated = given - u64::from(filter.n());
     let filter = filter.with_hasher(AnyHash::Sip(key)).into_owned();
     Ok(Built { filter, repeated })

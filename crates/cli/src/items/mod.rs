@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::{ItemHash, Level, SortedHashes};
+use nutfilter::{ItemHash, SortedHashes};
 use nutfilter_store::Batch;
 
 use crate::error::CliError;
@@ -189,7 +189,6 @@ impl ItemSink for Batch<'_, AnyHash> {
 /// Hashes items as they arrive, and keeps 8 bytes per item.
 pub(crate) struct HashSink {
     hasher: AnyHash,
-    level: Level,
     /// Items of one length, stored one after another, not hashed yet.
     batch: Vec<u8>,
     item_bytes: usize,
@@ -200,7 +199,6 @@ impl HashSink {
     pub(crate) fn new(hasher: AnyHash) -> Self {
         Self {
             hasher,
-            level: Level::detect(),
             batch: Vec::with_capacity(CHUNK),
             item_bytes: 0,
             hashes: Vec::new(),
@@ -209,7 +207,9 @@ impl HashSink {
 
     pub(crate) fn finish(mut self) -> SortedHashes<AnyHash> {
         self.flush();
-        SortedHashes::from_hashes_with(self.hasher, self.hashes)
+        SortedHashes::builder(self.hasher)
+            .parallel()
+            .sort(self.hashes)
     }
 
     fn flush(&mut self) {
@@ -225,8 +225,7 @@ impl HashSink {
         let hashed = self.hashes.len();
         self.hashes.resize(hashed + records.len() / record_bytes, 0);
         let places = &mut self.hashes[hashed..];
-        self.hasher
-            .hash_records(self.level, records, record_bytes, places);
+        self.hasher.hash_records(records, record_bytes, places);
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use serde_json::{Value, json};
 
@@ -127,7 +127,7 @@ impl Mint {
 }
 
 pub(crate) fn filter() -> String {
-    let hashes = SortedHashes::<Nut25>::from_items((0..KNOWN).map(point));
+    let hashes = SortedHashes::from_items((0..KNOWN).map(point));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     FilterResponse::new(&filter, TIMESTAMP).to_json()
 }

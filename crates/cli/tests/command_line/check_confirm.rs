@@ -1,6 +1,6 @@
 //! `check --confirm`: its output, its exit code, and what it reveals.
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use serde_json::Value;
 
@@ -165,7 +165,7 @@ fn lie_of_the_mint_is_exit_code_2_without_output() {
 fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
     let good = || FilterResponse::from_json(filter().as_bytes()).expect("a response");
     let matches_all = Params::new(0, 1).expect("parameters");
-    let hashes = SortedHashes::<Nut25>::from_items((0..KNOWN).map(point));
+    let hashes = SortedHashes::from_items((0..KNOWN).map(point));
     let matches_all = hashes.encode(matches_all).expect("a filter");
     let with = |n, timestamp| {
         let response = FilterResponse {

@@ -10,7 +10,7 @@ use crate::nutfilter::{Place, Ran, item, lines};
 const SPENT: u32 = 100_000;
 
 fn filter<H: ItemHash + Default>(items: u32) -> String {
-    let hashes = SortedHashes::<H>::from_items((0..items).map(item));
+    let hashes = SortedHashes::builder(H::default()).hash_items((0..items).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     FilterResponse::new(&filter, TIMESTAMP).to_json()
 }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use nutfilter::{Nut23, Nut25, Params, SortedHashes};
+use nutfilter::{Nut23, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 
 use crate::nutfilter::{Place, Ran, item, lines};
@@ -49,7 +49,7 @@ impl Mint {
 const TIMESTAMP: u64 = 1_000_000;
 
 fn response(params: Params) -> FilterResponse {
-    let hashes = SortedHashes::<Nut25>::from_items((0..1000).map(item));
+    let hashes = SortedHashes::from_items((0..1000).map(item));
     FilterResponse::new(&hashes.encode(params).expect("a filter"), TIMESTAMP)
 }
 
@@ -129,7 +129,7 @@ fn proxy_option_precedes_the_environment() {
 
 #[test]
 fn mint_profile_may_be_nut23_and_never_bip158() {
-    let hashes = SortedHashes::<Nut23>::from_items((0..1000).map(item));
+    let hashes = SortedHashes::builder(Nut23).hash_items((0..1000).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     let mint = Mint::serving("200 OK", FilterResponse::new(&filter, 0).to_json());
     let counts = check(&mint, &["--profile", "nut23", "--count"]).text();

@@ -7,7 +7,7 @@ use crate::nutfilter::{Place, hex, item, lines};
 const ITEMS: u32 = 20_000;
 
 fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
-    let hashes = SortedHashes::<H>::from_items((0..items).map(item));
+    let hashes = SortedHashes::builder(H::default()).hash_items((0..items).map(item));
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     place.write(name, FilterResponse::new(&filter, 1_767_225_600).to_json());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nutfilter::{Filter, Nut25, Params};
+use nutfilter::{Filter, Params};
 
 use crate::nutfilter::{Place, Ran, lines};
 
@@ -36,7 +36,7 @@ fn words(row: &Row) -> Option<String> {
         Ok(params) => params,
         Err(error) => return Some(error.to_string()),
     };
-    let parsed = Filter::<Nut25>::parse(&row.bytes[..], row.n, params);
+    let parsed = Filter::parse(&row.bytes[..], row.n, params);
     parsed.err().map(|error| error.to_string())
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
-use nutfilter::{Nut25, Params, SipHash, SortedHashes};
+use nutfilter::{Params, SipHash, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_harness::{TARGETS, bip158, hashing, keyset_path, sort_merge, store_file};
 
@@ -233,7 +233,7 @@ const SHORT_RESPONSES: [(&str, &str); 6] = [
 ];
 
 fn response_seeds(root: &Path) {
-    let set = SortedHashes::<Nut25>::from_items((0..12_u8).map(|i| [i; 33]));
+    let set = SortedHashes::from_items((0..12_u8).map(|i| [i; 33]));
     let encoded = |p, m| {
         let params = Params::new(p, m).expect("within the limits");
         let filter = set.encode(params).expect("a small set");

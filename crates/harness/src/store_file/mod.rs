@@ -270,7 +270,9 @@ impl Case<'_> {
         let written = store.encode_to(Params::CASHU, &mut bytes)?;
         let hashes = said.hashes.clone().unwrap_or_default();
         let repeated = hashes.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
-        let set = SortedHashes::from_sorted_hashes(Nut25, hashes).expect("sorted by then");
+        let set = SortedHashes::builder(Nut25)
+            .sorted(hashes)
+            .expect("sorted by then");
         let filter = set.encode(Params::CASHU).expect("a small set");
         assert_eq!(bytes, filter.bytes(), "{self:?}");
         assert_eq!(

@@ -122,7 +122,7 @@ impl KeptSet {
 
     /// Splits `hashes`, in any order, into unknown and known hashes, each sorted.
     pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<SplitHashes, KeptError> {
-        let sorted = SortedHashes::<Nut25>::from_hashes(hashes).into_hashes();
+        let sorted = SortedHashes::from_hashes(hashes).into_hashes();
         let mut is_known = vec![false; sorted.len()];
         let mut at = 0;
         self.for_each_piece(|piece| mark_known(piece, &sorted, &mut is_known, &mut at))?;
@@ -189,16 +189,14 @@ impl KeptSet {
 
     /// Adds hashes in any order; repeated hashes count again. A set on disk is durable afterwards.
     ///
-    /// After an error, a set in memory may be empty, and everything must be read again. A set on disk is unchanged.
+    /// After an error the set is unchanged.
     pub(crate) fn add(&mut self, hashes: Vec<u64>, as_of: u64) -> Result<(), KeptError> {
         if hashes.is_empty() {
             return Ok(());
         }
         match &mut self.hashes {
             Hashes::Memory(kept) => {
-                let more = SortedHashes::from_hashes(hashes);
-                let empty = SortedHashes::from_hashes(vec![]);
-                *kept = core::mem::replace(kept, empty).merge(more)?;
+                kept.merge(&SortedHashes::from_hashes(hashes))?;
             }
             Hashes::Disk { store, .. } => commit(store, &hashes, as_of)?,
         }
@@ -319,7 +317,7 @@ mod tests {
                 assert_eq!((set.changed, set.len()), (!unknown.is_empty(), len));
                 let mut bytes = vec![];
                 set.encode_to(Params::CASHU, &mut bytes).unwrap();
-                let whole = SortedHashes::<Nut25>::from_hashes(expected.clone());
+                let whole = SortedHashes::from_hashes(expected.clone());
                 assert_eq!(bytes, whole.encode(Params::CASHU).unwrap().bytes());
             }
             drop(disk);

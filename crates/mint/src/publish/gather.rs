@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nutfilter::{ItemHash, Level, Nut25, SortedHashes};
+use nutfilter::{ItemHash, Nut25, SortedHashes};
 
 use crate::kept::{Keep, KeptError, KeptSet};
 use crate::report::RefreshProgress;
@@ -15,7 +15,6 @@ use crate::{KeysetId, NoteKind};
 /// Items of one reading.
 pub(super) struct Gather<'a> {
     kind: NoteKind,
-    level: Level,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(RefreshProgress<'_>),
     beyond: Beyond<'a>,
@@ -64,7 +63,6 @@ impl<'a> Gather<'a> {
     ) -> Self {
         Self {
             kind,
-            level: Level::detect(),
             stop,
             progress,
             beyond,
@@ -140,7 +138,7 @@ impl ItemSink for Gather<'_> {
             self.hashes.insert(keyset.clone(), vec![]);
         }
         if let Some(hashes) = self.hashes.get_mut(keyset) {
-            hash_batch(self.level, items, hashes);
+            hash_batch(items, hashes);
         }
         self.hashing += start.elapsed();
         self.held += items.len();
@@ -162,12 +160,12 @@ impl ItemSink for Gather<'_> {
     }
 }
 
-fn hash_batch(level: Level, batch: &ItemBatch, hashes: &mut Vec<u64>) {
+fn hash_batch(batch: &ItemBatch, hashes: &mut Vec<u64>) {
     let hashed = hashes.len();
     match batch.records() {
         Some((records, length)) => {
             hashes.resize(hashed + batch.len(), 0);
-            Nut25.hash_records(level, records, length, &mut hashes[hashed..]);
+            Nut25.hash_records(records, length, &mut hashes[hashed..]);
         }
         None => hashes.extend(batch.items().map(|item| Nut25.hash(item))),
     }

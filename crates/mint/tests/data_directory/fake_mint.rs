@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
@@ -57,7 +57,7 @@ impl State {
         let Some(served) = snapshot.keyset(&id).and_then(|entry| entry.filter(kind)) else {
             return Some(format!("no {kind} filter of {id}"));
         };
-        let expected = SortedHashes::<Nut25>::from_items(self.notes(keyset, kind));
+        let expected = SortedHashes::from_items(self.notes(keyset, kind));
         let expected = expected.encode(Params::CASHU).unwrap();
         (served.raw().bytes() != expected.bytes() || served.n() != expected.n()).then(|| {
             let (n, of, as_of) = (served.n(), expected.n(), served.timestamp());

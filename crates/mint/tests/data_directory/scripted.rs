@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, RowFault, SourceError, Watermark,
 };
@@ -70,7 +70,7 @@ impl Scripted {
 /// Whether a filter contains exactly these notes.
 pub(crate) fn is_of(filter: &PublishedFilter, notes: impl IntoIterator<Item = u64>) -> bool {
     let items = notes.into_iter().map(note);
-    let expected = SortedHashes::<Nut25>::from_items(items);
+    let expected = SortedHashes::from_items(items);
     filter.raw().bytes()[..] == *expected.encode(Params::CASHU).unwrap().bytes()
 }
 

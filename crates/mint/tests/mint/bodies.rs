@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{Body, BodyPlace, KeysetEntry, NoteKind, PublishedFilter, Snapshot};
@@ -12,7 +12,7 @@ use crate::support::{V1, V2, items, keyset};
 
 /// A filter of `n` items, and the expected JSON.
 fn filter(n: usize, timestamp: u64, place: &BodyPlace) -> (PublishedFilter, Vec<u8>) {
-    let filter = SortedHashes::<Nut25>::from_items(items(1, n, 33));
+    let filter = SortedHashes::from_items(items(1, n, 33));
     let filter = filter.encode(Params::CASHU).unwrap();
     let json = FilterResponse::new(&filter, timestamp).to_json();
     let (n, params) = (filter.n(), filter.params());

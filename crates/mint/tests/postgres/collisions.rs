@@ -1,6 +1,6 @@
 //! Notes with equal hashes, while an open transaction causes repeated rows.
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::{
     DataDirectory, FilterService, KeysetId, MintType, NoteKind, Publisher, ServiceOptions,
 };
@@ -46,7 +46,7 @@ impl Mint {
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         let snapshot = publisher.service().snapshot().unwrap();
         let entry = snapshot.keyset(&KeysetId::parse(V1).unwrap()).unwrap();
-        let expected = SortedHashes::<Nut25>::from_items(&self.items);
+        let expected = SortedHashes::from_items(&self.items);
         let expected = expected.encode(Params::CASHU).unwrap();
         let served = entry.filter(self.kind).unwrap();
         assert_eq!(u64::from(served.n()), self.items.len() as u64);

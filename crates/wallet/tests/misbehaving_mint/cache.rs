@@ -14,7 +14,7 @@ pub(crate) type Cached = Result<CachedFetch<Nut25>, FetchError>;
 
 /// A small filter: its cached file is a few hundred bytes.
 pub(crate) fn small(timestamp: u64, items: u32) -> String {
-    let hashes = SortedHashes::<Nut25>::from_items((0..items).map(item));
+    let hashes = SortedHashes::from_items((0..items).map(item));
     FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp).to_json()
 }
 
@@ -225,7 +225,7 @@ fn cache_detects_a_rollback_and_keeps_the_newer_filter() {
         assert_eq!(fs::read(path(&mint, &cache)).expect("a file"), kept);
     }
     // An invalid or rejected filter does not replace it either.
-    let weak = SortedHashes::<Nut25>::from_items((0..10).map(item))
+    let weak = SortedHashes::from_items((0..10).map(item))
         .encode(Params::new(6, 64).expect("parameters"))
         .expect("a filter");
     for bad in [

@@ -226,7 +226,7 @@ fn matches_that_are_not_points_are_not_sent() {
         .expect("every other number is off the curve");
     let bls = vec![0x97; 48];
     for (item, decoys) in [(off_curve, true), (bls.clone(), true), (bls, false)] {
-        let hashes = SortedHashes::<Nut25>::from_items([&item]);
+        let hashes = SortedHashes::from_items([&item]);
         let filter = hashes.encode(Params::CASHU).expect("a filter");
         let body = FilterResponse::new(&filter, now()).to_json();
         let policy = Policy {

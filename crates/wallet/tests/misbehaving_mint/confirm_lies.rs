@@ -363,7 +363,7 @@ fn lie_in_a_later_answer_ends_the_conversation() {
 fn no_y_is_sent_after_an_error_of_fetch_or_look_up() {
     let items = notes(0..10);
     let good = spent_filter(now());
-    let low = SortedHashes::<Nut25>::from_items(notes(0..10))
+    let low = SortedHashes::from_items(notes(0..10))
         .encode(Params::new(0, 1).expect("parameters"))
         .expect("a filter");
     let answers: Vec<(Vec<u8>, Option<u64>)> = vec![

@@ -37,7 +37,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// The filter of the notes below [`SPENT`].
 pub(crate) fn spent_filter(timestamp: u64) -> FilterResponse {
-    let hashes = SortedHashes::<Nut25>::from_items(notes(0..SPENT));
+    let hashes = SortedHashes::from_items(notes(0..SPENT));
     FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp)
 }
 

@@ -4,7 +4,7 @@ use crate::*;
 
 #[test]
 fn filter_that_matches_everything_is_rejected() {
-    let hashes = SortedHashes::<Nut25>::from_items((0..100).map(item));
+    let hashes = SortedHashes::from_items((0..100).map(item));
     for (p, m) in [(0, 1), (19, 784_930)] {
         let filter = hashes
             .encode(Params::new(p, m).expect("good parameters"))
@@ -25,7 +25,7 @@ fn filter_that_matches_everything_is_rejected() {
 
 #[test]
 fn p_outside_the_range_is_rejected_with_its_number() {
-    let hashes = SortedHashes::<Nut25>::from_items((0..3).map(item));
+    let hashes = SortedHashes::from_items((0..3).map(item));
     for (p, max_p, accepted) in [
         (0, 32, false),
         (15, 32, false),

@@ -74,7 +74,7 @@ fn item(number: u32) -> [u8; 33] {
 }
 
 fn honest(timestamp: u64) -> FilterResponse {
-    let hashes = SortedHashes::<Nut25>::from_items((0..ITEMS).map(item));
+    let hashes = SortedHashes::from_items((0..ITEMS).map(item));
     FilterResponse::new(&hashes.encode(Params::CASHU).expect("a filter"), timestamp)
 }
 

@@ -17,7 +17,7 @@ use core::arch::x86_64::*;
 use crate::arch::lanes::{Advanced, GROUP, Lanes, WINDOW, groups_within};
 use crate::arch::x86_64::Avx2;
 
-/// How many lanes a call decodes.
+/// The number of lanes that a call decodes.
 pub(crate) const LANES: usize = 16;
 const VECTORS: usize = LANES / 4;
 
@@ -33,7 +33,7 @@ impl Avx2 {
         groups: usize,
     ) -> Advanced {
         assert!(p <= 32);
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe {
             if in_pairs {
                 advance::<true>(bytes, p, lanes, groups)
@@ -43,12 +43,12 @@ impl Avx2 {
         }
     }
 
-    /// [`Avx2::advance_lanes`] with the values of lane `i` stored from `out[places[i]]` on. A lane that
-    /// stopped early has eight values there that mean nothing.
+    /// [`Avx2::advance_lanes`] that stores the values of lane `i` from `out[places[i]]` on. For a lane that stopped
+    /// early, the last eight of them are meaningless.
     ///
     /// # Panics
     ///
-    /// Where a lane's values do not fit `out`.
+    /// The values of a lane do not fit in `out`.
     pub(crate) fn advance_lanes_into(
         self,
         bytes: &[u8],
@@ -61,8 +61,8 @@ impl Avx2 {
         assert!(p <= 32);
         let last = out.len().checked_sub(groups.saturating_mul(GROUP));
         assert!(last.is_some_and(|last| places.iter().all(|&place| place <= last)));
-        // SAFETY: the token says that the CPU has the features, and 8 * groups values from each place on
-        // are within `out`.
+        // SAFETY: the token proves that the CPU has the features, and the assertion that 8 * groups values from
+        // each place on are within `out`.
         unsafe {
             if in_pairs {
                 advance_into::<true>(bytes, p, lanes, groups, out, places)
@@ -108,19 +108,19 @@ impl Code {
 
     /// # Safety
     ///
-    /// For each lane the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
+    /// For each lane, the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn window(&self, bytes: *const u8, position: __m256i) -> __m256i {
         let index = _mm256_srli_epi64::<3>(position);
-        // SAFETY: by the contract of this function; the scale is 1, so that an index is a byte offset.
+        // SAFETY: by the contract of this function. The scale is 1, so an index is a byte offset.
         let words = unsafe { _mm256_i64gather_epi64::<1>(bytes.cast(), index) };
         let swapped = _mm256_shuffle_epi8(words, self.swap);
         let inverted = _mm256_xor_si256(swapped, _mm256_set1_epi64x(-1));
         _mm256_sllv_epi64(inverted, _mm256_and_si256(position, _mm256_set1_epi64x(7)))
     }
 
-    /// The run and the top of the first code, and the window behind it.
+    /// The run and the top of the first code, and the window after it.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn one(&self, window: __m256i) -> (__m256i, __m256i, __m256i) {
@@ -141,7 +141,7 @@ impl Code {
         (run, top, _mm256_sllv_epi64(end_of_run, self.width))
     }
 
-    /// Negative in the lanes where `codes` codes with `runs` ones together do not fit a window.
+    /// Negative in lanes where `codes` codes with `runs` ones in total do not fit in a window.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn slack(&self, codes: u32, runs: __m256i) -> __m256i {
@@ -151,7 +151,7 @@ impl Code {
         _mm256_sub_epi64(_mm256_set1_epi64x(room), runs)
     }
 
-    /// The position behind `codes` codes with `runs` ones together.
+    /// The position after `codes` codes with `runs` ones in total.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn behind(&self, position: __m256i, codes: u32, runs: __m256i) -> __m256i {
@@ -159,7 +159,7 @@ impl Code {
         _mm256_add_epi64(_mm256_add_epi64(position, fixed), runs)
     }
 
-    /// The value of a code that comes after `value`.
+    /// The value of the code after `value`.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn value(&self, value: __m256i, run: __m256i, top: __m256i) -> __m256i {
@@ -192,7 +192,7 @@ fn store(vectors: &Vectors, numbers: &mut [u64; LANES]) {
     }
 }
 
-/// The signs of all lanes, a bit each.
+/// The signs of all lanes, one bit each.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn negative(slack: &Vectors) -> u32 {
@@ -203,7 +203,7 @@ fn negative(slack: &Vectors) -> u32 {
     bits
 }
 
-/// `now`, or `before` in the lanes where `slack` is negative.
+/// Restores `before` in the lanes where `slack` is negative.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn unless_odd(now: &mut Vectors, before: &Vectors, slack: &Vectors) {
@@ -236,7 +236,7 @@ fn advance<const PAIRS: bool>(
         let mut slack = [_mm256_setzero_si256(); VECTORS];
         for _ in 0..steps {
             for v in 0..VECTORS {
-                // SAFETY: `groups_inside` says that this gather and all later ones are within `bytes`.
+                // SAFETY: `groups_inside` guarantees that all gathers are within `bytes`.
                 let window = unsafe { code.window(bytes.as_ptr(), position[v]) };
                 let (mut runs, mut top, rest) = code.one(window);
                 let mut codes = 1;
@@ -299,7 +299,7 @@ unsafe fn advance_into<const PAIRS: bool>(
         let mut slack = [_mm256_setzero_si256(); VECTORS];
         for step in 0..steps {
             for v in 0..VECTORS {
-                // SAFETY: `groups_inside` says that this gather and all later ones are within `bytes`.
+                // SAFETY: `groups_inside` guarantees that all gathers are within `bytes`.
                 let window = unsafe { code.window(bytes.as_ptr(), position[v]) };
                 let (mut runs, top, rest) = code.one(window);
                 value[v] = code.value(value[v], runs, top);
@@ -342,7 +342,7 @@ unsafe fn advance_into<const PAIRS: bool>(
     }
 }
 
-/// Rows of 4 lanes as 4 runs of values, one a lane.
+/// Transposes rows of 4 lanes into 4 runs of values, one per lane.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(rows: &[__m256i; 4]) -> [__m256i; 4] {

@@ -1,55 +1,55 @@
-//! Golomb-Rice codes of sorted items, 16 items a group, two codes a lane.
+//! Golomb-Rice codes of sorted items: 16 items per group, two codes per lane.
 //!
-//! A lane holds the codes of two items, at most [`LANE_BITS`] bits, and becomes one store of eight bytes: the
-//! byte in which its first bit lies, with the last bits of the lane before funnelled in above, and zeros
-//! below. Stores of one scatter happen in the order of the lanes, so each lane may overwrite the zeros that
-//! the one before it stored, and no lane has to know how its neighbours share a byte.
+//! A lane holds the codes of two items, at most [`LANE_BITS`] bits, and becomes one store of eight bytes. The
+//! store starts at the byte of its first bit. The last bits of the previous lane fill the top of that byte, and
+//! zeros follow the codes. The stores of one scatter happen in the order of the lanes. Each lane may therefore
+//! overwrite the zeros of the previous one, and no lane needs to know how its neighbours share a byte.
 //!
-//! Where the two codes of a lane are too long the kernel stops in front of the group; it stops in front of
-//! anything that it cannot do, so that the caller has one place for what is rare.
+//! The kernel stops before a group with two codes that are too long for a lane, and before anything else that
+//! it cannot handle. The caller handles all rare cases in one place.
 
 use core::arch::x86_64::*;
 
 use crate::arch::x86_64::{Avx512, prefetch};
 
-/// Items a group.
+/// Items per group.
 const GROUP: usize = 16;
 
-/// The longest pair of codes: with up to 7 bits before it in its first byte it fits in a word.
+/// The maximum length of two codes. With up to 7 earlier bits in the first byte, they fit in a word.
 const LANE_BITS: u32 = 57;
 
-/// The most bytes that a group adds to the stream: eight lanes of 57 bits. Its last store begins in the byte
-/// of bit 7 + 7 * 57 at most, and so ends one byte further.
+/// The maximum number of bytes that a group adds to the stream: eight lanes of 57 bits. Its last store starts in
+/// the byte of bit 7 + 7 * 57 at most, and therefore ends one byte further.
 const GROUP_BYTES: usize = 57;
 
-/// How many items ahead the hashes are asked for: 6 KiB. A core that only follows the stream waits for it;
-/// asked for so early, hashes from DRAM cost 0.2 ns an item and not 1.2.
+/// How many items ahead the hashes are prefetched: 8 KiB. With this distance, hashes from DRAM cost 0.2 ns per
+/// item instead of 1.2.
 const AHEAD: usize = 1024;
 
-/// Of the eight bytes of lane i the first i.
+/// The first i of the eight bytes of lane i.
 const LANES_BEFORE: u64 = 0x7f3f_1f0f_0703_0100;
 
-/// Where a stream of codes stands, in front of a group and after it.
+/// The state of a stream of codes between two groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodeStream {
-    /// The value of the item before.
+    /// The value of the previous item.
     pub(crate) previous: u64,
-    /// The last bits of the stream, at least those that fill no byte yet, at the low end.
+    /// The last bits of the stream, at the low end: at least those of the incomplete byte.
     pub(crate) bits: u64,
     /// The bit position in the room.
     pub(crate) position: u64,
 }
 
 impl Avx512 {
-    /// Whether [`Avx512::encode_pairs`] codes with `p` remainder bits: 3 to 24. Two codes have to be a byte
-    /// long, or bits of the lane before the last would be lost, and have to leave some room for quotients.
+    /// Whether [`Avx512::encode_pairs`] supports `p` remainder bits: 3 to 24. Two codes must have at least 8
+    /// bits, because a store holds bits of only one earlier lane, and must leave room for quotients.
     pub(crate) fn encodes_pairs(self, p: u32) -> bool {
         (3..=24).contains(&p)
     }
 
-    /// Appends codes of hashes in groups of 16, mapped to `[0, range)`, with `p` remainder bits; gives the
-    /// number of items coded. It ends in front of a group that may not fit in the room, that has an item
-    /// smaller than the one before it, or two codes in one lane of more than 57 bits together.
+    /// Maps hashes to `[0, range)` and appends their codes with `p` remainder bits, in groups of 16. Returns the
+    /// number of encoded items. Stops before a group that might not fit in the room, has an item smaller than its
+    /// predecessor, or has two codes of more than 57 bits together in one lane.
     pub(crate) fn encode_pairs(
         self,
         range: u64,
@@ -62,8 +62,7 @@ impl Avx512 {
             return 0;
         }
         let (groups, _) = hashes.as_chunks();
-        // SAFETY: the token says that the CPU has the features. Against the plain loop: encode in
-        // docs/benchmarking.md.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe {
             match u64::BITS - range.leading_zeros() {
                 ..=40 => encode_pairs::<40>(range, p, groups, stream, room),
@@ -84,7 +83,7 @@ fn encode_pairs<const RANGE_BITS: u32>(
 ) -> usize {
     let evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
     let odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
-    // The first byte of each lane, in every lane.
+    // The index of the first byte of each lane, in every lane.
     let lanes = _mm512_set1_epi64(0x3830_2820_1810_0800);
     let reversed = _mm512_broadcast_i32x4(_mm_setr_epi8(
         7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8,
@@ -92,7 +91,7 @@ fn encode_pairs<const RANGE_BITS: u32>(
     let all = |number: u64| _mm512_set1_epi64(number as i64);
     let (zero, seven) = (all(0), all(7));
     let (shift, range) = (all(u64::from(p)), all(range));
-    // The bits of a zero-bit and a remainder, and of two.
+    // The number of bits of a zero bit and a remainder, and twice that.
     let (fixed, fixed_pair) = (all(u64::from(p + 1)), all(u64::from(2 * (p + 1))));
     let most = all(u64::from(LANE_BITS - 2 * (p + 1)));
     let (above, minus_above) = (all(2 << p), all((2_u64 << p).wrapping_neg()));
@@ -121,15 +120,15 @@ fn encode_pairs<const RANGE_BITS: u32>(
             let second_difference = _mm512_sub_epi64(second, first);
             let first_quotient = _mm512_srlv_epi64(first_difference, shift);
             let second_quotient = _mm512_srlv_epi64(second_difference, shift);
-            // P is 3 at least, so the sum does not overflow, not even where items descend.
+            // P is at least 3, so the sum does not overflow, even if items descend.
             let quotients = _mm512_add_epi64(first_quotient, second_quotient);
             if _mm512_cmpgt_epu64_mask(quotients, most) != 0 {
                 rest = &groups[groups.len() - rest.len() - safe.len() + at..];
                 break 'groups;
             }
 
-            // As a number the code of quotient q and remainder r is 2^(q+P+1) - 2^(P+1) + r; two of them,
-            // the second b bits long, are (2^(q+P+1) - (2^(P+1) - 1 - r)) * 2^b - 2^(P+1) + r'.
+            // As a number, the code of quotient q and remainder r is 2^(q+P+1) - 2^(P+1) + r. Two codes, the
+            // second with b bits, are (2^(q+P+1) - (2^(P+1) - 1 - r)) * 2^b - 2^(P+1) + r'.
             let bits = _mm512_add_epi64(quotients, fixed_pair);
             let second_bits = _mm512_add_epi64(second_quotient, fixed);
             // top | (!difference & remainder), the inverted remainder with a one above it, and
@@ -138,21 +137,21 @@ fn encode_pairs<const RANGE_BITS: u32>(
             let second_low =
                 _mm512_ternarylogic_epi64::<0xf8>(minus_above, second_difference, remainder);
             let first_code = _mm512_sub_epi64(_mm512_sllv_epi64(above, first_quotient), first_low);
-            // Zeros come round in the rotation; it is a shift that the compiler leaves as it is.
+            // The rotation brings in only zeros, so it is a shift; the compiler would replace a real shift.
             let code = _mm512_add_epi64(_mm512_rolv_epi64(first_code, second_bits), second_low);
 
-            // Each lane gets the lengths of all lanes before it, a byte each, and adds them up.
+            // Each lane receives the lengths of all lanes before it, one byte each, and adds them.
             let bits_before = _mm512_maskz_permutexvar_epi8(LANES_BEFORE, lanes, bits);
             let starts = _mm512_add_epi64(position, _mm512_sad_epu8(bits_before, zero));
-            // Rotated by its length the code is at the top of its lane; from there it moves down to make
-            // room for the bits that share its first byte.
+            // Rotated by its length, the code is at the top of its lane. It then moves down to make room for the
+            // bits that share its first byte.
             let at_top = _mm512_rorv_epi64(code, bits);
             let codes_before = _mm512_alignr_epi64::<7>(code, code_before);
             let word = _mm512_shrdv_epi64(at_top, codes_before, _mm512_and_si512(starts, seven));
             let word = _mm512_shuffle_epi8(word, reversed);
             let bytes = _mm512_srli_epi64::<3>(starts);
-            // SAFETY: before this group `at` groups of at most GROUP_BYTES bytes were added to what was
-            // there when `safe` was cut, and GROUP_BYTES + 1 bytes are left for it; see GROUP_BYTES.
+            // SAFETY: since `safe` was cut, `at` groups of at most GROUP_BYTES bytes were added, so at least
+            // GROUP_BYTES + 1 bytes are left for this group; see GROUP_BYTES.
             unsafe { _mm512_i64scatter_epi64::<1>(room.as_mut_ptr().cast(), bytes, word) };
 
             let ends = _mm512_add_epi64(starts, bits);
@@ -181,22 +180,22 @@ fn load(group: &[u64; GROUP]) -> [__m512i; 2] {
 
 /// `(hash * range) >> 64` in each lane, exactly, for a range below 2^`RANGE_BITS` (40, 52 or 64).
 ///
-/// The multiplier takes the low 52 bits of both factors and gives the low or the high 52 bits of their
-/// product, added to a third number.
+/// The multiplier takes the low 52 bits of both factors and adds the low or the high 52 bits of their product to
+/// a third number.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(super) fn map<const RANGE_BITS: u32>(hash: __m512i, range: __m512i) -> __m512i {
     let zero = _mm512_setzero_si512();
     if RANGE_BITS <= 40 {
-        // With hash = a * 2^52 + b the value is (a * range + (b * range >> 52)) >> 12, and a * range is
-        // below 2^52.
+        // With hash = a * 2^52 + b, the value is (a * range + (b * range >> 52)) >> 12, and a * range is below
+        // 2^52.
         let a = _mm512_srli_epi64::<52>(hash);
         let sum = _mm512_madd52hi_epu64(zero, hash, range);
         return _mm512_srli_epi64::<12>(_mm512_madd52lo_epu64(sum, a, range));
     }
-    // With hash = a * 2^12 + b the value is (a * range + (b * range >> 12)) >> 52: the high half of the first
-    // product and what the sum of its low half and the second product carries. b stands at bit 40, so that
-    // its product's high half is what is wanted.
+    // With hash = a * 2^12 + b, the value is (a * range + (b * range >> 12)) >> 52: the high half of the first
+    // product, plus the carry of the sum of its low half and the second product. b is shifted to bit 40, so that
+    // the high half of its product is the required part.
     let a = _mm512_srli_epi64::<12>(hash);
     let b = _mm512_slli_epi64::<40>(hash);
     let low = _mm512_madd52lo_epu64(zero, a, range);
@@ -204,8 +203,8 @@ pub(super) fn map<const RANGE_BITS: u32>(hash: __m512i, range: __m512i) -> __m51
     if RANGE_BITS <= 52 {
         return _mm512_madd52hi_epu64(_mm512_srli_epi64::<52>(low), a, range);
     }
-    // With range = c * 2^52 + d all that is for d, and c adds a * c + (b * c >> 12) to the value, whose
-    // fraction adds to the sum.
+    // With range = c * 2^52 + d, the above covers d. c adds a * c + (b * c >> 12) to the value, and the fraction
+    // of that to the sum.
     let c = _mm512_srli_epi64::<52>(range);
     let low = _mm512_madd52lo_epu64(low, b, c);
     let value = _mm512_madd52hi_epu64(_mm512_srli_epi64::<52>(low), a, range);

@@ -1,9 +1,9 @@
 //! Decoding in 32 lanes: four vectors in flight.
 //!
-//! The caller has 32 bit positions with a value each, and wants so many groups of 8 codes decoded in all of
-//! them. What does not fit the window of [`step`](super::step) is left to the caller, in the lanes where
-//! it happens; the others go on. No position leaves the bytes, whatever they hold: [`groups_within`] bounds
-//! the number of groups by the room behind the foremost lane.
+//! The caller passes 32 bit positions with their values, and the number of groups of 8 codes to decode in each
+//! lane. If codes do not fit in the window of [`step`](super::step), that lane is left to the caller, and the
+//! others continue. No position leaves the bytes, for any contents: [`groups_within`] limits the number of
+//! groups by the room after the last lane.
 //!
 //! Rows `decode/plain`, `decode/sum` and `index/64` in docs/benchmarking.md.
 
@@ -13,7 +13,7 @@ use super::step::Code;
 use crate::arch::lanes::{Advanced, GROUP, Lanes, groups_within};
 use crate::arch::x86_64::Avx512;
 
-/// How many lanes a call decodes.
+/// The number of lanes that a call decodes.
 pub(crate) const LANES: usize = 32;
 const VECTORS: usize = LANES / 8;
 
@@ -29,7 +29,7 @@ impl Avx512 {
         groups: usize,
     ) -> Advanced {
         assert!(p <= 32);
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe {
             if in_pairs {
                 advance::<true>(bytes, p, lanes, groups)
@@ -39,12 +39,12 @@ impl Avx512 {
         }
     }
 
-    /// [`Avx512::advance_lanes`] with the values of lane `i` stored from `out[places[i]]` on. A lane that stopped
-    /// early has eight values there that mean nothing.
+    /// [`Avx512::advance_lanes`] that stores the values of lane `i` from `out[places[i]]` on. For a lane that
+    /// stopped early, the last eight of them are meaningless.
     ///
     /// # Panics
     ///
-    /// Where a lane's values do not fit `out`.
+    /// The values of a lane do not fit in `out`.
     pub(crate) fn advance_lanes_into(
         self,
         bytes: &[u8],
@@ -57,8 +57,8 @@ impl Avx512 {
         assert!(p <= 32);
         let last = out.len().checked_sub(groups.saturating_mul(GROUP));
         assert!(last.is_some_and(|last| places.iter().all(|&place| place <= last)));
-        // SAFETY: the token says that the CPU has the features, and 8 * groups values from each place on
-        // are within `out`.
+        // SAFETY: the token proves that the CPU has the features, and the assertion that 8 * groups values from
+        // each place on are within `out`.
         unsafe {
             if in_pairs {
                 advance_into::<true>(bytes, p, lanes, groups, out, places)
@@ -89,7 +89,7 @@ fn store(vectors: &Vectors, numbers: &mut [u64; LANES]) {
     }
 }
 
-/// Which lanes are negative in each vector; nothing where none is.
+/// A mask of the negative lanes of each vector; `None` if there are none.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
 fn negative(slack: &Vectors) -> Option<[__mmask8; VECTORS]> {
@@ -127,7 +127,7 @@ fn advance<const PAIRS: bool>(
         let mut slack = [_mm512_setzero_si512(); VECTORS];
         for _ in 0..steps {
             for v in 0..VECTORS {
-                // SAFETY: `groups_within` says that this gather and all later ones are within `bytes`.
+                // SAFETY: `groups_within` guarantees that all gathers are within `bytes`.
                 let window = unsafe { code.window(bytes.as_ptr(), position[v]) };
                 let (codes, runs, top) = if PAIRS {
                     let pair = code.pair(window);
@@ -193,7 +193,7 @@ unsafe fn advance_into<const PAIRS: bool>(
         let mut slack = [_mm512_setzero_si512(); VECTORS];
         for step in 0..steps {
             for v in 0..VECTORS {
-                // SAFETY: `groups_within` says that this gather and all later ones are within `bytes`.
+                // SAFETY: `groups_within` guarantees that all gathers are within `bytes`.
                 let window = unsafe { code.window(bytes.as_ptr(), position[v]) };
                 let (codes, runs) = if PAIRS {
                     let pair = code.pair(window);
@@ -237,8 +237,8 @@ unsafe fn advance_into<const PAIRS: bool>(
     }
 }
 
-/// Rows of 8 lanes as 8 runs of values, one a lane. In registers, because 64 scattered stores take twice as
-/// long as the steps that make the values.
+/// Transposes rows of 8 lanes into 8 runs of values, one per lane. In registers, because 64 scattered stores take
+/// twice as long as the steps that make the values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
 fn transposed(rows: &[__m512i; 8]) -> [__m512i; 8] {

@@ -1,18 +1,17 @@
-//! Many look-ups at once: 32 lanes, each of which decodes from its own place until it has passed its own
-//! target, and then takes the next target.
+//! Many look-ups at once, in 32 lanes. Each lane decodes from its own place until it passes its own target, and
+//! then takes the next target.
 //!
-//! Four vectors of eight lanes are in flight, interleaved step by step, because the chain from one code to
-//! the next is some 20 cycles long and a vector keeps only a few of them busy. A step decodes two codes, or
-//! one where two do not fit the 57 bits that one load gives at any bit position.
+//! Four vectors of eight lanes are interleaved step by step. The dependency chain from one code to the next takes
+//! about 20 cycles, and one vector would use only a few of them. A step decodes two codes. If two usually do not
+//! fit in the 57 bits that one load gives at any bit position, it decodes one.
 //!
-//! Lanes are looked at once a lap of [`STEPS`] steps. In between a lane may run past its target: values never
-//! decrease, so that it cannot meet it again. It may also run past the end, or meet a code that does not fit;
-//! then what it decodes means nothing, the lap's end sees it, and the answer is [`REDO`]: the caller looks
-//! that target up in plain code. With the usual parameters it is one in a thousand.
+//! Lanes are checked once per lap of [`STEPS`] steps. In between, a lane may pass its target. Values never
+//! decrease, so it cannot meet the target again. It may also pass the end, or meet a code that does not fit. What
+//! it decodes is then meaningless, the check at the end of the lap detects it, and the answer is [`REDO`]: the
+//! caller looks up that target in scalar code. With the usual parameters that is one target in a thousand.
 //!
-//! Memory safety: the only reads are gathers at byte offsets that are clamped to `bytes.len() - 8`, and
-//! expanding loads of the lists of targets, as long as those are. Every lap moves a lane on by bits, so that
-//! it ends whatever its position was.
+//! Memory safety: the only reads are gathers at byte offsets clamped to `bytes.len() - 8`, and expanding loads
+//! within the lists of targets. Every lap consumes bits in each lane, so the loop ends for any start positions.
 //!
 //! Rows `match/1k-absent-indexed` and `lookup/batched` in docs/benchmarking.md.
 
@@ -21,28 +20,28 @@ use core::arch::x86_64::*;
 use super::step::Code;
 use crate::arch::x86_64::Avx512;
 
-/// The target is not there.
+/// The target is not in the filter.
 pub(crate) const ABSENT: u8 = 0;
-/// The target is there.
+/// The target is in the filter.
 pub(crate) const FOUND: u8 = 1;
-/// The lanes could not tell.
+/// The lanes could not decide.
 const REDO: u8 = 2;
 
-/// How many vectors are in flight. Two leave the units idle, eight spill.
+/// The number of interleaved vectors. Two leave execution units idle; eight spill registers.
 const VECTORS: usize = 4;
 
-/// How many steps a lap has: fewer look at the lanes too often, more run too far past the targets.
+/// The number of steps per lap. Fewer check the lanes too often; more decode too far past the targets.
 const STEPS: usize = 4;
 
 impl Avx512 {
-    /// For each target whether it is among the values that are coded from its position on, the first of which
-    /// is counted from its base: [`ABSENT`], [`FOUND`] or [`REDO`].
+    /// Returns for each target whether it is among the values coded from its position on, after the value of its
+    /// base: [`ABSENT`], [`FOUND`] or [`REDO`].
     ///
-    /// `in_pairs` says whether two codes usually fit 57 bits; it changes no answer but how many are `REDO`.
+    /// `in_pairs` means that two codes usually fit in 57 bits. It affects only the number of `REDO` answers.
     ///
     /// # Panics
     ///
-    /// Where the slices differ in length, or P is above 32.
+    /// The slices differ in length, or P is above 32.
     pub(crate) fn look_up(
         self,
         bytes: &[u8],
@@ -64,7 +63,7 @@ impl Avx512 {
             bases,
             targets,
         };
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe {
             if in_pairs {
                 look_up::<true>(bytes, last, p, lists, answers);
@@ -75,10 +74,10 @@ impl Avx512 {
     }
 }
 
-/// Asks for the bits of all targets at once. Lanes would wait for them: each reads on in a place of its own, and
-/// four lanes more do not make up for that (look-ups in a filter beyond the second cache take twice the time).
+/// Prefetches the bits of all targets. Otherwise the lanes would wait for them, and look-ups in a filter larger
+/// than the second-level cache would take twice the time.
 fn prefetch(bytes: &[u8], positions: &[u64]) {
-    /// What the items of half a part take, and a little more.
+    /// Slightly more than the items of half a part take.
     const LINES: usize = 2;
     for &position in positions {
         let at = usize::try_from(position / 8).unwrap_or(usize::MAX);
@@ -86,7 +85,7 @@ fn prefetch(bytes: &[u8], positions: &[u64]) {
             continue;
         };
         for line in rest.chunks(64).take(LINES) {
-            // SAFETY: the pointer is that of a slice; and to ask for a line reads nothing.
+            // SAFETY: the pointer comes from a slice, and a prefetch reads nothing.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
         }
     }
@@ -106,11 +105,11 @@ struct Lanes {
     position: __m512i,
     value: __m512i,
     target: __m512i,
-    /// Places in the lists.
+    /// Indexes in the lists.
     place: __m512i,
     active: __mmask8,
     found: __mmask8,
-    /// Negative where a code did not fit.
+    /// Negative if a code did not fit.
     slack: __m512i,
 }
 
@@ -174,7 +173,7 @@ fn look_up<const PAIRS: bool>(
 )]
 fn step<const PAIRS: bool>(lanes: &mut Lanes, code: &Code, bytes: &[u8], limit: __m512i) {
     let within = _mm512_min_epu64(lanes.position, limit);
-    // SAFETY: no position is beyond the limit, which the gate found to have eight bytes.
+    // SAFETY: no position is beyond the limit, where `look_up` found eight bytes.
     let window = unsafe { code.window(bytes.as_ptr(), within) };
     let (mut runs, top, rest) = code.one(window);
     lanes.value = code.value(lanes.value, runs, top);
@@ -191,7 +190,7 @@ fn step<const PAIRS: bool>(lanes: &mut Lanes, code: &Code, bytes: &[u8], limit: 
     lanes.position = code.behind(lanes.position, codes, runs);
 }
 
-/// Writes the answers of the lanes that know them, and frees these lanes.
+/// Writes the answers of the lanes that have one, and frees these lanes.
 #[inline]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512ifma,bmi1,bmi2,lzcnt,popcnt"
@@ -204,7 +203,7 @@ fn finish(lanes: &mut Lanes, limit: __m512i, answers: &mut [u8]) {
     let mut known = done & (lanes.found | redo);
     if known != 0 {
         let mut places = [0_u64; 8];
-        // SAFETY: the array has the 64 bytes that are written.
+        // SAFETY: the array has 64 bytes.
         unsafe { _mm512_storeu_si512(places.as_mut_ptr().cast(), lanes.place) };
         while known != 0 {
             let lane = known.trailing_zeros() as usize;
@@ -215,20 +214,20 @@ fn finish(lanes: &mut Lanes, limit: __m512i, answers: &mut [u8]) {
     }
 }
 
-/// Gives the next targets to lanes that are free; gives how many targets have been given then.
+/// Assigns the next targets to free lanes. Returns the number of targets assigned so far.
 #[inline]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512ifma,bmi1,bmi2,lzcnt,popcnt"
 )]
 fn refill(lanes: &mut Lanes, lists: Lists<'_>, next: usize) -> usize {
     let waiting = (lists.targets.len() - next).min(8);
-    // The first free lanes, no more than there are targets waiting.
+    // The first free lanes, at most as many as targets are waiting.
     let free = _pdep_u32((1 << waiting) - 1, u32::from(!lanes.active)) as __mmask8;
     if free == 0 {
         return next;
     }
-    // SAFETY: an expanding load reads as many elements as the mask has bits, which is at most `waiting`, and so
-    // many are left in each list (the gate asserted that they are equally long).
+    // SAFETY: an expanding load reads as many elements as the mask has bits: at most `waiting`. Each list has that
+    // many left, because all have the same length (asserted in `Avx512::look_up`).
     unsafe {
         let load = |into, list: &[u64]| {
             _mm512_mask_expandloadu_epi64(into, free, list[next..].as_ptr().cast())

@@ -1,10 +1,10 @@
-//! The cells of the sort's last step, eight at a time (sort/uniform and build/nut25 in
+//! Sorts the cells of the sort's last step, eight at a time (sort/uniform and build/nut25 in
 //! docs/benchmarking.md).
 //!
-//! The places of a cell lie 256 words apart and those of its neighbours side by side, so a vector holds
-//! one place of eight cells, and a network over 16 vectors sorts eight cells with no shuffle in it. Only the
-//! way out is transposed. A network within vectors, the usual way, shuffles at each of its ten stages and
-//! took twice the time.
+//! The places of a cell are 256 words apart, and equal places of neighbouring cells are adjacent. A vector
+//! therefore holds one place of eight cells, and a network over 16 vectors sorts eight cells without shuffles.
+//! Only the output is transposed. The usual network within vectors shuffles in each of its ten stages, and took
+//! twice the time.
 
 use core::arch::x86_64::{
     __m512i, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_loadu_si512,
@@ -21,21 +21,21 @@ const PLACES: usize = 16;
 const LANES: usize = 8;
 
 impl Avx512 {
-    /// Sorts each cell and writes the first `next[cell] / 256` of its places to `out`, one cell after
-    /// another, and on over what follows, up to a cell's places; returns how many places were written. What has no
-    /// place in `out` is not written. All places become `u64::MAX` again.
+    /// Sorts each cell and writes the first `next[cell] / 256` of its places to `out`, one cell after another. It
+    /// may also write up to a cell's places after them. Returns the number of places written. Places that do not
+    /// fit in `out` are not written. All places become `u64::MAX` again.
     pub(crate) fn drain_cells(
         self,
         places: &mut [[u64; CELLS]; PLACES],
         next: &[u16; CELLS],
         out: &mut [u64],
     ) -> usize {
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { drain::<false>(places, next, 0, out) }
     }
 
-    /// The same where places hold the bits of numbers above 0: their bits less `bias` are written, and all become
-    /// infinity again. Of these, two comparisons run at a time.
+    /// The same for places that hold the bits of positive floats. It writes their bits minus `bias`, and all places
+    /// become infinity again. Two float comparisons run at a time.
     pub(crate) fn drain_float_cells(
         self,
         places: &mut [[u64; CELLS]; PLACES],
@@ -43,7 +43,7 @@ impl Avx512 {
         bias: u64,
         out: &mut [u64],
     ) -> usize {
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { drain::<true>(places, next, bias, out) }
     }
 }
@@ -75,7 +75,7 @@ fn drain<const FLOATS: bool>(
         let mut v = [empty; PLACES];
         for (v, place) in v.iter_mut().zip(&mut *places) {
             let eight = &mut place.as_chunks_mut::<LANES>().0[group];
-            // SAFETY: `eight` is 64 bytes; no alignment is asked for.
+            // SAFETY: `eight` is 64 bytes; no alignment is required.
             *v = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
             // SAFETY: as above.
             unsafe { _mm512_storeu_si512(eight.as_mut_ptr().cast(), empty) };
@@ -95,14 +95,14 @@ fn drain<const FLOATS: bool>(
             };
             if let Some(sixteen) = room.first_chunk_mut::<PLACES>() {
                 let to = sixteen.as_mut_ptr();
-                // SAFETY: `to` has room for sixteen words; this takes the first eight.
+                // SAFETY: `to` has room for sixteen words; this writes the first eight.
                 unsafe { _mm512_storeu_si512(to.cast(), low[lane]) };
-                // SAFETY: and this the other eight.
+                // SAFETY: this writes the other eight.
                 unsafe { _mm512_storeu_si512(to.add(LANES).cast(), high[lane]) };
             } else {
                 let kept = (1_u32 << count.min(room.len())) - 1;
                 let to = room.as_mut_ptr().cast::<i64>();
-                // SAFETY: the mask has only bits of words that `room` has.
+                // SAFETY: the mask selects only words within `room`.
                 unsafe { _mm512_mask_storeu_epi64(to, kept as u8, low[lane]) };
                 if room.len() > LANES {
                     // SAFETY: as above, and `room` has a ninth word.

@@ -1,18 +1,17 @@
-//! One or two Golomb-Rice codes in each of 8 lanes: what the lane decoders and the look-ups are made of.
+//! Decodes one or two Golomb-Rice codes in each of 8 lanes, for the lane decoders and the look-ups.
 //!
-//! A lane is a bit position. [`Code::window`] gathers 8 bytes at each and shifts the coming bits to the
-//! top, inverted, so that leading zeros count a unary run directly (`rice::read_one` says why). 57 of its
-//! bits are sure to be valid. [`Code::pair`] reads two codes of it, and says how long they are: one gather
-//! serves two codes, and where they take more than 57 bits the lane is *odd* and its caller reads the
-//! codes in another way.
+//! A lane is a bit position. [`Code::window`] gathers 8 bytes at each one and shifts the next bits to the top,
+//! inverted, so that a leading-zeros instruction counts a unary run (see `rice::read_one`). At least 57 of these
+//! bits are valid. [`Code::pair`] reads two codes from one gather and returns their length. If they take more than
+//! 57 bits, the lane is *odd*, and its caller reads the codes in another way.
 //!
-//! Nothing here forms a value. `top` of a code is the P + 1 bits `1, inverted remainder`, so that a code
-//! adds `(run << P) + ones - top` with `ones = 2^(P+1) - 1`. Callers that want only totals add up the tops
-//! and take the runs from how far the position went: two operations a code less.
+//! `top` of a code is the P + 1 bits `1, inverted remainder`. A code adds `(run << P) + ones - top` to the value,
+//! with `ones = 2^(P+1) - 1`. Callers that need only totals add up the tops and derive the runs from the distance
+//! of the positions, which saves two operations per code.
 //!
-//! Variable shifts and counts all go to one port, so the kernels are bound by it: here are nine of them for
-//! two codes. Interleave four vectors: the latency of a step is 45 cycles or more. Rows match/\* and
-//! decode/\* of docs/benchmarking.md.
+//! All variable shifts and counts use one execution port, which limits the kernels: nine of them for two codes.
+//! Interleave four vectors, because the latency of a step is at least 45 cycles. Rows match/\* and decode/\* of
+//! docs/benchmarking.md.
 
 use core::arch::x86_64::*;
 
@@ -29,7 +28,7 @@ pub(super) struct Code {
     scale: __m512i,
     /// 2^(P+1) - 1 in each lane.
     ones: __m512i,
-    /// Turns the bytes of each lane around.
+    /// Reverses the bytes of each lane.
     swap: __m512i,
     p: u32,
 }
@@ -44,7 +43,7 @@ pub(super) struct Pair {
 }
 
 impl Code {
-    /// For `p` of 0 to 32.
+    /// The constants for a `p` from 0 to 32.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn new(p: u32) -> Self {
@@ -64,29 +63,29 @@ impl Code {
         }
     }
 
-    /// The coming bits of each lane, inverted, at the top; zeros below them.
+    /// The next bits of each lane, inverted, at the top. Zeros follow them.
     ///
     /// # Safety
     ///
-    /// For each lane the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
+    /// For each lane, the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) unsafe fn window(&self, bytes: *const u8, position: __m512i) -> __m512i {
         let index = _mm512_srli_epi64::<3>(position);
-        // SAFETY: by the contract of this function; the scale is 1, so that an index is a byte offset.
+        // SAFETY: by the contract of this function. The scale is 1, so an index is a byte offset.
         let words = unsafe { _mm512_i64gather_epi64::<1>(index, bytes.cast()) };
         let inverted =
             _mm512_xor_si512(_mm512_shuffle_epi8(words, self.swap), _mm512_set1_epi64(-1));
         _mm512_sllv_epi64(inverted, _mm512_and_si512(position, _mm512_set1_epi64(7)))
     }
 
-    /// The run and the top of the first code, and the window behind it.
+    /// The run and the top of the first code, and the window after it.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn one(&self, window: __m512i) -> (__m512i, __m512i, __m512i) {
         let run = _mm512_lzcnt_epi64(window);
-        // The bits that a rotation brings in are those of the run, zeros. A shift would be the same to the
-        // processor; but Rust defines it for counts of 64 and more too, and the compiler then tests for them.
+        // A rotation brings in the bits of the run, which are zeros, so it equals a shift. Rust defines shifts
+        // for counts of 64 and more too, and the compiler would add a test for them.
         let end_of_run = _mm512_rolv_epi64(window, run);
         let top = _mm512_srlv_epi64(end_of_run, self.down);
         (run, top, _mm512_sllv_epi64(end_of_run, self.width))
@@ -106,8 +105,8 @@ impl Code {
         }
     }
 
-    /// Negative in the lanes where `codes` codes with `runs` ones together do not fit a window; their
-    /// run and top mean nothing.
+    /// Negative in lanes where `codes` codes with `runs` ones in total do not fit in a window. Run and top of such a
+    /// lane are meaningless.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn slack(&self, codes: u32, runs: __m512i) -> __m512i {
@@ -115,7 +114,7 @@ impl Code {
         _mm512_sub_epi64(_mm512_set1_epi64(room), runs)
     }
 
-    /// The position behind `codes` codes with `runs` ones together.
+    /// The position after `codes` codes with `runs` ones in total.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn behind(&self, position: __m512i, codes: u32, runs: __m512i) -> __m512i {
@@ -123,16 +122,16 @@ impl Code {
         _mm512_add_epi64(_mm512_add_epi64(position, fixed), runs)
     }
 
-    /// The value of a code that comes after `value`.
+    /// The value of the code after `value`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn value(&self, value: __m512i, run: __m512i, top: __m512i) -> __m512i {
-        // The low 52 bits of run * 2^P are all of it: a run is at most 2^6, 2^P at most 2^32.
+        // run * 2^P fits in 52 bits: a run is at most 2^6, and 2^P at most 2^32.
         let with_run = _mm512_madd52lo_epu64(value, run, self.scale);
         _mm512_add_epi64(with_run, _mm512_sub_epi64(self.ones, top))
     }
 
-    /// What `codes` codes add to a value when they take `bits` bits and their tops sum to `tops`.
+    /// The sum that `codes` codes add to a value, if they take `bits` bits and their tops sum to `tops`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn total(&self, codes: __m512i, bits: __m512i, tops: __m512i) -> __m512i {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use std::sync::Arc;
 
-use nutfilter::{Nut25, Params, SortedHashes};
+use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::http::{Listener, Served, ServerOptions};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{
@@ -217,7 +217,7 @@ pub(crate) fn assert_refused(reply: &Reply, status: u16, code: u32) {
 /// A service with `n` spent notes in one keyset, and none issued.
 pub(crate) fn published_items(n: usize) -> FilterService {
     let filter = |n| {
-        let filter = SortedHashes::<Nut25>::from_items(items(1, n, 33));
+        let filter = SortedHashes::from_items(items(1, n, 33));
         let filter = filter.encode(Params::CASHU).unwrap();
         let (n, params) = (filter.n(), filter.params());
         let raw = Body::from_bytes(filter.into_bytes());
