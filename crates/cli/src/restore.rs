@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
 use serde_json::{Value, json};
@@ -195,14 +196,10 @@ fn as_json(signature: &BlindSignature) -> Value {
     let mut object = json!({
         "amount": signature.amount,
         "id": signature.keyset.as_str(),
-        "C_": hex(&signature.c),
+        "C_": HEXLOWER.encode(&signature.c),
     });
     if let Some(dleq) = signature.dleq {
-        object["dleq"] = json!({ "e": hex(&dleq.e), "s": hex(&dleq.s) });
+        object["dleq"] = json!({ "e": HEXLOWER.encode(&dleq.e), "s": HEXLOWER.encode(&dleq.s) });
     }
     object
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

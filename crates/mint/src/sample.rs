@@ -301,16 +301,6 @@ fn mix(counter: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Hex digits, the form of most secrets.
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut25};
 use nutfilter_cashu::{KeysetId, NoteKind};
 use sha2::{Digest, Sha256};
 
 use crate::base_url::BaseUrl;
 use crate::cache_file::{self, Damage, Id};
-use crate::hex;
 use crate::mint_filter::MintFilter;
 
 pub(crate) use crate::cache_file::{Kept, Limits};
@@ -125,7 +125,7 @@ impl FilterCache {
 
     /// The ETag of a body, or `None` if requests must not carry one.
     pub(crate) fn tag(&self, body: &[u8]) -> Option<String> {
-        let quoted = || format!("\"{}\"", hex::encode(&Sha256::digest(body)));
+        let quoted = || format!("\"{}\"", HEXLOWER.encode(&Sha256::digest(body)));
         self.etag.then(quoted)
     }
 }
@@ -242,7 +242,7 @@ fn entry_id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: NoteKind
 }
 
 fn file_name(id: &Id) -> String {
-    hex::encode(id) + ".filter"
+    HEXLOWER.encode(id) + ".filter"
 }
 
 /// The ID of mint, keyset, kind and hash. Different spellings of a mint's URL or of a keyset give the same ID.

@@ -1,10 +1,10 @@
 //! NUT-07: asks the mint whether a match is spent.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use nutfilter_cashu::NoteKind;
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Question, from_json};
-use crate::hex;
 use crate::matches::Matches;
 use crate::policy::Policy;
 use crate::query_error::{AnswerFault, QueryError};
@@ -83,7 +83,7 @@ impl Confirmation {
         let asked = self.batches.current()?;
         let ys = asked
             .iter()
-            .map(|asked| hex::encode(&asked.point))
+            .map(|asked| HEXLOWER.encode(&asked.point))
             .collect();
         // Serialising a list of strings cannot fail.
         serde_json::to_string(&Body { ys }).ok()
@@ -151,7 +151,9 @@ fn read(question: &Question<'_>, body: &[u8]) -> Result<Vec<(usize, State, bool)
     let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
     for StateOf { y, state } in &states {
-        let point = hex::decode(y).ok_or(AnswerFault::Hex { field: "Y" })?;
+        let point = HEXLOWER_PERMISSIVE
+            .decode(y.as_bytes())
+            .map_err(|_| AnswerFault::Hex { field: "Y" })?;
         let at = question.once(&point, &mut seen)?;
         let state = match state.as_str() {
             "UNSPENT" => State::Unspent,

@@ -69,7 +69,6 @@ mod client;
 mod confirmation;
 mod dialect;
 mod error;
-mod hex;
 mod match_limit;
 mod matches;
 mod mint_filter;

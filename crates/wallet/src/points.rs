@@ -62,13 +62,13 @@ fn fill(bytes: &mut [u8]) -> Result<(), QueryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hex;
+    use data_encoding::HEXLOWER;
 
     #[test]
     fn is_point_rejects_bytes_off_the_curve() {
         // `hash_to_curve` of 32 zero bytes, from the test vectors of NUT-00.
         let y = "024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725";
-        let mut y = hex::decode(y).expect("hex");
+        let mut y = HEXLOWER.decode(y.as_bytes()).expect("hex");
         assert!(is_point(&y));
         y[0] = 3;
         assert!(is_point(&y));

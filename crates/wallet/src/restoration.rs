@@ -1,10 +1,10 @@
 //! NUT-09: restores the mint's signatures on blinded messages.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use nutfilter_cashu::{KeysetId, NoteKind};
 use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Question, from_json};
-use crate::hex;
 use crate::matches::Matches;
 use crate::points::{POINT_BYTES, is_point};
 use crate::policy::Policy;
@@ -105,7 +105,7 @@ impl Restoration {
         let output = |point: &[u8]| Output {
             amount: 0,
             id: self.keyset.as_str(),
-            blinded: hex::encode(point),
+            blinded: HEXLOWER.encode(point),
         };
         let asked = self.batches.current()?;
         let outputs = asked.iter().map(|asked| output(&asked.point)).collect();
@@ -194,7 +194,7 @@ fn read(
     let mut seen = vec![false; question.len()];
     let mut found = Vec::new();
     for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
-        let point = hex::decode(&output.blinded).ok_or(AnswerFault::Hex { field: "B_" })?;
+        let point = decode_hex(&output.blinded).ok_or(AnswerFault::Hex { field: "B_" })?;
         let at = question.once(&point, &mut seen)?;
         let signature = signature.check(keyset, point.len())?;
         if let Some(place) = question.asked()[at].place {
@@ -210,16 +210,20 @@ fn read(
     Ok(found)
 }
 
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()
+}
+
 impl Signature {
     fn check(&self, keyset: &KeysetId, point_bytes: usize) -> Result<BlindSignature, AnswerFault> {
         let id = KeysetId::parse(&self.id).map_err(|_| AnswerFault::OtherKeyset)?;
         if id != *keyset {
             return Err(AnswerFault::OtherKeyset);
         }
-        let c = hex::decode(&self.c)
+        let c = decode_hex(&self.c)
             .filter(|c| c.len() == point_bytes && (c.len() != POINT_BYTES || is_point(c)))
             .ok_or(AnswerFault::Hex { field: "C_" })?;
-        let number = |text: &str| hex::decode(text)?.try_into().ok();
+        let number = |text: &str| decode_hex(text)?.try_into().ok();
         let dleq = |dleq: &DleqText| {
             Some(Dleq {
                 e: number(&dleq.e)?,

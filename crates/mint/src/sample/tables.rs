@@ -1,9 +1,10 @@
 //! The mints' tables, as far as a sample needs them.
 
+use data_encoding::HEXLOWER;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{ToSql, params};
 
-use super::{POINT_BYTES, hex};
+use super::POINT_BYTES;
 use crate::{MintType, NoteKind};
 
 /// The SQL that creates one mint's database.
@@ -37,7 +38,7 @@ impl Tables {
     /// A point as the mint stores it.
     pub(super) fn point(&self, note: [u8; POINT_BYTES]) -> Point {
         match self.hex {
-            true => Point::Hex(hex(&note)),
+            true => Point::Hex(HEXLOWER.encode(&note)),
             false => Point::Bytes(note),
         }
     }
@@ -69,7 +70,7 @@ pub(super) fn insert(
     keyset: &rusqlite::types::Value,
     note: [u8; POINT_BYTES],
 ) -> rusqlite::Result<()> {
-    let secret = hex(&note[1..]);
+    let secret = HEXLOWER.encode(&note[1..]);
     let point = tables.point(note);
     statement.execute(params![point, amount(&note), keyset, secret])?;
     Ok(())

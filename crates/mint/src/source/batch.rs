@@ -2,6 +2,8 @@
 
 use core::num::NonZeroUsize;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 /// Items, one after the other in one buffer.
 ///
 /// With batches, reading and hashing can be timed separately, and a virtual call is paid only once per
@@ -33,9 +35,17 @@ impl ItemBatch {
     /// Adds one item given as hex digits of either case. Returns false and adds nothing if the text is invalid.
     #[must_use]
     pub fn push_hex(&mut self, text: &[u8]) -> bool {
-        let valid = decode_hex(text, &mut self.bytes);
+        let start = self.bytes.len();
+        self.bytes.resize(start + text.len() / 2, 0);
+        let even = text.len().is_multiple_of(2);
+        let valid = even
+            && HEXLOWER_PERMISSIVE
+                .decode_mut(text, &mut self.bytes[start..])
+                .is_ok();
         if valid {
             self.ends.push(self.bytes.len());
+        } else {
+            self.bytes.truncate(start);
         }
         valid
     }
@@ -87,41 +97,6 @@ impl ItemBatch {
         })
     }
 }
-
-/// Decodes hex digits of either case and appends the bytes. Only an even number of `0-9a-fA-F` is valid. Returns
-/// false and appends nothing if the text is invalid.
-pub(super) fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> bool {
-    let start = bytes.len();
-    let (pairs, rest) = text.as_chunks::<2>();
-    let mut seen = 0;
-    // No early exit, so that the compiler can unroll the loop. Invalid text is rare.
-    bytes.extend(pairs.iter().map(|&[high, low]| {
-        let (high, low) = (NIBBLES[usize::from(high)], NIBBLES[usize::from(low)]);
-        seen |= high | low;
-        high << 4 | low & 15
-    }));
-    let valid = rest.is_empty() && seen & NO_DIGIT == 0;
-    if !valid {
-        bytes.truncate(start);
-    }
-    valid
-}
-
-/// Marks a byte that is not a hex digit.
-const NO_DIGIT: u8 = 0x80;
-
-/// The value of each hex digit.
-const NIBBLES: [u8; 256] = {
-    let mut nibbles = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        let digits = [b"0123456789abcdef", b"0123456789ABCDEF"];
-        nibbles[digits[0][value] as usize] = value as u8;
-        nibbles[digits[1][value] as usize] = value as u8;
-        value += 1;
-    }
-    nibbles
-};
 
 #[cfg(test)]
 mod tests {

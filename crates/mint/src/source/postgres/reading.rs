@@ -2,9 +2,11 @@
 
 use std::cell::Cell;
 
+use data_encoding::HEXLOWER;
+
 use super::PostgresSource;
 use super::session::Session;
-use super::watermark::{self, Mark, Newest, Recent, Snapshot, State};
+use super::watermark::{Mark, Newest, Recent, Snapshot, State};
 use crate::source::by_keyset::{ByKeyset, Gathered, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
@@ -214,7 +216,7 @@ impl<'u> Begun<'u> {
                 copied.recent.add(xid, id, item);
                 copied.newest.add(xid, || match notes.hex {
                     true => String::from_utf8_lossy(item).into_owned(),
-                    false => watermark::hex(item),
+                    false => HEXLOWER.encode(item),
                 });
             }
             Ok(())

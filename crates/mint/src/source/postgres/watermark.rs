@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::source::Watermark;
@@ -232,7 +233,7 @@ impl Recent {
 }
 
 fn key(keyset: &[u8], item: &[u8]) -> String {
-    format!("{} {}", hex(keyset), hex(item))
+    format!("{} {}", HEXLOWER.encode(keyset), HEXLOWER.encode(item))
 }
 
 /// Collects the newest items of a reading.
@@ -282,11 +283,6 @@ impl Newest {
         self.anchors.truncate(ANCHORS);
         self.anchors
     }
-}
-
-/// Formats an item for an anchor.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use serde::{Deserialize, Serialize};
@@ -178,11 +179,7 @@ impl From<Item> for String {
         match item {
             Item::Text(text) => format!("t{text}"),
             Item::Blob(bytes) => {
-                const DIGITS: &[u8; 16] = b"0123456789abcdef";
-                let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-                core::iter::once('x')
-                    .chain(digits.map(|digit| char::from(DIGITS[usize::from(digit)])))
-                    .collect()
+                format!("x{}", HEXLOWER.encode(&bytes))
             }
         }
     }
@@ -195,13 +192,11 @@ impl TryFrom<String> for Item {
         if let Some(text) = text.strip_prefix('t') {
             return Ok(Item::Text(text.to_owned()));
         }
-        let mut bytes = vec![];
-        match text.strip_prefix('x') {
-            Some(digits) if crate::source::batch::decode_hex(digits.as_bytes(), &mut bytes) => {
-                Ok(Item::Blob(bytes))
-            }
-            _ => Err("neither text nor hex digits"),
-        }
+        let digits = text.strip_prefix('x');
+        digits
+            .and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok())
+            .map(Item::Blob)
+            .ok_or("neither text nor hex digits")
     }
 }
 
