@@ -11,7 +11,6 @@ mod large;
 mod readers;
 mod responses;
 mod rows;
-mod table;
 mod targets;
 
 use allocations::peak_of;

@@ -167,8 +167,6 @@ pub(crate) fn runtime(globals: &Globals) -> Result<Runtime, CliError> {
     }
     Ok(builder.enable_all().build()?)
 }
-#[cfg(test)]
-mod documents;
 
 #[cfg(test)]
 mod tests {
