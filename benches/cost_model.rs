@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{IndexInterval, Params, RawValues, SortedHashes, map_to_range};
+use nutfilter_harness::recipe::Noise;
 
 const ITEMS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const TARGETS: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
 
 /// Prints a table for filters of `n` items, and returns the number of wrong choices.
 fn check_items(level: SimdLevel, n: u32) -> usize {
-    let hashes = (0..u64::from(n)).map(spread).collect();
+    let hashes = Noise(1).take(n as usize).collect();
     let filter = SortedHashes::from_hashes(hashes)
         .encode(Params::default())
         .expect("a set of numbers");
@@ -50,9 +51,8 @@ fn check_items(level: SimdLevel, n: u32) -> usize {
     );
     let mut wrong = 0;
     for count in TARGETS {
-        let targets: Vec<u64> = (0..count as u64)
-            .map(|i| map_to_range(spread(i ^ 1 << 40), range))
-            .collect();
+        let hashes = Noise(2).take(count);
+        let targets: Vec<u64> = hashes.map(|hash| map_to_range(hash, range)).collect();
         let plain = |strategy| drop(black_box(filter.matches_values_by(strategy, &targets)));
         let by_index = |strategy| drop(black_box(indexed.matches_values_by(strategy, &targets)));
         let expected = filter.matches_values_by(Strategy::Merge, &targets);
@@ -99,12 +99,4 @@ fn time(run: impl FnOnce()) -> f64 {
     let start = Instant::now();
     run();
     start.elapsed().as_secs_f64() * 1e9
-}
-
-/// Numbers that look random.
-fn spread(i: u64) -> u64 {
-    let i = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let i = (i ^ i >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let i = (i ^ i >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    i ^ i >> 31
 }

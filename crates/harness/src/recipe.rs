@@ -14,7 +14,8 @@ pub const SMALL: usize = 64;
 /// widest kernel already works at half of this size.
 const MOST_BITS: u64 = 1 << 18;
 
-/// Pseudorandom numbers: SplitMix64.
+/// Pseudorandom numbers: SplitMix64, from G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number
+/// generators", 2014.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise(pub u64);
 

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::recipe::Noise;
+
 /// A file of the repository's own vectors, written by an independent implementation.
 ///
 /// # Panics
@@ -106,13 +108,8 @@ pub fn hex_u64(value: &Value) -> u64 {
 /// outputs of SplitMix64 each, the first one only for the leading 02 or 03.
 #[must_use]
 pub fn generate_items(count: u64, seed: u64) -> Vec<[u8; 33]> {
-    let mut state = seed;
-    let mut output = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    };
+    let mut noise = Noise(seed);
+    let mut output = || noise.next().expect("noise does not end");
     let item = |_| {
         let mut item = [0; 33];
         item[0] = 2 + (output() & 1) as u8;
