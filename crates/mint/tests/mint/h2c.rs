@@ -8,7 +8,7 @@ use nutfilter_mint::http::ServerOptions;
 use tokio::net::TcpStream;
 
 use crate::support::{Server, V1};
-use crate::transport::{LARGE, PATIENCE, router, short};
+use crate::transport::{LARGE, PATIENCE, router, short, wait_until_closed};
 
 type Sender = h2::client::SendRequest<Bytes>;
 
@@ -108,8 +108,11 @@ fn shutdown_finishes_open_streams() {
         let (mut sender, connection) = connect(&server).await;
         let answer = sender.send_request(request("/large"), true).unwrap().0;
         let body = answer.await.unwrap().into_body();
+        let address = server.address;
         let stopping = thread::spawn(move || server.stop());
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::task::spawn_blocking(move || wait_until_closed(address))
+            .await
+            .unwrap();
         // GOAWAY prevents new streams; open ones are completed.
         assert_eq!(whole(body).await.len(), LARGE);
         drop(sender);

@@ -19,9 +19,13 @@ const INFO: &str = r#"{"name":"a mint","n":1.10,"nuts":{"4":{"methods":[]}}}"#;
 const ANNOUNCED: &str =
     r#"{"name":"a mint","n":1.10,"nuts":{"25":{"supported":true},"4":{"methods":[]}}}"#;
 
+/// Counts requests. A second request means that the answer to the first one has been handled.
+type Counter = Arc<AtomicUsize>;
+
 /// A mint that answers with a status, and with the info if the status is 200.
-fn mint(status: Arc<AtomicU16>) -> Server {
+fn mint(status: Arc<AtomicU16>, asked: Counter) -> Server {
     let info = move || async move {
+        asked.fetch_add(1, Ordering::SeqCst);
         let status = StatusCode::from_u16(status.load(Ordering::SeqCst)).unwrap();
         match status {
             StatusCode::OK => INFO.into_response(),
@@ -48,7 +52,8 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let status = Arc::new(AtomicU16::new(500));
-    let mint = mint(Arc::clone(&status));
+    let asked = Counter::default();
+    let mint = mint(Arc::clone(&status), Arc::clone(&asked));
     let url = format!("http://{}/Bitcoin/", mint.address);
     let info = InfoService::start_every(&url, Duration::from_millis(50)).unwrap();
     let server = serving(info);
@@ -65,8 +70,12 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let again = server.ask("GET", "/v1/info", &[("if-none-match", tag)]);
     assert_eq!(again.status, 304);
 
-    drop(mint);
-    thread::sleep(Duration::from_millis(200));
+    status.store(500, Ordering::SeqCst);
+    let before = asked.load(Ordering::SeqCst);
+    // The first of these may have been answered before the status changed.
+    until("failed attempts", || {
+        asked.load(Ordering::SeqCst) > before + 2
+    });
     assert_eq!(
         String::from_utf8_lossy(&server.get("/v1/info").body),
         ANNOUNCED
@@ -75,8 +84,9 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
 
 #[test]
 fn only_redirects_within_the_mint_are_followed() {
-    let elsewhere = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&elsewhere);
+    let [elsewhere, far_asked, loop_asked] = [(); 3].map(|()| Counter::default());
+    let [counter, far_counter, loop_counter] =
+        [&elsewhere, &far_asked, &loop_asked].map(Arc::clone);
     let other = Server::serve(Router::new().route(
         "/v1/info",
         get(async move || {
@@ -93,11 +103,17 @@ fn only_redirects_within_the_mint_are_followed() {
             )
             .route(
                 "/far/v1/info",
-                get(move || async move { Redirect::temporary(&away) }),
+                get(async move || {
+                    far_counter.fetch_add(1, Ordering::SeqCst);
+                    Redirect::temporary(&away)
+                }),
             )
             .route(
                 "/loop/v1/info",
-                get(|| async { Redirect::temporary("/loop/v1/info") }),
+                get(async move || {
+                    loop_counter.fetch_add(1, Ordering::SeqCst);
+                    Redirect::temporary("/loop/v1/info")
+                }),
             )
             .route("/here", get(|| async { INFO })),
     );
@@ -107,7 +123,9 @@ fn only_redirects_within_the_mint_are_followed() {
     };
     let (near, far, around) = (start("near"), start("far"), start("loop"));
     until("the info", || near.body().is_some());
-    thread::sleep(Duration::from_millis(200));
+    until("two attempts", || far_asked.load(Ordering::SeqCst) > 1);
+    // Several attempts, each with the maximum of redirects.
+    until("the loop", || loop_asked.load(Ordering::SeqCst) > 50);
     assert!(far.body().is_none() && around.body().is_none());
     assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
 }
@@ -115,18 +133,17 @@ fn only_redirects_within_the_mint_are_followed() {
 #[test]
 fn too_long_or_invalid_info_is_not_passed_on() {
     let long = format!(r#"{{"name":"{}"}}"#, "x".repeat(1 << 20));
-    let mint = Server::serve(
-        Router::new()
-            .route("/long/v1/info", get(move || async move { long }))
-            .route("/list/v1/info", get(|| async { "[]" }))
-            .route("/html/v1/info", get(|| async { "<html>" })),
-    );
-    let services: Vec<InfoService> = ["long", "list", "html"]
-        .map(|path| {
-            let url = format!("http://{}/{path}", mint.address);
-            InfoService::start_every(&url, Duration::from_millis(20)).unwrap()
-        })
-        .into();
-    thread::sleep(Duration::from_millis(300));
-    assert!(services.iter().all(|service| service.body().is_none()));
+    for body in [long, "[]".to_owned(), "<html>".to_owned()] {
+        let asked = Counter::default();
+        let counter = Arc::clone(&asked);
+        let info = async move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+            body.clone()
+        };
+        let mint = Server::serve(Router::new().route("/v1/info", get(info)));
+        let url = format!("http://{}/", mint.address);
+        let service = InfoService::start_every(&url, Duration::from_millis(20)).unwrap();
+        until("two attempts", || asked.load(Ordering::SeqCst) > 1);
+        assert!(service.body().is_none());
+    }
 }

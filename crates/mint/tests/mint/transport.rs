@@ -1,7 +1,7 @@
 //! The server on real sockets: slow, numerous, hostile and polite peers, and shutdown.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -164,8 +164,8 @@ fn slow_peers_do_not_block_others() {
 #[test]
 fn fast_enough_reader_gets_the_whole_answer() {
     let mut options = short();
-    // 16 MiB at 4 MiB per window or faster takes nearly three windows.
-    options.write_window = Duration::from_millis(1_500);
+    // The pauses alone take 2.56 s, which is more than a window, and 0.64 s for the 4 MiB that each window requires.
+    options.write_window = Duration::from_millis(2_500);
     let server = Server::limited(router(), options);
     let mut stream = server.connect();
     request(&mut stream, "/large");
@@ -287,20 +287,21 @@ fn shutdown_finishes_requests_and_closes_idle() {
     let stopping = thread::spawn(move || server.stop());
     assert_eq!(ended(idle), b"");
     assert_eq!(ended(fresh), b"");
-    // No new connections are accepted. This may start later than the notice to the open ones.
-    let start = Instant::now();
-    while TcpStream::connect(address).is_ok() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "others are let in"
-        );
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until_closed(address);
     go_on.notify_one();
     let (status, body) = answer(&mut busy);
     assert_eq!((status, &body[..]), (200, &b"done"[..]));
     assert_eq!(ended(busy), b"");
     assert_eq!(stopping.join().unwrap().cut, 0);
+}
+
+/// Waits until no new connections are accepted. Open ones may be told to close before that.
+pub(crate) fn wait_until_closed(address: SocketAddr) {
+    let start = Instant::now();
+    while TcpStream::connect(address).is_ok() {
+        assert!(start.elapsed() < PATIENCE, "still accepts connections");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -328,8 +329,9 @@ fn answer_in_progress_at_shutdown_is_completed() {
     write!(stream, "GET /large HTTP/1.1\r\nhost: mint\r\n\r\n").unwrap();
     let mut first = [0; 1024];
     stream.read_exact(&mut first).unwrap();
+    let address = server.address;
     let stopping = thread::spawn(move || server.stop());
-    thread::sleep(Duration::from_millis(100));
+    wait_until_closed(address);
     let rest = ended(stream);
     assert!(
         first.len() + rest.len() > LARGE,
