@@ -115,10 +115,8 @@ levels:
         target = unit.get("target", {})
         if unit.get("executable") and target["name"] == "nutfilter" and "lib" in target["kind"]:
             print(unit["executable"])')
-    for cpu in Nehalem Haswell; do
-        echo "$cpu"
-        qemu-x86_64 -cpu "$cpu" "$tests" -q
-    done
+    xargs -P 2 -I CPU bash -c 'result=$(qemu-x86_64 -cpu CPU "$1" -q 2>&1) || status=$?; echo "CPU: $result"; exit ${status:-0}' \
+        _ "$tests" <<<$'Nehalem\nHaswell'
 
 # Our vectors are what the Python implementation writes
 [group('gate')]
@@ -189,9 +187,9 @@ readme-table-check:
 readme-table:
     python3 -m benches.dashboard readme
 
-# Some seconds of every fuzz target
+# Some seconds of every fuzz target from its seeds, two at a time; the tests replay the corpora
 [group('gate')]
-fuzz-smoke seconds='5': (fuzz-all seconds)
+fuzz-smoke seconds='5': (fuzz-all seconds "seeds" "2")
 
 # --- The campaign
 
@@ -310,32 +308,28 @@ fuzz := "ASAN_OPTIONS=detect_stack_use_after_return=0 CXXFLAGS='-fno-sanitize=al
 
 # Fuzz one target, starting from its seeds, its committed corpus and what earlier runs found
 [group('fuzzing')]
-fuzz target seconds='60': (fuzz-inputs target)
+fuzz target seconds='60' inputs='seeds corpora': (fuzz-inputs target inputs)
     #!/usr/bin/env bash
     set -euo pipefail
     options=(-max_total_time={{seconds}} -timeout=10 -rss_limit_mb=2048 -report_slow_units=2 -print_funcs=0)
     while read -r line; do options+=("-${line// /}"); done < <(grep -E '^[a-z_]+ *=' fuzz/options/{{target}}.options)
     [ ! -e fuzz/dictionaries/{{target}}.dict ] || options+=(-dict=fuzz/dictionaries/{{target}}.dict)
-    {{fuzz}} run --no-trace-compares {{target}} fuzz/corpus/{{target}} -- "${options[@]}"
+    {{fuzz}} run --no-trace-compares {{target}} {{ if inputs == "seeds" { work / "corpus" } else { "fuzz/corpus" } }}/{{target}} -- "${options[@]}"
 
-# Fuzz all targets one after another, each for some seconds
+# Fuzz all targets, each for some seconds
 [group('fuzzing')]
-fuzz-all seconds='600':
+fuzz-all seconds='600' inputs='seeds corpora' jobs='1':
     #!/usr/bin/env bash
-    set -uo pipefail
-    {{fuzz}} build --no-trace-compares || exit 1
-    failed=()
-    for target in $(cargo fuzz list); do
-        printf '%s: ' "$target"
-        log={{work}}/fuzz-$target.log
-        mkdir -p {{work}}
-        if {{just_executable()}} fuzz "$target" {{seconds}} >"$log" 2>&1; then
-            grep -E '^Done [0-9]+ runs' "$log"
+    set -euo pipefail
+    {{fuzz}} build --no-trace-compares
+    mkdir -p {{work}}
+    cargo fuzz list | xargs -P {{jobs}} -I TARGET bash -c '
+        log={{work}}/fuzz-TARGET.log
+        if {{just_executable()}} fuzz TARGET {{seconds}} "{{inputs}}" >"$log" 2>&1; then
+            echo "TARGET: $(grep -E "^Done [0-9]+ runs" "$log")"
         else
-            failed+=("$target"); echo FAILED; tail -n 60 "$log"
-        fi
-    done
-    [ ${#failed[@]} = 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
+            echo "TARGET: FAILED"; tail -n 60 "$log"; exit 1
+        fi'
 
 # Run one input again
 [group('fuzzing')]
@@ -355,11 +349,16 @@ fuzz-coverage target: (fuzz-inputs target)
     llvm-cov-22 report --instr-profile=fuzz/coverage/{{target}}/coverage.profdata --ignore-filename-regex 'registry|rustc|crates/' \
         "$(find target fuzz/target -path '*/coverage/*/release/{{target}}' -type f 2>/dev/null | head -n 1)"
 
+# Seeds alone go to a folder of their own, without what earlier runs found.
 [private]
-fuzz-inputs target:
-    mkdir -p fuzz/corpus/{{target}}
-    for kind in seeds corpora; do \
-        [ ! -e fuzz/$kind/{{target}}.zip ] || python3 -m zipfile -e fuzz/$kind/{{target}}.zip fuzz/corpus/{{target}}; \
+fuzz-inputs target inputs='seeds corpora':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    folder={{ if inputs == "seeds" { work / "corpus" } else { "fuzz/corpus" } }}/{{target}}
+    [ {{ quote(inputs) }} != seeds ] || rm -rf "$folder"
+    mkdir -p "$folder"
+    for kind in {{inputs}}; do
+        [ ! -e "fuzz/$kind/{{target}}.zip" ] || python3 -m zipfile -e "fuzz/$kind/{{target}}.zip" "$folder"
     done
 
 # Write the seeds of all targets again, after a change of their cases
