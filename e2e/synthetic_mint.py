@@ -6,6 +6,7 @@ them. Every transaction is announced to the journal first.
 """
 
 import contextlib
+import pathlib
 import random
 import threading
 import time
@@ -19,51 +20,21 @@ MOST_NOTES = 16  # of a kind in a transaction
 MOST_KEYSETS = 8
 ROWS_PER_STATEMENT = 500
 
-TABLES = {
+SQL = pathlib.Path(__file__).parents[1] / "crates/mint/src/sample"
+INDEXES = {
     "cdk": """
-        CREATE TABLE keyset (
-            id TEXT PRIMARY KEY, unit TEXT NOT NULL, active BOOL NOT NULL, valid_from INTEGER NOT NULL,
-            valid_to INTEGER, derivation_path TEXT NOT NULL, input_fee_ppk INTEGER,
-            derivation_path_index INTEGER, amounts TEXT, issuer_version TEXT);
-        CREATE TABLE proof (
-            y BLOB PRIMARY KEY, amount INTEGER NOT NULL, keyset_id TEXT NOT NULL, secret TEXT NOT NULL,
-            c BLOB NOT NULL, witness TEXT,
-            state TEXT CHECK (state IN ('SPENT', 'PENDING', 'UNSPENT', 'RESERVED', 'UNKNOWN')) NOT NULL,
-            quote_id TEXT, created_time INTEGER NOT NULL DEFAULT 0, operation_kind TEXT, operation_id TEXT);
-        CREATE TABLE blind_signature (
-            blinded_message BLOB PRIMARY KEY, amount INTEGER NOT NULL, keyset_id TEXT NOT NULL, c BLOB,
-            dleq_e TEXT, dleq_s TEXT, quote_id TEXT, created_time INTEGER NOT NULL DEFAULT 0,
-            signed_time INTEGER, operation_kind TEXT, operation_id TEXT, order_index INTEGER NOT NULL DEFAULT 0);
-        CREATE TABLE keyset_amounts (
-            keyset_id TEXT PRIMARY KEY, total_issued INTEGER NOT NULL DEFAULT 0,
-            total_redeemed INTEGER NOT NULL DEFAULT 0, fee_collected INTEGER NOT NULL DEFAULT 0);
-        CREATE TABLE keyset_epoch (id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL);
-        INSERT INTO keyset_epoch (id, epoch) VALUES (0, 1);
         CREATE INDEX idx_proof_state_operation ON proof (state, operation_kind);
         CREATE INDEX keyset_id_index ON blind_signature (keyset_id);""",
-    "nutshell": """
-        CREATE TABLE proofs_used (
-            amount INTEGER NOT NULL, id TEXT, c TEXT NOT NULL, secret TEXT NOT NULL, y TEXT, witness TEXT,
-            created TIMESTAMP, melt_quote TEXT, UNIQUE (y));
-        CREATE TABLE promises (
-            amount INTEGER NOT NULL, id TEXT, b_ TEXT NOT NULL, c_ TEXT, dleq_e TEXT, dleq_s TEXT,
-            created TIMESTAMP, signed_at TIMESTAMP, mint_quote TEXT, melt_quote TEXT, swap_id TEXT,
-            order_index INTEGER DEFAULT 0, UNIQUE (b_));
-        CREATE TABLE keysets (
-            id TEXT NOT NULL, derivation_path TEXT, seed TEXT, valid_from TIMESTAMP, valid_to TIMESTAMP,
-            first_seen TIMESTAMP, active BOOL DEFAULT TRUE, version TEXT, unit TEXT, encrypted_seed TEXT,
-            seed_encryption_method TEXT, input_fee_ppk INTEGER, amounts TEXT, balance INTEGER DEFAULT 0,
-            fees_paid INTEGER DEFAULT 0, final_expiry INTEGER, UNIQUE (id));""",
+    "nutshell": "",
 }
 
 
 def tables(mint_type, database_kind):
     """The statements that make the tables."""
-    sql = TABLES[mint_type]
-    if database_kind == "postgres":
-        sql = sql.replace("BLOB", "BYTEA").replace("amount INTEGER", "amount BIGINT").replace(
-            "_time INTEGER", "_time BIGINT")
-    return sql
+    sql = (SQL / f"{mint_type}.sql").read_text()
+    if database_kind != "postgres":
+        sql = sql.replace("BYTEA", "BLOB").replace("BIGINT", "INTEGER")
+    return sql + INDEXES[mint_type]
 
 
 class Cdk:

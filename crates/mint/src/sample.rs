@@ -166,7 +166,7 @@ impl Sample {
         )?;
         let transaction = connection.transaction()?;
         let tables = Tables::of(self.mint);
-        transaction.execute_batch(tables.create)?;
+        transaction.execute_batch(&tables.create())?;
         transaction.execute(tables.insert_keyset, [self.keyset.as_str()])?;
         let mut done = 0;
         for kind in NoteKind::ALL {

@@ -9,7 +9,8 @@ use crate::{MintType, NoteKind};
 
 /// The SQL that creates one mint's database.
 pub(super) struct Tables {
-    pub(super) create: &'static str,
+    /// In the dialect of Postgres, see [`Tables::create`].
+    create: &'static str,
     /// The indexes that SQLite uses for queries on a mint. They are created last, which is faster.
     pub(super) index: &'static str,
     pub(super) insert_keyset: &'static str,
@@ -26,6 +27,12 @@ impl Tables {
             MintType::Cdk => &CDK,
             MintType::Nutshell => &NUTSHELL,
         }
+    }
+
+    /// Creates the tables on SQLite.
+    pub(super) fn create(&self) -> String {
+        let blobs = self.create.replace("BYTEA", "BLOB");
+        blobs.replace("BIGINT", "INTEGER")
     }
 
     pub(super) fn insert(&self, kind: NoteKind) -> &'static str {
@@ -77,28 +84,7 @@ pub(super) fn insert(
 }
 
 const CDK: Tables = Tables {
-    create: "
-        CREATE TABLE keyset (
-            id TEXT PRIMARY KEY, unit TEXT NOT NULL, active BOOL NOT NULL, valid_from INTEGER NOT NULL,
-            valid_to INTEGER, derivation_path TEXT NOT NULL, input_fee_ppk INTEGER,
-            derivation_path_index INTEGER, amounts TEXT, issuer_version TEXT
-        );
-        CREATE TABLE keyset_amounts (
-            keyset_id TEXT PRIMARY KEY, total_issued INTEGER NOT NULL DEFAULT 0,
-            total_redeemed INTEGER NOT NULL DEFAULT 0, fee_collected INTEGER NOT NULL DEFAULT 0
-        );
-        CREATE TABLE proof (
-            y BLOB PRIMARY KEY, amount INTEGER NOT NULL, keyset_id TEXT NOT NULL, secret TEXT NOT NULL,
-            c BLOB NOT NULL, witness TEXT,
-            state TEXT CHECK (state IN ('SPENT', 'PENDING', 'UNSPENT', 'RESERVED', 'UNKNOWN')) NOT NULL,
-            quote_id TEXT, created_time INTEGER NOT NULL DEFAULT 0, operation_kind TEXT, operation_id TEXT
-        );
-        CREATE TABLE blind_signature (
-            blinded_message BLOB PRIMARY KEY, amount INTEGER NOT NULL, keyset_id TEXT NOT NULL, c BLOB,
-            dleq_e TEXT, dleq_s TEXT, quote_id TEXT, created_time INTEGER NOT NULL DEFAULT 0,
-            signed_time INTEGER, operation_kind TEXT, operation_id TEXT,
-            order_index INTEGER NOT NULL DEFAULT 0
-        );",
+    create: include_str!("cdk.sql"),
     index: "
         CREATE INDEX idx_proof_state_operation ON proof (state, operation_kind);
         CREATE INDEX keyset_id_index ON blind_signature (keyset_id);",
@@ -123,22 +109,7 @@ const CDK: Tables = Tables {
 };
 
 const NUTSHELL: Tables = Tables {
-    create: "
-        CREATE TABLE keysets (
-            id TEXT NOT NULL, derivation_path TEXT, seed TEXT, valid_from TIMESTAMP, valid_to TIMESTAMP,
-            first_seen TIMESTAMP, active BOOL DEFAULT TRUE, version TEXT, unit TEXT, encrypted_seed TEXT,
-            seed_encryption_method TEXT, input_fee_ppk INTEGER, amounts TEXT, balance INTEGER DEFAULT 0,
-            fees_paid INTEGER DEFAULT 0, final_expiry INTEGER, UNIQUE (id)
-        );
-        CREATE TABLE proofs_used (
-            amount INTEGER NOT NULL, id TEXT, c TEXT NOT NULL, secret TEXT NOT NULL, y TEXT, witness TEXT,
-            created TIMESTAMP, melt_quote TEXT, UNIQUE (y)
-        );
-        CREATE TABLE promises (
-            amount INTEGER NOT NULL, id TEXT, b_ TEXT NOT NULL, c_ TEXT, dleq_e TEXT, dleq_s TEXT,
-            created TIMESTAMP, signed_at TIMESTAMP, mint_quote TEXT, melt_quote TEXT, swap_id TEXT,
-            order_index INTEGER DEFAULT 0, UNIQUE (b_)
-        );",
+    create: include_str!("nutshell.sql"),
     index: "",
     insert_keyset: "
         INSERT INTO keysets (id, derivation_path, active, version, unit, input_fee_ppk, amounts)
