@@ -4,8 +4,8 @@ use core::error::Error;
 use core::fmt;
 use std::io;
 
-use crate::kept::KeptError;
 use crate::source::{SourceError, Transient};
+use crate::state::StateError;
 
 /// Why one filter or all filters could not be built.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub enum PublishError {
     /// The mint's records could not be read.
     Source(SourceError),
     /// A set could not be stored, or cannot be encoded as a filter.
-    Kept(KeptError),
+    State(StateError),
     /// The source's own count differs from the number of items received: some items were lost on the way.
     Miscounted {
         /// The count that the source returned.
@@ -30,7 +30,7 @@ impl fmt::Display for PublishError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PublishError::Source(error) => error.fmt(f),
-            PublishError::Kept(error) => error.fmt(f),
+            PublishError::State(error) => error.fmt(f),
             PublishError::Miscounted { said, came } => {
                 write!(f, "source counted {said} items but returned {came}")
             }
@@ -45,7 +45,7 @@ impl Error for PublishError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             PublishError::Source(error) => error.source(),
-            PublishError::Kept(error) => error.source(),
+            PublishError::State(error) => error.source(),
             PublishError::Miscounted { .. } => None,
             PublishError::Body(error) => Some(error),
         }
@@ -64,8 +64,8 @@ impl From<SourceError> for PublishError {
     }
 }
 
-impl From<KeptError> for PublishError {
-    fn from(error: KeptError) -> Self {
-        PublishError::Kept(error)
+impl From<StateError> for PublishError {
+    fn from(error: StateError) -> Self {
+        PublishError::State(error)
     }
 }

@@ -55,13 +55,13 @@ mod body;
 mod error;
 mod gzip;
 mod info;
-mod kept;
 mod publish;
 mod published;
 mod refresh;
 mod report;
 mod service;
 mod snapshot;
+mod state;
 
 pub mod http;
 pub mod sample;
@@ -70,7 +70,6 @@ pub mod source;
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
 pub use info::{InfoError, InfoService};
-pub use kept::{DataDirectory, KeptError};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use publish::Publisher;
 pub use published::PublishedFilter;
@@ -81,3 +80,4 @@ pub use report::{
 pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
+pub use state::{DataDirectory, StateError};

@@ -1,7 +1,7 @@
 //! Turns the mint's records into finished bodies: reads new items, hashes, merges, encodes and publishes them.
 
 pub(crate) mod clock;
-mod gather;
+mod collect;
 mod read;
 mod serve;
 #[cfg(test)]
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant, SystemTime};
 use self::clock::Clock;
 use crate::body::BodyPlace;
 use crate::error::PublishError;
-use crate::kept::{DataDirectory, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
+use crate::state::{DataDirectory, KindSets, StateError, Storage};
 use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
@@ -48,9 +48,9 @@ pub struct Publisher {
     /// Latest timestamp of any filter so far, including filters from before a restart.
     latest_date: u64,
     verify_every: u32,
-    keep: Keep,
+    storage: Storage,
     /// One entry for each of [`NoteKind::ALL`].
-    kept: [KindSets; 2],
+    state: [KindSets; 2],
     listed: Vec<KeysetInfo>,
     /// Keysets per kind whose filters must not be replaced after this refresh.
     held_back: [BTreeSet<KeysetId>; 2],
@@ -80,8 +80,8 @@ impl Publisher {
             grid: 1,
             latest_date: 0,
             verify_every: VERIFY_EVERY,
-            keep: Keep::Memory,
-            kept: Default::default(),
+            storage: Storage::Memory,
+            state: Default::default(),
             listed: vec![],
             held_back: Default::default(),
             unservable: vec![],
@@ -111,7 +111,7 @@ impl Publisher {
     #[must_use]
     pub fn with_data_directory(mut self, directory: DataDirectory) -> Self {
         self.place = BodyPlace::Directory(directory.path().to_owned());
-        self.keep = Keep::Directory(directory);
+        self.storage = Storage::Directory(directory);
         self
     }
 
@@ -155,13 +155,13 @@ impl Publisher {
     }
 
     fn kept_mut(&mut self, kind: NoteKind) -> &mut KindSets {
-        &mut self.kept[index(kind)]
+        &mut self.state[index(kind)]
     }
 
     /// Drops the watermarks, so that the next refresh reads everything.
     pub(crate) fn discard_and_rescan(&mut self) {
-        for kept in &mut self.kept {
-            kept.watermark = None;
+        for state in &mut self.state {
+            state.watermark = None;
         }
     }
 
@@ -202,12 +202,12 @@ impl Publisher {
         };
         let whole = |report: &RefreshReport| report.readings.iter().any(|reading| reading.whole);
         // A full reading leaves old sets behind; a failed one leaves new sets behind.
-        if let Keep::Directory(directory) = &self.keep
+        if let Storage::Directory(directory) = &self.storage
             && !result
                 .as_ref()
                 .is_ok_and(|report| word == "ok" && !whole(report))
         {
-            directory.remove_others(self.kept.iter());
+            directory.remove_others(self.state.iter());
         }
         self.service.set_failing(word != "ok");
         metrics::counter!("nutfilter_refreshes_total", "result" => word).increment(1);
@@ -276,8 +276,8 @@ impl Publisher {
     }
 
     /// Creates the data directory again if it was removed. Its sets are gone too, so everything is read again.
-    fn remake_data_directory(&mut self) -> Result<(), KeptError> {
-        let Keep::Directory(directory) = &mut self.keep else {
+    fn remake_data_directory(&mut self) -> Result<(), StateError> {
+        let Storage::Directory(directory) = &mut self.storage else {
             return Ok(());
         };
         if !directory.is_gone() {
@@ -311,15 +311,15 @@ impl Publisher {
     }
 
     /// Records a kind if it changed, if its filters are due for new timestamps, or if the clock was set back.
-    fn record_if_due(&mut self, kind: NoteKind) -> Result<(), KeptError> {
+    fn record_if_due(&mut self, kind: NoteKind) -> Result<(), StateError> {
         let period = self.restamp_period();
-        let kept = &mut self.kept[index(kind)];
-        let is_due = round_down(kept.recorded, period) != round_down(kept.as_of, period)
-            || kept.recorded > kept.as_of
-            || kept.recorded == 0;
-        if is_due || kept.sets.values().any(|set| set.changed) {
-            self.keep.record(kind, kept, &self.listed)?;
-            kept.recorded = kept.as_of;
+        let state = &mut self.state[index(kind)];
+        let is_due = round_down(state.recorded, period) != round_down(state.as_of, period)
+            || state.recorded > state.as_of
+            || state.recorded == 0;
+        if is_due || state.sets.values().any(|set| set.changed) {
+            self.storage.record(kind, state, &self.listed)?;
+            state.recorded = state.as_of;
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Publisher {
     }
 
     fn tell(&self, as_of: u64, report: &RefreshReport) {
-        let items = |kind| self.kept[index(kind)].items();
+        let items = |kind| self.state[index(kind)].items();
         self.show(as_of);
         for reading in &report.readings {
             let whole = if reading.whole { "whole" } else { "new" };
@@ -375,10 +375,10 @@ impl Publisher {
     /// Updates the gauges with what is served.
     fn show(&self, refreshed_at: u64) {
         for kind in NoteKind::ALL {
-            let kept = &self.kept[index(kind)];
-            metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(kept.items() as f64);
+            let state = &self.state[index(kind)];
+            metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(state.items() as f64);
             metrics::gauge!("nutfilter_as_of_timestamp_seconds", "kind" => kind.as_str())
-                .set(kept.recorded as f64);
+                .set(state.recorded as f64);
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
         let behind = self.latest_date.saturating_sub(self.clock.wall().as_secs());

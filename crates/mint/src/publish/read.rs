@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::gather::{Beyond, Failed, Gather};
+use super::collect::{Beyond, Collector, Failed};
 use super::{Publisher, millis};
 use crate::error::PublishError;
-use crate::kept::{Changes, Keep, KeptError, KindSets};
 use crate::report::{FilterFailure, ReadingReport, RefreshProgress};
 use crate::source::{Reading, SourceError, Watermark, retry_once};
+use crate::state::{Changes, KindSets, StateError, Storage};
 use crate::{KeysetId, NoteKind};
 
 impl Publisher {
@@ -30,7 +30,7 @@ impl Publisher {
                     reread = true;
                     self.kept_mut(kind).watermark = None;
                 }
-                Err(PublishError::Kept(error)) if error.is_damage() => {
+                Err(PublishError::State(error)) if error.is_damage() => {
                     metrics::counter!("nutfilter_data_discarded_total").increment(1);
                     tracing::error!(%kind, %error, "discarding damaged state; rereading the full database");
                     self.kept_mut(kind).watermark = None;
@@ -78,48 +78,50 @@ impl Publisher {
         if count {
             self.source.verify_next();
         }
-        let beyond = match self.keep.gather_limit() {
+        let beyond = match self.storage.collect_limit() {
             Some(limit) => Beyond::TooMany { limit },
             None => Beyond::Never,
         };
-        let mut gather = Gather::new(kind, &self.stop, progress, beyond);
-        let result = self.source.read(kind, Some(since), &mut gather);
+        let mut collector = Collector::new(kind, &self.stop, progress, beyond);
+        let result = self.source.read(kind, Some(since), &mut collector);
         let as_of = self.clock.date(began);
-        let reading = checked(result, &mut gather)?;
-        if let Some((keyset, error)) = gather.bad.pop_first() {
+        let reading = checked(result, &mut collector)?;
+        if let Some((keyset, error)) = collector.bad.pop_first() {
             // No item of the other keysets is lost: they are also part of the full reading.
             let reason = format!("unreadable row of keyset {keyset}: {error}");
             return Err(SourceError::RescanRequired { reason }.into());
         }
         super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
-        let (came, hash) = (gather.came(), gather.hashing);
+        let (came, hash) = (collector.came(), collector.hashing);
         let read = start.elapsed().saturating_sub(hash);
 
-        let kept = &self.kept[super::index(kind)];
+        let state = &self.state[super::index(kind)];
         let new = match reading.total {
             // Taken only if every item is new. None is then a repeat, even if its hash is already known.
-            Some(total) if total == kept.items() + came => gather.hashes,
+            Some(total) if total == state.items() + came => collector.hashes,
             total => {
-                let (new, known) = without_repeats(kept, gather.hashes, total)?;
+                let (new, known) = without_repeats(state, collector.hashes, total)?;
                 if known > 0 && total.is_none() && !count {
                     return Ok(None);
                 }
                 new
             }
         };
-        let kept = &mut self.kept[super::index(kind)];
+        let state = &mut self.state[super::index(kind)];
         for (keyset, hashes) in new {
-            let result = self.keep.add(kind, &keyset, &mut kept.sets, hashes, as_of);
+            let result = self
+                .storage
+                .add(kind, &keyset, &mut state.sets, hashes, as_of);
             // The set in memory is gone after an error. With a data directory, the items come again at the next
             // reading.
-            if result.is_err() && matches!(self.keep, Keep::Memory) {
-                kept.watermark = None;
+            if result.is_err() && matches!(self.storage, Storage::Memory) {
+                state.watermark = None;
             }
             result?;
         }
-        kept.watermark = reading.watermark;
-        kept.as_of = as_of;
-        kept.sets.values_mut().for_each(|set| set.as_of = as_of);
+        state.watermark = reading.watermark;
+        state.as_of = as_of;
+        state.sets.values_mut().for_each(|set| set.as_of = as_of);
         Ok(Some(ReadingReport {
             kind,
             whole: false,
@@ -139,21 +141,21 @@ impl Publisher {
     ) -> Result<(ReadingReport, Lost), PublishError> {
         let start = Instant::now();
         let began = self.clock.moment();
-        let beyond = match self.keep.gather_limit() {
+        let beyond = match self.storage.collect_limit() {
             Some(limit) => Beyond::Disk {
-                keep: &mut self.keep,
+                storage: &mut self.storage,
                 sets: Default::default(),
                 limit,
                 as_of: self.clock.date(began),
             },
             None => Beyond::Never,
         };
-        let mut gather = Gather::new(kind, &self.stop, progress, beyond);
-        let result = self.source.read(kind, None, &mut gather);
+        let mut collector = Collector::new(kind, &self.stop, progress, beyond);
+        let result = self.source.read(kind, None, &mut collector);
         let as_of = self.clock.date(began);
-        let reading = checked(result, &mut gather)?;
-        let bad = core::mem::take(&mut gather.bad);
-        let (came, hash) = (gather.came(), gather.hashing);
+        let reading = checked(result, &mut collector)?;
+        let bad = core::mem::take(&mut collector.bad);
+        let (came, hash) = (collector.came(), collector.hashing);
         let read = start.elapsed().saturating_sub(hash);
         if let Some(said) = reading.total
             && said != came
@@ -163,10 +165,10 @@ impl Publisher {
         }
         super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
 
-        let mut sets = gather.into_sets()?;
-        let kept = &mut self.kept[super::index(kind)];
-        kept.watermark = reading.watermark.filter(|_| bad.is_empty());
-        kept.uncounted = Some(0);
+        let mut sets = collector.into_sets()?;
+        let state = &mut self.state[super::index(kind)];
+        state.watermark = reading.watermark.filter(|_| bad.is_empty());
+        state.uncounted = Some(0);
         for (keyset, error) in bad {
             // Keep the old set with its own time. A new one would lack a note.
             sets.remove(&keyset);
@@ -179,8 +181,8 @@ impl Publisher {
             });
         }
         let held_back = &self.held_back[super::index(kind)];
-        let (mut lost, first) = (Lost::default(), kept.as_of == 0);
-        for (keyset, old) in core::mem::take(&mut kept.sets) {
+        let (mut lost, first) = (Lost::default(), state.as_of == 0);
+        for (keyset, old) in core::mem::take(&mut state.sets) {
             if held_back.contains(&keyset) {
                 sets.insert(keyset, old);
                 continue;
@@ -195,10 +197,10 @@ impl Publisher {
                 set.as_of = as_of;
             }
         }
-        kept.lost = held_back.iter().cloned().collect();
-        kept.lost.retain(|keyset| !sets.contains_key(keyset));
-        kept.sets = sets;
-        kept.as_of = as_of;
+        state.lost = held_back.iter().cloned().collect();
+        state.lost.retain(|keyset| !sets.contains_key(keyset));
+        state.sets = sets;
+        state.as_of = as_of;
         tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read all rows");
         let report = ReadingReport {
             kind,
@@ -218,14 +220,14 @@ impl Publisher {
 /// An item with an unknown hash is certainly new. Nothing can be missing after this, because the hash of a dropped
 /// item is in the set. The number of times that a hash occurs must be right as well.
 fn without_repeats(
-    kept: &KindSets,
+    state: &KindSets,
     hashes: BTreeMap<KeysetId, Vec<u64>>,
     total: Option<u64>,
 ) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), PublishError> {
-    let (mut items, mut known) = (kept.items(), 0);
+    let (mut items, mut known) = (state.items(), 0);
     let mut new = BTreeMap::new();
     for (keyset, hashes) in hashes {
-        let hashes = match kept.sets.get(&keyset) {
+        let hashes = match state.sets.get(&keyset) {
             Some(set) => {
                 let split = set.split_known(hashes)?;
                 known += split.known.len() as u64;
@@ -256,11 +258,11 @@ struct Lost {
     /// Number of lost items per keyset, for keysets that lost any.
     by_keyset: BTreeMap<KeysetId, u64>,
     /// Why a set could not be compared.
-    not_compared: Option<KeptError>,
+    not_compared: Option<StateError>,
 }
 
 impl Lost {
-    fn add(&mut self, keyset: KeysetId, changes: Result<Changes, KeptError>) {
+    fn add(&mut self, keyset: KeysetId, changes: Result<Changes, StateError>) {
         match changes {
             Ok(changes) => {
                 self.changes += changes;
@@ -297,12 +299,12 @@ fn report_lost(kind: NoteKind, lost: &Lost, reread: bool) {
 /// Returns the result of a reading, or the error with which the sink stopped it.
 fn checked(
     result: Result<Reading, SourceError>,
-    gather: &mut Gather<'_>,
+    collector: &mut Collector<'_>,
 ) -> Result<Reading, PublishError> {
-    match gather.failed.take() {
+    match collector.failed.take() {
         None => Ok(result?),
         Some(Failed::Stopped) => Err(SourceError::Stopped.into()),
-        Some(Failed::Kept(error)) => Err(error.into()),
+        Some(Failed::State(error)) => Err(error.into()),
         Some(Failed::TooMany { limit }) => {
             let reason = format!("more than {limit} items are new");
             Err(SourceError::RescanRequired { reason }.into())

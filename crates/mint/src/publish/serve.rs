@@ -9,11 +9,11 @@ use nutfilter::Params;
 use super::{Publisher, index, millis, round_down};
 use crate::body::BodyPlace;
 use crate::error::PublishError;
-use crate::kept::{Keep, KeptError, KeptSet, KindSets};
 use crate::published::PublishedFilter;
 use crate::report::{FilterReport, RefreshReport, StageTimes};
 use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::KeysetInfo;
+use crate::state::{KeysetHashes, KindSets, StateError, Storage};
 use crate::{KeysetId, NoteKind};
 
 impl Publisher {
@@ -24,21 +24,21 @@ impl Publisher {
     ///
     /// One pass over the sets.
     pub fn restore(&mut self) -> bool {
-        let Keep::Directory(directory) = &mut self.keep else {
+        let Storage::Directory(directory) = &mut self.storage else {
             return false;
         };
-        if self.kept.iter().any(|kept| kept.as_of != 0) {
+        if self.state.iter().any(|state| state.as_of != 0) {
             return self.service.snapshot().is_some();
         }
         for kind in NoteKind::ALL {
-            let (kept, listed) = directory.restore(kind);
-            self.kept[index(kind)] = kept;
+            let (state, listed) = directory.restore(kind);
+            self.state[index(kind)] = state;
             if self.listed.is_empty() {
                 self.listed = listed;
             }
         }
-        directory.remove_others(self.kept.iter());
-        let dates = self.kept.iter().flat_map(KindSets::dates);
+        directory.remove_others(self.state.iter());
+        let dates = self.state.iter().flat_map(KindSets::dates);
         self.latest_date = dates.max().unwrap_or(0);
         if self.latest_date == 0 {
             return false;
@@ -58,15 +58,15 @@ impl Publisher {
                 entry.set(kind, filter.map(Arc::new));
             }
         }
-        let refreshed_at = self.kept.iter().map(|kept| kept.recorded).max();
+        let refreshed_at = self.state.iter().map(|state| state.recorded).max();
         let refreshed_at = refreshed_at.unwrap_or(0);
         let entries = entries.into_values().collect();
         self.service.publish(Snapshot::new(entries, refreshed_at));
         self.show(refreshed_at);
         tracing::info!(
             as_of = refreshed_at,
-            spent = self.kept[index(NoteKind::Spent)].items(),
-            issued = self.kept[index(NoteKind::Issued)].items(),
+            spent = self.state[index(NoteKind::Spent)].items(),
+            issued = self.state[index(NoteKind::Issued)].items(),
             "serving saved filters"
         );
         true
@@ -75,13 +75,13 @@ impl Publisher {
     /// Builds the filter of a restored set. A damaged set is discarded. If building fails for
     /// another reason, the set is kept for the next refresh.
     fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<PublishedFilter> {
-        let kept = &mut self.kept[index(kind)];
-        if kept.recorded == 0 || kept.lost.contains(keyset) {
+        let state = &mut self.state[index(kind)];
+        if state.recorded == 0 || state.lost.contains(keyset) {
             return None;
         }
         // A listed keyset without a set had no notes at that time.
-        let entry = kept.sets.entry(keyset.clone());
-        let set = entry.or_insert_with(|| KeptSet::empty(kept.recorded));
+        let entry = state.sets.entry(keyset.clone());
+        let set = entry.or_insert_with(|| KeysetHashes::empty(state.recorded));
         let mut times = StageTimes::default();
         let timestamp = round_down(set.as_of, self.grid);
         match bodies(set, timestamp, &self.place, &mut times) {
@@ -97,7 +97,7 @@ impl Publisher {
                 tracing::error!(%keyset, %kind, %error, "discarding an unusable set; rereading the \
                                                          full database");
                 metrics::counter!("nutfilter_data_discarded_total").increment(1);
-                kept.lose(keyset);
+                state.lose(keyset);
                 None
             }
         }
@@ -105,9 +105,9 @@ impl Publisher {
 
     /// Every keyset that is listed or has notes, without filters.
     fn entries(&self, listed: Vec<KeysetInfo>) -> BTreeMap<KeysetId, KeysetEntry> {
-        let with_notes = self.kept.iter().flat_map(|kept| {
-            let sets = kept.sets.iter().filter(|(_, set)| set.len() > 0);
-            let keysets = sets.map(|(keyset, _)| keyset).chain(&kept.lost);
+        let with_notes = self.state.iter().flat_map(|state| {
+            let sets = state.sets.iter().filter(|(_, set)| set.len() > 0);
+            let keysets = sets.map(|(keyset, _)| keyset).chain(&state.lost);
             keysets.map(|keyset| KeysetInfo {
                 id: keyset.clone(),
                 unit: None,
@@ -172,11 +172,11 @@ impl Publisher {
         report: &mut RefreshReport,
     ) -> Option<Arc<PublishedFilter>> {
         let period = self.restamp_period();
-        let kept = &mut self.kept[index(kind)];
-        let (as_of, recorded) = (kept.as_of, kept.recorded);
+        let state = &mut self.state[index(kind)];
+        let (as_of, recorded) = (state.as_of, state.recorded);
         // A keyset without a set had no notes in this reading.
-        let entry = kept.sets.entry(keyset.clone());
-        let set = entry.or_insert_with(|| KeptSet::empty(as_of));
+        let entry = state.sets.entry(keyset.clone());
+        let set = entry.or_insert_with(|| KeysetHashes::empty(as_of));
         let complete = set.as_of.min(recorded);
         let current = old
             .as_ref()
@@ -190,7 +190,7 @@ impl Publisher {
                 let restamped = old.restamped(timestamp, &self.place);
                 restamped.map_err(PublishError::Body)
             }
-            None => bodies(set, timestamp, &self.place, &mut times).map_err(PublishError::Kept),
+            None => bodies(set, timestamp, &self.place, &mut times).map_err(PublishError::State),
         };
         match made {
             Ok(filter) => {
@@ -211,8 +211,8 @@ impl Publisher {
             }
             Err(error) => {
                 // A set that can no longer be read is read again from the source.
-                if matches!(&error, PublishError::Kept(error) if error.is_damage()) {
-                    kept.watermark = None;
+                if matches!(&error, PublishError::State(error) if error.is_damage()) {
+                    state.watermark = None;
                 }
                 report.fail(Some(keyset.clone()), kind, error);
                 old
@@ -233,26 +233,26 @@ impl Publisher {
 
     /// Drops the sets of keysets that are no longer served. These sets are empty.
     fn forget_vanished(&mut self, entries: &BTreeMap<KeysetId, KeysetEntry>) {
-        for kept in &mut self.kept {
-            kept.sets.retain(|keyset, _| entries.contains_key(keyset));
+        for state in &mut self.state {
+            state.sets.retain(|keyset, _| entries.contains_key(keyset));
         }
     }
 }
 
 /// Builds the bodies of a set.
 fn bodies(
-    set: &KeptSet,
+    set: &KeysetHashes,
     timestamp: u64,
     place: &BodyPlace,
     times: &mut StageTimes,
-) -> Result<PublishedFilter, KeptError> {
+) -> Result<PublishedFilter, StateError> {
     let start = Instant::now();
     let params = Params::CASHU;
-    let mut writer = place.writer().map_err(KeptError::Body)?;
+    let mut writer = place.writer().map_err(StateError::Body)?;
     let n = set.encode_to(params, &mut writer)?;
-    let raw = writer.finish().map_err(KeptError::Body)?;
+    let raw = writer.finish().map_err(StateError::Body)?;
     times.encode = start.elapsed();
-    PublishedFilter::new(raw, n, params, timestamp, place).map_err(KeptError::Body)
+    PublishedFilter::new(raw, n, params, timestamp, place).map_err(StateError::Body)
 }
 
 fn log_filter(built: &FilterReport, old: Option<&PublishedFilter>) {

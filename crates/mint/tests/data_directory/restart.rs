@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nutfilter_mint::{DataDirectory, KeptError, NoteKind};
+use nutfilter_mint::{DataDirectory, NoteKind, StateError};
 
 use crate::crash::publisher;
 use crate::fake_mint::{FakeMint, State};
@@ -57,7 +57,7 @@ fn data_directory_has_one_owner() {
     let path = directory.path().join("deep/data");
     let first = DataDirectory::open(&path).unwrap();
     let error = DataDirectory::open(&path).unwrap_err();
-    assert!(matches!(error, KeptError::InUse { .. }), "{error}");
+    assert!(matches!(error, StateError::InUse { .. }), "{error}");
     assert!(error.to_string().contains("deep/data"), "{error}");
     drop(first);
     DataDirectory::open(&path).unwrap();

@@ -4,13 +4,13 @@
 //! again. The hashes are in memory, or in a [`DataDirectory`] from which a restart continues.
 
 mod directory;
+mod manifest;
 mod set;
-mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use directory::{DataDirectory, KeptError};
-pub(crate) use set::{Changes, KeptSet};
+pub use directory::{DataDirectory, StateError};
+pub(crate) use set::{Changes, KeysetHashes};
 
 use crate::source::{KeysetInfo, Watermark};
 use crate::{KeysetId, NoteKind};
@@ -27,7 +27,7 @@ pub(crate) struct KindSets {
     pub(crate) recorded: u64,
     /// Readings since the source was last asked to count; `None` before the first count.
     pub(crate) uncounted: Option<u32>,
-    pub(crate) sets: BTreeMap<KeysetId, KeptSet>,
+    pub(crate) sets: BTreeMap<KeysetId, KeysetHashes>,
     /// Keysets whose sets were unusable. Until a full reading, nothing is known about their notes. They must not be
     /// treated as empty.
     pub(crate) lost: BTreeSet<KeysetId>,
@@ -36,7 +36,7 @@ pub(crate) struct KindSets {
 impl KindSets {
     /// Number of items in all sets.
     pub(crate) fn items(&self) -> u64 {
-        self.sets.values().map(KeptSet::len).sum()
+        self.sets.values().map(KeysetHashes::len).sum()
     }
 
     /// The dates of everything recorded.
@@ -55,17 +55,17 @@ impl KindSets {
 
 /// Where sets are stored.
 #[derive(Debug)]
-pub(crate) enum Keep {
+pub(crate) enum Storage {
     Memory,
     Directory(DataDirectory),
 }
 
-impl Keep {
+impl Storage {
     /// Number of hashes that may be collected in memory; `None` means no limit.
-    pub(crate) fn gather_limit(&self) -> Option<usize> {
+    pub(crate) fn collect_limit(&self) -> Option<usize> {
         match self {
-            Keep::Memory => None,
-            Keep::Directory(directory) => Some(directory.gather_limit()),
+            Storage::Memory => None,
+            Storage::Directory(directory) => Some(directory.collect_limit()),
         }
     }
 
@@ -74,16 +74,16 @@ impl Keep {
         &mut self,
         kind: NoteKind,
         keyset: &KeysetId,
-        sets: &mut BTreeMap<KeysetId, KeptSet>,
+        sets: &mut BTreeMap<KeysetId, KeysetHashes>,
         hashes: Vec<u64>,
         as_of: u64,
-    ) -> Result<(), KeptError> {
+    ) -> Result<(), StateError> {
         let entry = sets.entry(keyset.clone());
         // Use the spelling that will be recorded: a store can only be opened under the name with which it was
         // created.
         let keyset = entry.key().clone();
         let set = entry.or_default();
-        if let Keep::Directory(directory) = self
+        if let Storage::Directory(directory) = self
             && set.is_in_memory()
             && !hashes.is_empty()
         {
@@ -98,12 +98,12 @@ impl Keep {
     pub(crate) fn record(
         &mut self,
         kind: NoteKind,
-        kept: &KindSets,
+        state: &KindSets,
         keysets: &[KeysetInfo],
-    ) -> Result<(), KeptError> {
+    ) -> Result<(), StateError> {
         match self {
-            Keep::Memory => Ok(()),
-            Keep::Directory(directory) => directory.record(kind, kept, keysets),
+            Storage::Memory => Ok(()),
+            Storage::Directory(directory) => directory.record(kind, state, keysets),
         }
     }
 }

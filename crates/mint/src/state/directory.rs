@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! nutfilter-data.lock           one process at a time
-//! spent.state, issued.state     what there is: see `state`
+//! spent.state, issued.state     what there is: see `manifest`
 //! sets/KIND-ID-NUMBER/          the sorted hashes of one keyset and kind: a `nutfilter_store::Store`
 //! ```
 //!
@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use nutfilter::{BuildError, Nut25};
 use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 
-use super::state::{self, Recorded, RecordedSet};
-use super::{KeptSet, KindSets};
+use super::manifest::{self, Recorded, RecordedSet};
+use super::{KeysetHashes, KindSets};
 use crate::source::KeysetInfo;
 use crate::{KeysetId, NoteKind};
 
@@ -51,7 +51,7 @@ pub struct DataDirectory {
 /// Why sets could not be stored or encoded.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum KeptError {
+pub enum StateError {
     /// Another process uses the directory.
     InUse {
         /// The directory.
@@ -72,10 +72,10 @@ pub enum KeptError {
     Body(io::Error),
 }
 
-impl KeptError {
+impl StateError {
     /// Whether a set differs from what was written. Then only a full reading helps.
     pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, KeptError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_lost(error))
+        matches!(self, StateError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_lost(error))
     }
 }
 
@@ -89,49 +89,49 @@ fn is_lost(error: &StoreError) -> bool {
     })
 }
 
-impl fmt::Display for KeptError {
+impl fmt::Display for StateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeptError::InUse { path } => write!(
+            StateError::InUse { path } => write!(
                 f,
                 "{}: data directory is in use by another process",
                 path.display()
             ),
-            KeptError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            KeptError::Store(error) => error.fmt(f),
-            KeptError::Build(error) => error.fmt(f),
-            KeptError::Body(error) => write!(f, "could not write data to serve: {error}"),
+            StateError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            StateError::Store(error) => error.fmt(f),
+            StateError::Build(error) => error.fmt(f),
+            StateError::Body(error) => write!(f, "could not write data to serve: {error}"),
         }
     }
 }
 
-impl Error for KeptError {
+impl Error for StateError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            KeptError::InUse { .. } => None,
-            KeptError::Io { source, .. } => Some(source),
-            KeptError::Store(error) => error.source(),
-            KeptError::Build(error) => error.source(),
-            KeptError::Body(error) => Some(error),
+            StateError::InUse { .. } => None,
+            StateError::Io { source, .. } => Some(source),
+            StateError::Store(error) => error.source(),
+            StateError::Build(error) => error.source(),
+            StateError::Body(error) => Some(error),
         }
     }
 }
 
-impl From<StoreError> for KeptError {
+impl From<StoreError> for StateError {
     fn from(error: StoreError) -> Self {
-        KeptError::Store(error)
+        StateError::Store(error)
     }
 }
 
-impl From<BuildError> for KeptError {
+impl From<BuildError> for StateError {
     fn from(error: BuildError) -> Self {
-        KeptError::Build(error)
+        StateError::Build(error)
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> KeptError {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();
-    move |source| KeptError::Io { path, source }
+    move |source| StateError::Io { path, source }
 }
 
 impl DataDirectory {
@@ -140,7 +140,7 @@ impl DataDirectory {
     /// # Errors
     ///
     /// If it cannot be created, written to or locked, or if another process uses it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, KeptError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StateError> {
         let path = path.as_ref();
         let sets = path.join(SETS);
         make_private(&sets).map_err(at(&sets))?;
@@ -151,7 +151,7 @@ impl DataDirectory {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(KeptError::InUse { path: path.into() });
+                return Err(StateError::InUse { path: path.into() });
             }
             // Some file systems have no locks. The operator must then start only one process.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
@@ -183,7 +183,7 @@ impl DataDirectory {
     }
 
     /// Creates the removed parts again.
-    pub(crate) fn remake(&mut self) -> Result<(), KeptError> {
+    pub(crate) fn remake(&mut self) -> Result<(), StateError> {
         if matches!(self.path.join(LOCK).try_exists(), Ok(false)) {
             *self = Self::open(self.path.clone())?;
         }
@@ -197,32 +197,32 @@ impl DataDirectory {
         &self.path
     }
 
-    pub(super) fn gather_limit(&self) -> usize {
+    pub(super) fn collect_limit(&self) -> usize {
         GATHER_LIMIT
     }
 
     /// The recorded sets of a kind, and the keysets listed at that time. If something is damaged or missing, only
     /// the intact sets are returned, without a watermark, so that everything is read again.
     pub(crate) fn restore(&mut self, kind: NoteKind) -> (KindSets, Vec<KeysetInfo>) {
-        let mut kept = KindSets::default();
+        let mut state = KindSets::default();
         let path = self.state_path(kind);
         let recorded = match read_state(&path, kind) {
             Ok(Some(recorded)) => recorded,
-            Ok(None) => return (kept, vec![]),
+            Ok(None) => return (state, vec![]),
             Err(reason) => {
                 discard(&path, reason);
-                return (kept, vec![]);
+                return (state, vec![]);
             }
         };
-        kept.as_of = recorded.as_of;
-        kept.recorded = recorded.as_of;
-        kept.watermark = recorded.watermark;
+        state.as_of = recorded.as_of;
+        state.recorded = recorded.as_of;
+        state.watermark = recorded.watermark;
         let named = recorded.sets.iter();
         let named = named.filter_map(|set| set.directory.clone()).collect();
         self.named.insert(kind, named);
         for lost in recorded.lost {
             match KeysetId::parse(&lost) {
-                Ok(keyset) => kept.lose(&keyset),
+                Ok(keyset) => state.lose(&keyset),
                 Err(_) => {
                     discard(&path, format!("invalid keyset id `{lost}`"));
                     return (KindSets::default(), vec![]);
@@ -240,16 +240,16 @@ impl DataDirectory {
                     if set.len() == recorded.items {
                         set.as_of = recorded.as_of;
                     }
-                    kept.sets.insert(keyset, set);
+                    state.sets.insert(keyset, set);
                 }
                 Err(reason) => {
-                    kept.lose(&keyset);
+                    state.lose(&keyset);
                     let name = recorded.directory.unwrap_or_default();
                     discard(&self.path.join(SETS).join(name), reason);
                 }
             }
         }
-        (kept, recorded.keysets)
+        (state, recorded.keysets)
     }
 
     fn restore_set(
@@ -257,9 +257,9 @@ impl DataDirectory {
         kind: NoteKind,
         keyset: &KeysetId,
         recorded: &RecordedSet,
-    ) -> Result<KeptSet, String> {
+    ) -> Result<KeysetHashes, String> {
         let Some(name) = &recorded.directory else {
-            return Ok(KeptSet::default());
+            return Ok(KeysetHashes::default());
         };
         number_of(name).ok_or("invalid set name")?;
         let path = self.path.join(SETS).join(name);
@@ -269,7 +269,7 @@ impl DataDirectory {
             return Err(format!("has {has} items, expected {had}"));
         }
         // Checksums are verified when the data is read, before anything is served.
-        Ok(KeptSet::on_disk(store, name.clone()))
+        Ok(KeysetHashes::on_disk(store, name.clone()))
     }
 
     /// Creates an empty set of a keyset.
@@ -277,7 +277,7 @@ impl DataDirectory {
         &mut self,
         kind: NoteKind,
         keyset: &KeysetId,
-    ) -> Result<KeptSet, KeptError> {
+    ) -> Result<KeysetHashes, StateError> {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
         let id: String = keyset
@@ -288,30 +288,30 @@ impl DataDirectory {
         let name = format!("{kind}-{id}-{number:08x}");
         let path = self.path.join(SETS).join(&name);
         let store = Store::create(&path, options(kind, keyset))?;
-        Ok(KeptSet::on_disk(store, name))
+        Ok(KeysetHashes::on_disk(store, name))
     }
 
     /// Replaces the state file of a kind. From then on, a restart begins with this state.
     pub(crate) fn record(
         &mut self,
         kind: NoteKind,
-        kept: &KindSets,
+        state: &KindSets,
         keysets: &[KeysetInfo],
-    ) -> Result<(), KeptError> {
-        let sets = kept.sets.iter().map(|(keyset, set)| RecordedSet {
+    ) -> Result<(), StateError> {
+        let sets = state.sets.iter().map(|(keyset, set)| RecordedSet {
             keyset: keyset.as_str().to_owned(),
             directory: set.directory_name().map(str::to_owned),
             as_of: set.as_of,
             items: set.len(),
         });
         let recorded = Recorded {
-            as_of: kept.as_of,
-            watermark: kept.watermark.clone(),
+            as_of: state.as_of,
+            watermark: state.watermark.clone(),
             sets: sets.collect(),
-            lost: kept.lost.iter().map(KeysetId::to_string).collect(),
+            lost: state.lost.iter().map(KeysetId::to_string).collect(),
             keysets: keysets.to_vec(),
         };
-        let names = kept.sets.values().filter_map(KeptSet::directory_name);
+        let names = state.sets.values().filter_map(KeysetHashes::directory_name);
         let names: Vec<String> = names.map(str::to_owned).collect();
         // After an error, either the old or the new sets may be valid.
         if let Some(named) = self.named.get_mut(&kind) {
@@ -336,8 +336,8 @@ impl DataDirectory {
     /// Removes the directories of sets that are not in use and that no state file names.
     pub(crate) fn remove_others<'a>(&self, kinds: impl Iterator<Item = &'a KindSets>) {
         let used: BTreeSet<&str> = kinds
-            .flat_map(|kept| kept.sets.values())
-            .filter_map(KeptSet::directory_name)
+            .flat_map(|state| state.sets.values())
+            .filter_map(KeysetHashes::directory_name)
             .chain(self.named.values().flatten().map(String::as_str))
             .collect();
         let sets = self.path.join(SETS);
@@ -419,7 +419,7 @@ fn read_state(path: &Path, kind: NoteKind) -> Result<Option<Recorded>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
         Ok(file) => file
-            .take(state::MAX_BYTES)
+            .take(manifest::MAX_BYTES)
             .read_to_end(&mut bytes)
             .map_err(|error| error.to_string())?,
     };

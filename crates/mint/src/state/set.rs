@@ -8,11 +8,11 @@ use std::thread;
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_store::{Store, StoreError, StoreErrorKind};
 
-use super::KeptError;
+use super::StateError;
 
 /// The sorted hashes of one keyset and kind. An empty set is always in memory.
 #[derive(Debug)]
-pub(crate) struct KeptSet {
+pub(crate) struct KeysetHashes {
     hashes: Hashes,
     /// Whether it differs from the last published set.
     pub(crate) changed: bool,
@@ -56,13 +56,13 @@ impl core::ops::AddAssign for Changes {
 /// How many pieces of the old set are read ahead during a comparison.
 const PIECES_AHEAD: usize = 4;
 
-impl Default for KeptSet {
+impl Default for KeysetHashes {
     fn default() -> Self {
         Self::in_memory(SortedHashes::from_hashes(vec![]))
     }
 }
 
-impl KeptSet {
+impl KeysetHashes {
     /// Creates a set without items, complete up to a Unix second.
     pub(crate) fn empty(as_of: u64) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl KeptSet {
     }
 
     /// Splits `hashes`, in any order, into unknown and known hashes, each sorted.
-    pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<SplitHashes, KeptError> {
+    pub(crate) fn split_known(&self, hashes: Vec<u64>) -> Result<SplitHashes, StateError> {
         let sorted = SortedHashes::from_hashes(hashes).into_hashes();
         let mut is_known = vec![false; sorted.len()];
         let mut at = 0;
@@ -137,7 +137,7 @@ impl KeptSet {
     }
 
     /// Compares the set with the one that it replaces.
-    pub(crate) fn changes_since(&self, old: &Self) -> Result<Changes, KeptError> {
+    pub(crate) fn changes_since(&self, old: &Self) -> Result<Changes, StateError> {
         let store = match &old.hashes {
             Hashes::Memory(old) => return self.changes_from(old.as_slice().iter().copied()),
             Hashes::Disk { store, .. } => store,
@@ -151,7 +151,7 @@ impl KeptSet {
                     // The receiver is gone if the other set could not be read.
                     store.for_each_piece(|piece| drop(sender.send(piece.to_vec())))
                 })
-                .map_err(KeptError::Body)?;
+                .map_err(StateError::Body)?;
             let changes = self.changes_from(pieces.into_iter().flatten())?;
             match reader.join() {
                 Ok(read) => read?,
@@ -161,7 +161,7 @@ impl KeptSet {
         })
     }
 
-    fn changes_from(&self, old: impl Iterator<Item = u64>) -> Result<Changes, KeptError> {
+    fn changes_from(&self, old: impl Iterator<Item = u64>) -> Result<Changes, StateError> {
         let mut old = old.peekable();
         let mut changes = Changes::default();
         self.for_each_piece(|piece| {
@@ -179,7 +179,7 @@ impl KeptSet {
         Ok(changes)
     }
 
-    fn for_each_piece(&self, mut visit: impl FnMut(&[u64])) -> Result<(), KeptError> {
+    fn for_each_piece(&self, mut visit: impl FnMut(&[u64])) -> Result<(), StateError> {
         match &self.hashes {
             Hashes::Memory(hashes) => visit(hashes.as_slice()),
             Hashes::Disk { store, .. } => store.for_each_piece(visit)?,
@@ -190,7 +190,7 @@ impl KeptSet {
     /// Adds hashes in any order; repeated hashes count again. A set on disk is durable afterwards.
     ///
     /// After an error the set is unchanged.
-    pub(crate) fn add(&mut self, hashes: Vec<u64>, as_of: u64) -> Result<(), KeptError> {
+    pub(crate) fn add(&mut self, hashes: Vec<u64>, as_of: u64) -> Result<(), StateError> {
         if hashes.is_empty() {
             return Ok(());
         }
@@ -210,11 +210,11 @@ impl KeptSet {
         &self,
         params: Params,
         output: &mut impl Write,
-    ) -> Result<u32, KeptError> {
+    ) -> Result<u32, StateError> {
         match &self.hashes {
             Hashes::Memory(hashes) => {
                 let filter = hashes.encode(params)?;
-                output.write_all(filter.bytes()).map_err(KeptError::Body)?;
+                output.write_all(filter.bytes()).map_err(StateError::Body)?;
                 Ok(filter.n())
             }
             Hashes::Disk { store, .. } => match store.encode_to(params, output) {
@@ -226,19 +226,19 @@ impl KeptSet {
 }
 
 /// Distinguishes errors of the output from errors of the store.
-fn body_or_store(error: StoreError) -> KeptError {
+fn body_or_store(error: StoreError) -> StateError {
     match (error.kind(), error.io_error()) {
         (StoreErrorKind::Output, Some(said)) => {
             // The original error stays inside the store's error. Its kind and its text are enough.
             let error = std::io::Error::new(said.kind(), said.to_string());
-            KeptError::Body(error)
+            StateError::Body(error)
         }
         _ => error.into(),
     }
 }
 
 /// Adds sorted hashes to a store durably.
-fn commit(store: &mut Store<Nut25>, hashes: &[u64], as_of: u64) -> Result<(), KeptError> {
+fn commit(store: &mut Store<Nut25>, hashes: &[u64], as_of: u64) -> Result<(), StateError> {
     let mut batch = store.batch();
     batch.push_hashes(hashes)?;
     batch.commit_with_metadata(&as_of.to_le_bytes())?;
@@ -272,14 +272,14 @@ mod tests {
     use super::*;
     use nutfilter_store::{MIN_MEMORY, Options};
 
-    fn on_disk(path: &std::path::Path, hashes: &[u64]) -> KeptSet {
+    fn on_disk(path: &std::path::Path, hashes: &[u64]) -> KeysetHashes {
         let mut store = Store::create(path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
         commit(&mut store, hashes, 5).unwrap();
-        KeptSet::on_disk(store, "here".to_owned())
+        KeysetHashes::on_disk(store, "here".to_owned())
     }
 
-    fn in_memory(hashes: &[u64]) -> KeptSet {
-        KeptSet::in_memory(SortedHashes::from_hashes(hashes.to_vec()))
+    fn in_memory(hashes: &[u64]) -> KeysetHashes {
+        KeysetHashes::in_memory(SortedHashes::from_hashes(hashes.to_vec()))
     }
 
     #[test]

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use nutfilter::{ItemHash, Nut25, SortedHashes};
 
-use crate::kept::{Keep, KeptError, KeptSet};
 use crate::report::RefreshProgress;
 use crate::source::{ItemBatch, ItemSink, SourceError};
+use crate::state::{KeysetHashes, StateError, Storage};
 use crate::{KeysetId, NoteKind};
 
 /// Items of one reading.
-pub(super) struct Gather<'a> {
+pub(super) struct Collector<'a> {
     kind: NoteKind,
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(RefreshProgress<'_>),
@@ -36,8 +36,8 @@ pub(super) enum Beyond<'a> {
     TooMany { limit: usize },
     /// Move the hashes into sets on disk.
     Disk {
-        keep: &'a mut Keep,
-        sets: BTreeMap<KeysetId, KeptSet>,
+        storage: &'a mut Storage,
+        sets: BTreeMap<KeysetId, KeysetHashes>,
         limit: usize,
         as_of: u64,
     },
@@ -51,10 +51,10 @@ pub(super) enum Failed {
     TooMany {
         limit: usize,
     },
-    Kept(KeptError),
+    State(StateError),
 }
 
-impl<'a> Gather<'a> {
+impl<'a> Collector<'a> {
     pub(super) fn new(
         kind: NoteKind,
         stop: &'a AtomicBool,
@@ -81,28 +81,31 @@ impl<'a> Gather<'a> {
     }
 
     /// The sets of a full reading.
-    pub(super) fn into_sets(mut self) -> Result<BTreeMap<KeysetId, KeptSet>, KeptError> {
+    pub(super) fn into_sets(mut self) -> Result<BTreeMap<KeysetId, KeysetHashes>, StateError> {
         self.spill()?;
         if let Beyond::Disk { sets, .. } = self.beyond {
             return Ok(sets);
         }
         let sets = self.hashes.into_iter().map(|(keyset, hashes)| {
-            let set = KeptSet::in_memory(SortedHashes::from_hashes(hashes));
+            let set = KeysetHashes::in_memory(SortedHashes::from_hashes(hashes));
             (keyset, set)
         });
         Ok(sets.collect())
     }
 
     /// Moves the collected hashes to disk, if this reading uses the disk.
-    fn spill(&mut self) -> Result<(), KeptError> {
+    fn spill(&mut self) -> Result<(), StateError> {
         let Beyond::Disk {
-            keep, sets, as_of, ..
+            storage,
+            sets,
+            as_of,
+            ..
         } = &mut self.beyond
         else {
             return Ok(());
         };
         while let Some((keyset, hashes)) = self.hashes.pop_first() {
-            keep.add(self.kind, &keyset, sets, hashes, *as_of)?;
+            storage.add(self.kind, &keyset, sets, hashes, *as_of)?;
         }
         self.held = 0;
         Ok(())
@@ -111,7 +114,7 @@ impl<'a> Gather<'a> {
     fn has_room(&mut self) -> Result<(), Failed> {
         match self.beyond {
             Beyond::TooMany { limit } if self.held > limit => Err(Failed::TooMany { limit }),
-            Beyond::Disk { limit, .. } if self.held > limit => self.spill().map_err(Failed::Kept),
+            Beyond::Disk { limit, .. } if self.held > limit => self.spill().map_err(Failed::State),
             _ => Ok(()),
         }
     }
@@ -131,7 +134,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-impl ItemSink for Gather<'_> {
+impl ItemSink for Collector<'_> {
     fn items(&mut self, keyset: &KeysetId, items: &ItemBatch) -> ControlFlow<()> {
         let start = Instant::now();
         if !self.hashes.contains_key(keyset) {
