@@ -1,37 +1,20 @@
 //! Timestamps: a filter is never dated after its own reading, and all services date it alike.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use nutfilter_mint::source::{
-    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
-};
+use nutfilter_mint::source::{ItemSink, Reading};
 use nutfilter_mint::{
     FilterService, MintType, NotReady, NoteKind, PublishedFilter, Publisher, Refresher,
     ServiceOptions,
 };
 
-use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, keyset};
+use crate::support::{
+    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, assert_filter_of, items, keyset,
+    one_keyset, pass_item, wait_until,
+};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const FOREVER: Duration = Duration::MAX;
-
-/// A clock that shows the time it was set to.
-#[derive(Clone, Default)]
-struct Clock(Arc<AtomicU64>);
-
-impl Clock {
-    fn set(&self, seconds: u64) {
-        self.0.store(seconds, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> impl Fn() -> SystemTime + Send + 'static {
-        let seconds = Arc::clone(&self.0);
-        move || UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
-    }
-}
 
 fn filter(service: &FilterService, kind: NoteKind) -> Option<Arc<PublishedFilter>> {
     let snapshot = service.snapshot()?;
@@ -99,52 +82,16 @@ fn filter_from_the_future_is_withdrawn_without_a_reading() {
     assert_eq!(service.ready(FOREVER), Ok(()));
 }
 
-/// A mint with one keyset and one note. The clock is set while it is read.
-struct SetsClock {
-    clock: Clock,
-    to: u64,
-}
-
-impl MintSource for SetsClock {
-    fn mint(&self) -> &str {
-        "sets-clock"
-    }
-
-    fn keysets(&mut self) -> Result<Keysets, SourceError> {
-        let info = KeysetInfo {
-            id: keyset(V1),
-            unit: None,
-            active: true,
-            input_fee_ppk: 0,
-        };
-        Ok(Keysets {
-            keysets: vec![info],
-            unservable: vec![],
-        })
-    }
-
-    fn read(
-        &mut self,
-        _: NoteKind,
-        _: Option<&Watermark>,
-        sink: &mut dyn ItemSink,
-    ) -> Result<Reading, SourceError> {
-        let mut batch = ItemBatch::new();
-        batch.push(b"an item");
-        assert!(sink.items(&keyset(V1), &batch).is_continue());
-        self.clock.set(self.to);
-        Ok(Reading::whole(1))
-    }
-}
-
 #[test]
 fn clock_set_back_during_a_reading_is_noticed() {
     let clock = Clock::default();
     clock.set(10_240);
-    let source = SetsClock {
-        clock: clock.clone(),
-        to: 10_006,
-    };
+    let set = clock.clone();
+    let source = FakeMint(one_keyset, move |sink: &mut dyn ItemSink| {
+        assert!(pass_item(sink).is_continue());
+        set.set(10_006);
+        Ok(Reading::whole(1))
+    });
     let service = FilterService::new(ServiceOptions::default());
     let mut publisher = Publisher::new(source, service.clone()).with_clock(clock.read());
     publisher.refresh().unwrap();
@@ -161,13 +108,7 @@ fn refresher_corrects_dates_when_clock_is_set_back() {
     let service = publisher.service().clone();
     // The interval is one day.
     let refresher = Refresher::start(publisher, Duration::from_secs(86_400)).unwrap();
-    let wait_for = |expected| {
-        let start = Instant::now();
-        while timestamp(&service) != Some(expected) {
-            assert!(start.elapsed() < PATIENCE, "no filter dated {expected}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    };
+    let wait_for = |expected| wait_until("the date", || timestamp(&service) == Some(expected));
     // A refresher rounds dates down to whole minutes.
     wait_for(10_200);
     clock.set(10_006);

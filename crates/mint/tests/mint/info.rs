@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -12,9 +11,8 @@ use axum::routing::get;
 use nutfilter_mint::InfoService;
 use nutfilter_mint::http::{RouterOptions, router_with};
 
-use crate::support::{Server, assert_refused, published_items};
+use crate::support::{Server, assert_refused, published_items, wait_until};
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const INFO: &str = r#"{"name":"a mint","n":1.10,"nuts":{"4":{"methods":[]}}}"#;
 const ANNOUNCED: &str =
     r#"{"name":"a mint","n":1.10,"nuts":{"25":{"supported":true},"4":{"methods":[]}}}"#;
@@ -41,14 +39,6 @@ fn serving(info: InfoService) -> Server {
     Server::serve(router_with(published_items(3), options))
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !done() {
-        assert!(since.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let status = Arc::new(AtomicU16::new(500));
@@ -62,7 +52,7 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     assert!(reply.header("retry-after").is_some());
 
     status.store(200, Ordering::SeqCst);
-    until("the info", || server.get("/v1/info").status == 200);
+    wait_until("the info", || server.get("/v1/info").status == 200);
     let reply = server.get("/v1/info");
     assert_eq!(String::from_utf8_lossy(&reply.body), ANNOUNCED);
     assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -73,7 +63,7 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     status.store(500, Ordering::SeqCst);
     let before = asked.load(Ordering::SeqCst);
     // The first of these may have been answered before the status changed.
-    until("failed attempts", || {
+    wait_until("failed attempts", || {
         asked.load(Ordering::SeqCst) > before + 2
     });
     assert_eq!(
@@ -122,10 +112,10 @@ fn only_redirects_within_the_mint_are_followed() {
         InfoService::start_every(&url, Duration::from_millis(20)).unwrap()
     };
     let (near, far, around) = (start("near"), start("far"), start("loop"));
-    until("the info", || near.body().is_some());
-    until("two attempts", || far_asked.load(Ordering::SeqCst) > 1);
+    wait_until("the info", || near.body().is_some());
+    wait_until("two attempts", || far_asked.load(Ordering::SeqCst) > 1);
     // Several attempts, each with the maximum of redirects.
-    until("the loop", || loop_asked.load(Ordering::SeqCst) > 50);
+    wait_until("the loop", || loop_asked.load(Ordering::SeqCst) > 50);
     assert!(far.body().is_none() && around.body().is_none());
     assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
 }
@@ -143,7 +133,7 @@ fn too_long_or_invalid_info_is_not_passed_on() {
         let mint = Server::serve(Router::new().route("/v1/info", get(info)));
         let url = format!("http://{}/", mint.address);
         let service = InfoService::start_every(&url, Duration::from_millis(20)).unwrap();
-        until("two attempts", || asked.load(Ordering::SeqCst) > 1);
+        wait_until("two attempts", || asked.load(Ordering::SeqCst) > 1);
         assert!(service.body().is_none());
     }
 }

@@ -1,21 +1,19 @@
 //! Refreshes: new notes, missing databases, and clocks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use nutfilter_mint::source::{
-    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
-};
+use nutfilter_mint::source::{ItemSink, Keysets, Reading, SourceError};
 use nutfilter_mint::{
     FilterService, MintType, NoteKind, PublishError, Publisher, Refresher, ServiceOptions, Status,
 };
 
-use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset};
-
-/// Longer than any machine needs for the awaited events.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::support::{
+    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, V2, assert_filter_of, items, keyset,
+    one_keyset, pass_item, wait_until,
+};
 
 fn timestamp(service: &FilterService, kind: NoteKind) -> u64 {
     let snapshot = service.snapshot().unwrap();
@@ -25,15 +23,6 @@ fn timestamp(service: &FilterService, kind: NoteKind) -> u64 {
         .filter(kind)
         .unwrap()
         .timestamp()
-}
-
-/// A clock that shows the time it was set to.
-fn clock() -> (Arc<AtomicU64>, impl Fn() -> SystemTime + Send + 'static) {
-    let seconds = Arc::new(AtomicU64::new(0));
-    let shown = Arc::clone(&seconds);
-    (seconds, move || {
-        UNIX_EPOCH + Duration::from_secs(shown.load(Ordering::Relaxed))
-    })
 }
 
 #[test]
@@ -72,9 +61,9 @@ fn last_filters_are_served_while_the_database_is_gone() {
         let spent = items(1, 100, 33);
         database.add_keyset(V1, "sat", true, 0);
         database.add_spent(V1, &spent);
-        let (seconds, clock) = clock();
-        let mut publisher = database.publisher().with_clock(clock);
-        seconds.store(1_000, Ordering::Relaxed);
+        let clock = Clock::default();
+        let mut publisher = database.publisher().with_clock(clock.read());
+        clock.set(1_000);
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
         let served = server.filter(NoteKind::Spent, V1).body;
@@ -82,7 +71,7 @@ fn last_filters_are_served_while_the_database_is_gone() {
 
         let away = database.directory().join("away");
         std::fs::rename(&database.path, &away).unwrap();
-        seconds.store(2_000, Ordering::Relaxed);
+        clock.set(2_000);
         let error = publisher.refresh().unwrap_err();
         assert!(
             matches!(error, PublishError::Source(SourceError::NotFound { .. })),
@@ -102,7 +91,7 @@ fn last_filters_are_served_while_the_database_is_gone() {
         );
 
         std::fs::rename(&away, &database.path).unwrap();
-        seconds.store(3_000, Ordering::Relaxed);
+        clock.set(3_000);
         publisher.refresh().unwrap();
         assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 3_000);
         assert_eq!(publisher.service().status(), Status::Ok);
@@ -111,46 +100,17 @@ fn last_filters_are_served_while_the_database_is_gone() {
 
 #[test]
 fn timestamp_is_the_start_of_the_reading() {
-    /// A mint whose clock advances while it is read.
-    struct Slow(Arc<AtomicU64>);
-
-    impl MintSource for Slow {
-        fn mint(&self) -> &str {
-            "slow"
-        }
-
-        fn keysets(&mut self) -> Result<Keysets, SourceError> {
-            let unit = Some("sat".to_owned());
-            let info = KeysetInfo {
-                id: keyset(V1),
-                unit,
-                active: true,
-                input_fee_ppk: 0,
-            };
-            Ok(Keysets {
-                keysets: vec![info],
-                unservable: vec![],
-            })
-        }
-
-        fn read(
-            &mut self,
-            _: NoteKind,
-            _: Option<&Watermark>,
-            sink: &mut dyn ItemSink,
-        ) -> Result<Reading, SourceError> {
-            self.0.fetch_add(50, Ordering::Relaxed);
-            let mut batch = ItemBatch::new();
-            batch.push(b"an item");
-            assert!(sink.items(&keyset(V1), &batch).is_continue());
-            Ok(Reading::whole(1))
-        }
-    }
-
-    let (seconds, clock) = clock();
-    seconds.store(700, Ordering::Relaxed);
+    let clock = Clock::default();
+    clock.set(700);
+    let (ahead, mut now) = (clock.clone(), 700);
+    let slow = FakeMint(one_keyset, move |sink: &mut dyn ItemSink| {
+        now += 50;
+        ahead.set(now);
+        assert!(pass_item(sink).is_continue());
+        Ok(Reading::whole(1))
+    });
     let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::new(Slow(seconds), service).with_clock(clock);
+    let mut publisher = Publisher::new(slow, service).with_clock(clock.read());
     publisher.refresh().unwrap();
     assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 700);
     assert_eq!(timestamp(publisher.service(), NoteKind::Issued), 750);
@@ -159,29 +119,9 @@ fn timestamp_is_the_start_of_the_reading() {
 
 #[test]
 fn source_that_loses_items_is_rejected() {
-    struct Forgetful;
-
-    impl MintSource for Forgetful {
-        fn mint(&self) -> &str {
-            "forgetful"
-        }
-
-        fn keysets(&mut self) -> Result<Keysets, SourceError> {
-            Ok(one_keyset())
-        }
-
-        fn read(
-            &mut self,
-            _: NoteKind,
-            _: Option<&Watermark>,
-            _: &mut dyn ItemSink,
-        ) -> Result<Reading, SourceError> {
-            Ok(Reading::whole(3))
-        }
-    }
-
+    let forgetful = FakeMint(one_keyset, |_: &mut dyn ItemSink| Ok(Reading::whole(3)));
     let service = FilterService::new(ServiceOptions::default());
-    let error = Publisher::new(Forgetful, service.clone()).refresh();
+    let error = Publisher::new(forgetful, service.clone()).refresh();
     assert!(matches!(
         error.unwrap_err(),
         PublishError::Miscounted { said: 3, came: 0 }
@@ -191,56 +131,25 @@ fn source_that_loses_items_is_rejected() {
 
 #[test]
 fn reading_interrupted_by_a_mint_start_is_repeated() {
-    /// A mint that starts during the first attempt of every reading.
-    struct Starting(AtomicU64);
-
-    impl Starting {
-        fn read_before(&self) -> Result<(), SourceError> {
-            // Even calls are first attempts, odd calls are retries.
-            match self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-                true => Err(SourceError::ChangedWhileRead {
-                    path: "mint.db".into(),
-                }),
-                false => Ok(()),
-            }
-        }
-    }
-
-    impl MintSource for Starting {
-        fn mint(&self) -> &str {
-            "starting"
-        }
-
-        fn keysets(&mut self) -> Result<Keysets, SourceError> {
-            let info = KeysetInfo {
-                id: keyset(V1),
-                unit: None,
-                active: true,
-                input_fee_ppk: 0,
-            };
-            self.read_before()?;
-            Ok(Keysets {
-                keysets: vec![info],
-                unservable: vec![],
-            })
-        }
-
-        fn read(
-            &mut self,
-            _: NoteKind,
-            _: Option<&Watermark>,
-            sink: &mut dyn ItemSink,
-        ) -> Result<Reading, SourceError> {
-            let mut batch = ItemBatch::new();
-            batch.push(b"an item");
-            assert!(sink.items(&keyset(V1), &batch).is_continue());
-            self.read_before()?;
+    // The mint starts during the first attempt of every reading. Even calls are first attempts.
+    let calls = Arc::new(AtomicU64::new(0));
+    let start = move || match calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+        true => Err(SourceError::ChangedWhileRead {
+            path: "mint.db".into(),
+        }),
+        false => Ok(()),
+    };
+    let start_while_read = start.clone();
+    let starting = FakeMint(
+        move || start().and_then(|()| one_keyset()),
+        move |sink: &mut dyn ItemSink| {
+            assert!(pass_item(sink).is_continue());
+            start_while_read()?;
             Ok(Reading::whole(1))
-        }
-    }
-
+        },
+    );
     let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::new(Starting(AtomicU64::new(0)), service);
+    let mut publisher = Publisher::new(starting, service);
     let report = publisher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert!(
@@ -248,14 +157,6 @@ fn reading_interrupted_by_a_mint_start_is_repeated() {
         "{:?}",
         report.filters
     );
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -302,32 +203,16 @@ fn refresher_recovers_once_the_database_is_back() {
 
 #[test]
 fn panicking_source_is_noticed_and_retried() {
-    /// A mint whose first and third listings panic.
-    struct Clumsy(AtomicU64);
-
-    impl MintSource for Clumsy {
-        fn mint(&self) -> &str {
-            "clumsy"
-        }
-
-        fn keysets(&mut self) -> Result<Keysets, SourceError> {
-            let call = self.0.fetch_add(1, Ordering::Relaxed);
-            assert!(!call.is_multiple_of(2), "call {call}");
-            Ok(Keysets::default())
-        }
-
-        fn read(
-            &mut self,
-            _: NoteKind,
-            _: Option<&Watermark>,
-            _: &mut dyn ItemSink,
-        ) -> Result<Reading, SourceError> {
-            Ok(Reading::whole(0))
-        }
-    }
-
+    // The first and the third listing panic.
+    let mut call = 0;
+    let listing = move || {
+        call += 1;
+        assert_eq!(call % 2, 0, "call {call}");
+        Ok(Keysets::default())
+    };
+    let clumsy = FakeMint(listing, |_: &mut dyn ItemSink| Ok(Reading::whole(0)));
     let service = FilterService::new(ServiceOptions::default());
-    let publisher = Publisher::new(Clumsy(AtomicU64::new(0)), service.clone());
+    let publisher = Publisher::new(clumsy, service.clone());
     let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
     wait_until("the first panic", || service.status() == Status::Failing);
     wait_until("the retry", || service.status() == Status::Ok);
@@ -339,54 +224,20 @@ fn panicking_source_is_noticed_and_retried() {
 
 #[test]
 fn stopped_refresh_ends_and_publishes_nothing() {
-    /// A mint with an endless number of notes.
-    struct Endless(Arc<Mutex<u64>>);
-
-    impl MintSource for Endless {
-        fn mint(&self) -> &str {
-            "endless"
+    let batches = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&batches);
+    let endless = FakeMint(one_keyset, move |sink: &mut dyn ItemSink| {
+        while pass_item(sink).is_continue() {
+            counter.fetch_add(1, Ordering::Relaxed);
+            thread::yield_now();
         }
-
-        fn keysets(&mut self) -> Result<Keysets, SourceError> {
-            Ok(one_keyset())
-        }
-
-        fn read(
-            &mut self,
-            _: NoteKind,
-            _: Option<&Watermark>,
-            sink: &mut dyn ItemSink,
-        ) -> Result<Reading, SourceError> {
-            let mut batch = ItemBatch::new();
-            batch.push(b"again");
-            while sink.items(&keyset(V1), &batch).is_continue() {
-                *self.0.lock().unwrap() += 1;
-                thread::sleep(Duration::from_millis(1));
-            }
-            Err(SourceError::Stopped)
-        }
-    }
-
-    let batches = Arc::new(Mutex::new(0));
+        Err(SourceError::Stopped)
+    });
     let service = FilterService::new(ServiceOptions::default());
-    let publisher = Publisher::new(Endless(Arc::clone(&batches)), service.clone());
+    let publisher = Publisher::new(endless, service.clone());
     let refresher = Refresher::start(publisher, Duration::from_secs(1)).unwrap();
-    wait_until("some batches", || *batches.lock().unwrap() > 3);
+    wait_until("some batches", || batches.load(Ordering::Relaxed) > 3);
     assert!(refresher.stop(PATIENCE));
     assert!(service.snapshot().is_none());
     assert_eq!(service.status(), Status::Starting);
-}
-
-/// The listing of a mint with a single keyset, of which only the id matters.
-fn one_keyset() -> Keysets {
-    let info = KeysetInfo {
-        id: keyset(V1),
-        unit: None,
-        active: true,
-        input_fee_ppk: 0,
-    };
-    Keysets {
-        keysets: vec![info],
-        unservable: vec![],
-    }
 }

@@ -2,6 +2,7 @@
 
 mod cdk;
 mod colliding;
+mod fakes;
 pub(crate) mod history;
 mod nutshell;
 mod server;
@@ -20,6 +21,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub(crate) use colliding::colliding_items;
+pub(crate) use fakes::{Clock, FakeMint, PATIENCE, one_keyset, pass_item, wait_until};
 pub(crate) use server::{Reply, Server, assert_refused, published_items};
 
 pub(crate) const V1: &str = "009a1f293253e41e";

@@ -1,0 +1,88 @@
+//! A mint made of two functions, a clock that is set, and waiting for an event.
+
+use core::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nutfilter_mint::NoteKind;
+use nutfilter_mint::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
+};
+
+use super::{V1, keyset};
+
+/// Longer than any machine needs for the awaited events.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until a condition holds.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A clock that shows the time it was set to, in Unix seconds.
+#[derive(Clone, Default)]
+pub(crate) struct Clock(Arc<AtomicU64>);
+
+impl Clock {
+    pub(crate) fn set(&self, seconds: u64) {
+        self.0.store(seconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> impl Fn() -> SystemTime + Send + 'static {
+        let seconds = Arc::clone(&self.0);
+        move || UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+    }
+}
+
+/// A mint that lists its keysets with the first function, and is read with the second one.
+pub(crate) struct FakeMint<L, R>(pub(crate) L, pub(crate) R);
+
+impl<L, R> MintSource for FakeMint<L, R>
+where
+    L: FnMut() -> Result<Keysets, SourceError> + Send,
+    R: FnMut(&mut dyn ItemSink) -> Result<Reading, SourceError> + Send,
+{
+    fn mint(&self) -> &str {
+        "fake"
+    }
+
+    fn keysets(&mut self) -> Result<Keysets, SourceError> {
+        (self.0)()
+    }
+
+    fn read(
+        &mut self,
+        _: NoteKind,
+        _: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> Result<Reading, SourceError> {
+        (self.1)(sink)
+    }
+}
+
+/// The listing of a mint with the single keyset [`V1`].
+pub(crate) fn one_keyset() -> Result<Keysets, SourceError> {
+    let info = KeysetInfo {
+        id: keyset(V1),
+        unit: None,
+        active: true,
+        input_fee_ppk: 0,
+    };
+    Ok(Keysets {
+        keysets: vec![info],
+        unservable: vec![],
+    })
+}
+
+/// Passes one item of [`V1`] to a sink.
+pub(crate) fn pass_item(sink: &mut dyn ItemSink) -> ControlFlow<()> {
+    let mut batch = ItemBatch::new();
+    batch.push(b"an item");
+    sink.items(&keyset(V1), &batch)
+}
