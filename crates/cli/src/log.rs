@@ -3,8 +3,10 @@
 use std::io::IsTerminal;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt, registry};
 
 use crate::error::CliError;
 use crate::globals::Globals;
@@ -43,26 +45,26 @@ pub(crate) const SERVICE: &str = "service";
 
 /// Starts the log of a service. Every line has its time, in case the journal adds none.
 pub(crate) fn start_service(level: LevelFilter, format: LogFormat, globals: &Globals) {
-    let builder = builder(&service_directives(level), globals);
-    match format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
-    }
+    let lines = match format {
+        LogFormat::Text => lines().boxed(),
+        LogFormat::Json => lines().json().boxed(),
+    };
+    start(lines, service_targets(level), globals);
 }
 
 /// Libraries that warn about the behaviour of a peer, at least once per connection. Any client could flood the log
 /// with them. The service itself counts the connections that it rejects and closes.
 const ABOUT_PEERS: [&str; 3] = ["h2", "hyper", "rustls"];
 
-fn service_directives(level: LevelFilter) -> String {
-    let mut directives = format!("{level},{SERVICE}=info");
+fn service_targets(level: LevelFilter) -> Targets {
+    let targets = Targets::new()
+        .with_default(level)
+        .with_target(SERVICE, LevelFilter::INFO);
     // The levels debug and trace ask for these warnings.
-    if level <= LevelFilter::INFO {
-        for library in ABOUT_PEERS {
-            directives.push_str(&format!(",{library}=error"));
-        }
+    match level <= LevelFilter::INFO {
+        true => targets.with_targets(ABOUT_PEERS.map(|library| (library, LevelFilter::ERROR))),
+        false => targets,
     }
-    directives
 }
 
 /// Handles the result of a service with a JSON log. The error is already in the log, and must not follow as text
@@ -96,31 +98,34 @@ pub(crate) fn catch_panics() {
 
 /// Starts the log of a command: warnings and errors, for a person who reads them immediately.
 pub(crate) fn start_command(globals: &Globals) {
-    builder("warn", globals).without_time().init();
+    let targets = Targets::new().with_default(LevelFilter::WARN);
+    start(lines().without_time(), targets, globals);
 }
 
 /// Starts the log of a demo, which reads its own database and so needs no warnings about it.
 pub(crate) fn start_demo(globals: &Globals) {
-    builder("warn,nutfilter_mint::source=error", globals)
-        .without_time()
-        .init();
+    let targets = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("nutfilter_mint::source", LevelFilter::ERROR);
+    start(lines().without_time(), targets, globals);
 }
 
-type Builder = tracing_subscriber::fmt::SubscriberBuilder<
-    tracing_subscriber::fmt::format::DefaultFields,
-    tracing_subscriber::fmt::format::Format,
-    EnvFilter,
-    fn() -> std::io::Stderr,
->;
+type Stderr = fn() -> std::io::Stderr;
 
-fn builder(directives: &str, globals: &Globals) -> Builder {
-    let directives = if globals.quiet { "error" } else { directives };
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(directives))
+fn lines() -> fmt::Layer<Registry, fmt::format::DefaultFields, fmt::format::Format, Stderr> {
+    fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         // It would report a closed stderr on stderr, and panic.
         .log_internal_errors(false)
-        .with_writer(std::io::stderr as fn() -> std::io::Stderr)
+        .with_writer(std::io::stderr as Stderr)
+}
+
+fn start(lines: impl Layer<Registry> + Send + Sync, targets: Targets, globals: &Globals) {
+    let targets = match globals.quiet {
+        true => Targets::new().with_default(LevelFilter::ERROR),
+        false => targets,
+    };
+    registry().with(lines).with(targets).init();
 }
 
 #[cfg(test)]
@@ -147,10 +152,8 @@ mod tests {
     fn lines_of(level: LevelFilter, log: impl FnOnce()) -> usize {
         let written = Written::default();
         let writer = written.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(service_directives(level)))
-            .with_writer(move || writer.clone())
-            .finish();
+        let lines = fmt::layer().with_writer(move || writer.clone());
+        let subscriber = registry().with(lines).with(service_targets(level));
         tracing::subscriber::with_default(subscriber, log);
         let written = written.0.lock().expect("no panic");
         written.split(|&byte| byte == b'\n').count() - 1
