@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{IndexInterval, Params, RawValues, SortedHashes, map_to_range};
-use nutfilter_harness::recipe::Noise;
+use nutfilter_reference::Noise;
 
 const ITEMS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const TARGETS: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];

@@ -8,7 +8,7 @@ use nutfilter::{
 };
 use nutfilter_harness::STRATEGIES;
 use nutfilter_harness::cost::{Budget, within};
-use nutfilter_harness::recipe::Noise;
+use nutfilter_reference::Noise;
 
 type Hostile = (&'static str, Vec<u64>);
 

@@ -2,7 +2,7 @@
 //! level of the CPU, with every byte of memory counted.
 //!
 //! Each reading gives the class that the row says, and that the reference finds; never a panic, never the answer
-//! "no match"; and allocates at most twice the input and 64 KiB. `benches/gate.rs` holds the time of refusals linear.
+//! "no match"; and allocates at most twice the input and 64 KiB. `crates/benchmarks/benches/gate.rs` holds the time of refusals linear.
 
 mod allocations;
 mod count_prefix;

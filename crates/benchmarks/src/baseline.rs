@@ -83,7 +83,7 @@ impl Baseline {
             );
         } else if failed || fell + unknown > 0 {
             report += "if this is intended, accept the counts and give the reason in the commit message:\n    \
-                       cargo bench --bench gate -- --accept\n";
+                       just instructions --accept\n";
         }
         Comparison { report, failed }
     }

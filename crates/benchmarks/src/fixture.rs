@@ -7,8 +7,7 @@ use std::num::ParseIntError;
 
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Filter, IndexInterval, Nut25, Params, SeekIndex};
-use nutfilter_harness::vectors::generate_items;
-use nutfilter_reference as reference;
+use nutfilter_reference::{self as reference, generate_items};
 
 /// The seed of the set's items.
 pub const SEED: u64 = 20_250_101;

@@ -9,7 +9,7 @@ use nutfilter::{
     Filter, IndexInterval, IndexedFilter, ItemHash, Nut23, Nut25, RawValues, SeekIndex, SipHash,
     SortedHashes, UnvalidatedFilter,
 };
-use nutfilter_reference::Profile;
+use nutfilter_reference::{Noise, Profile};
 
 use crate::cost::{Budget, within};
 use crate::recipe::{self, SMALL};
@@ -192,7 +192,7 @@ impl Case<'_> {
         let mut records = rest[..rest.len() - rest.len() % width].to_vec();
         for hash in recipe::hashes(3, size, true, MOST_ITEMS) {
             // As wide as requested, and equal for equal hashes.
-            let words = recipe::Noise(hash)
+            let words = Noise(hash)
                 .take(width.div_ceil(8))
                 .flat_map(u64::to_le_bytes);
             records.extend(words.take(width));

@@ -6,6 +6,7 @@
 
 use nutfilter::Params;
 use nutfilter::internals::BitWriter;
+use nutfilter_reference::Noise;
 
 /// Inputs up to this size, in bytes, are used as they are. `-max_len=64` runs a campaign with only small inputs.
 pub const SMALL: usize = 64;
@@ -13,22 +14,6 @@ pub const SMALL: usize = 64;
 /// Maximum size of a filter, in bits (32 KiB). The reference is slow because it reads bit by bit. At P = 19 the
 /// widest kernel already works at half of this size.
 const MOST_BITS: u64 = 1 << 18;
-
-/// Pseudorandom numbers: SplitMix64, from G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number
-/// generators", 2014.
-#[derive(Clone, Copy, Debug)]
-pub struct Noise(pub u64);
-
-impl Iterator for Noise {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Some(z ^ z >> 31)
-    }
-}
 
 /// A filter with its declared parameters.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Seeded numbers, so that a few bytes of a case can describe a large set.
 
-use crate::recipe::Noise;
+use nutfilter_reference::Noise;
 
 /// Uniform numbers that depend on `seed`.
 pub fn numbers(seed: u64) -> impl Iterator<Item = u64> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::recipe::Noise;
+pub use nutfilter_reference::generate_items;
 
 /// A file of the repository's own vectors, written by an independent implementation.
 ///
@@ -102,21 +102,4 @@ pub fn hex(value: &Value) -> Vec<u8> {
 #[must_use]
 pub fn hex_u64(value: &Value) -> u64 {
     u64::from_str_radix(text(value), 16).expect("hex digits")
-}
-
-/// `count` items of 33 bytes that look like compressed points, by the rule described in `filters-large.json`: five
-/// outputs of SplitMix64 each, the first one only for the leading 02 or 03.
-#[must_use]
-pub fn generate_items(count: u64, seed: u64) -> Vec<[u8; 33]> {
-    let mut noise = Noise(seed);
-    let mut output = || noise.next().expect("noise does not end");
-    let item = |_| {
-        let mut item = [0; 33];
-        item[0] = 2 + (output() & 1) as u8;
-        for place in item[1..].chunks_mut(8) {
-            place.copy_from_slice(&output().to_le_bytes());
-        }
-        item
-    };
-    (0..count).map(item).collect()
 }

@@ -35,8 +35,10 @@ mod bip158;
 mod coder;
 mod filter;
 mod hash;
+mod noise;
 
 pub use bip158::{Bip158Error, parse_bip158, serialize_bip158};
 pub use coder::{Error, decode, encode_values};
 pub use filter::{build, contains, map, mapped_values, match_any, matches};
 pub use hash::{Profile, murmur3_x64_128, murmur3_x86_32, siphash_2_4, wrong_dialect_hash};
+pub use noise::{Noise, generate_items};

@@ -6,8 +6,7 @@ use nutfilter::internals::SimdLevel;
 use nutfilter::{
     Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, SortedHashesBuilder,
 };
-use nutfilter_harness::vectors::generate_items;
-use nutfilter_reference as reference;
+use nutfilter_reference::{self as reference, generate_items};
 
 use super::{BIP158_KEY, LARGEST_FOR_SLOW, POINT};
 use crate::fixture::{Fixture, SEED};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use nutfilter::{Filter, Params};
-use nutfilter_harness::recipe::{self, Noise};
+use nutfilter_harness::recipe;
+use nutfilter_reference::Noise;
 
 /// The levels that a case names by number, and 3 for all.
 const LEVELS: [u8; 4] = [0, 1, 2, 3];

@@ -9,6 +9,7 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
 use nutfilter_mint::{FilterService, KeysetId, NoteKind, Snapshot};
+use nutfilter_reference::Noise;
 
 pub(crate) const KEYSETS: [&str; 3] = ["009a1f293253e41e", "00ad268c4d1f5826", "I2yN+iR/fkzT"];
 
@@ -69,11 +70,11 @@ impl State {
 /// 33 bytes that look like a point.
 fn note(stream: u64, index: u64) -> [u8; 33] {
     let mut bytes = [2; 33];
-    for (i, word) in (0..).zip(bytes[1..].chunks_exact_mut(8)) {
-        let mut z = (stream << 40 | index << 2 | i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+    for (word, number) in bytes[1..]
+        .chunks_exact_mut(8)
+        .zip(Noise(stream << 40 | index << 2))
+    {
+        word.copy_from_slice(&number.to_le_bytes());
     }
     bytes
 }

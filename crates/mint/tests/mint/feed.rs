@@ -264,7 +264,7 @@ fn many_threads_push_while_it_is_read() {
 fn random_histories_of_a_feed_lose_nothing() {
     let mut readings = 0;
     for seed in 0..500 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let notes = items(seed, 200, 33);
         let (mut handle, mut source) = feed_with_capacity("my-mint", 100 * 41);
         let (mut there, mut kept) = (0, None);

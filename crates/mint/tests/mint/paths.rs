@@ -101,7 +101,7 @@ async fn path_finds_the_filter_of_its_id_or_nothing() {
         filters.push((KeysetId::parse(id).expect("an id"), body));
     }
 
-    let mut random = Random(25);
+    let mut random = Random::new(25);
     let (mut found, mut unknown, mut invalid) = (0, 0, 0);
     for _ in 0..6000 {
         let (mut router, base) = match random.one_in(2) {
@@ -147,7 +147,7 @@ async fn path_finds_the_filter_of_its_id_or_nothing() {
 async fn other_paths_to_an_id_find_nothing() {
     let plain = http::router(published(ServiceOptions::default()));
     let mut under = http::under("/cashu", plain).expect("a base path");
-    let mut random = Random(26);
+    let mut random = Random::new(26);
     let right = format!("/cashu/v1/filter/spent/{V1}");
     let fixed = right.len() - V1.len();
     for _ in 0..4000 {

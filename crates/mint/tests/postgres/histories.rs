@@ -33,7 +33,7 @@ impl<'d> Postgres<'d> {
         Self {
             database,
             late: vec![],
-            random: Random(!seed),
+            random: Random::new(!seed),
             saves: 0,
         }
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nutfilter_mint::source::{ItemBatch, ItemSink, MintSource, SourceError, Watermark};
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
+use nutfilter_reference::Noise;
 
 /// Keyset ids as they occur in notes: two ids with two spellings each, and an invalid one.
 pub(crate) const IDS: [&str; 6] = [
@@ -67,7 +68,7 @@ pub(crate) struct Tally {
 /// Runs a random history and reads now and then. After each reading, the consumer's contents must equal those of
 /// the database, and those of a full reading by another consumer.
 pub(crate) fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut model = Model {
         mint: database.mint(),
         notes: vec![],
@@ -373,21 +374,17 @@ fn item_of(number: u64) -> Vec<u8> {
     item
 }
 
-/// The SplitMix64 generator.
-pub(crate) struct Random(pub(crate) u64);
+/// Choices that depend on a seed.
+pub(crate) struct Random(Noise);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Noise(seed))
     }
 
     /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.number() % end
     }
 
     pub(crate) fn one_in(&mut self, times: u64) -> bool {

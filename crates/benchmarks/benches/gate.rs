@@ -1,7 +1,7 @@
 //! The instruction gate: compares the instruction counts of the main paths with a baseline.
 //!
-//!     cargo bench --bench gate                # exits with 1 if a row counts more than 2 % above the baseline
-//!     cargo bench --bench gate -- --accept    # writes benches/gate.baseline.json
+//!     just instructions             # exits with 1 if a row counts more than 2 % above the baseline
+//!     just instructions --accept    # writes gate.baseline.json
 //!
 //! The program starts itself under callgrind, which counts only while [`counted`] runs and writes a file
 //! for each of its calls. Preparing a call and asserting its answer are not counted.
