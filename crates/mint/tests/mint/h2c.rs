@@ -1,7 +1,6 @@
 //! HTTP/2 without TLS, with a client that can keep its windows closed.
 
 use std::thread;
-use std::time::Duration;
 
 use bytes::Bytes;
 use nutfilter_mint::http::ServerOptions;
