@@ -3,8 +3,7 @@
 use nutfilter::bip158::{Scratch, Watchlist};
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Params, SipHash};
-use nutfilter_harness::vectors::generate_items;
-use nutfilter_reference::{self as reference, Profile};
+use nutfilter_reference::{self as reference, Profile, generate_items};
 
 use crate::fixture::{Fixture, SEED, Size};
 use crate::{Group, Who};

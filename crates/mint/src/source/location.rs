@@ -260,7 +260,7 @@ mod tests {
             ("sqlite://mint:hunter2@db/mint", "no user or password"),
             ("sqlite:mint:hunter2@db", "no user or password"),
             ("postgres:mint:hunter2@db", "must begin with postgres://"),
-            ("postgres://mint:hunter2@db:hunter2/x", "does not parse"),
+            ("postgres://mint:hunter2@db:hunter2/x", "must have the form"),
             ("postgres://mint:h@hunter2/x?hunter2=1", "unknown option"),
             ("postgres://mint:h@db/x?hunter2", "no value"),
             ("postgres://h@db/x?sslmode=hunter2", "sslmode"),

@@ -235,7 +235,7 @@ mod tests {
             changed[at..at + bytes.len()].copy_from_slice(bytes);
             read([&changed[..]]).unwrap_err()
         };
-        assert!(changed(0, b"p").contains("begin"));
+        assert!(changed(0, b"p").contains("not in binary COPY format"));
         assert!(changed(11, &[0, 1, 0, 0]).contains("0x10000"));
         assert!(changed(15, &[0xff; 4]).contains("header extension of 4294967295 bytes"));
         assert!(changed(19, &[0, 3]).contains("3 fields, expected 2"));
