@@ -27,7 +27,8 @@ fn common(a: &Filter, b: &Filter) -> u32 {
             std::cmp::Ordering::Greater => drop(b.next()),
             std::cmp::Ordering::Equal => {
                 count += 1;
-                (a.next(), b.next());
+                a.next();
+                b.next();
             }
         }
     }

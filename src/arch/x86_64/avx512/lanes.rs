@@ -89,7 +89,7 @@ fn store(vectors: &Vectors, numbers: &mut [u64; LANES]) {
     }
 }
 
-/// A mask of the negative lanes of each vector; `None` if there are none.
+/// A mask of the negative lanes of each vector; `None` if no lane is negative.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
 fn negative(slack: &Vectors) -> Option<[__mmask8; VECTORS]> {
