@@ -21,6 +21,9 @@ const PROFILES = { nut25: 0, nut23: 1, siphash: 2 };
 /** Memory of this size is given back after the operation that needed it. */
 const LARGE_BYTES = 64 << 20;
 
+/** The number of items that are in the memory at a time to be hashed. */
+const CHUNK = 8192;
+
 /** The smallest module with a vector instruction: `i32.const 0; i8x16.splat; drop`. */
 const SIMD_PROBE = Uint8Array.of(
   0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 9, 1, 7, 0, 65, 0, 253, 15, 26, 11,
@@ -54,15 +57,26 @@ class WasmEngine implements Engine {
   }
 
   hash(items: readonly Uint8Array[], hasher: Hasher): Uint32Array {
-    return this.operation(() => this.copyHashes(this.hashItems(items, hasher), items.length));
+    return this.operation(() => {
+      const address = this.hashItems(items, hasher);
+      return new Uint32Array(this.exports.memory.buffer, address, 2 * items.length).slice();
+    });
   }
 
   hashRecords(records: Uint8Array, width: number, hasher: Hasher): Uint32Array {
     return this.operation(() => {
       const count = records.length / width;
-      const out = this.allocate(8 * count);
-      this.exports.hash(PROFILES[hasher.profile], this.key(hasher), this.copy(records), width, 0, count, out);
-      return this.copyHashes(out, count);
+      const hashes = new Uint32Array(2 * count);
+      const key = this.key(hasher);
+      const start = this.allocate(Math.min(count, CHUNK) * width);
+      const out = this.allocate(8 * Math.min(count, CHUNK));
+      for (let first = 0; first < count; first += CHUNK) {
+        const chunk = records.subarray(first * width, (first + CHUNK) * width);
+        new Uint8Array(this.exports.memory.buffer).set(chunk, start);
+        this.exports.hash(PROFILES[hasher.profile], key, start, width, 0, chunk.length / width, out);
+        hashes.set(new Uint32Array(this.exports.memory.buffer, out, (2 * chunk.length) / width), 2 * first);
+      }
+      return hashes;
     });
   }
 
@@ -121,44 +135,41 @@ class WasmEngine implements Engine {
     return new FilterError('OutOfRange', `the bytes are not a filter of ${filter.n} items`);
   }
 
-  /** Copies the items into the memory and hashes them. Returns the address of the hashes. */
+  /** Hashes the items, some at a time, so that few of them are in the memory. Returns the address of the hashes. */
   private hashItems(items: readonly Uint8Array[], hasher: Hasher): number {
     const count = items.length;
-    let width = count > 0 ? items[0]!.length : 0;
-    let total = 0;
-    for (const item of items) {
-      total += item.length;
-      if (item.length !== width) {
-        width = 0;
-      }
-    }
     const out = this.allocate(8 * count);
-    const start = this.allocate(total);
-    const lengths = width === 0 ? this.allocate(4 * count) : 0;
     const key = this.key(hasher);
-    const { buffer } = this.exports.memory;
-    const memory = new Uint8Array(buffer);
-    let at = start;
-    for (const item of items) {
-      memory.set(item, at);
-      at += item.length;
+    const lengths = this.allocate(4 * Math.min(count, CHUNK));
+    let start = 0;
+    let room = 0;
+    for (let first = 0; first < count; first += CHUNK) {
+      const chunk = items.slice(first, first + CHUNK);
+      const { total, width } = measure(chunk);
+      if (total > room || start === 0) {
+        start = this.allocate(total);
+        room = total;
+      }
+      const { buffer } = this.exports.memory;
+      const memory = new Uint8Array(buffer);
+      let at = start;
+      for (const item of chunk) {
+        memory.set(item, at);
+        at += item.length;
+      }
+      if (width === 0) {
+        const numbers = new Uint32Array(buffer, lengths, chunk.length);
+        chunk.forEach((item, i) => {
+          numbers[i] = item.length;
+        });
+      }
+      this.exports.hash(PROFILES[hasher.profile], key, start, width, lengths, chunk.length, out + 8 * first);
     }
-    if (width === 0) {
-      const numbers = new Uint32Array(buffer, lengths, count);
-      items.forEach((item, i) => {
-        numbers[i] = item.length;
-      });
-    }
-    this.exports.hash(PROFILES[hasher.profile], key, start, width, lengths, count, out);
     return out;
   }
 
   private key({ key }: Hasher): number {
     return key === undefined ? 0 : this.copy(key);
-  }
-
-  private copyHashes(address: number, count: number): Uint32Array {
-    return new Uint32Array(this.exports.memory.buffer, address, 2 * count).slice();
   }
 
   private copy(bytes: Uint8Array): number {
@@ -202,4 +213,17 @@ class WasmEngine implements Engine {
       // operation resets it.
     }
   }
+}
+
+/** The number of bytes of all items, and the width of each if all have the same, otherwise 0. */
+function measure(items: readonly Uint8Array[]): { total: number; width: number } {
+  let width = items[0]!.length;
+  let total = 0;
+  for (const item of items) {
+    total += item.length;
+    if (item.length !== width) {
+      width = 0;
+    }
+  }
+  return { total, width };
 }

@@ -86,6 +86,20 @@ for (const [engine, entry] of Object.entries(engines)) {
     assert.deepEqual(new FilterBuilder().addRecords(records, 33).build().bytes, filter.bytes);
   });
 
+  test(`${engine}: large sets of one and of mixed lengths give the filter of their single items`, () => {
+    const { items, records } = points(20_000, 9);
+    const mixed = items.map((item, i) => (i > 9000 && i % 3 === 0 ? item.subarray(i % 34) : item));
+    const one = new FilterBuilder();
+    items.forEach((item) => one.add([item]));
+    assert.deepEqual(Filter.from(items).bytes, one.build().bytes);
+    assert.deepEqual(new FilterBuilder().addRecords(records, 33).build().bytes, one.build().bytes);
+    const other = new FilterBuilder();
+    mixed.forEach((item) => other.add([item]));
+    const filter = Filter.from(mixed);
+    assert.deepEqual(filter.bytes, other.build().bytes);
+    assert.deepEqual(filter.matches(mixed), mixed.map(() => true));
+  });
+
   test(`${engine}: an index answers as its filter does`, () => {
     const options = { p: 4, m: 20 };
     const filter = Filter.from(members, options);

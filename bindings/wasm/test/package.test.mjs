@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import vm from 'node:vm';
 import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -83,6 +84,21 @@ test('esbuild bundles the package for every format', async () => {
     await build({ entryPoints: [join(folder, 'bundle.mjs')], bundle: true, minify: true, format, outfile });
     assert.equal(run(`run-${format}.${end}`, readFileSync(outfile, 'utf8')), EXPECTED);
   }
+});
+
+test('the plain entry runs where there is nothing but the language', () => {
+  const source = readFileSync(join(installed, 'dist/plain.cjs'), 'utf8');
+  const context = vm.createContext({ module: { exports: {} }, WebAssembly: undefined, BigInt: undefined });
+  vm.runInContext(source, context);
+  const answers = vm.runInContext(
+    `const { GCSFilter, parseResponse } = module.exports;
+    const items = Array.from({ length: 500 }, (_, i) => Uint8Array.of(2, i, i >> 8));
+    const { content, numItems } = GCSFilter.create(items.slice(0, 400));
+    const { filter } = parseResponse('{"n": 1, "content": "94daAA==", "timestamp": 1}', {});
+    new GCSFilter(content, numItems).matchMany(items).join()`,
+    context,
+  );
+  assert.equal(answers, Array.from({ length: 500 }, (_, i) => i < 400).join());
 });
 
 test('a bundle of the plain entry has no WebAssembly', async () => {
