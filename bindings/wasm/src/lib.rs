@@ -135,19 +135,6 @@ pub unsafe extern "C" fn encode(
     true
 }
 
-/// Returns whether these bytes are a valid filter.
-///
-/// # Safety
-///
-/// There are `len` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn validate(bytes: *const u8, len: usize, n: u32, p: u32, m: u32) -> bool {
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { slice::from_raw_parts(bytes, len) };
-    Params::new(p, u64::from(m))
-        .is_ok_and(|params| Filter::parse_with(RawValues, bytes, u64::from(n), params).is_ok())
-}
-
 /// Returns the address of `count` bytes, 1 for each hash that is in the filter and 0 for each other, or null if
 /// the filter is invalid. The hashes are overwritten.
 ///
