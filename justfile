@@ -248,7 +248,7 @@ python: release e2e-venv
     target/venv/bin/pip install -q 'maturin==1.16.0' -r tests/requirements.txt
     rm -rf target/wheels
     target/venv/bin/maturin build --release --quiet
-    target/venv/bin/maturin sdist --quiet
+    target/venv/bin/maturin sdist
     target/venv/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
     target/venv/bin/python -m pytest -q -rs
     # mypy and the engines are not needed in nutshell's environment.

@@ -203,6 +203,15 @@ pub(crate) enum BuildFault {
         n: u32,
         pushed: u64,
     },
+    MalformedPiece {
+        len: u64,
+    },
+    OtherFilter {
+        piece: u64,
+    },
+    PieceOrder {
+        piece: u64,
+    },
     RecordLength {
         len: u64,
         record_bytes: u64,
@@ -290,6 +299,18 @@ impl fmt::Display for BuildError {
                 f,
                 "the encoder was made for {n} hashes and received {pushed}"
             ),
+            BuildFault::MalformedPiece { len } => {
+                write!(f, "these {len} bytes are not a valid piece of a filter")
+            }
+            BuildFault::OtherFilter { piece } => {
+                write!(f, "piece {piece} has another N, P or M than piece 0")
+            }
+            BuildFault::PieceOrder { piece } => {
+                write!(
+                    f,
+                    "piece {piece} begins before the end of the pieces before it"
+                )
+            }
             BuildFault::RecordLength { len, record_bytes } => write!(
                 f,
                 "{len} bytes are not a multiple of the record size {record_bytes}"
@@ -465,6 +486,9 @@ mod tests {
         build(BuildFault::HasherDiffers, &["keys", "merged"]);
         let (n, pushed) = (7012, 7013);
         build(BuildFault::OtherCount { n, pushed }, &["7012", "7013"]);
+        build(BuildFault::MalformedPiece { len: 7014 }, &["7014 bytes"]);
+        build(BuildFault::OtherFilter { piece: 7015 }, &["piece 7015"]);
+        build(BuildFault::PieceOrder { piece: 7016 }, &["piece 7016"]);
         let (len, record_bytes) = (7005, 33);
         let records = BuildFault::RecordLength { len, record_bytes };
         build(records, &["7005 bytes", "33 bytes"]);

@@ -91,7 +91,7 @@ mod sorted_hashes;
 #[cfg(test)]
 mod splitmix;
 
-pub use encode::StreamEncoder;
+pub use encode::{Piece, StreamEncoder, stitch};
 pub use error::{
     BuildError, BuildErrorKind, DecodeError, DecodeErrorKind, ParamsError, ParamsErrorKind,
     SeekIndexError, SeekIndexErrorKind,

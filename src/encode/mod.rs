@@ -5,6 +5,7 @@
 //! gives an error instead of an abort.
 
 mod coder;
+mod piece;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::merge::merge_into;
 use crate::params::Params;
 use coder::{Carry, Coder, LEAST_ROOM, Output};
 
+pub use piece::{Piece, stitch};
 pub use stream::StreamEncoder;
 #[cfg(nutfilter_internals)]
 pub(crate) use stream::encode_in_pieces;

@@ -71,6 +71,79 @@ impl StreamEncoder {
         }
     }
 
+    /// The same for values.
+    pub(super) fn of_values(level: Level, n: u32, params: Params) -> Self {
+        Self {
+            coder: Coder::of_values(level, params),
+            ..Self::with_buffer(level, n, params, BUFFER_BYTES)
+        }
+    }
+
+    /// The value of the last item.
+    pub(super) fn previous(&self) -> u64 {
+        self.carry.previous
+    }
+
+    /// Appends the codes of `items` items, of which the last has the value `last`: the first `bits` bits of
+    /// `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `write`.
+    pub(super) fn push_codes<E: From<BuildError>>(
+        &mut self,
+        items: u32,
+        bytes: &[u8],
+        bits: u64,
+        last: u64,
+        write: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut output = Buffered {
+            buffer: &mut self.buffer,
+            used: &mut self.used,
+            written: &mut self.written,
+            write,
+        };
+        let (whole, tail) = bytes.split_at((bits / 8) as usize);
+        // Whole bytes leave the number of bits that do not fill a byte as it is.
+        let filled = self.carry.filled;
+        let mask = (1 << filled) - 1;
+        for part in whole.chunks(LEAST_FREE) {
+            let room = output.room()?;
+            let mut carried = self.carry.bits;
+            let (words, rest) = part.as_chunks::<8>();
+            let (places, _) = room.as_chunks_mut::<8>();
+            for (word, place) in words.iter().zip(places) {
+                let word = u64::from_be_bytes(*word);
+                // In two steps, as `filled` may be 0.
+                *place = (carried << 1 << (63 - filled) | word >> filled).to_be_bytes();
+                carried = word & mask;
+            }
+            for (&byte, place) in rest.iter().zip(&mut room[words.len() * 8..]) {
+                let both = carried << 8 | u64::from(byte);
+                *place = (both >> filled) as u8;
+                carried = both & mask;
+            }
+            self.carry.bits = carried;
+            output.advance(part.len());
+        }
+        if let Some(&byte) = tail.first() {
+            let more = (bits % 8) as u32;
+            let both = self.carry.bits << more | u64::from(byte) >> (8 - more);
+            self.carry.filled += more;
+            if let Some(left) = self.carry.filled.checked_sub(8) {
+                output.room()?[0] = (both >> left) as u8;
+                output.advance(1);
+                self.carry.filled = left;
+            }
+            self.carry.bits = both & ((1 << self.carry.filled) - 1);
+        }
+        self.carry.items += u64::from(items);
+        self.carry.previous = last;
+        self.pushed += u64::from(items);
+        Ok(())
+    }
+
     /// Encodes the next hashes, in order. `write` receives whole bytes of the stream when the buffer fills. A
     /// single code may be longer than the buffer, or memory; it is written in pieces as well.
     ///

@@ -14,6 +14,7 @@ mod items;
 mod number;
 mod profile;
 mod sorted_hashes;
+mod stitch;
 
 use pyo3::prelude::*;
 
@@ -27,6 +28,8 @@ mod _native {
     use index::{IndexedFilter, SeekIndex};
     #[pymodule_export]
     use sorted_hashes::SortedHashes;
+    #[pymodule_export]
+    use stitch::stitch;
 
     /// The 64-bit hash of one item, as an int.
     ///

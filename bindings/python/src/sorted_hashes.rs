@@ -3,8 +3,9 @@
 use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nutfilter::{BuildError, Nut25, Params};
+use nutfilter::{BuildError, Nut25, Params, Piece};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::filter::Filter;
 use crate::number::{Number, params};
@@ -134,6 +135,33 @@ impl SortedHashes {
     #[pyo3(text_signature = "($self, p=19, m=784931)")]
     fn encode(&self, py: Python<'_>, p: Number, m: Number) -> PyResult<Filter> {
         self.encode_with(py, params(p, m)?)
+    }
+
+    /// Encodes these hashes as a piece of the filter of `n` items, for `stitch`. Returns bytes.
+    ///
+    /// For sets that are distributed over several machines: count the items, divide the hashes into ranges, encode
+    /// one piece per range, and stitch the pieces in the order of the ranges.
+    ///
+    /// Raises ParamsError for p or m outside the limits of the format, and BuildError if the set has more than n
+    /// items. Cost: as `encode`.
+    #[pyo3(signature = (n, p=Number::P, m=Number::M))]
+    #[pyo3(text_signature = "($self, n, p=19, m=784931)")]
+    fn encode_piece<'py>(
+        &self,
+        py: Python<'py>,
+        n: Number,
+        p: Number,
+        m: Number,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let params = params(p, m)?;
+        let n = n.get().and_then(|n| u32::try_from(n).ok());
+        let n = n.ok_or_else(|| errors::build_message(format!("n is not 0 to {}", u32::MAX)))?;
+        let piece = py.detach(|| {
+            let mut state = self.lock();
+            state.settle()?;
+            Piece::encode(&state.sorted, n, params).map(|piece| piece.to_bytes())
+        });
+        Ok(PyBytes::new(py, &piece.map_err(errors::build)?))
     }
 
     /// The hashes in ascending order: a memoryview of format "Q", 8 bytes per item (a copy).

@@ -14,7 +14,7 @@ present" has a false-positive rate of 1 in 784,931.
 
 from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, SeekIndexError
 from ._gcs import GCSFilter
-from ._native import Filter, IndexedFilter, SeekIndex, SortedHashes, hash64, hash64_many
+from ._native import Filter, IndexedFilter, SeekIndex, SortedHashes, hash64, hash64_many, stitch
 
 __all__ = [
     "BuildError",
@@ -29,4 +29,5 @@ __all__ = [
     "SortedHashes",
     "hash64",
     "hash64_many",
+    "stitch",
 ]

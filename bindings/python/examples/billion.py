@@ -1,0 +1,159 @@
+"""Builds the filter of a billion synthetic items with Spark, and compares its bytes with those of one machine.
+
+    python billion.py --items 1e9 --workers 2 --kill --compare ../../target/release/nutfilter
+
+Needs pyspark, Java 17, numpy, pyarrow and nutfilter. --kill kills one executor in the middle, by its process id. The
+disk needs about 20 bytes per item for the shuffle, and as much for `nutfilter build`.
+"""
+
+import argparse
+import filecmp
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import spark_filter
+from pyspark.sql import SparkSession
+
+BLOCK = 1 << 20  # items that are made together; block k is the same on every machine
+RECORD = 33
+
+
+def block(number, items):
+    """The items of one block as packed records: random, and in the shape of compressed points."""
+    count = min(BLOCK, items - number * BLOCK)
+    records = np.random.Generator(np.random.SFC64(number)).integers(0, 256, (count, RECORD), np.uint8)
+    records[:, 0] = 2 + records[:, 0] % 2
+    return records
+
+
+def make_items(items):
+    def make(batches):
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                packed = pa.py_buffer(block(number, items).tobytes())
+                count = packed.size // RECORD
+                fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(RECORD), count, [None, packed])
+                for start in range(0, count, BLOCK // 16):
+                    yield pa.record_batch({"y": fixed.slice(start, BLOCK // 16).cast(pa.binary())})
+
+    return make
+
+
+def executors():
+    """The process ids of this program's executors."""
+    parents, found = {}, []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(process.name)] = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if b"CoarseGrainedExecutorBackend" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            pass  # it has ended
+
+    def is_ours(process):
+        while process in parents and process != os.getpid():
+            process = parents[process]
+        return process == os.getpid()
+
+    return [process for process in found if is_ours(process)]
+
+
+def kill_one_executor(spark, killed):
+    """Kills an executor when a third of the tasks of the last stage have ended."""
+    tracker = spark.sparkContext.statusTracker()
+    while not killed.is_set():
+        for stage in tracker.getActiveStageIds():
+            info = tracker.getStageInfo(stage)
+            if info and info.numTasks == 64 and info.numCompletedTasks >= 20:
+                victim = executors()[0]
+                os.kill(victim, signal.SIGKILL)
+                print(f"killed executor {victim} after {info.numCompletedTasks} of 64 pieces", flush=True)
+                killed.set()
+                return
+        time.sleep(0.05)
+
+
+def spill(spark):
+    """Bytes that the stages shuffled and spilled, by Spark's own record."""
+    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None)
+    stages = [stages.apply(i) for i in range(stages.size())]
+    return sum(s.shuffleWriteBytes() for s in stages), sum(s.diskBytesSpilled() for s in stages)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=lambda text: int(float(text)), default=10**9)
+    parser.add_argument("--workers", type=int, default=2, help="worker processes of one core each")
+    parser.add_argument("--worker-memory", type=int, default=2048, help="MiB of a worker's JVM")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("billion"), help="directory for all files")
+    parser.add_argument("--kill", action="store_true", help="kill one executor in the middle")
+    parser.add_argument("--compare", metavar="NUTFILTER", help="the command, to build the same filter on one machine")
+    parser.add_argument("--memory", default="512M", help="its memory limit")
+    options = parser.parse_args()
+    work = options.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    memory = options.worker_memory
+    spark = (
+        SparkSession.builder.master(f"local-cluster[{options.workers},1,{memory}]")
+        .config("spark.executor.memory", f"{memory}m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(work / "spark"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.addPyFile(spark_filter.__file__)
+    blocks = -(-options.items // BLOCK)
+    numbers = spark.range(0, blocks, 1, min(blocks, 64 * options.workers + 1))
+    items = numbers.mapInArrow(make_items(options.items), "y binary")
+    killed = threading.Event()
+    if options.kill:
+        threading.Thread(target=kill_one_executor, args=(spark, killed), daemon=True).start()
+    start = time.monotonic()
+    n = spark_filter.build(items, f"file://{work}/pieces", str(work / "spark.raw"))
+    seconds = time.monotonic() - start
+    shuffled, spilled = spill(spark)
+    rate = n / seconds / options.workers
+    print(f"spark: {n} items, {seconds:.1f} s with {options.workers} workers, {rate:,.0f} items/s per core, "
+          f"{shuffled / 1e6:,.0f} MB shuffled, {spilled / 1e6:,.0f} MB spilled", flush=True)
+    failed = options.kill and not killed.is_set()
+    killed.set()
+    spark.stop()
+    if failed:
+        sys.exit("the work ended before an executor was killed: use more items")
+
+    if options.compare:
+        start = time.monotonic()
+        command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD), "--memory", options.memory,
+                   "--scratch", work, "--format", "raw", "--output", work / "one.raw"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE) as one:
+            making = 0.0
+            for number in range(blocks):
+                begun = time.monotonic()
+                records = block(number, options.items)
+                making += time.monotonic() - begun
+                one.stdin.write(records)
+            one.stdin.close()
+        if one.returncode:
+            sys.exit(f"nutfilter build failed: {one.returncode}")
+        seconds = time.monotonic() - start
+        print(f"nutfilter build --memory {options.memory}: {seconds:.1f} s, of which {making:.1f} s make the items")
+        if not filecmp.cmp(work / "spark.raw", work / "one.raw", shallow=False):
+            sys.exit("the filters differ")
+        print(f"equal: {(work / 'one.raw').stat().st_size} bytes")
+    shutil.rmtree(work / "pieces")
+
+
+if __name__ == "__main__":
+    main()
