@@ -78,6 +78,7 @@ book:
 [group('gate')]
 deny:
     cargo deny --locked --workspace check bans licenses sources
+    cargo deny --locked --log-level error --manifest-path bindings/python/Cargo.toml --config deny.toml check licenses sources
 
 # Clippy with all targets and features, and of the bindings; this also checks the minimum Rust version (incompatible_msrv)
 [group('gate')]

@@ -245,8 +245,10 @@ pub enum BuildErrorKind {
     HasherMismatch,
     /// The input is not a whole number of records, or scripts are missing.
     IncompleteInput,
-    /// Hashes or values are not in ascending order.
+    /// Hashes, values or pieces are not in ascending order.
     Unsorted,
+    /// A piece is damaged, or belongs to another filter.
+    BadPiece,
     /// A value is not below N * M.
     OutOfRange,
 }
@@ -267,7 +269,10 @@ impl BuildError {
             BuildFault::RecordLength { .. } => BuildErrorKind::IncompleteInput,
             #[cfg(feature = "bitcoin")]
             BuildFault::PreviousScripts { .. } => BuildErrorKind::IncompleteInput,
-            BuildFault::Unsorted { .. } => BuildErrorKind::Unsorted,
+            BuildFault::Unsorted { .. } | BuildFault::PieceOrder { .. } => BuildErrorKind::Unsorted,
+            BuildFault::MalformedPiece { .. } | BuildFault::OtherFilter { .. } => {
+                BuildErrorKind::BadPiece
+            }
             BuildFault::ValueOutOfRange { .. } => BuildErrorKind::OutOfRange,
         }
     }

@@ -72,7 +72,7 @@ impl StreamEncoder {
     }
 
     /// The same for values.
-    pub(super) fn of_values(level: Level, n: u32, params: Params) -> Self {
+    pub(super) fn of_values(level: SimdLevel, n: u32, params: Params) -> Self {
         Self {
             coder: Coder::of_values(level, params),
             ..Self::with_buffer(level, n, params, BUFFER_BYTES)

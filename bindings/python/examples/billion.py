@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 
+import nutfilter
 import numpy as np
 import pyarrow as pa
 import spark_filter
@@ -83,8 +84,8 @@ def kill_one_executor(spark, killed):
 
 def spill(spark):
     """Bytes that the stages shuffled and spilled, by Spark's own record."""
-    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None)
-    stages = [stages.apply(i) for i in range(stages.size())]
+    store = spark.sparkContext._jsc.sc().statusStore()
+    stages = store.stageList(spark.sparkContext._jvm.java.util.ArrayList(), False, False, store.stageList$default$4(), None)
     return sum(s.shuffleWriteBytes() for s in stages), sum(s.diskBytesSpilled() for s in stages)
 
 
@@ -96,6 +97,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("billion"), help="directory for all files")
     parser.add_argument("--kill", action="store_true", help="kill one executor in the middle")
     parser.add_argument("--compare", metavar="NUTFILTER", help="the command, to build the same filter on one machine")
+    parser.add_argument("--check", action="store_true", help="compare with Filter.build in this process (in memory)")
     parser.add_argument("--memory", default="512M", help="its memory limit")
     options = parser.parse_args()
     work = options.work.resolve()
@@ -133,6 +135,10 @@ def main():
     if failed:
         sys.exit("the work ended before an executor was killed: use more items")
 
+    if options.check:
+        expected = nutfilter.Filter.build(np.concatenate([block(number, options.items) for number in range(blocks)]))
+        if (work / "spark.raw").read_bytes() != expected.content:
+            sys.exit("the filters differ")
     if options.compare:
         start = time.monotonic()
         command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD), "--memory", options.memory,

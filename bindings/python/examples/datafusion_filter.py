@@ -1,6 +1,6 @@
 """A filter of items in Parquet files, by DataFusion on all cores: one piece per range of the hash, then stitched.
 
-    python datafusion_filter.py 'notes/*.parquet' y notes.raw
+    python datafusion_filter.py notes/ y notes.raw      all Parquet files of a directory
 """
 
 import sys
@@ -22,12 +22,12 @@ def build(context: SessionContext, query: str, output: str) -> int:
     """Writes the filter of the one binary column of `query` to the file `output` and returns N."""
     context.register_udf(udf(hash_items, [pa.binary()], pa.uint64(), "stable", name="hash64"))
     column = context.sql(query).schema().field(0).name
-    hashes = context.sql(f'SELECT hash64(arrow_cast("{column}", \'Binary\')) AS hash FROM ({query})').cache()
+    hashed = f"SELECT hash64(arrow_cast(\"{column}\", 'Binary')) AS hash FROM ({query})"
+    hashes = context.sql(f"SELECT hash, CAST(hash >> {64 - BITS} AS BIGINT) AS piece FROM ({hashed})").cache()
     n = hashes.count()
 
     def piece(number: int) -> bytes:
-        size = 2 ** (64 - BITS)
-        chosen = hashes.filter((col("hash") >= number * size) & (col("hash") <= (number + 1) * size - 1))
+        chosen = hashes.filter(col("piece") == number).select("hash")
         batches = [batch.column(0).to_numpy() for batch in chosen.collect()]
         joined = np.concatenate([np.empty(0, np.uint64), *batches])
         return nutfilter.SortedHashes.from_hashes(joined).encode_piece(n)

@@ -52,7 +52,7 @@ def build(items: DataFrame, directory: str, output: str, bits: int = 6, p: int =
     hashes = items.mapInArrow(hash_items, "hash long")
     upper = F.shiftrightunsigned("hash", 64 - bits).cast("int") if bits else F.lit(0)
     ranges = hashes.repartitionById(2**bits, upper)
-    written = ranges.mapInArrow(encode_pieces(n, bits, directory, p, m), "piece int, items long").collect()
+    written = ranges.mapInArrow(encode_pieces(n, bits, directory, p, m), "piece long, items long").collect()
 
     def pieces():
         for piece in sorted(row.piece for row in written):

@@ -20,7 +20,10 @@ pub(crate) fn invalid_params(message: String) -> PyErr {
 }
 
 pub(crate) fn build(error: nutfilter::BuildError) -> PyErr {
-    python::BuildError::new_err(error.to_string())
+    match error.kind() {
+        nutfilter::BuildErrorKind::OutOfMemory => PyMemoryError::new_err(error.to_string()),
+        _ => python::BuildError::new_err(error.to_string()),
+    }
 }
 
 pub(crate) fn build_message(message: String) -> PyErr {

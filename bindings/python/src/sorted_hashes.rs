@@ -52,9 +52,12 @@ impl State {
         if self.pending.is_empty() {
             return Ok(());
         }
-        // Merging alone would lose both sets if memory ran out. These parameters take two bits per item.
-        let smallest = Params::new(0, 1).expect("P and M are within the limits of the format");
-        self.encode(smallest).map(drop)
+        let new = CoreSet::from_hashes(take(&mut self.pending));
+        let merged = self.sorted.merge(&new);
+        if merged.is_err() {
+            self.pending = new.into_hashes();
+        }
+        merged
     }
 }
 
