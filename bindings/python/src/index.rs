@@ -1,10 +1,10 @@
 //! The classes `SeekIndex` and `IndexedFilter`.
 
-use nutfilter::{IndexInterval, Nut25, map_to_range};
+use nutfilter::{IndexInterval, map_to_range};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::filter::{CoreFilter, Filter, bytes_of, values_of};
+use crate::filter::{Filter, bytes_of, values_of};
 use crate::profile::Profile;
 use crate::{errors, items};
 
