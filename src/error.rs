@@ -496,7 +496,7 @@ mod tests {
         build(BuildFault::PieceOrder { piece: 7016 }, &["piece 7016"]);
         let (len, record_bytes) = (7005, 33);
         let records = BuildFault::RecordLength { len, record_bytes };
-        build(records, &["7005 bytes", "33 bytes"]);
+        build(records, &["7005 bytes", "size 33"]);
         #[cfg(feature = "bitcoin")]
         {
             let (given, spent) = (7006, 7007);

@@ -328,7 +328,9 @@ mod tests {
                 for at in 1..80 {
                     let mut hashes: Vec<u64> = (2..102).map(|i| i << 57).collect();
                     hashes[at..].iter_mut().for_each(|hash| *hash -= 2 << 57);
-                    let mut encoder = StreamEncoder::with_buffer(level, 100, params, BUFFER_BYTES);
+                    // So many items that the hashes map to different values even at M = 1.
+                    let n = 1 << 24;
+                    let mut encoder = StreamEncoder::with_buffer(level, n, params, BUFFER_BYTES);
                     let error = encoder.push_hashes(&hashes, |_| Ok::<(), BuildError>(()));
                     let item = at as u64;
                     let expected = Err(BuildError(BuildFault::Unsorted { item }));
