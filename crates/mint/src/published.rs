@@ -11,7 +11,7 @@ use crate::gzip;
 /// JSON below this length, in bytes, is not compressed: it fits in one packet either way.
 const WORTH_COMPRESSING: usize = 1 << 10;
 
-/// What precedes the base64 of the filter in the JSON.
+/// The JSON before the base64 of the filter.
 const CONTENT: &[u8] = br#""content":""#;
 
 /// Maximum length of the JSON around the content, in bytes: names, numbers and brackets.

@@ -16,7 +16,7 @@ pub struct RefreshProgress<'a> {
     pub items: u64,
 }
 
-/// What was read of one kind.
+/// One reading of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadingReport {
     /// The kind.
@@ -82,7 +82,7 @@ pub struct RefreshReport {
     pub list: Duration,
     /// Total time until the new snapshot was served.
     pub total: Duration,
-    /// What was read.
+    /// One report per reading.
     pub readings: Vec<ReadingReport>,
     /// The filters that were built. An unchanged filter is not built again, unless it is due for a new timestamp.
     pub filters: Vec<FilterReport>,

@@ -10,7 +10,7 @@ use arc_swap::ArcSwapOption;
 
 use crate::snapshot::Snapshot;
 
-/// What a service offers in addition to the filters.
+/// The endpoints of a service in addition to the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceOptions {

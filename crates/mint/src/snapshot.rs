@@ -1,4 +1,4 @@
-//! What is served: finished bodies, all made before the first request for them.
+//! The served state: finished bodies, all made before the first request for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

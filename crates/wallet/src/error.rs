@@ -23,14 +23,14 @@ pub enum FetchError {
     BadUrl {
         /// The given URL, without user name and password.
         url: String,
-        /// What is wrong, as the end of a sentence that begins with the URL.
+        /// The fault of the URL, such as `no host`.
         why: &'static str,
     },
     /// The proxy URL is invalid.
     BadProxy {
         /// The given URL, without user name and password.
         url: String,
-        /// What is wrong, as the end of a sentence that begins with the URL.
+        /// The fault of the URL, such as `no host`.
         why: &'static str,
     },
     /// The whole fetch took longer than the policy allows, even if bytes kept arriving.

@@ -113,7 +113,7 @@ impl FromArgMatches for Flags {
             let Ok(Some(texts)) = matches.try_get_raw(name(&option)) else {
                 continue;
             };
-            // What is not UTF-8 is refused by every parser of a value but that of a path.
+            // Invalid UTF-8 is rejected later by every parser except the one of paths.
             let texts = texts.map(|text| text.to_string_lossy().into_owned());
             self.0.insert(name(&option).to_owned(), texts.collect());
         }
@@ -195,7 +195,7 @@ impl Given {
     }
 }
 
-/// What is wrong with the configuration, and with which option.
+/// A problem of the configuration, and its option.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub(super) option: String,

@@ -34,7 +34,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is shown instead of a secret.
+/// Shown instead of a secret.
 pub(super) const HIDDEN: &str = "***";
 
 /// A path or URL without what may be a password. Passwords hold `@`, `/` and `?` although they should not: where

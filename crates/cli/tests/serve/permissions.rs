@@ -15,7 +15,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What `serve` ends with, for a user to whom no file is opened against its mode.
+/// The error of `serve`, run as a user without special file access.
 fn refusal(directory: &Path, database: &Path) -> String {
     let mut command = nutfilter();
     if fs::metadata(directory).unwrap().uid() == 0 {

@@ -40,7 +40,7 @@ struct State {
     abort: bool,
 }
 
-/// What to do with a connection.
+/// The next step for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing until this time.
@@ -51,7 +51,7 @@ pub(super) enum Verdict {
     SlowReader,
 }
 
-/// What did not arrive in time.
+/// The part that did not arrive in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overdue {
     /// The head of a request: the first one, or one that was begun.

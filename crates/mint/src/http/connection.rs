@@ -149,7 +149,7 @@ pub(super) async fn end(ending: &mut watch::Receiver<bool>) {
 struct Closing {
     /// How long the peer may react. It is extended while an answer is still being sent.
     until: Instant,
-    /// What was overdue; `None` if the server shuts down.
+    /// The overdue step; `None` if the server shuts down.
     overdue: Option<Overdue>,
 }
 

@@ -1,4 +1,4 @@
-//! What a router offers in addition to the filters.
+//! The endpoints of a router in addition to the filters.
 
 use core::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
 /// refresh and a slow one do not take a service out of rotation.
 pub const DEFAULT_READY_WITHIN: Duration = Duration::from_secs(300);
 
-/// What [`router_with`](super::router_with) adds to the filters. The defaults are those of
+/// The endpoints that [`router_with`](super::router_with) adds to the filters. The defaults are those of
 /// [`router`](super::router).
 #[derive(Clone)]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ pub struct RouterOptions {
     pub info: Option<InfoService>,
 }
 
-/// Who may request a refresh, and how it is started.
+/// The token that allows a refresh, and the function that starts it.
 #[derive(Clone)]
 pub struct AdminOptions {
     /// The token that must follow `Authorization: Bearer`. An empty token refuses every request.

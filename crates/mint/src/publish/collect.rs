@@ -28,7 +28,7 @@ pub(super) struct Collector<'a> {
     pub(super) failed: Option<Failed>,
 }
 
-/// What to do when there are more hashes than may be held in memory.
+/// The reaction to more hashes than fit into the memory limit.
 pub(super) enum Beyond<'a> {
     /// There is no limit.
     Never,

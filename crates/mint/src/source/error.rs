@@ -33,7 +33,7 @@ pub enum SourceError {
     },
     /// A Postgres URL that does not parse. The URL is not kept, because it may contain a password.
     PostgresUrl {
-        /// What is wrong with the URL.
+        /// The fault of the URL.
         reason: &'static str,
     },
     /// The path is not a regular file: a directory, a FIFO, a socket or a device.
@@ -113,7 +113,7 @@ pub enum SourceError {
     MalformedCopy {
         /// The table.
         table: &'static str,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A table was truncated or rewritten after the snapshot was taken and before the table was locked. Reading
@@ -196,7 +196,7 @@ pub enum SourceError {
         kind: NoteKind,
         /// The number of the row in the result, from 1.
         row: u64,
-        /// What is wrong with the row.
+        /// The fault of the row.
         fault: RowFault,
     },
     /// The store is not its earlier state plus new items, so everything must be read. This is not a fault of the
@@ -216,7 +216,7 @@ pub enum SourceError {
     Other(Box<dyn Error + Send + Sync>),
 }
 
-/// What is wrong with a row. The value itself is left out, because notes must not appear in a log.
+/// The fault of a row. The value itself is left out, because notes must not appear in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowFault {

@@ -12,14 +12,14 @@
 //! let (handle, source) = feed("my-mint");
 //! let id = KeysetId::parse("009a1f293253e41e")?;
 //! handle.announce(KeysetInfo { id: id.clone(), unit: Some("sat".to_owned()), active: true, input_fee_ppk: 0 });
-//! // What there is already; then word that this was all, and how to find what came later.
+//! // Push the existing notes, then a checkpoint with the mark of the last one.
 //! handle.push(NoteKind::Spent, &id, &[2; 33])?;
 //! handle.checkpoint(NoteKind::Spent, b"row 1")?;
 //! handle.checkpoint(NoteKind::Issued, b"row 0")?;
 //!
 //! let mut publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()));
 //! publisher.refresh()?;
-//! // From now on each note as it comes.
+//! // Push each later note when it is made.
 //! handle.push(NoteKind::Issued, &id, &[3; 33])?;
 //! # Ok(())
 //! # }
@@ -77,7 +77,7 @@ pub trait ItemFeed: Send + Sync {
     fn checkpoint(&self, kind: NoteKind, mark: &[u8]) -> Result<(), FeedError>;
 }
 
-/// What the mint must push before the source can be read.
+/// The notes that the mint must push before the source can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wanted {
@@ -205,7 +205,7 @@ impl fmt::Debug for FeedHandle {
 }
 
 impl FeedHandle {
-    /// What must be fed before the filters can be built. It is known only after the first reading, which shows what
+    /// The notes that must be fed before the filters can be built. They are known only after the first reading, which shows what
     /// an earlier run has left.
     #[must_use]
     pub fn wanted(&self, kind: NoteKind) -> Wanted {

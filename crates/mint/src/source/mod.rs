@@ -260,7 +260,7 @@ impl Keysets {
     }
 }
 
-/// What a wallet needs to know about a keyset.
+/// The properties of a keyset that a wallet needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeysetInfo {
     /// The id, spelled as in the store.

@@ -1,4 +1,4 @@
-//! What a mint may do to a wallet, and the resulting errors. A wallet that waits forever hangs its test.
+//! Misbehaviour of a mint, and the resulting errors in the wallet. A wallet that waits forever hangs its test.
 
 macro_rules! assert_refused {
     ($fetched:expr, $refusal:pat $(if $guard:expr)?) => {

@@ -32,7 +32,7 @@ pub(super) struct Queue {
     /// Notes that came later.
     open: BTreeMap<KeysetId, ItemBatch>,
     pub(super) bytes: usize,
-    /// What the mint is feeding or has fed.
+    /// The notes that the mint is feeding or has fed.
     pub(super) began: Wanted,
     /// Whether the mint called `begin`. If not, it may be about to ask what is wanted.
     pub(super) is_said: bool,
@@ -40,7 +40,7 @@ pub(super) struct Queue {
     dropped: bool,
     /// The mark of the latest checkpoint since the last `begin`.
     pub(super) mark: Option<Vec<u8>>,
-    /// What a reading asked for.
+    /// The notes that a reading asked for.
     pub(super) wanted: Option<Wanted>,
 }
 

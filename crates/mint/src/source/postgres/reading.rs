@@ -226,7 +226,7 @@ impl<'u> Begun<'u> {
     }
 }
 
-/// What is remembered of the copied rows.
+/// The remembered part of the copied rows.
 struct Copied {
     newest: Newest,
     recent: Recent,

@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::url::PostgresUrl;
 use crate::source::SourceError;
 
-/// What is verified about a server's certificate.
+/// The checks of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
     /// Nothing, like libpq's `require` without roots.

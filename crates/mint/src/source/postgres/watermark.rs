@@ -38,7 +38,7 @@ pub(super) struct Mark {
     pub(super) recent: Vec<String>,
 }
 
-/// What was read, and when.
+/// The state that was read, and its time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) mint: String,
@@ -54,7 +54,7 @@ pub(super) struct State {
     pub(super) snapshot: Snapshot,
 }
 
-/// What a transaction sees: everything before `xmin`, and nothing from `xmax` on. In between, it sees all
+/// The view of a transaction: everything before `xmin`, and nothing from `xmax` on. In between, it sees all
 /// transactions except those that were running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Snapshot {

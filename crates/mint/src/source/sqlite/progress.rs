@@ -1,4 +1,4 @@
-//! What is remembered of a table between two readings: the parts of the watermark.
+//! The parts of the watermark: the state of a table that is kept between two readings.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) const NEWEST: usize = 64;
 /// abandoned quotes stay.
 const MAX_PENDING: usize = 900_000;
 
-/// What a reading knows about its table, all from one state of the database.
+/// The facts of one reading about its table, all from one state of the database.
 ///
 /// Every row of that state is counted once: as a member, as unservable or as pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

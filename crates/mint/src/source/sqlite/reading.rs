@@ -1,4 +1,4 @@
-//! One reading of a table of notes: in full, or only what is new since an earlier reading.
+//! One reading of a table of notes: all rows, or only those added since an earlier reading.
 //!
 //! All four tables are alike. A row names its keyset, holds an item that is unique in the table, and counts or does
 //! not count yet. A mint adds rows, lets pending rows count, and deletes rows that do not count. After a keyset's
@@ -60,7 +60,7 @@ impl From<SourceError> for Failure {
     }
 }
 
-/// What was read so far.
+/// The rows read so far.
 struct Taken<'s> {
     by_keyset: ByKeyset<'s>,
     rows: u64,
@@ -75,7 +75,7 @@ struct Taken<'s> {
 }
 
 impl Table<'_> {
-    /// Reads what is new since `before`, or everything.
+    /// Reads the rows added since `before`, or all rows.
     pub(super) fn read(
         &self,
         before: Option<Progress>,
