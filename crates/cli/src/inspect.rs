@@ -267,7 +267,7 @@ mod tests {
     fn verdict_needs_every_member_and_a_single_hash() {
         assert_eq!(verdict(&["nut23"]), "nut23");
         assert!(verdict(&[EMPTY_TAIL]).contains("as unspent"));
-        assert!(verdict(&["nut25", EMPTY_TAIL]).contains("cannot tell"));
+        assert!(verdict(&["nut25", EMPTY_TAIL]).contains("ambiguous"));
         assert!(verdict(&[]).contains("no known profile"));
     }
 }
