@@ -49,13 +49,24 @@ const BUFFERED_LANE: u64 = 2048;
 /// From this many items on, four lanes with a buffer are faster than one lane without.
 const SCALAR_VISIT: u32 = 1 << 16;
 
-/// The number of lanes of the widest kernel.
-const MOST_LANES: u64 = 32;
-
 /// Fewer items than this do not fill the lanes of the widest kernel. Half as many lanes are then faster, by
 /// half at 5,000 items.
 #[cfg(target_arch = "x86_64")]
 const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
+
+/// The number of lanes of the kernel that `drive!` chooses.
+fn lanes_of(level: SimdLevel, n: u32) -> u64 {
+    let _ = n;
+    match level.kind() {
+        Kind::Scalar => 4,
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(_) => 16,
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(_) if n < ENOUGH_FOR_ALL_LANES => 16,
+        #[cfg(target_arch = "x86_64")]
+        Kind::Avx512(_) => 32,
+    }
+}
 
 /// Calls the decoder with the kernel of the level.
 macro_rules! drive {
@@ -190,9 +201,10 @@ fn visit_from(
         n: scanner.n(),
         params,
     };
-    // A small filter gets a buffer of about its own size, regardless of the declared number of items.
-    let values = (bytes.len() as u64 + (48 << 10)) / 8;
-    let lane_items = BUFFERED_LANE.min(values / MOST_LANES);
+    // A small filter gets a buffer of about its own size, regardless of the declared number of items. The usual
+    // filter of a Bitcoin block then takes one chunk of lanes: each chunk reads the codes before its lanes twice.
+    let values = (bytes.len() as u64 * 3 / 2 + (48 << 10)) / 8;
+    let lane_items = BUFFERED_LANE.min(values / lanes_of(stream.level, stream.n));
     let mut visit = Visit::new(stream.level, memory, each);
     if stream.level == SimdLevel::SCALAR && stream.n < SCALAR_VISIT {
         return sync::drive_serially(stream, place, &mut visit);

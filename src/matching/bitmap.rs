@@ -4,6 +4,7 @@
 //! about twenty needs a search, over the few values that share a word of the bitmap. Targets need no order.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 use core::ops::ControlFlow;
 
 use super::{Coded, merge::first_at_least};
@@ -67,20 +68,24 @@ impl Bitmap {
     /// Adds values that follow those that are there.
     #[inline(always)]
     fn append(&mut self, values: &[u64]) {
-        // A sentinel before the first value: no word has this number.
+        let shift = self.shift;
+        let words = &mut self.words[..];
+        // Of equal length, so that one check of an index is enough.
+        let firsts = &mut self.firsts[..words.len()];
+        // No word has the number before the first value.
         let (mut last, mut word, mut first) = (usize::MAX, 0, 0);
         if let Some(value) = self.values.last() {
-            last = (value >> self.shift) as usize / 64;
-            (word, first) = (self.words[last], self.firsts[last]);
+            last = (value >> shift) as usize / 64;
+            (word, first) = (words[last], firsts[last]);
         }
         for (index, value) in (self.values.len() as u32..).zip(values) {
-            let bucket = value >> self.shift;
+            let bucket = value >> shift;
             let at = bucket as usize / 64;
-            // Without branches: whether the word is the last one again is a matter of chance.
-            word = if at == last { word } else { 0 } | 1 << (bucket % 64);
-            first = if at == last { first } else { index };
-            self.words[at] = word;
-            self.firsts[at] = first;
+            // Without branches: whether two values share a word is a matter of chance.
+            word = select_unpredictable(at == last, word, 0) | 1 << (bucket % 64);
+            first = select_unpredictable(at == last, first, index);
+            words[at] = word;
+            firsts[at] = first;
             last = at;
         }
         self.values.extend_from_slice(values);

@@ -124,8 +124,9 @@ const BESIDE: u64 = 8;
 const KEEP: u64 = 1_300;
 /// Testing a target in a bitmap. One in twenty needs a search.
 const TEST: u64 = 2_000;
-/// The maximum number of items of a bitmap, which takes 13 bytes per item. More do not fit in a cache.
-const MOST_IN_BITMAP: u32 = 1 << 20;
+/// The maximum number of items of a bitmap, which takes 13 bytes per item. More do not fit in a cache near the
+/// core, and at a million items the page faults of fresh memory take longer than a merge.
+const MOST_IN_BITMAP: u32 = 1 << 17;
 /// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
 const BITS_FOR_BITMAP: u64 = 16;
 /// Reading one more window of a code that does not fit in one.
