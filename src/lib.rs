@@ -38,6 +38,11 @@
 //!
 //! For repeated queries, build a seek index (about 1 bit per item) with [`Filter::into_indexed`].
 //!
+//! # Segments
+//!
+//! The values of a filter depend on N, so filters cannot be merged. A [`segment`] has a fixed range: its unions
+//! are exact, and the wallet downloads only what is new.
+//!
 //! # Speed
 //!
 //! Hashing, sorting, encoding, decoding and look-ups have AVX2 and AVX-512 kernels on x86-64. The CPU's
@@ -80,12 +85,14 @@ mod decode;
 mod encode;
 mod error;
 mod filter;
+pub mod gcs;
 mod hash;
 mod matching;
 mod merge;
 mod params;
 mod rice;
 mod seek_index;
+pub mod segment;
 mod sort;
 mod sorted_hashes;
 #[cfg(test)]

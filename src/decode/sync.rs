@@ -163,6 +163,10 @@ impl<'a> Stream<'a> {
 
 /// The number of codes that a kernel decodes per step: 2 or 1, or 0 if codes are too long for kernels.
 fn codes_a_step(p: u32, mean_run: u64) -> u64 {
+    if p > Params::MAX_P {
+        // Small segments of a wide universe. The sums of a lane would need more than 64 bits.
+        return 0;
+    }
     let fixed = u64::from(p) + 1;
     // Runs are geometric if hashes are uniform: one in thousands has at least 8 times the mean.
     let runs = mean_run.saturating_add(1).saturating_mul(8);

@@ -241,9 +241,14 @@ impl Coder {
             output.advance(bytes);
             ones -= bytes as u64 * 8;
         }
-        // At most 7 ones, the zero and 32 bits.
-        let code = low_bits(u64::MAX, ones as u32) << (self.p + 1) | remainder;
-        push_bits(carry, code, ones as u32 + 1 + self.p, output)?;
+        // At most 7 ones and the zero; then at most 55 bits.
+        push_bits(
+            carry,
+            low_bits(u64::MAX, ones as u32) << 1,
+            ones as u32 + 1,
+            output,
+        )?;
+        push_bits(carry, remainder, self.p, output)?;
         carry.previous = value;
         carry.items += 1;
         Ok(())

@@ -206,7 +206,14 @@ impl Stream<'_> {
                 || self.find_in_fours(points, targets, found),
             ),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.find_in_lanes(avx512, points, targets, found),
+            Kind::Avx512(avx512) if self.params.p() <= Params::MAX_P => {
+                self.find_in_lanes(avx512, points, targets, found)
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) => avx512.avx2().compiled(
+                #[inline(always)]
+                || self.find_in_fours(points, targets, found),
+            ),
         }
     }
 

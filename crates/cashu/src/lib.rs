@@ -1,5 +1,5 @@
 //! What Cashu says on the wire about [`nutfilter`]'s filters: the JSON of a response, the path of an endpoint,
-//! and keyset IDs.
+//! keyset IDs, and the elements and blocks of the draft on [state filters](state_filters).
 //!
 //! ```
 //! use nutfilter::Nut25;
@@ -27,6 +27,7 @@ mod endpoint;
 mod response;
 #[cfg(feature = "std")]
 mod response_writer;
+pub mod state_filters;
 
 #[doc(hidden)]
 pub use dialect::Nut25EmptyTail;

@@ -12,6 +12,9 @@ use crate::man::ManArgs;
 use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
+use crate::state_filters::block::BlockCommand;
+use crate::state_filters::element::ElementArgs;
+use crate::state_filters::segment::SegmentCommand;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
 #[derive(Debug, Parser)]
@@ -50,7 +53,7 @@ Examples:
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
   nutfilter plan --items 1M                         how large would it be?
 
-Exit codes: 0 success, 2 error. `check`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
+Exit codes: 0 success, 2 error. `check` (also of `block` and `segment`): 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
 signature, 1 none has, 2 error.";
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +66,14 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Validate a filter and print its properties.
     Inspect(InspectArgs),
+    /// Print the elements of events for state filters.
+    Element(ElementArgs),
+    /// Build, fold and check Bloom blocks of elements.
+    #[command(subcommand)]
+    Block(BlockCommand),
+    /// Build, merge, fold and check segments: mergeable sets of elements.
+    #[command(subcommand)]
+    Segment(SegmentCommand),
     /// Estimate filter size and false-positive rate.
     Plan(PlanArgs),
     /// Serve the filters of a mint's database over HTTP.

@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::value_parsers;
 
 /// Exit code if no item matched. (The exit code of an error is 2.)
-const EXIT_NONE_MATCHED: u8 = 1;
+pub(crate) const EXIT_NONE_MATCHED: u8 = 1;
 
 #[derive(Debug, Args)]
 #[command(

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+use nutfilter::gcs::is_gcs;
 use nutfilter::{Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 
@@ -91,15 +92,26 @@ pub(crate) fn read(
         });
     }
     let bytes = input.read_all(globals)?;
-    if gcs::is_gcs(&bytes) {
-        return read_gcs(&name, bytes, profile, key);
+    parse(&name, bytes, profile, key)
+}
+
+/// Validates the filter of a response object or a .gcs file.
+pub(crate) fn parse(
+    name: &str,
+    bytes: Vec<u8>,
+    profile: &ProfileArgs,
+    key: Key,
+) -> Result<FilterFile, CliError> {
+    let asked = profile.profile();
+    if is_gcs(&bytes) {
+        return read_gcs(name, bytes, profile, key);
     }
     let hasher = key.hasher(profile, asked, false)?;
-    let response = FilterResponse::from_json(&bytes).map_err(|error| CliError::at(&name, error))?;
+    let response = FilterResponse::from_json(&bytes).map_err(|error| CliError::at(name, error))?;
     drop(bytes);
     let timestamp = Some(response.timestamp);
     let filter = response.into_filter_with(hasher);
-    let filter = filter.map_err(|error| CliError::at(&name, error))?;
+    let filter = filter.map_err(|error| CliError::at(name, error))?;
     Ok(FilterFile {
         filter,
         profile: asked,
@@ -150,9 +162,9 @@ fn read_raw(
     let params = params(raw.p, raw.m)?;
     let name = input.name.clone();
     let bytes = input.read_all(globals)?;
-    let is_gcs = gcs::is_gcs(&bytes);
+    let has_header = is_gcs(&bytes);
     Filter::parse_with(hasher, bytes, n, params).map_err(|error| {
-        let hint = if is_gcs {
+        let hint = if has_header {
             "; the file has a .gcs header: leave out --raw"
         } else {
             ""

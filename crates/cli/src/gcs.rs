@@ -3,26 +3,13 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use nutfilter::gcs::{self, CHECKSUM_BYTES, KIND_FILTER};
 use nutfilter::{ItemHash, Params};
 
 use crate::profile::{AnyHash, Profile};
 
-/// As in PNG: no text file begins with these bytes, and a transfer that converts line ends changes them.
-const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";
-
-/// The part of the magic that survives a conversion of line ends.
-const SHORT_MAGIC: [u8; 4] = *b"\x89GCS";
-
-const VERSION: u8 = 1;
-
-/// Type of the data after the header. Other types may be added; their fields may differ from offset 12 on.
-const KIND_FILTER: u8 = 1;
-
 /// Length of the header, in bytes.
 pub(crate) const HEADER_BYTES: usize = 36;
-
-/// Length of the checksum at the end, in bytes.
-const CHECKSUM_BYTES: usize = 4;
 
 /// The item whose hash detects a wrong key.
 const KEY_CHECK_ITEM: &[u8] = b"nutfilter key check";
@@ -40,13 +27,12 @@ pub(crate) struct Header {
     pub(crate) key_check: u32,
 }
 
-/// Why bytes are not a `.gcs` file.
+/// Why bytes are not a filter in a `.gcs` file.
 #[derive(Debug)]
 pub(crate) enum GcsError {
-    LineEnds,
+    Frame(gcs::GcsError),
     TooShort { bytes: usize },
-    Version(u8),
-    Checksum { stored: u32, computed: u32 },
+    Segment,
     Kind(u8),
     Hash(u8),
     Params(nutfilter::ParamsError),
@@ -55,22 +41,13 @@ pub(crate) enum GcsError {
 impl fmt::Display for GcsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            GcsError::LineEnds => {
-                f.write_str("damaged .gcs header: a transfer changed its line endings")
-            }
+            GcsError::Frame(error) => error.fmt(f),
             GcsError::TooShort { bytes } => write!(
                 f,
                 "truncated .gcs file: {bytes} bytes, but header and checksum take {}",
                 HEADER_BYTES + CHECKSUM_BYTES
             ),
-            GcsError::Version(version) => write!(
-                f,
-                "unsupported .gcs version {version}; this program reads version {VERSION}"
-            ),
-            GcsError::Checksum { stored, computed } => write!(
-                f,
-                "damaged or truncated .gcs file: checksum {stored:08x}, computed {computed:08x}"
-            ),
+            GcsError::Segment => f.write_str("a segment; use `nutfilter segment check`"),
             GcsError::Kind(kind) => write!(
                 f,
                 "unsupported kind {kind} of .gcs file; this program reads kind {KIND_FILTER}, filters"
@@ -82,11 +59,6 @@ impl fmt::Display for GcsError {
 }
 
 impl std::error::Error for GcsError {}
-
-/// Whether the bytes begin like a `.gcs` file.
-pub(crate) fn is_gcs(head: &[u8]) -> bool {
-    head.starts_with(&SHORT_MAGIC)
-}
 
 /// The value that detects a wrong key, with which no member would match; 0 for hashes without a key.
 pub(crate) fn key_check(profile: Profile, hasher: &AnyHash) -> u32 {
@@ -115,9 +87,7 @@ const PROFILES: [Profile; 4] = [
 impl Header {
     fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8] = VERSION;
-        bytes[9] = KIND_FILTER;
+        bytes[..gcs::HEAD_BYTES].copy_from_slice(&gcs::head(KIND_FILTER));
         bytes[10] = hash_id(self.profile);
         // P is at most 32 and M is below 2^32.
         bytes[11] = self.params.p() as u8;
@@ -130,26 +100,18 @@ impl Header {
 
     /// Splits a file into its header and the coded set. Verifies the checksum but not the coded set.
     pub(crate) fn parse(file: &[u8]) -> Result<(Self, &[u8]), GcsError> {
-        if !file.starts_with(&MAGIC) && file.len() >= MAGIC.len() {
-            return Err(GcsError::LineEnds);
+        let (kind, contents) = gcs::open(file).map_err(GcsError::Frame)?;
+        if kind == gcs::KIND_SEGMENT {
+            return Err(GcsError::Segment);
         }
-        let too_short = GcsError::TooShort { bytes: file.len() };
-        let Some((checked, checksum)) = file.split_last_chunk::<CHECKSUM_BYTES>() else {
-            return Err(too_short);
-        };
+        if kind != KIND_FILTER {
+            return Err(GcsError::Kind(kind));
+        }
+        // Fields are numbered from the beginning of the file.
+        let checked = &file[..gcs::HEAD_BYTES + contents.len()];
         let Some((header, coded)) = checked.split_first_chunk::<HEADER_BYTES>() else {
-            return Err(too_short);
+            return Err(GcsError::TooShort { bytes: file.len() });
         };
-        if header[8] != VERSION {
-            return Err(GcsError::Version(header[8]));
-        }
-        let (stored, computed) = (u32::from_le_bytes(*checksum), crc32fast::hash(checked));
-        if stored != computed {
-            return Err(GcsError::Checksum { stored, computed });
-        }
-        if header[9] != KIND_FILTER {
-            return Err(GcsError::Kind(header[9]));
-        }
         let number = |range: std::ops::Range<usize>| {
             let bytes = header[range].iter().rev();
             bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))

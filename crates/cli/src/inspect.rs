@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use nutfilter::segment::Segment;
 use nutfilter::{Filter, Nut23, Nut25, SipHash};
 use nutfilter_cashu::Nut25EmptyTail;
 use serde_json::{Value, json};
@@ -11,14 +12,15 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::filter_file::{self, FilterFile, Key, RawArgs};
 use crate::globals::Globals;
-use crate::items::Encoding;
+use crate::items::{Encoding, Input};
 use crate::output;
 use crate::profile::{AnyHash, ProfileArgs};
+use crate::state_filters::segment as segment_file;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// Filter file, or `-` for standard input.
+    /// Filter or segment file, or `-` for standard input.
     filter: PathBuf,
 
     #[command(flatten)]
@@ -73,6 +75,20 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
         }
         Err(error) => return Err(error),
     };
+    let file = match file {
+        Inspected::Filter(file) => file,
+        Inspected::Segment(_) if !args.members.is_empty() => {
+            return Err(CliError::usage(
+                "--member detects the hash of a filter; for a segment use `nutfilter segment check`",
+            ));
+        }
+        Inspected::Segment(segment) if args.json => {
+            return output::print_json(&segment_file::as_json(&segment));
+        }
+        Inspected::Segment(segment) => {
+            return output::print(segment_file::as_text(&segment).as_bytes());
+        }
+    };
     let candidates = candidates(args, &file)?;
     if args.json {
         output::print_json(&as_json(args, &file, &candidates))
@@ -81,15 +97,26 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
     }
 }
 
-fn read(args: &InspectArgs, globals: &Globals) -> Result<FilterFile, CliError> {
+/// What a file holds.
+enum Inspected {
+    Filter(FilterFile),
+    Segment(Segment),
+}
+
+fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
     // Validation does not use the hasher. Members are hashed with each hasher in turn.
-    filter_file::read(
-        &args.filter,
-        &args.raw,
-        &args.profile,
-        Key::Optional,
-        globals,
-    )
+    let key = Key::Optional;
+    if args.raw.raw {
+        let file = filter_file::read(&args.filter, &args.raw, &args.profile, key, globals)?;
+        return Ok(Inspected::Filter(file));
+    }
+    let input = Input::open(&args.filter)?;
+    let name = input.name.clone();
+    let bytes = input.read_all(globals)?;
+    if segment_file::is_segment(&bytes) {
+        return segment_file::parse(&name, &bytes).map(Inspected::Segment);
+    }
+    filter_file::parse(&name, bytes, &args.profile, key).map(Inspected::Filter)
 }
 
 fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, CliError> {

@@ -23,6 +23,7 @@ mod profile;
 mod progress;
 mod restore;
 mod serve;
+mod state_filters;
 mod value_parsers;
 
 use std::process::ExitCode;
@@ -58,6 +59,9 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
+        Command::Element(args) => state_filters::element::run(&args, &globals)?,
+        Command::Block(command) => return state_filters::block::run(&command, &globals),
+        Command::Segment(command) => return state_filters::segment::run(&command, &globals),
         Command::Plan(args) => plan::run(&args)?,
         Command::Serve(args) => serve::run(args, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,

@@ -137,7 +137,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-fn words<T: Copy + Send + Sync + 'static, const N: usize>(
+pub(crate) fn words<T: Copy + Send + Sync + 'static, const N: usize>(
     words: [(&'static str, &'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(words.map(|(word, help, _)| PossibleValue::new(word).help(help))).map(

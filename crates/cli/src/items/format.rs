@@ -69,6 +69,14 @@ pub(crate) struct Item<'a> {
 type Sink<'a> = &'a mut dyn FnMut(Item<'_>) -> Result<(), CliError>;
 
 impl InputArgs {
+    /// Lines of text, used unchanged.
+    pub(crate) fn text() -> Self {
+        Self {
+            format: InputFormat::Text,
+            ..Self::default()
+        }
+    }
+
     /// Rejects inconsistent options.
     fn check(&self) -> Result<(), CliError> {
         let has_fields = matches!(self.format, InputFormat::Csv | InputFormat::Jsonl);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::gcs;
+use nutfilter::gcs;
 
 /// Number of bytes at the beginning of a file that are inspected.
 const HEAD: u64 = 4 << 10;

@@ -378,7 +378,7 @@ fn malformed_gcs_header_is_one_clear_error() {
     };
     let text_mode: Vec<u8> = good.iter().copied().filter(|&byte| byte != b'\r').collect();
     for (bad, wanted) in [
-        (good[..20].to_vec(), "truncated .gcs file: 20 bytes"),
+        (good[..12].to_vec(), "truncated .gcs file: 12 bytes"),
         (
             good[..good.len() - 1].to_vec(),
             "damaged or truncated .gcs file",
@@ -388,7 +388,8 @@ fn malformed_gcs_header_is_one_clear_error() {
         (flipped(50), "checksum"),
         (text_mode, "line endings"),
         (with(8, 2), "unsupported .gcs version 2"),
-        (with(9, 2), "unsupported kind 2"),
+        (with(9, 2), "segment check"),
+        (with(9, 3), "unsupported kind 3"),
         (with(10, 9), "unknown hash 9"),
         (with(11, 33), "P is 33"),
         (with(16, 99), "99 items"),

@@ -14,4 +14,5 @@ mod misc;
 mod nutfilter;
 mod restore;
 mod robustness;
+mod state_filters;
 mod threads;

@@ -1,0 +1,82 @@
+//! The open Cashu draft on compact state filters, text of September 2026: elements and Bloom blocks.
+//!
+//! The draft may still change, so all its rules are in this module. An [`ElementHash`] turns an event into an
+//! element of 32 bytes, and a [`Block`] is a bitmap of elements. Elements also go into
+//! [segments](nutfilter::segment).
+//!
+//! ```
+//! use nutfilter_cashu::state_filters::{Block, ElementHash, Event};
+//!
+//! let spent = ElementHash::new(Event::ProofState, "SPENT")?;
+//! let element = spent.element(&[2; 33])?;
+//! let mut block = Block::new(20)?;
+//! block.insert(&element);
+//! assert!(block.may_contain(&element));
+//! # Ok::<(), nutfilter_cashu::state_filters::StateFilterError>(())
+//! ```
+
+mod block;
+mod element;
+
+use core::error::Error;
+use core::fmt;
+
+use alloc::string::String;
+
+pub use block::{Block, Positions};
+pub use element::{Element, ElementHash, Event};
+
+/// An event, an item or a block that the draft does not allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFilterError(Fault);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Fault {
+    State { event: Event, state: String },
+    PointLength { event: Event, bytes: usize },
+    EmptyId { event: Event },
+    QuoteText { event: Event },
+    IdLength { bytes: usize },
+    Width { width: u32 },
+    BlockLength { bytes: usize },
+    Wider { width: u32, wanted: u32 },
+}
+
+impl fmt::Display for StateFilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Fault::State { event, state } => match event.states() {
+                [""] => write!(f, "{event} has no states; '{state}' was given"),
+                [first, others @ ..] => {
+                    write!(f, "invalid state '{state}' of {event}; expected {first}")?;
+                    others.iter().try_for_each(|state| write!(f, " or {state}"))
+                }
+                [] => Ok(()),
+            },
+            Fault::PointLength { event, bytes } => {
+                write!(f, "{event} takes points of 33 bytes, not {bytes}")
+            }
+            Fault::EmptyId { event } => write!(f, "empty {event} ID"),
+            Fault::QuoteText { event } => write!(f, "{event} ID is not UTF-8"),
+            Fault::IdLength { bytes } => {
+                write!(f, "ID of {bytes} bytes; the maximum is {}", u32::MAX)
+            }
+            Fault::Width { width } => write!(
+                f,
+                "invalid block width {width}; a block has 2^{} to 2^{} bits",
+                Block::MIN_WIDTH,
+                Block::MAX_WIDTH
+            ),
+            Fault::BlockLength { bytes } => write!(
+                f,
+                "not a block: {bytes} bytes are not a power of two from 4 to 8388608"
+            ),
+            Fault::Wider { width, wanted } => write!(
+                f,
+                "cannot fold a block of width {width} to width {wanted}; a fold only makes it smaller"
+            ),
+        }
+    }
+}
+
+impl Error for StateFilterError {}

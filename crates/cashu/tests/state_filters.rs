@@ -1,0 +1,165 @@
+//! The draft's values as its authors published them, from the folder that `NUTFILTER_VECTORS` names.
+
+use nutfilter_cashu::state_filters::{Block, Element, ElementHash, Event, Positions};
+use serde_json::Value;
+
+/// The published file, or nothing if the variable is not set.
+fn published() -> Option<Value> {
+    let Some(folder) = std::env::var_os("NUTFILTER_VECTORS") else {
+        eprintln!("skipped: NUTFILTER_VECTORS does not name the folder of published vectors");
+        return None;
+    };
+    let path = std::path::Path::new(&folder).join("state-filters.json");
+    let text = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Some(serde_json::from_slice(&text).unwrap())
+}
+
+fn hex(value: &Value) -> Vec<u8> {
+    let text = value.as_str().unwrap();
+    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+fn element(value: &Value) -> Element {
+    hex(value).try_into().unwrap()
+}
+
+#[test]
+fn elements_equal_the_published_ones() {
+    let Some(file) = published() else { return };
+    let cases = file["elements"].as_array().unwrap();
+    assert!(cases.len() >= 16);
+    for case in cases {
+        let kind = case["kind"].as_str().unwrap();
+        let event = Event::ALL.into_iter().find(|event| event.as_str() == kind);
+        let hash = ElementHash::new(event.unwrap(), case["state"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            hash.element(&hex(&case["id"])).unwrap(),
+            element(&case["element"]),
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn bitmaps_equal_the_published_ones() {
+    let Some(file) = published() else { return };
+    let cases = file["bitmaps"].as_array().unwrap();
+    assert!(cases.len() >= 6);
+    for case in cases {
+        let width = case["b"].as_u64().unwrap() as u32;
+        let built_at = case["fold_of_b"]
+            .as_u64()
+            .map_or(width, |built| built as u32);
+        let mut block = Block::new(built_at).unwrap();
+        for inserted in case["elements"].as_array().unwrap() {
+            block.insert(&element(inserted));
+        }
+        let block = block.fold(width).unwrap();
+        assert_eq!(block.as_bytes(), hex(&case["hex"]), "{case}");
+        assert_eq!(
+            u64::from(block.popcount()),
+            case["popcount"].as_u64().unwrap()
+        );
+        for inserted in case["elements"].as_array().unwrap() {
+            assert!(block.may_contain(&element(inserted)));
+        }
+    }
+}
+
+#[test]
+fn capacities_and_folded_widths_equal_the_published_ones() {
+    let Some(file) = published() else { return };
+    for (width, capacity) in file["capacity"].as_object().unwrap() {
+        let computed = Block::capacity(width.parse().unwrap()).unwrap();
+        assert_eq!(u64::from(computed), capacity.as_u64().unwrap(), "{width}");
+    }
+    for case in file["folded_width_of_count"].as_array().unwrap() {
+        let count = case[0].as_u64().unwrap() as u32;
+        assert_eq!(
+            u64::from(Block::width_for(count)),
+            case[1].as_u64().unwrap(),
+            "{case}"
+        );
+    }
+}
+
+/// The element of this number.
+fn numbered(number: u16) -> Element {
+    let hash = ElementHash::new(Event::MintQuote, "").unwrap();
+    hash.element(format!("quote {number}").as_bytes()).unwrap()
+}
+
+#[test]
+fn fold_equals_the_block_built_at_the_smaller_width() {
+    let built = |width| {
+        let mut block = Block::new(width).unwrap();
+        (0..300).for_each(|number| block.insert(&numbered(number)));
+        block
+    };
+    for width in 5..=16 {
+        for smaller in 5..=width {
+            assert_eq!(
+                built(width).fold(smaller).unwrap(),
+                built(smaller),
+                "{width}, {smaller}"
+            );
+        }
+    }
+}
+
+#[test]
+fn block_matches_members_and_few_others() {
+    let mut block = Block::new(14).unwrap();
+    assert_eq!((block.popcount(), block.false_positive_rate()), (0, 0.0));
+    (0..700).for_each(|number| block.insert(&numbered(number)));
+    assert!((0..700).all(|number| block.may_contain_at(Positions::of(&numbered(number)))));
+    // Nearly at capacity, about half the bits are set: one in 65,536 matches by chance.
+    let wrong = (700..20_000).filter(|&number| block.may_contain(&numbered(number)));
+    assert!(wrong.count() < 6);
+    let rate = block.false_positive_rate();
+    assert!((1.0 / 90_000.0..1.0 / 50_000.0).contains(&rate), "{rate}");
+}
+
+#[test]
+fn invalid_input_is_refused_with_its_numbers() {
+    let says = |error: nutfilter_cashu::state_filters::StateFilterError, words: &[&str]| {
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    let hash = |event, state| ElementHash::new(event, state);
+    says(
+        hash(Event::ProofState, "").unwrap_err(),
+        &["''", "proof_state", "SPENT"],
+    );
+    says(
+        hash(Event::ProofState, "PAID").unwrap_err(),
+        &["'PAID'", "UNSPENT or PENDING"],
+    );
+    says(
+        hash(Event::MintQuote, "PAID").unwrap_err(),
+        &["mint_quote", "no states"],
+    );
+    let points = hash(Event::BlindSignature, "").unwrap();
+    says(points.element(&[2; 32]).unwrap_err(), &["33", "32"]);
+    assert_eq!(
+        points.elements(&[[2; 33]; 2]).unwrap(),
+        [points.element(&[2; 33]).unwrap(); 2]
+    );
+    let quotes = hash(Event::MeltQuote, "PAID").unwrap();
+    says(quotes.element(b"").unwrap_err(), &["empty"]);
+    says(quotes.element(b"\xff").unwrap_err(), &["UTF-8"]);
+    for width in [0, 4, 27, 99] {
+        says(Block::new(width).unwrap_err(), &[&width.to_string(), "2^5"]);
+        assert!(Block::capacity(width).is_err());
+    }
+    says(Block::new(9).unwrap().fold(10).unwrap_err(), &["9", "10"]);
+    for bytes in [0, 1, 2, 3, 5, 63, 65, 1 << 24] {
+        says(
+            Block::from_bytes(vec![0; bytes]).unwrap_err(),
+            &[&bytes.to_string()],
+        );
+    }
+    assert_eq!(Block::from_bytes(vec![0; 4]).unwrap().width(), 5);
+    assert_eq!(Block::from_bytes(vec![0; 1 << 23]).unwrap().width(), 26);
+}
