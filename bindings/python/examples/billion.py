@@ -3,7 +3,7 @@
     python billion.py --items 1e9 --workers 2 --kill --compare ../../target/release/nutfilter
 
 Needs pyspark, Java 17, numpy, pyarrow and nutfilter. --kill kills one executor in the middle, by its process id. The
-disk needs about 20 bytes per item for the shuffle, and as much for `nutfilter build`.
+disk needs about 10 bytes per item for the shuffle, and as much for `nutfilter build`.
 """
 
 import argparse
