@@ -41,7 +41,8 @@ pub(crate) use siphash::{COLUMN, Column, words};
 ///     }
 /// }
 ///
-/// let filter = SortedHashes::<Fnv>::from_items(["free", "taken"]).encode(Params::for_rate(1e-9)?)?;
+/// let set = SortedHashes::builder(Fnv).hash_items(["free", "taken"]);
+/// let filter = set.encode(Params::for_rate(1e-9)?)?;
 /// assert_eq!(filter.matches(&["taken", "new"]), [true, false]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```

@@ -397,7 +397,7 @@ mod tests {
                     len: 7006,
                     record_bytes: 33,
                 },
-                &["7006 bytes", "33 bytes"],
+                &["7006 bytes", "record size 33"],
             ),
             (Fault::Encoder(unsorted), &["value 1 "]),
         ];
