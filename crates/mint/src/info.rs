@@ -1,8 +1,8 @@
 //! The mint's own `/v1/info` (NUT-06), with the filters announced in it.
 //!
 //! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. The
-//! mint's JSON is passed on byte for byte, with one added entry: `"25": {"supported": true}` in `nuts`. If the mint
-//! has its own entry 25, that entry is kept. The `time` field is as old as the copy.
+//! mint's JSON is passed on byte for byte, with one added entry in `nuts`, for example `"25": {"supported": true}`. If
+//! the mint has its own entry of that name, that entry is kept. The `time` field is as old as the copy.
 
 mod announced;
 
@@ -44,13 +44,14 @@ pub struct InfoService {
 
 impl InfoService {
     /// Starts to fetch the info of the mint at `mint` once a minute. Examples of `mint`: `http://127.0.0.1:3338`,
-    /// `https://mint.example/Bitcoin`.
+    /// `https://mint.example/Bitcoin`. The filters are announced as the member `key` of `nuts`. The numbers 23 and 25
+    /// now belong to other Cashu documents, so the key is not fixed.
     ///
     /// # Errors
     ///
     /// If the URL is invalid, or if the system cannot start a thread.
-    pub fn start(mint: &str) -> Result<Self, InfoError> {
-        Self::start_every(mint, DEFAULT_INTERVAL)
+    pub fn start(mint: &str, key: impl Into<String>) -> Result<Self, InfoError> {
+        Self::start_every(mint, key, DEFAULT_INTERVAL)
     }
 
     /// Like [`InfoService::start`], with another interval.
@@ -58,14 +59,19 @@ impl InfoService {
     /// # Errors
     ///
     /// Like [`InfoService::start`].
-    pub fn start_every(mint: &str, interval: Duration) -> Result<Self, InfoError> {
+    pub fn start_every(
+        mint: &str,
+        key: impl Into<String>,
+        interval: Duration,
+    ) -> Result<Self, InfoError> {
         let fetcher = Fetcher::new(mint)?;
+        let key = key.into();
         let current = Arc::new(ArcSwapOption::empty());
         let (alive, dropped) = mpsc::channel();
         let shared = Arc::clone(&current);
         thread::Builder::new()
             .name("nutfilter-info".to_owned())
-            .spawn(move || run(&fetcher, &shared, interval, &dropped))
+            .spawn(move || run(&fetcher, &key, &shared, interval, &dropped))
             .map_err(|error| InfoError(Kind::Io(error)))?;
         Ok(Self {
             current,
@@ -82,6 +88,7 @@ impl InfoService {
 
 fn run(
     fetcher: &Fetcher,
+    key: &str,
     current: &ArcSwapOption<Body>,
     interval: Duration,
     dropped: &Receiver<()>,
@@ -89,7 +96,7 @@ fn run(
     // Failures are logged when the state changes, not at every attempt.
     let mut failing = false;
     loop {
-        let pause = match fetcher.fetch().and_then(|info| announced(&info)) {
+        let pause = match fetcher.fetch().and_then(|info| announced(&info, key)) {
             Ok(info) => {
                 current.store(Some(Arc::new(Body::from_bytes(info))));
                 if core::mem::take(&mut failing) {

@@ -170,7 +170,7 @@ pub(crate) struct EndpointOptions {
     )]
     pub(crate) keysets: Option<bool>,
 
-    /// Answer `/v1/info` with the mint's own info plus `nuts.25` (default: on with `mint_api`)
+    /// Answer `/v1/info` with the mint's own info plus an entry for the filters (default: on with `mint_api`)
     #[arg(
         long,
         env = "NUTFILTER_INFO",
@@ -179,6 +179,10 @@ pub(crate) struct EndpointOptions {
         default_missing_value = "on"
     )]
     pub(crate) info: Option<bool>,
+
+    /// Name of that entry in `nuts`: letters, digits, `_` or `-`
+    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key)]
+    pub(crate) info_key: String,
 
     /// Answer `/metrics`, for Prometheus
     #[arg(
@@ -392,6 +396,19 @@ fn mint_api(text: &str) -> Result<Secret, String> {
     }
 }
 
+/// The longest key that is accepted. Keys of `nuts` are short numbers.
+const LONGEST_KEY: usize = 32;
+
+fn info_key(text: &str) -> Result<String, String> {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match (1..=LONGEST_KEY).contains(&text.len()) && text.chars().all(is_valid) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "must be 1 to {LONGEST_KEY} letters, digits, `_` or `-`"
+        )),
+    }
+}
+
 /// The shortest admin token. Anyone who guesses it can keep the database busy.
 const SHORTEST_TOKEN: usize = 16;
 
@@ -474,6 +491,16 @@ mod tests {
             "https://a b",
         ] {
             assert!(mint_api(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn info_key_is_a_short_word() {
+        for text in ["25", "XX", "state-filters", &"x".repeat(32)] {
+            assert_eq!(info_key(text).as_deref(), Ok(text));
+        }
+        for text in ["", "a b", "\"", "é", "2.5", &"x".repeat(33)] {
+            assert!(info_key(text).is_err(), "{text}");
         }
     }
 }

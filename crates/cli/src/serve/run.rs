@@ -134,8 +134,8 @@ fn endpoints(
         .as_ref()
         .filter(|_| options.serves_info())
     {
-        let info =
-            InfoService::start(mint.reveal()).map_err(|error| CliError::at("mint_api", error))?;
+        let info = InfoService::start(mint.reveal(), &options.endpoints.info_key)
+            .map_err(|error| CliError::at("mint_api", error))?;
         endpoints.info = Some(info);
     }
     Ok(endpoints)

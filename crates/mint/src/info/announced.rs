@@ -6,19 +6,20 @@ use serde_json::value::RawValue;
 
 use super::{InfoError, Kind};
 
-/// The announced entry, as the NUT writes it.
-const NUT: &str = "25";
+/// The value of the announced entry.
 const ENTRY: &str = r#"{"supported":true}"#;
 
-/// Returns the info with the entry added, and everything else byte for byte.
-pub(super) fn announced(info: &[u8]) -> Result<Vec<u8>, InfoError> {
+/// Returns the info with the entry `key` added to `nuts`, and everything else byte for byte.
+pub(super) fn announced(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
+    // Quoted and escaped as JSON.
+    let entry = format!("{}:{ENTRY}", serde_json::Value::from(key));
     let malformed = |error| InfoError(Kind::Malformed(error));
     let text = str::from_utf8(info).map_err(|_| InfoError(Kind::NoText))?;
     let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
     // If a name occurs twice, parsers use the last member.
     let nuts = members.0.iter().rfind(|(name, _)| name == "nuts");
     let Some((_, nuts)) = nuts else {
-        let nuts = format!(r#""nuts":{{"{NUT}":{ENTRY}}}"#);
+        let nuts = format!(r#""nuts":{{{entry}}}"#);
         return Ok(with_member(
             text,
             opening(text),
@@ -27,12 +28,11 @@ pub(super) fn announced(info: &[u8]) -> Result<Vec<u8>, InfoError> {
         ));
     };
     let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
-    if entries.0.iter().any(|(name, _)| name == NUT) {
+    if entries.0.iter().any(|(name, _)| name == key) {
         return Ok(info.to_vec());
     }
     // A raw value borrows from the text, so the difference of the addresses is its offset.
     let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
-    let entry = format!(r#""{NUT}":{ENTRY}"#);
     let at = start + opening(nuts.get());
     Ok(with_member(text, at, &entry, entries.0.is_empty()))
 }
@@ -84,7 +84,7 @@ mod tests {
 
     #[track_caller]
     fn assert_announced(info: &str, expected: &str) {
-        let made = announced(info.as_bytes()).expect("an info");
+        let made = announced(info.as_bytes(), "25").expect("an info");
         assert_eq!(String::from_utf8(made).expect("text"), expected);
         serde_json::from_str::<serde_json::Value>(expected).expect("JSON");
     }
@@ -120,6 +120,14 @@ mod tests {
     }
 
     #[test]
+    fn entry_has_the_given_key() {
+        let info = br#"{"nuts":{"25":{"supported":true}}}"#;
+        let made = announced(info, "filters").expect("an info");
+        let expected = br#"{"nuts":{"filters":{"supported":true},"25":{"supported":true}}}"#;
+        assert_eq!(made, expected);
+    }
+
+    #[test]
     fn existing_entry_25_is_kept() {
         for info in [
             r#"{"nuts":{"25":{"supported":false,"more":1}}}"#,
@@ -142,12 +150,12 @@ mod tests {
             r#"{"nuts":null}"#,
             "{\"a\":}",
         ] {
-            let error = announced(info.as_bytes()).expect_err(info);
+            let error = announced(info.as_bytes(), "25").expect_err(info);
             assert!(error.to_string().starts_with("invalid mint info"));
         }
-        assert!(announced(b"{\"a\":\"\xff\"}").is_err());
+        assert!(announced(b"{\"a\":\"\xff\"}", "25").is_err());
         // Deep nesting must not overflow the stack.
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        let _ = announced(deep.as_bytes());
+        let _ = announced(deep.as_bytes(), "25");
     }
 }

@@ -45,7 +45,7 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let asked = Counter::default();
     let mint = mint(Arc::clone(&status), Arc::clone(&asked));
     let url = format!("http://{}/Bitcoin/", mint.address);
-    let info = InfoService::start_every(&url, Duration::from_millis(50)).unwrap();
+    let info = InfoService::start_every(&url, "25", Duration::from_millis(50)).unwrap();
     let server = serving(info);
     let reply = server.get("/v1/info");
     assert_refused(&reply, 503, 0);
@@ -109,7 +109,7 @@ fn only_redirects_within_the_mint_are_followed() {
     );
     let start = |path| {
         let url = format!("http://{}/{path}", mint.address);
-        InfoService::start_every(&url, Duration::from_millis(20)).unwrap()
+        InfoService::start_every(&url, "25", Duration::from_millis(20)).unwrap()
     };
     let (near, far, around) = (start("near"), start("far"), start("loop"));
     wait_until("the info", || near.body().is_some());
@@ -132,7 +132,7 @@ fn too_long_or_invalid_info_is_not_passed_on() {
         };
         let mint = Server::serve(Router::new().route("/v1/info", get(info)));
         let url = format!("http://{}/", mint.address);
-        let service = InfoService::start_every(&url, Duration::from_millis(20)).unwrap();
+        let service = InfoService::start_every(&url, "25", Duration::from_millis(20)).unwrap();
         wait_until("two attempts", || asked.load(Ordering::SeqCst) > 1);
         assert!(service.body().is_none());
     }
