@@ -274,7 +274,10 @@ mod tests {
 
     fn stitched(level: SimdLevel, pieces: Vec<Piece>) -> Result<Vec<u8>, BuildError> {
         let mut bytes = Vec::new();
-        let mut write = |part: &[u8]| Ok::<(), BuildError>(bytes.extend_from_slice(part));
+        let mut write = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            Ok::<(), BuildError>(())
+        };
         stitch_at(level, pieces, &mut write).map(|_| bytes)
     }
 
@@ -305,7 +308,7 @@ mod tests {
             ] {
                 let params = Params::new(p, m).unwrap();
                 for n in [0, 1, 2, 3, 17, 500, 30_000] {
-                    let shapes: [fn(u64) -> u64; 3] = [|x| x, |x| x >> 40, |x| x % 3 << 62];
+                    let shapes: [fn(u64) -> u64; 3] = [|x| x, |x| x >> 40, |x| (x % 3) << 62];
                     for (round, shape) in shapes.into_iter().enumerate() {
                         let hashes = sorted(noise(n as u64).map(shape), n);
                         let whole = encode_hashes(SimdLevel::SCALAR, &hashes, params).unwrap();
