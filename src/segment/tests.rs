@@ -6,6 +6,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::universe::best_remainder_bits;
 use super::*;
 use crate::gcs;
 use crate::splitmix::{Random, noise};
@@ -65,26 +66,36 @@ fn levels() -> impl Iterator<Item = SimdLevel> {
 fn p_is_the_best_p_of_params_at_whole_gaps() {
     let switches = (0..31).map(|p| (2.078_087 * (1_u64 << p) as f64) as u64);
     let near = switches.flat_map(|m| m.saturating_sub(4).max(1)..m + 5);
-    for m in (1..5_000).chain(near) {
-        for width in [32, 40, 56] {
-            // The mean gap is m if n is 2^w / m, which is whole only for powers of two. So scale both.
-            let n = (1_u64 << width) / m;
-            if n * m == 1 << width && n <= u64::from(u32::MAX) {
-                let expected = Params::best_p(m).unwrap();
-                assert_eq!(
-                    universe(width).remainder_bits(n as u32),
-                    expected,
-                    "{m}, {width}"
-                );
-            }
+    for m in (1..5_000).chain(near).chain([784_931]) {
+        let expected = Params::best_p(m).unwrap();
+        for n in [1, 3, 1_000] {
+            assert_eq!(
+                best_remainder_bits(m * u64::from(n), n),
+                expected,
+                "{m}, {n}"
+            );
         }
     }
-    // The same formula for any whole gap: 2^w * a / n with 2^w / n = m.
-    for m in (1..5_000_u128).chain([34_047, 272_379, 544_758, 1_089_516, 784_931]) {
-        let scaled = (m * 2_066_789_051 + 960_383_883) >> 32;
-        let p = 128 - scaled.leading_zeros();
-        assert_eq!(p, Params::best_p(m as u64).unwrap(), "{m}");
-    }
+    assert_eq!(
+        universe(32).remainder_bits(1 << 12),
+        Params::best_p(1 << 20).unwrap()
+    );
+}
+
+#[test]
+fn example_of_the_specification_has_its_bytes() {
+    let hashes = [0xdce0, 0x1a2b, 0x1a2c].map(|prefix| prefix << 48);
+    let segment = Segment::from_hashes(universe(16), hashes.to_vec()).unwrap();
+    let hex: Vec<_> = segment
+        .to_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let specification = include_str!("../../docs/format-segments.md");
+    assert!(
+        specification.contains(&format!("file: {}", hex.join(" "))),
+        "{hex:?}"
+    );
 }
 
 #[test]

@@ -70,17 +70,22 @@ impl Universe {
     /// [`Params::best_p`](crate::Params::best_p) for every whole mean gap.
     #[must_use]
     pub const fn remainder_bits(self, n: u32) -> u32 {
-        if n == 0 {
-            return 0;
+        match n {
+            0 => 0,
+            _ => best_remainder_bits(self.size(), n),
         }
-        let n = n as u128;
-        // At most 2^56 * 2^31, and 2^32 * 2^30.
-        let scaled = ((self.size() as u128) * LN_GOLDEN_RATIO + n * SHORT_GAPS) / (n << 32);
-        u128::BITS - scaled.leading_zeros()
     }
 
     /// The number of low bits of a hash that are not part of the value.
     pub(super) const fn unused_bits(self) -> u32 {
         u64::BITS - self.width as u32
     }
+}
+
+/// The best P for `n` values (not 0) of a range.
+pub(super) const fn best_remainder_bits(range: u64, n: u32) -> u32 {
+    let n = n as u128;
+    // At most 2^56 * 2^31, and 2^32 * 2^30.
+    let scaled = ((range as u128) * LN_GOLDEN_RATIO + n * SHORT_GAPS) / (n << 32);
+    u128::BITS - scaled.leading_zeros()
 }

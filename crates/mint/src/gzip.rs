@@ -17,13 +17,13 @@ const LONG_LETTER: u8 = b'z';
 /// The symbol that ends a block.
 const END: usize = 256;
 
-/// What a length code costs, in bits.
+/// The length of the code of all other letters, in bits.
 const LETTER_BITS: u8 = 6;
 
 /// Bytes of output that are collected before they are written.
 const BUFFER: usize = 64 << 10;
 
-/// Most bytes that are buffered before the next check of the buffer's length, and some.
+/// Additional bytes of the buffer, because a store writes eight bytes of which fewer may count.
 const RESERVE: usize = 16;
 
 /// A Huffman code, first bit lowest, and its length in bits.
