@@ -36,11 +36,7 @@ fn odds_of_values(n: u64, params: Params) -> Odds {
 
 fn mapped(hashes: &[u64], range: u64) -> Vec<u64> {
     let mut values = hashes.to_vec();
-    map_all_to_range(
-        nutfilter::internals::SimdLevel::detect(),
-        &mut values,
-        range,
-    );
+    map_all_to_range(&mut values, range);
     values
 }
 
