@@ -52,6 +52,12 @@ impl Event {
         }
     }
 
+    /// The kind with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.as_str() == name)
+    }
+
     /// The allowed states. A kind without states has only the empty one.
     #[must_use]
     pub const fn states(self) -> &'static [&'static str] {

@@ -1,8 +1,9 @@
-//! The open Cashu draft on compact state filters, text of September 2026: elements and Bloom blocks.
+//! The open Cashu draft on compact state filters, text of September 2026: elements and Bloom blocks. And sequences of
+//! [segments](nutfilter::segment) for the same elements.
 //!
 //! The draft may still change, so all its rules are in this module. An [`ElementHash`] turns an event into an
-//! element of 32 bytes, and a [`Block`] is a bitmap of elements. Elements also go into
-//! [segments](nutfilter::segment).
+//! element of 32 bytes, and a [`Block`] is a bitmap of elements. A mint lists its blocks in a [`BlockInfo`], and its
+//! segments in a [`Manifest`].
 //!
 //! ```
 //! use nutfilter_cashu::state_filters::{Block, ElementHash, Event};
@@ -16,7 +17,11 @@
 //! ```
 
 mod block;
+mod block_info;
 mod element;
+pub mod manifest;
+mod path;
+mod sequence_error;
 
 use core::error::Error;
 use core::fmt;
@@ -24,7 +29,11 @@ use core::fmt;
 use alloc::string::String;
 
 pub use block::{Block, Positions};
+pub use block_info::{BlockInfo, BlockInterval};
 pub use element::{Element, ElementHash, Event};
+pub use manifest::{Manifest, ManifestSegment};
+pub use path::SequencePath;
+pub use sequence_error::SequenceError;
 
 /// An event, an item or a block that the draft does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]

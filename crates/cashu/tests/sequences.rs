@@ -1,0 +1,245 @@
+//! Manifests and info documents: what is accepted, and the error of everything else.
+
+use nutfilter::segment::{Segment, Universe};
+use nutfilter_cashu::state_filters::manifest::{hash, segment_lengths};
+use nutfilter_cashu::state_filters::{
+    BlockInfo, BlockInterval, Event, Manifest, ManifestSegment, SequencePath,
+};
+use serde_json::{Value, json};
+
+const WIDTH: u32 = 36;
+
+fn segment(start: u64, end: u64) -> ManifestSegment {
+    let n = (end - start) as u32 % 1_000;
+    let length = *segment_lengths(Universe::new(WIDTH).unwrap(), n).start();
+    ManifestSegment {
+        start,
+        end,
+        n,
+        length,
+        sha256: hash(&start.to_le_bytes()),
+    }
+}
+
+fn manifest(intervals: &[(u64, u64)]) -> Manifest {
+    Manifest {
+        kind: Event::ProofState,
+        states: vec!["SPENT"],
+        universe: Universe::new(WIDTH).unwrap(),
+        number: 7,
+        previous: Some([0xab; 32]),
+        time: 1_767_225_600,
+        segments: intervals.iter().map(|&(a, b)| segment(a, b)).collect(),
+    }
+}
+
+fn manifest_json() -> Value {
+    let listed = [(0, 100), (100, 200), (100, 150), (150, 200), (200, 260)];
+    serde_json::from_slice(&manifest(&listed).to_json()).unwrap()
+}
+
+fn refused(document: &Value) -> String {
+    let text = document.to_string();
+    let error = Manifest::from_json(text.as_bytes())
+        .map(|_| ())
+        .or_else(|error| match document.get("b") {
+            Some(_) => BlockInfo::from_json(text.as_bytes()).map(|_| ()),
+            None => Err(error),
+        });
+    let error = error.expect_err(&text).to_string();
+    assert!(!error.contains('\n') && !error.ends_with('.'), "{error}");
+    error
+}
+
+#[test]
+fn manifest_is_read_back_and_its_cover_has_no_parts() {
+    let listed = [
+        (0, 100),
+        (100, 200),
+        (100, 150),
+        (100, 110),
+        (110, 150),
+        (150, 200),
+        (200, 260),
+    ];
+    let manifest = manifest(&listed);
+    let json = manifest.to_json();
+    assert_eq!(Manifest::from_json(&json).unwrap(), manifest);
+    let cover = manifest.cover().map(|one| (one.start, one.end));
+    assert!(cover.eq([(0, 100), (100, 200), (200, 260)]));
+    assert_eq!(manifest.end(), 260);
+
+    let mut with_more: Value = serde_json::from_slice(&json).unwrap();
+    with_more["later"] = json!({"x": 1});
+    with_more["segments"][0]["later"] = json!(1);
+    assert_eq!(
+        Manifest::from_json(with_more.to_string().as_bytes()).unwrap(),
+        manifest
+    );
+}
+
+#[test]
+fn invalid_manifests_are_refused_with_their_numbers() {
+    type Change = fn(&mut Value);
+    let cases: [(Change, &[&str]); 27] = [
+        (|m| m["version"] = json!(2), &["version 2"]),
+        (|m| m["version"] = json!("1"), &["line 1"]),
+        (|m| m["kind"] = json!("proof"), &["unknown kind"]),
+        (|m| m["kind"] = json!("blind_signature"), &["states"]),
+        (|m| m["states"] = Value::Null, &["proof_state", "SPENT"]),
+        (|m| m["states"] = json!([]), &["proof_state", "SPENT"]),
+        (|m| m["states"] = json!(["PAID"]), &["proof_state"]),
+        (|m| m["states"] = json!(["SPENT", "SPENT"]), &["states"]),
+        (|m| m["w"] = json!(57), &["57", "8 to 56"]),
+        (|m| m["number"] = json!(0), &["manifest 0"]),
+        (|m| m["number"] = json!(-1), &["line 1"]),
+        (|m| m["number"] = json!(1_u64 << 53), &["9007199254740992"]),
+        (|m| m["previous"] = Value::Null, &["manifest 7"]),
+        (|m| m["previous"] = json!("AB".repeat(32)), &["previous"]),
+        (|m| m["previous"] = json!("ab".repeat(31)), &["previous"]),
+        (|m| m["time"] = json!(1.5), &["line 1"]),
+        (|m| m["segments"] = json!([]), &["no segments"]),
+        (|m| m["segments"][0]["start"] = json!(1), &["0 to 1"]),
+        (|m| m["segments"][0]["end"] = json!(0), &["0-0"]),
+        (|m| m["segments"][1]["start"] = json!(101), &["100 to 101"]),
+        (
+            |m| m["segments"][4]["start"] = json!(199),
+            &["199-260", "200"],
+        ),
+        (
+            |m| m["segments"][3]["end"] = json!(201),
+            &["150-201", "200"],
+        ),
+        (
+            |m| m["segments"][3]["start"] = json!(140),
+            &["140-200", "150"],
+        ),
+        (
+            |m| m["segments"][2] = m["segments"][1].clone(),
+            &["100-200", "repeated"],
+        ),
+        (
+            |m| m["segments"][2]["length"] = json!(20),
+            &["from 100", "20 bytes"],
+        ),
+        (
+            |m| m["segments"][2]["length"] = json!(1_u64 << 40),
+            &["from 100", "1099511627776"],
+        ),
+        (
+            |m| m["segments"][2]["sha256"] = json!("zz".repeat(32)),
+            &["sha256"],
+        ),
+    ];
+    for (change, words) in cases {
+        let mut document = manifest_json();
+        change(&mut document);
+        let error = refused(&document);
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    let mut narrow = manifest_json();
+    narrow["w"] = json!(8);
+    narrow["segments"][0]["n"] = json!(257);
+    assert!(refused(&narrow).contains("257 values"));
+}
+
+#[test]
+fn lengths_of_real_segments_are_possible() {
+    for (width, n) in [
+        (8, 0),
+        (8, 256),
+        (36, 1),
+        (36, 3_600),
+        (56, 1),
+        (20, 70_000),
+    ] {
+        let universe = Universe::new(width).unwrap();
+        // Values at both ends of the universe, and close together.
+        for hashes in [
+            (0..n).collect::<Vec<u64>>(),
+            (0..n).map(|i| u64::MAX - (i << (64 - width))).collect(),
+            (0..n).map(|i| i << (64 - width)).collect(),
+        ] {
+            let segment = Segment::from_hashes(universe, hashes).unwrap();
+            let lengths = segment_lengths(universe, segment.n());
+            let length = segment.file_bytes() as u64;
+            assert!(lengths.contains(&length), "{length} of {lengths:?}");
+        }
+    }
+}
+
+#[test]
+fn invalid_info_documents_are_refused_with_their_numbers() {
+    let open = BlockInterval {
+        start: 5_000,
+        end: None,
+    };
+    let good = BlockInfo {
+        b: 21,
+        timeout: 604_800,
+        open_interval: Some(60),
+        blocks: vec![
+            BlockInterval {
+                start: 10,
+                end: Some(5_000),
+            },
+            open,
+        ],
+    };
+    assert_eq!(BlockInfo::from_json(&good.to_json()).unwrap(), good);
+    assert_eq!(good.open_height(), 1);
+    type Change = fn(&mut Value);
+    let cases: [(Change, &[&str]); 8] = [
+        (|m| m["b"] = json!(27), &["27", "2^5"]),
+        (|m| m["timeout"] = json!(3_599), &["3599", "3600"]),
+        (|m| m["open_interval"] = json!(0), &["open_interval"]),
+        (|m| m["blocks"] = json!([]), &["no blocks"]),
+        (
+            |m| m["blocks"][0]["end"] = json!(4_999),
+            &["height 0", "4999", "5000"],
+        ),
+        (
+            |m| m["blocks"][0]["end"] = Value::Null,
+            &["height 0", "open"],
+        ),
+        (
+            |m| m["blocks"][1]["end"] = json!(9_999),
+            &["height 1", "9999"],
+        ),
+        (|m| m["blocks"][0]["start"] = json!(5_001), &["5001-5000"]),
+    ];
+    for (change, words) in cases {
+        let mut document: Value = serde_json::from_slice(&good.to_json()).unwrap();
+        change(&mut document);
+        let error = refused(&document);
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+}
+
+#[test]
+fn paths_are_those_of_the_draft_and_the_manifest() {
+    for (path, expected) in [
+        (
+            SequencePath::BlockInfo(Event::MintQuote),
+            "/v1/filters/info/mint_quote",
+        ),
+        (
+            SequencePath::Block(Event::MeltQuote, 3),
+            "/v1/filters/blocks/melt_quote/3",
+        ),
+        (
+            SequencePath::Manifest(Event::ProofState),
+            "/v1/filters/manifest/proof_state",
+        ),
+        (
+            SequencePath::OldManifest(Event::ProofState, 12),
+            "/v1/filters/manifests/proof_state/12",
+        ),
+        (
+            SequencePath::Segment(Event::BlindSignature, 0, 60),
+            "/v1/filters/segments/blind_signature/0-60",
+        ),
+    ] {
+        assert_eq!(path.to_string(), expected);
+    }
+}
