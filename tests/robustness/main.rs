@@ -2,12 +2,14 @@
 //! level of the CPU, with every byte of memory counted.
 //!
 //! Each reading gives the class that the row says, and that the reference finds; never a panic, never the answer
-//! "no match"; and allocates at most twice the input and 64 KiB. `crates/benchmarks/benches/gate.rs` holds the time of refusals linear.
+//! "no match"; and allocates at most twice the input and 64 KiB. `crates/benchmarks/benches/gate.rs` holds the time of
+//! refusals linear. `memory.rs` bounds the memory of building and scanning.
 
 mod allocations;
 mod count_prefix;
 mod index;
 mod large;
+mod memory;
 mod readers;
 mod responses;
 mod rows;

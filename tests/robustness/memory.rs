@@ -1,24 +1,13 @@
 //! Memory: encoding takes the filter and at most a fourth more, merging in place little in addition, and scanning
 //! nothing after the first filter.
-//!
-//! A file of its own with one test, because the counting allocator counts for the whole process.
 
 use nutfilter::bip158::{self, Scratch, Watchlist};
 use nutfilter::internals::SimdLevel;
 use nutfilter::{Nut25, Params, SipHash, SortedHashes, map_to_range};
 
-#[global_allocator]
-static ALLOCATOR: dhat::Alloc = dhat::Alloc;
-
-/// For what does not grow with the set.
-const FIXED: usize = 64 * 1024;
+use crate::allocations::{FIXED, peak_of};
 
 #[test]
-fn memory_of_building_and_scanning_is_bounded() {
-    building_takes_the_filter_and_a_fourth_more();
-    a_second_filter_is_scanned_without_allocation();
-}
-
 fn a_second_filter_is_scanned_without_allocation() {
     let key = SipHash::new(1, 2);
     let filter = |from: u32, n: u32| {
@@ -37,13 +26,15 @@ fn a_second_filter_is_scanned_without_allocation() {
         for level in SimdLevel::available() {
             let mut scratch = Scratch::new().with_level(level);
             let mut ask = |filter: &[u8]| list.match_any(&mut scratch, key, filter).unwrap();
-            assert!(peak_of(|| assert!(!ask(&large))) > 0, "nothing is counted");
-            let peak = peak_of(|| assert!(!ask(&small)));
+            let ((), peak) = peak_of(|| assert!(!ask(&large)));
+            assert!(peak > 0, "nothing is counted");
+            let ((), peak) = peak_of(|| assert!(!ask(&small)));
             assert_eq!(peak, 0, "{scripts} scripts, {level}");
         }
     }
 }
 
+#[test]
 fn building_takes_the_filter_and_a_fourth_more() {
     // Not so many that the feature `parallel` makes use of threads.
     let (n, new) = (100_000, 1_000);
@@ -65,7 +56,7 @@ fn building_takes_the_filter_and_a_fourth_more() {
             let fourth = params.min_bytes(n as u32) as usize / 4;
             for level in SimdLevel::available() {
                 let set = set.clone().with_level(level);
-                let peak = peak_of(|| drop(set.encode(params)));
+                let ((), peak) = peak_of(|| drop(set.encode(params)));
                 let most = filter.bytes().len() + fourth + 64;
                 assert!(
                     peak <= most,
@@ -79,20 +70,11 @@ fn building_takes_the_filter_and_a_fourth_more() {
     room.extend_from_slice(&kept);
     let mut set = SortedHashes::builder(Nut25).sorted(room).unwrap();
     let more = SortedHashes::builder(Nut25).sorted(more).unwrap();
-    let mut filter_bytes = 0;
-    let peak = peak_of(|| {
+    let (filter_bytes, peak) = peak_of(|| {
         let filter = set.merge_and_encode(&more, Params::CASHU).unwrap();
-        filter_bytes = filter.bytes().len();
+        filter.bytes().len()
     });
     let most = filter_bytes + filter_bytes / 40 + 16 * new as usize + FIXED;
     assert!(peak <= most, "merging: {peak} bytes, not {most}");
     assert!(peak >= filter_bytes, "a counter that counts nothing");
-}
-
-fn peak_of(run: impl FnOnce()) -> usize {
-    let profiler = dhat::Profiler::builder().testing().build();
-    run();
-    let peak = dhat::HeapStats::get().max_bytes;
-    drop(profiler);
-    peak
 }
