@@ -57,10 +57,7 @@ impl<D: AsRef<[u8]>> Segment<D> {
     pub fn to_bytes(&self) -> Vec<u8> {
         let code = self.filter.bytes();
         let mut file = Vec::with_capacity(self.file_bytes());
-        file.extend_from_slice(&gcs::head(gcs::KIND_SEGMENT));
-        // At most 56 and 55.
-        file.extend_from_slice(&[self.universe.width() as u8, self.p() as u8]);
-        file.extend_from_slice(&self.n().to_le_bytes());
+        file.extend_from_slice(&self.universe.head(self.n()));
         file.extend_from_slice(code);
         gcs::seal(&mut file);
         file

@@ -31,6 +31,7 @@
 
 mod bytes;
 mod error;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod universe;
@@ -48,6 +49,7 @@ use crate::sort::sort_hashes;
 
 pub use error::SegmentError;
 use error::SegmentFault;
+pub use stream::SegmentEncoder;
 pub use universe::Universe;
 
 /// The hash of a 32-byte element: its first eight bytes, big-endian.

@@ -406,3 +406,34 @@ fn accepted_bytes_encode_to_themselves() {
         }
     }
 }
+
+#[test]
+fn segment_encoded_in_pieces_has_the_same_bytes() {
+    for (n, width) in SHAPES {
+        let universe = universe(width);
+        let mut hashes: Vec<u64> = noise(n as u64 + 5).take(n).collect();
+        // Distinct hashes of one value, on both sides of a border between pieces.
+        hashes.extend(hashes.clone().iter().map(|hash| hash ^ 1));
+        hashes.sort_unstable();
+        let expected = Segment::from_hashes(universe, hashes.clone()).unwrap();
+        for length in [1, 7, 1_000, usize::MAX] {
+            let mut bytes = Vec::new();
+            let mut write = |piece: &[u8]| {
+                bytes.extend_from_slice(piece);
+                Ok::<(), BuildError>(())
+            };
+            let mut encoder = SegmentEncoder::new(universe, expected.n());
+            for piece in hashes.chunks(length) {
+                encoder.push_hashes(piece, &mut write).unwrap();
+            }
+            encoder.finish(&mut write).unwrap();
+            assert_eq!(
+                bytes,
+                expected.to_bytes(),
+                "{n} values, w = {width}, pieces of {length}"
+            );
+        }
+        let encoder = SegmentEncoder::new(universe, expected.n() + 1);
+        assert!(encoder.finish(|_| Ok::<(), BuildError>(())).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! [`Blocks`]: the draft's blocks of a sequence, of which the last is open.
+
+use std::path::{Path, PathBuf};
+
+use nutfilter_cashu::state_filters::{Block, Element};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, at};
+use crate::files::{self, Faults};
+
+/// The rules of the draft's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// b: an open block has 2^b bits. Another value applies from the next block on.
+    pub width: u32,
+    /// Seconds after which an open block is sealed.
+    pub timeout: u64,
+}
+
+/// A block that never changes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedBlock {
+    /// When it opened, in Unix seconds.
+    pub start: u64,
+    /// When it was sealed.
+    pub end: u64,
+}
+
+/// The open block in the state file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RecordedBlocks {
+    /// The number of sealed blocks, which is the height of the open one.
+    sealed: u64,
+    opened: u64,
+    width: u32,
+    /// Insertions into the open block. The journal has as many elements, or more after a crash.
+    count: u32,
+    /// CRC-32 of those in the journal.
+    checksum: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    pub(crate) options: BlockOptions,
+    directory: PathBuf,
+    pub(crate) sealed: Vec<SealedBlock>,
+    pub(crate) opened: u64,
+    pub(crate) open: Block,
+    count: u32,
+    /// Of the journal of the open block.
+    checksum: crc32fast::Hasher,
+    /// Elements of the open block that are not in the journal yet.
+    pending: Vec<Element>,
+}
+
+impl RecordedBlocks {
+    /// The state of a new sequence.
+    pub(crate) fn new(options: BlockOptions, now: u64) -> Self {
+        Self {
+            sealed: 0,
+            opened: now,
+            width: options.width,
+            count: 0,
+            checksum: 0,
+        }
+    }
+}
+
+pub(crate) fn block_path(directory: &Path, height: u64, block: SealedBlock) -> PathBuf {
+    directory.join(format!("{height:08}-{}-{}", block.start, block.end))
+}
+
+/// The journal of an open block.
+fn journal_path(directory: &Path, height: u64) -> PathBuf {
+    directory.join(format!("{height:08}-open"))
+}
+
+/// The height and the interval in the name of a file.
+fn parse(name: &str) -> Option<(u64, SealedBlock)> {
+    let (height, interval) = name.split_once('-')?;
+    let (start, end) = interval.split_once('-')?;
+    let block = SealedBlock {
+        start: start.parse().ok()?,
+        end: end.parse().ok()?,
+    };
+    Some((height.parse().ok()?, block))
+}
+
+impl Blocks {
+    /// Opens the blocks in the recorded state, and removes everything later.
+    pub(crate) fn open(
+        directory: PathBuf,
+        recorded: &RecordedBlocks,
+        options: BlockOptions,
+    ) -> Result<Self, Error> {
+        let height = recorded.sealed;
+        let mut sealed = vec![None; usize::try_from(height).unwrap_or(0)];
+        let journal = journal_path(&directory, height);
+        for name in files::names(&directory)? {
+            let path = directory.join(&name);
+            let found = parse(&name)
+                .filter(|&(height, block)| path == block_path(&directory, height, block));
+            let place = found.and_then(|(height, _)| sealed.get_mut(usize::try_from(height).ok()?));
+            match (place, found) {
+                (Some(place), Some((_, block))) => *place = Some(block),
+                _ if path == journal => {}
+                _ => files::remove(&path, &Faults::default())?,
+            }
+        }
+        let sealed: Option<Vec<SealedBlock>> = sealed.into_iter().collect();
+        let sealed =
+            sealed.ok_or_else(|| Error::damaged(&directory, "a sealed block is missing"))?;
+        let damaged = |what| Error::damaged(&journal, what);
+        let mut open = Block::new(recorded.width)
+            .map_err(|_| damaged("the open block has an impossible width"))?;
+        let bytes = match recorded.count {
+            0 => vec![],
+            _ => std::fs::read(&journal).map_err(at(&journal))?,
+        };
+        let length = recorded.count as usize * 32;
+        let elements = bytes
+            .get(..length)
+            .ok_or_else(|| damaged("the journal of the open block is too short"))?;
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(elements);
+        if checksum.clone().finalize() != recorded.checksum {
+            return Err(damaged(
+                "the journal of the open block has another checksum",
+            ));
+        }
+        let (elements, _) = elements.as_chunks::<32>();
+        elements.iter().for_each(|element| open.insert(element));
+        if recorded.count == 0 {
+            files::remove(&journal, &Faults::default())?;
+        } else if bytes.len() > length {
+            // What came after the last commit comes again.
+            let file = std::fs::File::options().write(true).open(&journal);
+            let cut = file.and_then(|file| {
+                file.set_len(length as u64)?;
+                file.sync_all()
+            });
+            cut.map_err(at(&journal))?;
+        }
+        Ok(Self {
+            options,
+            directory,
+            sealed,
+            opened: recorded.opened,
+            open,
+            count: recorded.count,
+            checksum,
+            pending: Vec::new(),
+        })
+    }
+
+    pub(crate) fn recorded(&self) -> RecordedBlocks {
+        RecordedBlocks {
+            sealed: self.height(),
+            opened: self.opened,
+            width: self.open.width(),
+            count: self.count,
+            checksum: self.checksum.clone().finalize(),
+        }
+    }
+
+    /// The height of the open block.
+    pub(crate) fn height(&self) -> u64 {
+        self.sealed.len() as u64
+    }
+
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        now.saturating_sub(self.opened) >= self.options.timeout
+    }
+
+    /// Inserts an element, and seals the block if that filled it.
+    pub(crate) fn insert(
+        &mut self,
+        element: &Element,
+        now: u64,
+        faults: &Faults,
+    ) -> Result<(), Error> {
+        self.open.insert(element);
+        self.pending.push(*element);
+        self.count += 1;
+        // Every block has a valid width.
+        if Block::capacity(self.open.width()).is_ok_and(|capacity| self.count >= capacity) {
+            self.seal(None, now, faults)?;
+        }
+        Ok(())
+    }
+
+    /// Seals a block whose time is over, folded to the size that it needs.
+    pub(crate) fn seal_due(&mut self, now: u64, faults: &Faults) -> Result<(), Error> {
+        let width = Block::width_for(self.count).min(self.open.width());
+        let folded = self.open.fold(width).ok();
+        self.seal(folded, now, faults)
+    }
+
+    fn seal(&mut self, folded: Option<Block>, now: u64, faults: &Faults) -> Result<(), Error> {
+        let block = SealedBlock {
+            start: self.opened,
+            // The clock may have been set back.
+            end: now.max(self.opened),
+        };
+        let path = block_path(&self.directory, self.height(), block);
+        files::write(
+            &path,
+            folded.as_ref().unwrap_or(&self.open).as_bytes(),
+            faults,
+        )?;
+        self.sealed.push(block);
+        self.opened = block.end;
+        if let Ok(open) = Block::new(self.options.width) {
+            self.open = open;
+        }
+        self.count = 0;
+        self.checksum = crc32fast::Hasher::new();
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes everything that the recorded state will need.
+    pub(crate) fn sync(&mut self, faults: &Faults) -> Result<(), Error> {
+        if !self.pending.is_empty() {
+            let path = journal_path(&self.directory, self.height());
+            let bytes = self.pending.as_flattened();
+            files::append(&path, bytes, faults)?;
+            self.checksum.update(bytes);
+            self.pending.clear();
+        }
+        files::sync_directory(&self.directory, faults)
+    }
+
+    /// Removes the journals of sealed blocks, after the commit.
+    pub(crate) fn clean(&self, before: u64, faults: &Faults) -> Result<(), Error> {
+        (before..self.height())
+            .try_for_each(|height| files::remove(&journal_path(&self.directory, height), faults))
+    }
+}

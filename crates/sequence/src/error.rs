@@ -1,0 +1,132 @@
+//! [`Error`].
+
+use core::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nutfilter::BuildError;
+
+/// A sequence could not be opened, read or written.
+#[derive(Debug)]
+pub struct Error(Fault);
+
+#[derive(Debug)]
+enum Fault {
+    InUse {
+        path: PathBuf,
+    },
+    Io {
+        path: PathBuf,
+        source: io::Error,
+    },
+    Damaged {
+        path: PathBuf,
+        what: &'static str,
+    },
+    Differs {
+        path: PathBuf,
+        what: &'static str,
+        stored: String,
+        given: String,
+    },
+    TooMany {
+        n: u64,
+    },
+    Build(BuildError),
+}
+
+impl Error {
+    pub(crate) fn in_use(path: &Path) -> Self {
+        let path = path.to_owned();
+        Self(Fault::InUse { path })
+    }
+
+    pub(crate) fn damaged(path: &Path, what: &'static str) -> Self {
+        let path = path.to_owned();
+        Self(Fault::Damaged { path, what })
+    }
+
+    pub(crate) fn differs(
+        path: &Path,
+        what: &'static str,
+        stored: impl fmt::Display,
+        given: impl fmt::Display,
+    ) -> Self {
+        Self(Fault::Differs {
+            path: path.to_owned(),
+            what,
+            stored: stored.to_string(),
+            given: given.to_string(),
+        })
+    }
+
+    pub(crate) fn too_many(n: u64) -> Self {
+        Self(Fault::TooMany { n })
+    }
+
+    /// The system's error, if there is one.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        match &self.0 {
+            Fault::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Names the file of a system error.
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error(Fault::Io { path, source })
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        Self(Fault::Build(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Fault::InUse { path } => {
+                write!(
+                    f,
+                    "{}: sequence is in use by another process",
+                    path.display()
+                )
+            }
+            Fault::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Fault::Damaged { path, what } => write!(
+                f,
+                "{}: damaged sequence: {what}; restore the directory from a backup, or remove it to start another \
+                 sequence, which every wallet will report as a restart",
+                path.display()
+            ),
+            Fault::Differs {
+                path,
+                what,
+                stored,
+                given,
+            } => write!(
+                f,
+                "{}: the sequence has {what} {stored}, not {given}; this never changes during its life",
+                path.display()
+            ),
+            Fault::TooMany { n } => {
+                write!(f, "{n} values; a segment holds at most {}", u32::MAX)
+            }
+            Fault::Build(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match &self.0 {
+            Fault::Io { source, .. } => Some(source),
+            Fault::Build(error) => Some(error),
+            _ => None,
+        }
+    }
+}

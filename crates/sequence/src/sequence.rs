@@ -1,0 +1,651 @@
+//! [`Sequence`].
+
+use core::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nutfilter::segment::{SegmentEncoder, Universe, element_hash};
+use nutfilter_cashu::state_filters::manifest::{KEPT_MANIFESTS, Level, hash};
+use nutfilter_cashu::state_filters::{Block, Element, Event, Manifest, ManifestSegment};
+
+use crate::batch::{Batch, SPILL};
+use crate::blocks::{BlockOptions, Blocks, RecordedBlocks};
+use crate::compaction;
+use crate::error::{Error, at};
+use crate::files::{self, Faults, NewFile, Written};
+use crate::known::{self, Run, RunWriter};
+use crate::state::{RecordedManifest, Retired, State};
+use crate::view::{BlocksView, View};
+
+/// Elements of a batch that are kept in memory, unless told otherwise: 32 MiB.
+const BATCH_ELEMENTS: usize = 1 << 20;
+
+/// How to open a sequence. Kind, states and universe never change during its life.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The kind of the events.
+    pub kind: Event,
+    /// The states whose events the sequence gets; empty for a kind without states.
+    pub states: Vec<&'static str>,
+    /// The universe of the segments.
+    pub universe: Universe,
+    /// Keeps the draft's blocks as well. Only for a source that reports every event of the kind.
+    pub blocks: Option<BlockOptions>,
+    /// The number of elements of a batch that are kept in memory.
+    pub batch_elements: usize,
+    #[doc(hidden)]
+    pub faults: Faults,
+}
+
+impl Options {
+    /// A sequence without blocks, of this kind, these states and this universe.
+    #[must_use]
+    pub fn new(kind: Event, states: &[&'static str], universe: Universe) -> Self {
+        Self {
+            kind,
+            states: states.to_vec(),
+            universe,
+            blocks: None,
+            batch_elements: BATCH_ELEMENTS,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Elements that are new. They are published now.
+    pub new: u64,
+    /// Elements that were published before.
+    pub known: u64,
+    /// Elements that were published before and are not in this batch. If the batch has all elements that the mint
+    /// knows, the mint has lost these.
+    pub missing: u64,
+}
+
+/// The published events of one kind, in a directory.
+///
+/// ```
+/// use nutfilter::segment::Universe;
+/// use nutfilter_cashu::state_filters::{ElementHash, Event};
+/// use nutfilter_sequence::{Options, Sequence};
+///
+/// let spent = ElementHash::new(Event::ProofState, "SPENT")?;
+/// let options = Options::new(Event::ProofState, &["SPENT"], Universe::new(36)?);
+/// # let directory = tempfile::tempdir()?;
+/// # let directory = directory.path();
+/// let mut sequence = Sequence::open(directory, options, 1_767_225_600)?;
+/// let mut batch = sequence.batch();
+/// batch.push(&[spent.element(&[2; 33])?, spent.element(&[3; 33])?])?;
+/// assert_eq!(sequence.add(batch, 1_767_225_660)?.new, 2);
+/// let view = sequence.view();
+/// let (manifest, ..) = view.manifest().expect("written by the first batch");
+/// assert_eq!(manifest.segments[0].n, 2);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Sequence {
+    directory: PathBuf,
+    options: Options,
+    content: Content,
+    /// Whether a change failed. Then the directory is right, and the content has to be read again.
+    is_stale: bool,
+    /// Closing the file releases the lock.
+    _lock: File,
+}
+
+/// What the directory holds.
+#[derive(Debug)]
+struct Content {
+    state: State,
+    /// The current manifest and its bytes.
+    manifest: Option<(Arc<Manifest>, Arc<[u8]>)>,
+    /// The hashes of each segment of the cover.
+    known: Vec<Run>,
+    blocks: Option<Blocks>,
+}
+
+const SUBDIRECTORIES: [&str; 4] = ["blocks", "segments", "known", "manifests"];
+
+fn state_path(directory: &Path) -> PathBuf {
+    directory.join("state")
+}
+
+pub(crate) fn segment_path(directory: &Path, start: u64, end: u64) -> PathBuf {
+    directory.join(format!("segments/{start}-{end}"))
+}
+
+pub(crate) fn manifest_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("manifests/{number}"))
+}
+
+fn known_path(directory: &Path, start: u64, end: u64) -> PathBuf {
+    directory.join(format!("known/{start}-{end}"))
+}
+
+impl Sequence {
+    /// Opens the sequence in a directory, or creates one whose first block opens at the Unix second `now`.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read or written, is in use, is damaged, or holds a sequence of another kind, with
+    /// other states, another universe, or without blocks where there should be some.
+    pub fn open(directory: impl AsRef<Path>, options: Options, now: u64) -> Result<Self, Error> {
+        let directory = directory.as_ref().to_owned();
+        for name in SUBDIRECTORIES {
+            files::make_directory(&directory.join(name))?;
+        }
+        let lock = lock(&directory.join("lock"))?;
+        for name in files::names(&directory)? {
+            if name.starts_with(SPILL) {
+                files::remove(&directory.join(name), &options.faults)?;
+            }
+        }
+        let path = state_path(&directory);
+        if State::read(&path, options.kind)?.is_none() {
+            let blocks = options
+                .blocks
+                .map(|blocks| RecordedBlocks::new(blocks, now));
+            let width = options.universe.width();
+            let state = State::new(options.kind, &options.states, width, blocks);
+            files::sync_directory(&directory, &options.faults)?;
+            files::replace(&path, &state.to_bytes(), &options.faults)?;
+        }
+        let content = Content::read(&directory, &options)?;
+        Ok(Self {
+            directory,
+            options,
+            content,
+            is_stale: false,
+            _lock: lock,
+        })
+    }
+
+    /// An empty batch for [`Sequence::add`].
+    #[must_use]
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.directory.clone(), self.options.batch_elements.max(1))
+    }
+
+    /// Whether nothing was ever added.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.content.manifest.is_none()
+    }
+
+    /// The number of changes that were made durable. A caller that keeps a watermark stores this number with it: if
+    /// the sequence has a smaller one, it is an older copy and lacks elements before the watermark.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.content.state.commits
+    }
+
+    /// The number of different elements.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.content.known.iter().map(|run| run.n).sum()
+    }
+
+    /// The bitmap of the open block and its height, if the sequence has blocks.
+    #[must_use]
+    pub fn open_block(&self) -> Option<(u64, &Block)> {
+        let blocks = self.content.blocks.as_ref()?;
+        Some((blocks.height(), &blocks.open))
+    }
+
+    /// What the sequence publishes now.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let manifest = self.content.manifest.as_ref();
+        let manifest = manifest.zip(self.content.state.manifest);
+        View {
+            directory: self.directory.clone(),
+            kind: self.options.kind,
+            manifest: manifest.map(|((manifest, bytes), recorded)| {
+                (Arc::clone(manifest), Arc::clone(bytes), recorded.sha256)
+            }),
+            blocks: self.content.blocks.as_ref().map(|blocks| BlocksView {
+                width: blocks.open.width(),
+                timeout: blocks.options.timeout,
+                sealed: blocks.sealed.as_slice().into(),
+                opened: blocks.opened,
+                directory: self.directory.join("blocks"),
+            }),
+        }
+    }
+
+    /// Publishes the elements of a batch that are new, at the Unix second `now`, and seals a block whose time is over.
+    /// Without news, nothing is published.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or written, or is damaged. What was published stays as it was, and the batch can be
+    /// added again.
+    ///
+    /// # Cost
+    ///
+    /// Looking up each element in each segment of the cover, a few small files, and about eight syncs if there
+    /// are news.
+    pub fn add(&mut self, batch: Batch, now: u64) -> Result<Added, Error> {
+        self.change(|content, disk| content.add(disk, batch, now))
+    }
+
+    /// Merges the segments of finished hours, days, months and years. Returns whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sequence::add`].
+    ///
+    /// # Cost
+    ///
+    /// Reads 8 bytes per element of a merge twice, and writes them once with the segment. Memory: about 20 MiB.
+    pub fn compact(&mut self, now: u64) -> Result<bool, Error> {
+        self.change(|content, disk| content.compact(disk, now))
+    }
+
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Content, Disk<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.is_stale {
+            self.content = Content::read(&self.directory, &self.options)?;
+        }
+        // Also after a panic.
+        self.is_stale = true;
+        let disk = Disk {
+            directory: &self.directory,
+            options: &self.options,
+        };
+        let result = change(&mut self.content, disk)?;
+        self.is_stale = false;
+        Ok(result)
+    }
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).truncate(false).write(true);
+    let lock = lock.open(path).map_err(at(path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::in_use(path)),
+        // Some file systems have no locks. The operator must then start only one process.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(lock),
+        Err(TryLockError::Error(error)) => Err(at(path)(error)),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Disk<'a> {
+    directory: &'a Path,
+    options: &'a Options,
+}
+
+impl Disk<'_> {
+    fn faults(&self) -> &Faults {
+        &self.options.faults
+    }
+
+    /// Writes the segment of a run.
+    fn write_segment(
+        &self,
+        run: &Run,
+        start: u64,
+        end: u64,
+        n: u64,
+    ) -> Result<ManifestSegment, Error> {
+        let count = u32::try_from(n).map_err(|_| Error::too_many(n))?;
+        let path = segment_path(self.directory, start, end);
+        let mut file: NewFile<'_> = files::create(&path, self.faults())?;
+        let mut encoder = SegmentEncoder::new(self.options.universe, count);
+        known::merge(std::slice::from_ref(run), |hashes| {
+            encoder.push_hashes(hashes, |bytes| file.write(bytes))
+        })?;
+        encoder.finish(|bytes| file.write(bytes))?;
+        let Written { length, sha256 } = file.finish()?;
+        Ok(ManifestSegment {
+            start,
+            end,
+            n: count,
+            length,
+            sha256,
+        })
+    }
+}
+
+/// Counts the distinct values of sorted hashes that come in pieces.
+struct Values {
+    universe: Universe,
+    last: Option<u64>,
+    n: u64,
+}
+
+impl Values {
+    fn new(universe: Universe) -> Self {
+        Self {
+            universe,
+            last: None,
+            n: 0,
+        }
+    }
+
+    fn count(&mut self, hashes: &[u64]) {
+        for &hash in hashes {
+            let value = Some(self.universe.value_of(hash));
+            self.n += u64::from(value != self.last);
+            self.last = value;
+        }
+    }
+}
+
+impl Content {
+    /// Reads what the state file names, and removes everything else.
+    fn read(directory: &Path, options: &Options) -> Result<Self, Error> {
+        // After an error, it is uncertain whether the last rename is durable. Nothing is served before it is.
+        files::sync_directory(directory, &options.faults)?;
+        let path = state_path(directory);
+        let state = State::read(&path, options.kind)?
+            .ok_or_else(|| Error::damaged(&path, "the state file is missing"))?;
+        if state.states != options.states {
+            let (stored, given) = (state.states.join(","), options.states.join(","));
+            return Err(Error::differs(&path, "states", stored, given));
+        }
+        if state.universe != options.universe.width() {
+            let given = options.universe.width();
+            return Err(Error::differs(&path, "universe", state.universe, given));
+        }
+        if state.blocks.is_some() != options.blocks.is_some() {
+            let word = |has: bool| if has { "on" } else { "off" };
+            let (stored, given) = (state.blocks.is_some(), options.blocks.is_some());
+            return Err(Error::differs(&path, "blocks", word(stored), word(given)));
+        }
+        let blocks = match (&state.blocks, options.blocks) {
+            (Some(recorded), Some(options)) => {
+                Some(Blocks::open(directory.join("blocks"), recorded, options)?)
+            }
+            _ => None,
+        };
+        let manifest = match state.manifest {
+            None => None,
+            Some(recorded) => Some(read_manifest(directory, recorded)?),
+        };
+        let mut content = Self {
+            state,
+            manifest,
+            known: vec![],
+            blocks,
+        };
+        content.remove_others(directory)?;
+        for segment in content.listed() {
+            let path = segment_path(directory, segment.start, segment.end);
+            let length = std::fs::metadata(&path).map_err(at(&path))?.len();
+            if length != segment.length {
+                return Err(Error::damaged(&path, "a segment has another length"));
+            }
+        }
+        for segment in content.cover() {
+            let path = known_path(directory, segment.start, segment.end);
+            content.known.push(Run::open(path)?);
+        }
+        Ok(content)
+    }
+
+    /// Removes what an interrupted change has left.
+    fn remove_others(&self, directory: &Path) -> Result<(), Error> {
+        let none = Faults::default();
+        let path = |segment: &ManifestSegment| segment_path(directory, segment.start, segment.end);
+        let mut named: BTreeSet<PathBuf> = self.listed().iter().map(path).collect();
+        named.extend(
+            self.cover()
+                .iter()
+                .map(|segment| known_path(directory, segment.start, segment.end)),
+        );
+        if let Some(RecordedManifest { number, .. }) = self.state.manifest {
+            let numbers = number.saturating_sub(KEPT_MANIFESTS)..=number;
+            named.extend(numbers.map(|number| manifest_path(directory, number)));
+        }
+        for name in &SUBDIRECTORIES[1..] {
+            let directory = directory.join(name);
+            for name in files::names(&directory)? {
+                let path = directory.join(name);
+                if !named.contains(&path) {
+                    files::remove(&path, &none)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn listed(&self) -> &[ManifestSegment] {
+        self.manifest
+            .as_ref()
+            .map_or(&[], |(manifest, _)| &manifest.segments)
+    }
+
+    fn cover(&self) -> Vec<ManifestSegment> {
+        let manifest = self.manifest.as_ref();
+        let cover = manifest.map(|(manifest, _)| manifest.cover().copied());
+        cover.into_iter().flatten().collect()
+    }
+
+    fn add(&mut self, disk: Disk<'_>, batch: Batch, now: u64) -> Result<Added, Error> {
+        let faults = disk.faults();
+        let height = self.blocks.as_ref().map_or(0, Blocks::height);
+        if let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.is_due(now)) {
+            blocks.seal_due(now, faults)?;
+        }
+        let cover = self.cover();
+        let start = cover.last().map_or(0, |segment| segment.end);
+        // The end is not part of the interval, but the current second is. The clock may have been set back.
+        let end = (start + 1).max(now.saturating_add(1));
+        let run_path = known_path(disk.directory, start, end);
+        let mut writer = None;
+        let mut values = Values::new(disk.options.universe);
+        let mut added = Added::default();
+        batch.for_each_piece(|piece| {
+            let (new, known) = self.split(piece)?;
+            added.known += known;
+            added.new += new.len() as u64;
+            if let Some(blocks) = &mut self.blocks {
+                for element in &new {
+                    blocks.insert(element, now, faults)?;
+                }
+            }
+            if !new.is_empty() {
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    writer => writer.insert(RunWriter::create(&run_path, faults)?),
+                };
+                let hashes: Vec<u64> = new.iter().map(element_hash).collect();
+                values.count(&hashes);
+                writer.push(&hashes)?;
+            }
+            Ok(())
+        })?;
+        added.missing = self.elements().saturating_sub(added.known);
+        if writer.is_none() && self.manifest.is_none() {
+            // The first manifest has a segment, even without elements.
+            writer = Some(RunWriter::create(&run_path, faults)?);
+        }
+        if let Some(writer) = writer {
+            let run = writer.finish()?;
+            let segment = disk.write_segment(&run, start, end, values.n)?;
+            let mut segments = self.listed().to_vec();
+            segments.push(segment);
+            self.write_manifest(disk, segments, now)?;
+            self.known.push(run);
+        } else if self
+            .blocks
+            .as_ref()
+            .is_none_or(|blocks| blocks.height() == height)
+        {
+            return Ok(added);
+        }
+        self.commit(disk)?;
+        if let Some(blocks) = &self.blocks {
+            blocks.clean(height, faults)?;
+        }
+        Ok(added)
+    }
+
+    fn elements(&self) -> u64 {
+        self.known.iter().map(|run| run.n).sum()
+    }
+
+    /// The elements of a sorted piece that are new, and the number of the others.
+    fn split(&self, piece: &[Element]) -> Result<(Vec<Element>, u64), Error> {
+        let hashes: Vec<u64> = piece.iter().map(element_hash).collect();
+        let mut known = vec![false; hashes.len()];
+        for run in &self.known {
+            run.mark(&hashes, &mut known)?;
+        }
+        let is_known = known.iter();
+        let mut new: Vec<Element> = piece
+            .iter()
+            .zip(is_known.clone())
+            .filter_map(|(element, &is_known)| (!is_known).then_some(*element))
+            .collect();
+        new.dedup_by_key(|element| element_hash(element));
+        Ok((new, is_known.filter(|&&is_known| is_known).count() as u64))
+    }
+
+    fn compact(&mut self, disk: Disk<'_>, now: u64) -> Result<bool, Error> {
+        let mut cover = self.cover();
+        let mut runs = self.known.clone();
+        let mut segments = self.listed().to_vec();
+        let mut obsolete = vec![];
+        while let Some((level, range)) = compaction::due(&cover) {
+            let parts = &cover[range.clone()];
+            let (start, end) = (parts[0].start, parts[parts.len() - 1].end);
+            let path = known_path(disk.directory, start, end);
+            let mut writer = RunWriter::create(&path, disk.faults())?;
+            let mut values = Values::new(disk.options.universe);
+            known::merge(&runs[range.clone()], |hashes| {
+                values.count(hashes);
+                writer.push(hashes)
+            })?;
+            let run = writer.finish()?;
+            let merged = disk.write_segment(&run, start, end, values.n)?;
+            for part in parts {
+                obsolete.push(known_path(disk.directory, part.start, part.end));
+                self.retire(*part, level, now);
+            }
+            segments.push(merged);
+            cover.splice(range.clone(), [merged]);
+            runs.splice(range, [run]);
+        }
+        if obsolete.is_empty() {
+            return Ok(false);
+        }
+        self.known = runs;
+        self.write_manifest(disk, segments, now)?;
+        self.commit(disk)?;
+        for path in obsolete {
+            files::remove(&path, disk.faults())?;
+        }
+        Ok(true)
+    }
+
+    fn retire(&mut self, part: ManifestSegment, level: Level, now: u64) {
+        self.state.retired.push(Retired {
+            start: part.start,
+            end: part.end,
+            until: now.saturating_add(level.grace()),
+        });
+    }
+
+    /// Writes the next manifest, without the parts whose time is over.
+    fn write_manifest(
+        &mut self,
+        disk: Disk<'_>,
+        mut segments: Vec<ManifestSegment>,
+        now: u64,
+    ) -> Result<(), Error> {
+        let (expired, retired): (Vec<Retired>, Vec<Retired>) = self
+            .state
+            .retired
+            .iter()
+            .partition(|retired| retired.until <= now);
+        self.state.retired = retired;
+        let expired: BTreeSet<(u64, u64)> = expired
+            .iter()
+            .map(|retired| (retired.start, retired.end))
+            .collect();
+        segments.retain(|segment| !expired.contains(&(segment.start, segment.end)));
+        segments.sort_by_key(|segment| (segment.start, Reverse(segment.end)));
+        let before = self.state.manifest;
+        let manifest = Manifest {
+            kind: disk.options.kind,
+            states: disk.options.states.clone(),
+            universe: disk.options.universe,
+            number: before.map_or(0, |before| before.number + 1),
+            previous: before.map(|before| before.sha256),
+            time: now,
+            segments,
+        };
+        let bytes = manifest.to_json();
+        let path = manifest_path(disk.directory, manifest.number);
+        let written = files::write(&path, &bytes, disk.faults())?;
+        self.state.manifest = Some(RecordedManifest {
+            number: manifest.number,
+            sha256: written.sha256,
+        });
+        self.manifest = Some((Arc::new(manifest), bytes.into()));
+        Ok(())
+    }
+
+    /// Makes everything durable, and then the state that names it. Afterwards, removes files that are not listed any more.
+    fn commit(&mut self, disk: Disk<'_>) -> Result<(), Error> {
+        let faults = disk.faults();
+        if let Some(blocks) = &mut self.blocks {
+            blocks.sync(faults)?;
+            self.state.blocks = Some(blocks.recorded());
+        }
+        for name in &SUBDIRECTORIES[1..] {
+            files::sync_directory(&disk.directory.join(name), faults)?;
+        }
+        self.state.commits += 1;
+        files::replace(&state_path(disk.directory), &self.state.to_bytes(), faults)?;
+        self.remove_unlisted(disk)
+    }
+
+    fn remove_unlisted(&self, disk: Disk<'_>) -> Result<(), Error> {
+        let Some(RecordedManifest { number, .. }) = self.state.manifest else {
+            return Ok(());
+        };
+        if let Some(old) = number.checked_sub(KEPT_MANIFESTS + 1) {
+            files::remove(&manifest_path(disk.directory, old), disk.faults())?;
+        }
+        let listed: BTreeSet<PathBuf> = self
+            .listed()
+            .iter()
+            .map(|segment| segment_path(disk.directory, segment.start, segment.end))
+            .collect();
+        let segments = disk.directory.join("segments");
+        for name in files::names(&segments)? {
+            let path = segments.join(name);
+            if !listed.contains(&path) {
+                files::remove(&path, disk.faults())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_manifest(
+    directory: &Path,
+    recorded: RecordedManifest,
+) -> Result<(Arc<Manifest>, Arc<[u8]>), Error> {
+    let path = manifest_path(directory, recorded.number);
+    let bytes = std::fs::read(&path).map_err(at(&path))?;
+    if hash(&bytes) != recorded.sha256 {
+        return Err(Error::damaged(&path, "a manifest has another checksum"));
+    }
+    let manifest =
+        Manifest::from_json(&bytes).map_err(|_| Error::damaged(&path, "a manifest is invalid"))?;
+    Ok((Arc::new(manifest), bytes.into()))
+}

@@ -1,0 +1,100 @@
+//! The state file: JSON in one line, and its SHA-256 in hex in a second one.
+
+use std::io;
+use std::path::Path;
+
+use nutfilter_cashu::state_filters::Event;
+use nutfilter_cashu::state_filters::manifest::{Hash, hash};
+use serde::{Deserialize, Serialize};
+
+use crate::blocks::RecordedBlocks;
+use crate::error::{Error, at};
+
+const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct State {
+    version: u32,
+    kind: String,
+    pub(crate) states: Vec<String>,
+    pub(crate) universe: u32,
+    /// The number of times that this file was replaced.
+    pub(crate) commits: u64,
+    pub(crate) manifest: Option<RecordedManifest>,
+    /// Segments that were merged and are still listed.
+    pub(crate) retired: Vec<Retired>,
+    pub(crate) blocks: Option<RecordedBlocks>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct RecordedManifest {
+    pub(crate) number: u64,
+    pub(crate) sha256: Hash,
+}
+
+/// A segment that leaves the manifest some time after its merge.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Retired {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// When it leaves the manifest, in Unix seconds.
+    pub(crate) until: u64,
+}
+
+impl State {
+    pub(crate) fn new(
+        kind: Event,
+        states: &[&'static str],
+        universe: u32,
+        blocks: Option<RecordedBlocks>,
+    ) -> Self {
+        Self {
+            version: VERSION,
+            kind: kind.to_string(),
+            states: states.iter().map(|&state| state.to_owned()).collect(),
+            universe,
+            commits: 0,
+            manifest: None,
+            retired: vec![],
+            blocks,
+        }
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        // Strings and numbers: this cannot fail.
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        let sum = hash(&bytes);
+        bytes.push(b'\n');
+        bytes.extend(
+            sum.iter()
+                .flat_map(|byte| format!("{byte:02x}").into_bytes()),
+        );
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Reads the state of a sequence of this kind; `None` if there is no file.
+    pub(crate) fn read(path: &Path, kind: Event) -> Result<Option<Self>, Error> {
+        let bytes = match std::fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(at(path))?,
+        };
+        let json = bytes
+            .split(|&byte| byte == b'\n')
+            .next()
+            .unwrap_or_default();
+        let damaged = |what| Error::damaged(path, what);
+        let state: Self =
+            serde_json::from_slice(json).map_err(|_| damaged("the state file is malformed"))?;
+        if state.to_bytes() != bytes {
+            return Err(damaged("the state file has another checksum"));
+        }
+        if state.version != VERSION {
+            return Err(Error::differs(path, "version", state.version, VERSION));
+        }
+        if state.kind != kind.as_str() {
+            return Err(Error::differs(path, "kind", state.kind, kind));
+        }
+        Ok(Some(state))
+    }
+}

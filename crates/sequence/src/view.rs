@@ -1,0 +1,100 @@
+//! [`View`]: what a sequence publishes at one moment.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nutfilter_cashu::state_filters::manifest::{Hash, KEPT_MANIFESTS};
+use nutfilter_cashu::state_filters::{BlockInfo, BlockInterval, Event, Manifest, ManifestSegment};
+
+use crate::blocks::{SealedBlock, block_path};
+use crate::sequence::{manifest_path, segment_path};
+
+/// What a sequence publishes at one moment. It does not change when the sequence does.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub(crate) directory: PathBuf,
+    pub(crate) manifest: Option<(Arc<Manifest>, Arc<[u8]>, Hash)>,
+    pub(crate) blocks: Option<BlocksView>,
+    pub(crate) kind: Event,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BlocksView {
+    pub(crate) width: u32,
+    pub(crate) timeout: u64,
+    pub(crate) sealed: Arc<[SealedBlock]>,
+    pub(crate) opened: u64,
+    pub(crate) directory: PathBuf,
+}
+
+impl View {
+    /// The kind of the events.
+    #[must_use]
+    pub fn kind(&self) -> Event {
+        self.kind
+    }
+
+    /// The current manifest, its bytes and their SHA-256; `None` before the first batch.
+    #[must_use]
+    pub fn manifest(&self) -> Option<(&Manifest, &Arc<[u8]>, &Hash)> {
+        let (manifest, bytes, sha256) = self.manifest.as_ref()?;
+        Some((manifest, bytes, sha256))
+    }
+
+    /// The file of the manifest with this number, if it is still served.
+    #[must_use]
+    pub fn old_manifest(&self, number: u64) -> Option<PathBuf> {
+        let (manifest, ..) = self.manifest.as_ref()?;
+        let age = manifest.number.checked_sub(number)?;
+        (age <= KEPT_MANIFESTS).then(|| manifest_path(&self.directory, number))
+    }
+
+    /// The file of a listed segment.
+    #[must_use]
+    pub fn segment(&self, start: u64, end: u64) -> Option<(PathBuf, &ManifestSegment)> {
+        let (manifest, ..) = self.manifest.as_ref()?;
+        let mut listed = manifest.segments.iter();
+        let segment = listed.find(|segment| (segment.start, segment.end) == (start, end))?;
+        Some((segment_path(&self.directory, start, end), segment))
+    }
+
+    /// The draft's info document, with this interval; `None` if the sequence has no blocks.
+    #[must_use]
+    pub fn block_info(&self, open_interval: Option<u64>) -> Option<BlockInfo> {
+        let blocks = self.blocks.as_ref()?;
+        let sealed = blocks.sealed.iter().map(|block| BlockInterval {
+            start: block.start,
+            end: Some(block.end),
+        });
+        let open = BlockInterval {
+            start: blocks.opened,
+            end: None,
+        };
+        Some(BlockInfo {
+            b: blocks.width,
+            timeout: blocks.timeout,
+            open_interval,
+            blocks: sealed.chain([open]).collect(),
+        })
+    }
+
+    /// The height of the open block; `None` if the sequence has no blocks.
+    #[must_use]
+    pub fn open_height(&self) -> Option<u64> {
+        Some(self.blocks.as_ref()?.sealed.len() as u64)
+    }
+
+    /// The file of a sealed block.
+    #[must_use]
+    pub fn sealed_block(&self, height: u64) -> Option<(PathBuf, SealedBlock)> {
+        let blocks = self.blocks.as_ref()?;
+        let block = *blocks.sealed.get(usize::try_from(height).ok()?)?;
+        Some((block_path(&blocks.directory, height, block), block))
+    }
+
+    /// The directory of the sequence.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}

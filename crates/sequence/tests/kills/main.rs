@@ -1,0 +1,124 @@
+//! `kill -9` at any moment: nothing published changes, and nothing is lost or added twice.
+
+use std::env;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nutfilter_sequence::{Faults, Sequence};
+
+use crate::model::{Observer, add, element, options};
+
+#[path = "../sequence/model.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod model;
+
+const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
+
+/// Default number of kills.
+const KILLS: u64 = 40;
+
+/// Elements per refresh. Each refresh repeats the one before, as after a crash of the mint's service.
+const NEW: u64 = 7;
+
+fn random(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+fn open(directory: &Path) -> Sequence {
+    let mut options = options();
+    options.faults = Faults::default();
+    Sequence::open(directory, options, 1_000).unwrap()
+}
+
+/// The next refresh follows from what is published.
+fn refresh(sequence: &mut Sequence) -> u64 {
+    let known = sequence.elements();
+    let elements: Vec<_> = (known.saturating_sub(NEW)..known + NEW)
+        .map(element)
+        .collect();
+    // About a refresh in 13 minutes: hours and days are over soon.
+    let now = 2_000 + known * 113;
+    add(sequence, &elements, now).unwrap();
+    sequence.compact(now).unwrap();
+    now
+}
+
+/// Not a test: the process that is killed. It adds elements, always a multiple of [`NEW`].
+#[test]
+fn a_victim_if_this_process_is_one() {
+    let Some(directory) = env::var_os(VICTIM).map(PathBuf::from) else {
+        return;
+    };
+    let mut sequence = open(&directory);
+    println!("ready");
+    loop {
+        refresh(&mut sequence);
+        println!("refreshed");
+    }
+}
+
+fn check(directory: &Path, observer: &mut Observer) -> u64 {
+    let mut sequence = open(directory);
+    observer.observe(&sequence.view());
+    let n = sequence.elements();
+    assert_eq!(n % NEW, 0, "a batch is added whole or not at all");
+    refresh(&mut sequence);
+    let all: Vec<_> = (0..n + NEW).map(element).collect();
+    let manifest = observer.observe(&sequence.view()).unwrap();
+    observer.check_segments(&manifest, &all);
+    // Each element is inserted into one block, which has room for 2.
+    let sealed = sequence.view().open_height().unwrap();
+    assert!(sealed >= (n + NEW) / 2, "{sealed} blocks of {n} elements");
+    n
+}
+
+#[test]
+fn sequence_killed_at_any_moment_is_unchanged() {
+    if env::var_os(VICTIM).is_some() {
+        return;
+    }
+    let kills = env::var("NUTFILTER_KILLS").ok();
+    let kills = kills.and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let mut directory = tempfile::tempdir().unwrap();
+    let mut observer = Observer::default();
+    let mut seed = 88_172_645_463_325_252;
+    let mut refreshed = 0;
+    for kill in 0..kills {
+        if kill % 50 == 49 {
+            // A long sequence takes long to compare.
+            directory = tempfile::tempdir().unwrap();
+            observer = Observer::default();
+        }
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "a_victim_if_this_process_is_one", "--nocapture"])
+            .env(VICTIM, directory.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        // Some refreshes must complete, even on a slow machine.
+        let refreshes = random(&mut seed) % 3;
+        let far_enough = |said: &str| {
+            said.contains("ready") && said.matches("refreshed").count() as u64 >= refreshes
+        };
+        while !far_enough(&said) && stdout.read_line(&mut said).unwrap() > 0 {}
+        thread::sleep(Duration::from_micros(random(&mut seed) % 40_000));
+        let died = child.try_wait().unwrap();
+        child.kill().unwrap();
+        stdout.read_to_string(&mut said).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(died.is_none(), "before kill {kill}: {said}{error}");
+        refreshed += u64::from(said.contains("refreshed"));
+        check(directory.path(), &mut observer);
+    }
+    assert!(refreshed > kills / 4, "{refreshed} of {kills} came so far");
+}

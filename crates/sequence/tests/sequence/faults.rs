@@ -1,0 +1,94 @@
+//! The disk fails at each change in turn: nothing published changes, and nothing is lost or added twice.
+
+use nutfilter_sequence::{Error, Faults, Sequence};
+
+use crate::model::{NaiveBlocks, Observer, add, element, open, options};
+
+/// Times and elements of the refreshes: several blocks, hours and days, and parts that expire.
+fn refreshes() -> Vec<(u64, Vec<u64>)> {
+    vec![
+        (2_000, (0..9).collect()),
+        (3_000, vec![9]),
+        (4_000, vec![10, 11, 3]),
+        (7_300, vec![12]),
+        (8_000, vec![]),
+        (90_000, (12..20).collect()),
+        (180_000, vec![20]),
+    ]
+}
+
+/// Makes all refreshes that are left, until one fails.
+fn run(
+    sequence: &mut Sequence,
+    left: &mut Vec<(u64, Vec<u64>)>,
+    observer: &mut Observer,
+) -> Result<(), Error> {
+    while let Some((now, items)) = left.first() {
+        let elements: Vec<_> = items.iter().map(|&i| element(i)).collect();
+        add(sequence, &elements, *now)?;
+        observer.observe(&sequence.view());
+        sequence.compact(*now)?;
+        observer.observe(&sequence.view());
+        left.remove(0);
+    }
+    Ok(())
+}
+
+fn check(sequence: &Sequence, observer: &mut Observer) {
+    let manifest = observer.observe(&sequence.view()).unwrap();
+    let all: Vec<_> = (0..21).map(element).collect();
+    observer.check_segments(&manifest, &all);
+    let (mut blocks, mut known) = (NaiveBlocks::new(1_000), 0);
+    for (now, items) in refreshes() {
+        let new = items.into_iter().filter(|&i| i >= known);
+        let new: Vec<u64> = new.collect();
+        known = new.iter().max().map_or(known, |&last| last + 1);
+        blocks.add(new.into_iter().map(element).collect(), now);
+    }
+    blocks.check(sequence);
+}
+
+/// Fails each change in turn, until all succeed.
+fn with_faults(restart: bool) {
+    let mut changes = 1;
+    loop {
+        let directory = tempfile::tempdir().unwrap();
+        let faults = Faults::after(changes);
+        let mut faulty = options();
+        faulty.faults = faults.clone();
+        let mut left = refreshes();
+        let mut observer = Observer::default();
+        let mut done = false;
+        match Sequence::open(directory.path(), faulty, 1_000) {
+            Err(_) => {}
+            Ok(mut sequence) => {
+                done = run(&mut sequence, &mut left, &mut observer).is_ok();
+                if !done && !restart {
+                    // The disk works again in the same process.
+                    faults.repair();
+                    run(&mut sequence, &mut left, &mut observer).unwrap();
+                    check(&sequence, &mut observer);
+                }
+            }
+        }
+        if done {
+            assert!(changes > 100, "only {changes} changes");
+            return;
+        }
+        let mut sequence = open(directory.path());
+        observer.observe(&sequence.view());
+        run(&mut sequence, &mut left, &mut observer).unwrap();
+        check(&sequence, &mut observer);
+        changes += 1;
+    }
+}
+
+#[test]
+fn crash_at_any_change_loses_and_repeats_nothing() {
+    with_faults(true);
+}
+
+#[test]
+fn full_disk_at_any_change_loses_and_repeats_nothing() {
+    with_faults(false);
+}

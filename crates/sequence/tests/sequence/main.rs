@@ -1,0 +1,5 @@
+//! Sequences against a slow model, and with faults at every change of the disk.
+
+mod faults;
+mod model;
+mod rules;

@@ -1,0 +1,196 @@
+//! The rules of blocks and segments.
+
+use std::collections::BTreeSet;
+
+use nutfilter::segment::Universe;
+use nutfilter_cashu::state_filters::Event;
+use nutfilter_cashu::state_filters::manifest::Level;
+use nutfilter_sequence::{Added, Sequence};
+use proptest::prelude::*;
+
+use crate::model::{NaiveBlocks, Observer, add, element, open, options};
+
+/// One refresh: seconds since the one before, elements, and whether the process restarts after it.
+type Refresh = (i64, Vec<u64>, bool);
+
+fn refresh() -> impl Strategy<Value = Refresh> {
+    let seconds = prop_oneof![
+        8 => 1..200_i64,
+        4 => 500..4_000_i64,
+        2 => 40_000..200_000_i64,
+        1 => 2_000_000..40_000_000_i64,
+        1 => -10_000..1_i64,
+    ];
+    (
+        seconds,
+        prop::collection::vec(0..400_u64, 0..12),
+        prop::bool::weighted(0.1),
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn blocks_and_segments_follow_the_rules(refreshes in prop::collection::vec(refresh(), 1..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut sequence = open(directory.path());
+        let (mut blocks, mut observer) = (NaiveBlocks::new(1_000), Observer::default());
+        let (mut all, mut now) = (BTreeSet::new(), 1_000_i64);
+        for (seconds, items, restart) in refreshes {
+            now = (now + seconds).max(1_000);
+            let elements: Vec<_> = items.iter().map(|&i| element(i)).collect();
+            let distinct: BTreeSet<_> = elements.iter().copied().collect();
+            let new: Vec<_> = distinct.difference(&all).copied().collect();
+            let before = sequence.view();
+            let added = add(&mut sequence, &elements, now as u64).unwrap();
+            let expected = Added {
+                new: new.len() as u64,
+                known: (distinct.len() - new.len()) as u64,
+                missing: all.difference(&distinct).count() as u64,
+            };
+            prop_assert_eq!(added, expected);
+            let number = |view: &nutfilter_sequence::View| {
+                view.manifest().map(|(manifest, ..)| manifest.number)
+            };
+            if new.is_empty() && number(&before).is_some() {
+                prop_assert_eq!(number(&sequence.view()), number(&before), "nothing is new");
+            }
+            all.extend(distinct);
+            blocks.add(new, now as u64);
+            observer.observe(&sequence.view());
+            sequence.compact(now as u64).unwrap();
+            prop_assert!(!sequence.compact(now as u64).unwrap());
+            if restart {
+                drop(sequence);
+                sequence = open(directory.path());
+            }
+            let manifest = observer.observe(&sequence.view()).unwrap();
+            let all: Vec<_> = all.iter().copied().collect();
+            observer.check_segments(&manifest, &all);
+            blocks.check(&sequence);
+            prop_assert_eq!(sequence.elements(), all.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn parts_stay_listed_for_their_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sequence = open(directory.path());
+    let mut refresh = |now, i| {
+        add(&mut sequence, &[element(i)], now).unwrap();
+        sequence.compact(now).unwrap();
+        let view = sequence.view();
+        let (manifest, ..) = view.manifest().unwrap();
+        let intervals = manifest.segments.iter();
+        intervals
+            .map(|segment| (segment.start, segment.end))
+            .collect::<Vec<_>>()
+    };
+    refresh(3_000, 0);
+    refresh(3_300, 1);
+    let listed = refresh(3_600, 2);
+    let parts = [(0, 3_301), (0, 3_001), (3_001, 3_301), (3_301, 3_601)];
+    assert_eq!(listed, parts);
+    let grace = Level::Hour.grace();
+    assert_eq!(refresh(3_600 + grace - 1, 3)[..4], parts);
+    assert_eq!(refresh(3_600 + grace, 4)[..2], [(0, 3_301), (3_301, 3_601)]);
+    let files = std::fs::read_dir(directory.path().join("segments")).unwrap();
+    assert_eq!(files.count(), 4);
+}
+
+#[test]
+fn elements_of_a_restored_backup_stay_and_are_not_added_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sequence = open(directory.path());
+    let elements: Vec<_> = (0..100).map(element).collect();
+    add(&mut sequence, &elements, 2_000).unwrap();
+    let view = |sequence: &Sequence| format!("{:?}", sequence.view());
+    let before = view(&sequence);
+    let added = |new, known, missing| Added {
+        new,
+        known,
+        missing,
+    };
+    assert_eq!(
+        add(&mut sequence, &elements[..60], 2_100).unwrap(),
+        added(0, 60, 40)
+    );
+    assert_eq!(
+        add(&mut sequence, &elements, 2_200).unwrap(),
+        added(0, 100, 0)
+    );
+    assert_eq!(view(&sequence), before);
+}
+
+#[test]
+fn sequence_of_other_options_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let refused = |options, expected: &str| {
+        let error = Sequence::open(path, options, 0).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let sequence = open(path);
+    refused(options(), "in use by another process");
+    drop(sequence);
+    let mut other = options();
+    other.universe = Universe::new(41).unwrap();
+    refused(other, "has universe 40, not 41");
+    let mut other = options();
+    other.blocks = None;
+    refused(other, "has blocks on, not off");
+    let mut other = options();
+    other.kind = Event::ProofState;
+    refused(other, "has kind blind_signature, not proof_state");
+    let mut other = options();
+    other.states = vec!["SPENT"];
+    refused(other, "has states , not SPENT");
+    let state = path.join("state");
+    let mut bytes = std::fs::read(&state).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&state, bytes).unwrap();
+    refused(options(), "damaged sequence");
+}
+
+#[test]
+fn damaged_files_are_noticed_at_the_start() {
+    for (name, expected) in [
+        ("manifests/0", "a manifest has another checksum"),
+        ("known/0-2001", "a file of hashes has another checksum"),
+        (
+            "blocks/00000022-open",
+            "journal of the open block has another checksum",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut sequence = open(directory.path());
+        let elements: Vec<_> = (0..45).map(element).collect();
+        add(&mut sequence, &elements, 2_000).unwrap();
+        drop(sequence);
+        let path = directory.path().join(name);
+        let mut bytes = std::fs::read(&path).expect(name);
+        bytes[9] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let error = Sequence::open(directory.path(), options(), 0).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn old_manifests_are_kept_in_a_bounded_number() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sequence = open(directory.path());
+    for i in 0..1_010 {
+        add(&mut sequence, &[element(i)], 1_000 + i).unwrap();
+        sequence.compact(1_000 + i).unwrap();
+    }
+    let view = sequence.view();
+    let number = view.manifest().unwrap().0.number;
+    assert!(view.old_manifest(number - 1_000).unwrap().exists());
+    assert_eq!(view.old_manifest(number - 1_001), None);
+    assert_eq!(view.old_manifest(number + 1), None);
+    let files = std::fs::read_dir(directory.path().join("manifests")).unwrap();
+    assert_eq!(files.count(), 1_001);
+}
