@@ -80,11 +80,13 @@ deny:
     cargo deny --locked --workspace check bans licenses sources
     cargo deny --locked --log-level error --manifest-path bindings/python/Cargo.toml --config deny.toml check licenses sources
 
-# Clippy with all targets and features, and of the bindings; this also checks the minimum Rust version (incompatible_msrv)
+# Clippy with all targets and features, of the bindings and of the benchmarks with other libraries; this also checks the
+# minimum Rust version (incompatible_msrv)
 [group('gate')]
 clippy:
     cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
-    cargo clippy --quiet --locked --manifest-path bindings/python/Cargo.toml -- -D warnings
+    cargo clippy --quiet --locked --manifest-path bindings/python/Cargo.toml --target-dir target -- -D warnings
+    cargo clippy --quiet --locked --manifest-path benches/peers/Cargo.toml --all-targets --target-dir target -- -D warnings
 
 # Clippy of the library with each set of features
 [group('gate')]
@@ -134,6 +136,8 @@ cross:
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --lib \
         --no-default-features --features bitcoin -Zbuild-std=core,alloc --target-dir target/cross \
         --target x86_64-unknown-linux-gnu
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked --manifest-path bindings/wasm/Cargo.toml \
+        -Zbuild-std=core,alloc --target-dir target/cross --target wasm32-unknown-unknown
 
 # The package of the codec builds by itself and is small. Those of other crates need a published codec.
 [group('gate')]
@@ -236,7 +240,6 @@ contrib: release e2e-venv
 # The benchmarks with other libraries; a run too short to measure
 [group('campaign')]
 peers:
-    cargo clippy --quiet --locked --release --all-targets --manifest-path benches/peers/Cargo.toml --target-dir target -- -D warnings
     cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
 
 # The Python wheel: built, tested, tried in a real nutshell, and built again from its source distribution
@@ -378,9 +381,9 @@ seeds:
 [group('mutants')]
 mutants-diff base='main':
     git diff {{base}} > target/mutants.diff
-    cargo mutants --in-diff target/mutants.diff --output target
+    cargo mutants --workspace --in-diff target/mutants.diff --output target
 
 # Mutants of the codec, its bounds and the wallet's policy, one part of forty: `just mutants 7/40`
 [group('mutants')]
 mutants shard='0/40':
-    cargo mutants --shard {{shard}} --output target
+    cargo mutants --workspace --shard {{shard}} --output target
