@@ -94,7 +94,7 @@ impl<T: Plain> Drop for Guarded<T> {
 
 mod tests {
     use super::*;
-    use crate::arch::lanes::{GROUP, Lanes};
+    use crate::arch::lanes::{GROUP, Lanes, Scalar, advance, advance_into};
     use crate::arch::x86_64::CodeStream;
     use crate::arch::{Kind, SimdLevel};
     use alloc::vec;
@@ -140,15 +140,12 @@ mod tests {
             let positions = before.map(|before| bits.saturating_sub(before));
             for position in positions.chain(beyond) {
                 for p in [0, 1, 3, 19, 27, 28, 32] {
-                    for in_pairs in [false, true] {
-                        for groups in [1, 2, usize::MAX / 64] {
-                            let mut lanes = lanes::<{ $lanes }>(position);
-                            $token.advance_lanes(bytes, (p, in_pairs), &mut lanes, groups);
-                        }
+                    for groups in [1, 2, usize::MAX / 64] {
                         let mut lanes = lanes::<{ $lanes }>(position);
-                        let code = (p, in_pairs);
-                        $token.advance_lanes_into(bytes, code, &mut lanes, 3, &mut out, &places);
+                        advance($token, bytes, p, &mut lanes, groups);
                     }
+                    let mut lanes = lanes::<{ $lanes }>(position);
+                    advance_into($token, bytes, p, &mut lanes, 3, &mut out, &places);
                 }
             }
         };
@@ -163,7 +160,9 @@ mod tests {
                 let bytes = Guarded::new(&stream);
                 for level in SimdLevel::available() {
                     match level.kind() {
-                        Kind::Scalar => (),
+                        Kind::Scalar => {
+                            advance_near_the_end!(Scalar, 4, &bytes);
+                        }
                         Kind::Avx2(avx2) => {
                             advance_near_the_end!(avx2, 16, &bytes);
                         }

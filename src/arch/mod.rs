@@ -19,6 +19,7 @@ mod float_environment;
 ))]
 #[allow(unsafe_code)]
 mod guard_page;
+#[allow(unsafe_code)]
 pub(crate) mod lanes;
 #[allow(unsafe_code)]
 pub(crate) mod memory;

@@ -5,213 +5,10 @@
 //! stop it decodes one code at a time, and it decodes the codes that the kernel cannot. Lanes are independent
 //! here, and their values are relative to their starts.
 
-use crate::arch::lanes::{Advanced, GROUP, Lanes, WINDOW, groups_within};
-#[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx2, Avx512, avx2, avx512};
+use crate::arch::lanes::{self, Advanced, GROUP, LONGEST_GROUP, Lanes, Simd, WINDOW};
 use crate::bits::BitReader;
 use crate::cost;
 use crate::rice;
-
-/// A lane kernel: advances `Lanes` in groups.
-pub(crate) trait Kernel<const N: usize>: Copy {
-    /// Decodes this many groups, or fewer: see [`Advanced`].
-    fn advance(self, bytes: &[u8], code: Code, lanes: &mut Lanes<N>, groups: usize) -> Advanced;
-
-    /// The same; also writes the values of lane `i` from `out[places[i]]` on.
-    fn advance_into(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<N>,
-        groups: usize,
-        out: &mut [u64],
-        places: &[usize; N],
-    ) -> Advanced;
-}
-
-/// The kernels of an instruction set are methods of its token.
-#[cfg(target_arch = "x86_64")]
-macro_rules! kernel_of {
-    ($token:ty, $lanes:expr) => {
-        impl Kernel<{ $lanes }> for $token {
-            fn advance(
-                self,
-                bytes: &[u8],
-                code: Code,
-                lanes: &mut Lanes<{ $lanes }>,
-                groups: usize,
-            ) -> Advanced {
-                self.advance_lanes(bytes, code, lanes, groups)
-            }
-
-            fn advance_into(
-                self,
-                bytes: &[u8],
-                code: Code,
-                lanes: &mut Lanes<{ $lanes }>,
-                groups: usize,
-                out: &mut [u64],
-                places: &[usize; $lanes],
-            ) -> Advanced {
-                self.advance_lanes_into(bytes, code, lanes, groups, out, places)
-            }
-        }
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-kernel_of!(Avx2, avx2::lanes::LANES);
-#[cfg(target_arch = "x86_64")]
-kernel_of!(Avx512, avx512::lanes::LANES);
-
-/// Four lanes in scalar Rust: the processor overlaps their dependency chains.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plain;
-
-impl Kernel<4> for Plain {
-    fn advance(self, bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
-        plain_totals(bytes, code, lanes, groups)
-    }
-
-    fn advance_into(
-        self,
-        bytes: &[u8],
-        code: Code,
-        lanes: &mut Lanes<4>,
-        groups: usize,
-        out: &mut [u64],
-        places: &[usize; 4],
-    ) -> Advanced {
-        plain_into(bytes, code, lanes, groups, out, places)
-    }
-}
-
-/// The 8 bytes at a bit position, inverted, with the first bit at the top. Beyond the bytes it is an empty
-/// window, which counts as odd.
-#[inline(always)]
-fn window(bytes: &[u8], position: u64) -> u64 {
-    bytes
-        .get((position / 8) as usize..)
-        .and_then(|rest| rest.first_chunk::<8>())
-        .map_or(0, |word| !u64::from_be_bytes(*word) << (position % 8))
-}
-
-/// Sums only. As in the vector kernels, a code adds `(run << P) + ones - top`. The runs are derived from the
-/// advance of the position, so a code takes two shifts, a count and an addition.
-#[inline(always)]
-fn plain_totals(bytes: &[u8], code: Code, lanes: &mut Lanes<4>, groups: usize) -> Advanced {
-    let (p, in_pairs) = code;
-    let codes = if in_pairs { 2 } else { 1 };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes, 64);
-    let (width, down) = (p + 1, 63 - p);
-    let start = lanes.positions;
-    let mut positions = start;
-    let mut tops = [0_u64; 4];
-    let mut done = 0;
-    let mut odd = 0;
-    while done < groups && odd == 0 {
-        let before = (positions, tops);
-        let mut most = 0;
-        for _ in 0..GROUP / codes {
-            for (position, tops) in positions.iter_mut().zip(&mut tops) {
-                let window = window(bytes, *position);
-                // The result stays below 64, for processors that cannot count the zeros of zero. Such a window
-                // is odd in any case.
-                let run = (window | 1).leading_zeros();
-                let end_of_run = window << run;
-                *tops = tops.wrapping_add(end_of_run >> down);
-                let mut bits = run + width;
-                if in_pairs {
-                    let window = end_of_run << width;
-                    let run = (window | 1).leading_zeros();
-                    *tops = tops.wrapping_add(window << run >> down);
-                    bits += run + width;
-                }
-                *position += u64::from(bits);
-                // Exceeds the width of a window if one of them does: bits are below 256.
-                most |= WINDOW.wrapping_sub(bits);
-            }
-        }
-        done += 1;
-        odd = most >> 31;
-        if odd != 0 {
-            (positions, tops) = before;
-        }
-    }
-    // All four wait for the odd one: that is rare, and they are few.
-    let behind = if odd == 0 { 0 } else { 0b1111 };
-    let codes = ((done - odd as usize) * GROUP) as u64;
-    for lane in 0..4 {
-        let runs = positions[lane] - start[lane] - codes * u64::from(width);
-        let ones = codes * ((2 << p) - 1);
-        let total = (runs << p).wrapping_add(ones.wrapping_sub(tops[lane]));
-        lanes.values[lane] = lanes.values[lane].wrapping_add(total);
-    }
-    lanes.positions = positions;
-    Advanced {
-        groups: done,
-        behind,
-    }
-}
-
-/// Decodes every value to its place.
-#[inline(always)]
-fn plain_into(
-    bytes: &[u8],
-    code: Code,
-    lanes: &mut Lanes<4>,
-    groups: usize,
-    out: &mut [u64],
-    places: &[usize; 4],
-) -> Advanced {
-    let (p, in_pairs) = code;
-    let codes = if in_pairs { 2 } else { 1 };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, GROUP / codes, 64);
-    let mut now = *lanes;
-    let mut done = 0;
-    let mut odd = 0;
-    while done < groups && odd == 0 {
-        let before = now;
-        let mut most = 0;
-        let at = places.map(|place| place + done * GROUP);
-        for step in 0..GROUP / codes {
-            for (lane, &at) in at.iter().enumerate() {
-                let position = now.positions[lane];
-                let window = window(bytes, position);
-                let value = now.values[lane];
-                let bits = if in_pairs {
-                    let (first, second, bits) = rice::read_pair(window, p);
-                    let pair = &mut out[at + 2 * step..][..2];
-                    pair[0] = value.wrapping_add(first);
-                    pair[1] = pair[0].wrapping_add(second);
-                    now.values[lane] = pair[1];
-                    bits
-                } else {
-                    let (number, bits) = rice::read_one(window, p);
-                    now.values[lane] = value.wrapping_add(number);
-                    out[at + step] = now.values[lane];
-                    bits
-                };
-                now.positions[lane] = position + u64::from(bits);
-                most |= WINDOW.wrapping_sub(bits);
-            }
-        }
-        done += 1;
-        odd = most >> 31;
-        if odd != 0 {
-            now = before;
-        }
-    }
-    *lanes = now;
-    let behind = if odd == 0 { 0 } else { 0b1111 };
-    Advanced {
-        groups: done,
-        behind,
-    }
-}
-
-/// P, and whether each step decodes two codes.
-pub(crate) type Code = (u32, bool);
 
 /// Receives the items of lanes.
 pub(super) trait Take<const N: usize> {
@@ -232,14 +29,14 @@ pub(super) trait Take<const N: usize> {
     /// Calls the kernel for lanes at item number `done`.
     fn advance(
         &mut self,
-        kernel: impl Kernel<N>,
+        simd: impl Simd<N>,
         bytes: &[u8],
-        code: Code,
+        p: u32,
         lanes: &mut Lanes<N>,
         _done: usize,
         groups: usize,
     ) -> Advanced {
-        kernel.advance(bytes, code, lanes, groups)
+        lanes::advance(simd, bytes, p, lanes, groups)
     }
 }
 
@@ -250,10 +47,10 @@ impl<const N: usize> Take<N> for Totals {}
 
 /// A stream and its expected shape.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decoder<'a, K> {
-    pub(super) kernel: K,
+pub(super) struct Decoder<'a, S> {
+    pub(super) simd: S,
     pub(super) bytes: &'a [u8],
-    pub(super) code: Code,
+    pub(super) p: u32,
     /// The mean length of a group in bits, rounded up; at least 1. An estimate is sufficient.
     pub(super) group_bits: u64,
 }
@@ -267,23 +64,22 @@ pub(super) struct Odd;
 /// neighbours.
 const LONGEST_RUN: u64 = 256;
 
-impl<K> Decoder<'_, K> {
+impl<S> Decoder<'_, S> {
     /// Decodes one code at `position`: returns the number and the position of the next code.
     #[inline]
     pub(super) fn one(&self, position: u64) -> Result<(u64, u64), Odd> {
-        let (p, _) = self.code;
         let first = usize::try_from(position / 8).map_err(|_| Odd)?;
         let rest = self.bytes.get(first..).ok_or(Odd)?;
         if let Some(word) = rest.first_chunk::<8>() {
             let window = !u64::from_be_bytes(*word) << (position % 8);
-            let (number, bits) = rice::read_one(window, p);
+            let (number, bits) = rice::read_one(window, self.p);
             if bits <= WINDOW {
                 cost::count(|| u64::from(bits));
                 return Ok((number, position + u64::from(bits)));
             }
         }
         let mut reader = BitReader::at(self.bytes, position);
-        let number = rice::read(&mut reader, p, LONGEST_RUN);
+        let number = rice::read(&mut reader, self.p, LONGEST_RUN);
         cost::count(|| reader.position() - position);
         Ok((number.map_err(|_| Odd)?, reader.position()))
     }
@@ -298,7 +94,7 @@ impl<K> Decoder<'_, K> {
         budget: &mut usize,
     ) -> Result<[usize; N], Odd>
     where
-        K: Kernel<N>,
+        S: Simd<N>,
     {
         let mut done = self.in_step(lanes, stops, take, budget)?;
         // One lane after the other would wait for each code; in turns they overlap.
@@ -331,19 +127,17 @@ impl<K> Decoder<'_, K> {
         budget: &mut usize,
     ) -> Result<[usize; N], Odd>
     where
-        K: Kernel<N>,
+        S: Simd<N>,
     {
-        let steps = if self.code.1 { GROUP / 2 } else { GROUP };
-        let longest = steps as u64 * u64::from(WINDOW);
         let guess = self.group_bits * 17 / 16 + 1;
-        let mut guessing = guess < longest;
+        let mut guessing = guess < LONGEST_GROUP;
         let mut done = 0;
         loop {
             let gaps = lanes.positions.iter().zip(stops);
             let gap = gaps
                 .map(|(&position, &stop)| stop.saturating_sub(position))
                 .min();
-            let length = if guessing { guess } else { longest };
+            let length = if guessing { guess } else { LONGEST_GROUP };
             let groups = (gap.unwrap_or_default() / length) as usize;
             let before = (*lanes, done);
             let (moved, short) =
@@ -381,7 +175,7 @@ impl<K> Decoder<'_, K> {
         budget: &mut usize,
     ) -> Result<(usize, Option<[usize; N]>), Odd>
     where
-        K: Kernel<N>,
+        S: Simd<N>,
     {
         let mut moved = 0;
         while moved < groups {
@@ -390,7 +184,7 @@ impl<K> Decoder<'_, K> {
                 break;
             }
             let before = lanes.positions;
-            let advanced = take.advance(self.kernel, self.bytes, self.code, lanes, *done, wanted);
+            let advanced = take.advance(self.simd, self.bytes, self.p, lanes, *done, wanted);
             cost::count(|| {
                 let moved = lanes.positions.iter().zip(&before);
                 moved.map(|(now, before)| now - before).sum()

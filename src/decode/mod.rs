@@ -24,7 +24,7 @@ mod visitors;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use crate::arch::lanes::GROUP;
+use crate::arch::lanes::{GROUP, Scalar};
 use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::params::Params;
@@ -72,7 +72,7 @@ fn lanes_of(level: SimdLevel, n: u32) -> u64 {
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
         match $stream.level.kind() {
-            Kind::Scalar => sync::drive($stream, lanes::Plain, $place, $lane_items, $sink),
+            Kind::Scalar => sync::drive($stream, Scalar, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
@@ -131,7 +131,7 @@ pub(crate) fn validate_parallel(
         params,
     };
     match level.kind() {
-        Kind::Scalar => threads::validate(stream, lanes::Plain, LONG_LANE),
+        Kind::Scalar => threads::validate(stream, Scalar, LONG_LANE),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(avx2) => threads::validate(stream, avx2, LONG_LANE),
         #[cfg(target_arch = "x86_64")]

@@ -19,10 +19,10 @@
 
 use core::ops::ControlFlow;
 
-use super::lanes::{Decoder, Kernel, Odd, Take};
+use super::lanes::{Decoder, Odd, Take};
 use super::{BLOCK, Scanner};
 use crate::arch::SimdLevel;
-use crate::arch::lanes::{GROUP, Lanes, WINDOW};
+use crate::arch::lanes::{GROUP, Lanes, Simd, WINDOW};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -117,22 +117,27 @@ impl<'a> Stream<'a> {
         u64::try_from(items).unwrap_or(u64::MAX)
     }
 
-    /// The approximate mean quotient.
-    fn mean_run(&self) -> u64 {
+    /// Whether usually two codes fit in a window.
+    ///
+    /// Runs are geometric if hashes are uniform. If the window has room for runs of five times the mean and one,
+    /// at most one pair in 25 does not fit. With the M that suits P, this holds up to P = 24.
+    fn suits_lanes(&self) -> bool {
+        // Small segments of a wide universe have a larger P. The sums of a lane would need more than 64 bits.
+        if self.params.p() > Params::MAX_P {
+            return false;
+        }
         let fixed = u64::from(self.params.p()) + 1;
-        self.bits_of(1).saturating_sub(fixed + 1)
+        // 5 * (bits / n - fixed) + 1 <= WINDOW - 2 * fixed
+        let most = u128::from(u64::from(WINDOW) - 1 + 3 * fixed) * u128::from(self.n);
+        5 * u128::from(self.bits()) <= most
     }
 
     /// The lane decoder of these bytes, if their codes are short enough for one.
-    pub(super) fn decoder<const N: usize, K: Kernel<N>>(
-        &self,
-        kernel: K,
-    ) -> Option<Decoder<'a, K>> {
-        let codes = codes_a_step(self.params.p(), self.mean_run());
-        (codes > 0).then(|| Decoder {
-            kernel,
+    pub(super) fn decoder<const N: usize, S: Simd<N>>(&self, simd: S) -> Option<Decoder<'a, S>> {
+        self.suits_lanes().then(|| Decoder {
+            simd,
             bytes: self.bytes,
-            code: (self.params.p(), codes == 2),
+            p: self.params.p(),
             group_bits: self.bits_of(GROUP as u64).max(1),
         })
     }
@@ -161,22 +166,6 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// The number of codes that a kernel decodes per step: 2 or 1, or 0 if codes are too long for kernels.
-fn codes_a_step(p: u32, mean_run: u64) -> u64 {
-    if p > Params::MAX_P {
-        // Small segments of a wide universe. The sums of a lane would need more than 64 bits.
-        return 0;
-    }
-    let fixed = u64::from(p) + 1;
-    // Runs are geometric if hashes are uniform: one in thousands has at least 8 times the mean.
-    let runs = mean_run.saturating_add(1).saturating_mul(8);
-    match u64::from(WINDOW).checked_sub(runs) {
-        Some(room) if room >= 2 * fixed => 2,
-        Some(room) if room >= fixed => 1,
-        _ => 0,
-    }
-}
-
 /// Decodes `stream` from `place` on, in order, into `sink`. Uses lanes of about `lane_items` items if that is
 /// worth it. Returns `Break` early if the sink does. Otherwise returns the bit position where the items end,
 /// after all checks.
@@ -186,13 +175,13 @@ fn codes_a_step(p: u32, mean_run: u64) -> u64 {
 /// Errors of the serial scan.
 pub(super) fn drive<const N: usize>(
     stream: Stream<'_>,
-    kernel: impl Kernel<N>,
+    simd: impl Simd<N>,
     place: Place,
     lane_items: u64,
     sink: &mut impl Sink<N>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let mut driver = Driver::new(stream, place);
-    if let Some(decoder) = stream.decoder(kernel) {
+    if let Some(decoder) = stream.decoder(simd) {
         let end = stream.lanes_end();
         if driver.lanes(&decoder, end, lane_items, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -256,9 +245,9 @@ impl<'a> Driver<'a> {
 
     /// Decodes to the first item at or after bit `stop`, in lanes if possible.
     #[cfg(feature = "parallel")]
-    pub(super) fn to<const N: usize, K: Kernel<N>>(
+    pub(super) fn to<const N: usize, S: Simd<N>>(
         &mut self,
-        decoder: &Decoder<'_, K>,
+        decoder: &Decoder<'_, S>,
         stop: u64,
         lane_items: u64,
         sink: &mut impl Sink<N>,
@@ -270,9 +259,9 @@ impl<'a> Driver<'a> {
     }
 
     /// Decodes chunk after chunk up to about bit `end`, or until lanes are no longer worth it.
-    fn lanes<const N: usize, K: Kernel<N>>(
+    fn lanes<const N: usize, S: Simd<N>>(
         &mut self,
-        decoder: &Decoder<'_, K>,
+        decoder: &Decoder<'_, S>,
         end: u64,
         lane_items: u64,
         sink: &mut impl Sink<N>,
@@ -306,9 +295,9 @@ impl<'a> Driver<'a> {
     }
 
     /// Decodes lanes that end at `stops`, each from the boundary that it found as its start.
-    fn chunk<const N: usize, K: Kernel<N>>(
+    fn chunk<const N: usize, S: Simd<N>>(
         &self,
-        decoder: &Decoder<'_, K>,
+        decoder: &Decoder<'_, S>,
         stops: [u64; N],
         lane_bits: u64,
         warm_up: u64,
@@ -318,8 +307,9 @@ impl<'a> Driver<'a> {
         // More than usual, but never more than possible.
         let usual = self.stream.items_in(lane_bits);
         let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
-        // Lanes end within some tens of codes of each other, and one pair in 16,000 does not fit in a step.
-        let mut budget = 64 * N + room * N / 64;
+        // Lanes end within some tens of codes of each other. The rest is for pairs that do not fit in a step: one in
+        // 16,000 at P = 19, and one in 25 at P = 24, where lanes are still worth it.
+        let mut budget = 64 * N + room * N / 3;
 
         let mut lanes = Lanes {
             // The first lane knows its start. It reads the same bits as the second, because an idle lane would

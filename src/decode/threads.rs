@@ -10,9 +10,10 @@ use core::ops::ControlFlow;
 
 use rayon::prelude::*;
 
-use super::lanes::{Decoder, Kernel, Odd};
+use super::lanes::{Decoder, Odd};
 use super::sync::{Driver, Place, Stream};
 use super::visitors::Check;
+use crate::arch::lanes::Simd;
 use crate::cost;
 use crate::error::DecodeError;
 
@@ -32,11 +33,11 @@ struct Range {
 /// Errors of the serial scan.
 pub(super) fn validate<const N: usize>(
     stream: Stream<'_>,
-    kernel: impl Kernel<N> + Sync,
+    simd: impl Simd<N> + Sync,
     lane_items: u64,
 ) -> Result<u64, DecodeError> {
     let threads = rayon::current_num_threads().max(1) as u64;
-    let Some(decoder) = stream.decoder(kernel).filter(|_| threads > 1) else {
+    let Some(decoder) = stream.decoder(simd).filter(|_| threads > 1) else {
         return super::validate(stream.level, stream.bytes, stream.n, stream.params);
     };
     let bits = stream.lanes_end();
@@ -79,7 +80,7 @@ pub(super) fn validate<const N: usize>(
 
 /// Guesses the first boundary at or after `cut`. The reading starts far enough before it that a wrong guess is
 /// rare.
-fn find_start<K>(stream: &Stream<'_>, decoder: &Decoder<'_, K>, cut: u64) -> Option<u64> {
+fn find_start<S>(stream: &Stream<'_>, decoder: &Decoder<'_, S>, cut: u64) -> Option<u64> {
     let before = stream.bits_of(8 * stream.warm_up());
     let mut position = cut.saturating_sub(before);
     while position < cut {

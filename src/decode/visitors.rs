@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use super::lanes::{Code, Kernel, Take};
+use super::lanes::Take;
 use super::sync::Sink;
 use super::{LONG_LANE, SeekTable};
 use crate::arch::SimdLevel;
-use crate::arch::lanes::{Advanced, GROUP, Lanes};
+use crate::arch::lanes::{self, Advanced, GROUP, Lanes, Simd};
 
 /// Keeps nothing.
 pub(super) struct Check;
@@ -200,15 +200,15 @@ impl<const N: usize, F> Take<N> for Visit<'_, F> {
 
     fn advance(
         &mut self,
-        kernel: impl Kernel<N>,
+        simd: impl Simd<N>,
         bytes: &[u8],
-        code: Code,
+        p: u32,
         lanes: &mut Lanes<N>,
         done: usize,
         groups: usize,
     ) -> Advanced {
         let places = core::array::from_fn(|lane| lane * self.room + done);
-        kernel.advance_into(bytes, code, lanes, groups, self.values, &places)
+        lanes::advance_into(simd, bytes, p, lanes, groups, self.values, &places)
     }
 }
 

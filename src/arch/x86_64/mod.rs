@@ -43,6 +43,21 @@ macro_rules! all_detected {
     };
 }
 
+/// Methods with the instructions of a token.
+macro_rules! token_methods {
+    ($features:tt, $(fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty $body:block)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($arg: $type),*) -> $result {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn with_features($($arg: $type),*) -> $result $body
+            // SAFETY: the token proves that the CPU has the features.
+            unsafe { with_features($($arg),*) }
+        }
+    )*};
+}
+use token_methods;
+
 impl Avx2 {
     /// The token, if this CPU has the features.
     pub(super) fn detect() -> Option<Self> {
@@ -79,6 +94,19 @@ impl Avx512 {
             "avx512vbmi2"
         );
         (avx512 && Avx2::detect().is_some()).then_some(Self(()))
+    }
+
+    /// [`Avx2::compiled`] with these features.
+    #[inline(always)]
+    pub(crate) fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512ifma,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        fn with_features<R>(f: impl FnOnce() -> R) -> R {
+            f()
+        }
+        // SAFETY: the token proves that the CPU has the features.
+        unsafe { with_features(f) }
     }
 
     /// A CPU with AVX-512 has AVX2.

@@ -1,247 +1,82 @@
-//! Decoding in 32 lanes: four vectors in flight.
-//!
-//! The caller passes 32 bit positions with their values, and the number of groups of 8 codes to decode in each
-//! lane. If codes do not fit in the window of [`step`](super::step), that lane is left to the caller, and the
-//! others continue. No position leaves the bytes, for any contents: [`groups_within`] limits the number of
-//! groups by the room after the last lane.
-//!
-//! Rows `decode/plain`, `decode/sum` and `index/64` in docs/benchmarking.md.
+//! Eight lanes a vector.
 
 use core::arch::x86_64::*;
 
-use super::step::Code;
-use crate::arch::lanes::{Advanced, GROUP, Lanes, groups_within};
-use crate::arch::x86_64::Avx512;
+use super::step;
+use crate::arch::lanes::{GROUP, Simd};
+use crate::arch::x86_64::{Avx512, token_methods};
 
-/// The number of lanes that a call decodes.
-pub(crate) const LANES: usize = 32;
-const VECTORS: usize = LANES / 8;
+impl Simd<32> for Avx512 {
+    type Vector = __m512i;
 
-type Vectors = [__m512i; VECTORS];
+    const LONGEST_RUN: u64 = 64;
+    const SLACKS: usize = 4;
 
-impl Avx512 {
-    /// Decodes `groups` groups of 8 codes in each lane, or fewer: see [`Advanced`].
-    pub(crate) fn advance_lanes(
-        self,
-        bytes: &[u8],
-        (p, in_pairs): (u32, bool),
-        lanes: &mut Lanes<LANES>,
-        groups: usize,
-    ) -> Advanced {
-        assert!(p <= 32);
-        // SAFETY: the token proves that the CPU has the features.
-        unsafe {
-            if in_pairs {
-                advance::<true>(bytes, p, lanes, groups)
-            } else {
-                advance::<false>(bytes, p, lanes, groups)
-            }
+    #[inline(always)]
+    fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
+        Avx512::compiled(self, f)
+    }
+
+    token_methods! { "avx512f,avx512cd,avx512dq,avx512ifma",
+        fn splat(number: u64) -> __m512i { _mm512_set1_epi64(number as i64) }
+        fn add(a: __m512i, b: __m512i) -> __m512i { _mm512_add_epi64(a, b) }
+        fn sub(a: __m512i, b: __m512i) -> __m512i { _mm512_sub_epi64(a, b) }
+        fn or(a: __m512i, b: __m512i) -> __m512i { _mm512_or_si512(a, b) }
+        fn shl(vector: __m512i, counts: __m512i) -> __m512i { _mm512_sllv_epi64(vector, counts) }
+        fn shr(vector: __m512i, counts: __m512i) -> __m512i { _mm512_srlv_epi64(vector, counts) }
+        fn leading_zeros(vector: __m512i) -> __m512i { _mm512_lzcnt_epi64(vector) }
+        fn run(window: __m512i) -> (__m512i, __m512i) { step::run(window) }
+        fn add_quotient(value: __m512i, run: __m512i, _p: __m512i, power: __m512i) -> __m512i {
+            // One operation for two: the product fits in 52 bits.
+            _mm512_madd52lo_epu64(value, run, power)
+        }
+        fn negative(vector: __m512i) -> u32 { _mm512_movepi64_mask(vector).into() }
+        fn select(condition: __m512i, a: __m512i, b: __m512i) -> __m512i {
+            _mm512_mask_mov_epi64(b, _mm512_movepi64_mask(condition), a)
         }
     }
 
-    /// [`Avx512::advance_lanes`] that stores the values of lane `i` from `out[places[i]]` on. For a lane that
-    /// stopped early, the last eight of them are meaningless.
-    ///
-    /// # Panics
-    ///
-    /// The values of a lane do not fit in `out`.
-    pub(crate) fn advance_lanes_into(
+    #[inline(always)]
+    fn load(self, numbers: &[u64]) -> __m512i {
+        let numbers = &numbers[..8];
+        // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
+        unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn store(self, vector: __m512i, numbers: &mut [u64]) {
+        let numbers = &mut numbers[..8];
+        // SAFETY: the token proves that the CPU has AVX-512, and the slice has 64 bytes.
+        unsafe { _mm512_storeu_si512(numbers.as_mut_ptr().cast(), vector) }
+    }
+
+    #[inline(always)]
+    unsafe fn window(self, bytes: &[u8], positions: __m512i) -> __m512i {
+        // SAFETY: the token proves that the CPU has AVX-512; the rest is the contract of the method.
+        unsafe { step::window(bytes.as_ptr(), positions) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns(
         self,
-        bytes: &[u8],
-        (p, in_pairs): (u32, bool),
-        lanes: &mut Lanes<LANES>,
-        groups: usize,
+        rows: &[__m512i; GROUP],
         out: &mut [u64],
-        places: &[usize; LANES],
-    ) -> Advanced {
-        assert!(p <= 32);
-        let last = out.len().checked_sub(groups.saturating_mul(GROUP));
-        assert!(last.is_some_and(|last| places.iter().all(|&place| place <= last)));
-        // SAFETY: the token proves that the CPU has the features, and the assertion that 8 * groups values from
-        // each place on are within `out`.
-        unsafe {
-            if in_pairs {
-                advance_into::<true>(bytes, p, lanes, groups, out, places)
-            } else {
-                advance_into::<false>(bytes, p, lanes, groups, out, places)
-            }
+        at: impl Fn(usize) -> usize,
+    ) {
+        // SAFETY: the token proves that the CPU has AVX-512.
+        let columns = unsafe { transposed(rows) };
+        for (lane, column) in columns.into_iter().enumerate() {
+            // SAFETY: the same; the rest is the contract of the method.
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().add(at(lane)).cast(), column) };
         }
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-fn load(numbers: &[u64; LANES]) -> Vectors {
-    let mut vectors = [_mm512_setzero_si512(); VECTORS];
-    for (vector, eight) in vectors.iter_mut().zip(numbers.as_chunks::<8>().0) {
-        // SAFETY: `eight` is 64 bytes.
-        *vector = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
-    }
-    vectors
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-fn store(vectors: &Vectors, numbers: &mut [u64; LANES]) {
-    for (vector, eight) in vectors.iter().zip(numbers.as_chunks_mut::<8>().0) {
-        // SAFETY: `eight` is 64 bytes.
-        unsafe { _mm512_storeu_si512(eight.as_mut_ptr().cast(), *vector) };
-    }
-}
-
-/// A mask of the negative lanes of each vector; `None` if no lane is negative.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-fn negative(slack: &Vectors) -> Option<[__mmask8; VECTORS]> {
-    let any = _mm512_or_si512(
-        _mm512_or_si512(slack[0], slack[1]),
-        _mm512_or_si512(slack[2], slack[3]),
-    );
-    if _mm512_movepi64_mask(any) == 0 {
-        return None;
-    }
-    let mut masks = [0; VECTORS];
-    for (mask, &slack) in masks.iter_mut().zip(slack) {
-        *mask = _mm512_movepi64_mask(slack);
-    }
-    Some(masks)
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-fn advance<const PAIRS: bool>(
-    bytes: &[u8],
-    p: u32,
-    lanes: &mut Lanes<LANES>,
-    groups: usize,
-) -> Advanced {
-    let steps = if PAIRS { GROUP / 2 } else { GROUP };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps, 64);
-    let code = Code::new(p);
-    let start = load(&lanes.positions);
-    let mut position = start;
-    let mut tops = [_mm512_setzero_si512(); VECTORS];
-    let mut done = 0;
-    let mut odd = None;
-    while done < groups && odd.is_none() {
-        let before = (position, tops);
-        let mut slack = [_mm512_setzero_si512(); VECTORS];
-        for _ in 0..steps {
-            for v in 0..VECTORS {
-                // SAFETY: `groups_within` guarantees that all gathers are within `bytes`.
-                let window = unsafe { code.window(bytes.as_ptr(), position[v]) };
-                let (codes, runs, top) = if PAIRS {
-                    let pair = code.pair(window);
-                    let runs = _mm512_add_epi64(pair.first_run, pair.second_run);
-                    (2, runs, _mm512_add_epi64(pair.first_top, pair.second_top))
-                } else {
-                    let (run, top, _) = code.one(window);
-                    (1, run, top)
-                };
-                slack[v] = _mm512_or_si512(slack[v], code.slack(codes, runs));
-                position[v] = code.behind(position[v], codes, runs);
-                tops[v] = _mm512_add_epi64(tops[v], top);
-            }
-        }
-        done += 1;
-        odd = negative(&slack);
-        if let Some(masks) = odd {
-            for v in 0..VECTORS {
-                position[v] = _mm512_mask_mov_epi64(position[v], masks[v], before.0[v]);
-                tops[v] = _mm512_mask_mov_epi64(tops[v], masks[v], before.1[v]);
-            }
-        }
-    }
-    let masks = odd.unwrap_or_default();
-    let codes = (done * GROUP) as i64;
-    let mut values = load(&lanes.values);
-    for v in 0..VECTORS {
-        let codes =
-            _mm512_mask_set1_epi64(_mm512_set1_epi64(codes), masks[v], codes - GROUP as i64);
-        let bits = _mm512_sub_epi64(position[v], start[v]);
-        values[v] = _mm512_add_epi64(values[v], code.total(codes, bits, tops[v]));
-    }
-    store(&position, &mut lanes.positions);
-    store(&values, &mut lanes.values);
-    Advanced {
-        groups: done,
-        behind: u32::from_le_bytes(masks),
-    }
-}
-
-/// # Safety
-///
-/// `8 * groups` values from each place on are within `out`.
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-unsafe fn advance_into<const PAIRS: bool>(
-    bytes: &[u8],
-    p: u32,
-    lanes: &mut Lanes<LANES>,
-    groups: usize,
-    out: &mut [u64],
-    places: &[usize; LANES],
-) -> Advanced {
-    let steps = if PAIRS { GROUP / 2 } else { GROUP };
-    let groups = groups_within(bytes.len(), &lanes.positions, groups, steps, 64);
-    let code = Code::new(p);
-    let mut position = load(&lanes.positions);
-    let mut value = load(&lanes.values);
-    let mut rows = [[_mm512_setzero_si512(); GROUP]; VECTORS];
-    let mut done = 0;
-    let mut odd = None;
-    while done < groups && odd.is_none() {
-        let before = (position, value);
-        let mut slack = [_mm512_setzero_si512(); VECTORS];
-        for step in 0..steps {
-            for v in 0..VECTORS {
-                // SAFETY: `groups_within` guarantees that all gathers are within `bytes`.
-                let window = unsafe { code.window(bytes.as_ptr(), position[v]) };
-                let (codes, runs) = if PAIRS {
-                    let pair = code.pair(window);
-                    let first = code.value(value[v], pair.first_run, pair.first_top);
-                    value[v] = code.value(first, pair.second_run, pair.second_top);
-                    rows[v][2 * step] = first;
-                    rows[v][2 * step + 1] = value[v];
-                    (2, _mm512_add_epi64(pair.first_run, pair.second_run))
-                } else {
-                    let (run, top, _) = code.one(window);
-                    value[v] = code.value(value[v], run, top);
-                    rows[v][step] = value[v];
-                    (1, run)
-                };
-                slack[v] = _mm512_or_si512(slack[v], code.slack(codes, runs));
-                position[v] = code.behind(position[v], codes, runs);
-            }
-        }
-        for v in 0..VECTORS {
-            let columns = transposed(&rows[v]);
-            for lane in 0..8 {
-                let at = places[8 * v + lane] + done * GROUP;
-                // SAFETY: by the contract of this function.
-                unsafe { _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), columns[lane]) };
-            }
-        }
-        done += 1;
-        odd = negative(&slack);
-        if let Some(masks) = odd {
-            for v in 0..VECTORS {
-                position[v] = _mm512_mask_mov_epi64(position[v], masks[v], before.0[v]);
-                value[v] = _mm512_mask_mov_epi64(value[v], masks[v], before.1[v]);
-            }
-        }
-    }
-    store(&position, &mut lanes.positions);
-    store(&value, &mut lanes.values);
-    Advanced {
-        groups: done,
-        behind: u32::from_le_bytes(odd.unwrap_or_default()),
     }
 }
 
 /// Transposes rows of 8 lanes into 8 runs of values, one per lane. In registers, because 64 scattered stores take
 /// twice as long as the steps that make the values.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-fn transposed(rows: &[__m512i; 8]) -> [__m512i; 8] {
+#[target_feature(enable = "avx512f")]
+fn transposed(rows: &[__m512i; GROUP]) -> [__m512i; GROUP] {
     let [a, b, c, d, e, f, g, h] = *rows;
     // Pairs of rows: lanes 0 2 4 6 and 1 3 5 7.
     let (ab0, ab1) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));

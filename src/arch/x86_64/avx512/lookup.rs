@@ -17,7 +17,7 @@
 
 use core::arch::x86_64::*;
 
-use super::step::Code;
+use super::step::{Code, window};
 use crate::arch::x86_64::Avx512;
 
 /// The target is not in the filter.
@@ -174,7 +174,7 @@ fn look_up<const PAIRS: bool>(
 fn step<const PAIRS: bool>(lanes: &mut Lanes, code: &Code, bytes: &[u8], limit: __m512i) {
     let within = _mm512_min_epu64(lanes.position, limit);
     // SAFETY: no position is beyond the limit, where `look_up` found eight bytes.
-    let window = unsafe { code.window(bytes.as_ptr(), within) };
+    let window = unsafe { window(bytes.as_ptr(), within) };
     let (mut runs, top, rest) = code.one(window);
     lanes.value = code.value(lanes.value, runs, top);
     lanes.found |= _mm512_cmpeq_epi64_mask(lanes.value, lanes.target);

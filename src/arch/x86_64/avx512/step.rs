@@ -1,9 +1,9 @@
 //! Decodes one or two Golomb-Rice codes in each of 8 lanes, for the lane decoders and the look-ups.
 //!
-//! A lane is a bit position. [`Code::window`] gathers 8 bytes at each one and shifts the next bits to the top,
+//! A lane is a bit position. [`window`] gathers 8 bytes at each one and shifts the next bits to the top,
 //! inverted, so that a leading-zeros instruction counts a unary run (see `rice::read_one`). At least 57 of these
-//! bits are valid. [`Code::pair`] reads two codes from one gather and returns their length. If they take more than
-//! 57 bits, the lane is *odd*, and its caller reads the codes in another way.
+//! bits are valid. If the codes of a step take more than 57 bits, the lane
+//! is *odd*, and its caller reads them in another way.
 //!
 //! `top` of a code is the P + 1 bits `1, inverted remainder`. A code adds `(run << P) + ones - top` to the value,
 //! with `ones = 2^(P+1) - 1`. Callers that need only totals add up the tops and derive the runs from the distance
@@ -28,18 +28,7 @@ pub(super) struct Code {
     scale: __m512i,
     /// 2^(P+1) - 1 in each lane.
     ones: __m512i,
-    /// Reverses the bytes of each lane.
-    swap: __m512i,
     p: u32,
-}
-
-/// Two codes in each of 8 lanes.
-#[derive(Clone, Copy)]
-pub(super) struct Pair {
-    pub(super) first_run: __m512i,
-    pub(super) first_top: __m512i,
-    pub(super) second_run: __m512i,
-    pub(super) second_top: __m512i,
 }
 
 impl Code {
@@ -54,55 +43,17 @@ impl Code {
             down: _mm512_set1_epi64(63 - p_wide),
             scale: _mm512_set1_epi64(1 << p),
             ones: _mm512_set1_epi64((2 << p) - 1),
-            // In each 16 bytes: 7 down to 0, then 15 down to 8.
-            swap: _mm512_broadcast_i32x4(_mm_set_epi64x(
-                0x0809_0a0b_0c0d_0e0f,
-                0x0001_0203_0405_0607,
-            )),
             p,
         }
-    }
-
-    /// The next bits of each lane, inverted, at the top. Zeros follow them.
-    ///
-    /// # Safety
-    ///
-    /// For each lane, the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-    pub(super) unsafe fn window(&self, bytes: *const u8, position: __m512i) -> __m512i {
-        let index = _mm512_srli_epi64::<3>(position);
-        // SAFETY: by the contract of this function. The scale is 1, so an index is a byte offset.
-        let words = unsafe { _mm512_i64gather_epi64::<1>(index, bytes.cast()) };
-        let inverted =
-            _mm512_xor_si512(_mm512_shuffle_epi8(words, self.swap), _mm512_set1_epi64(-1));
-        _mm512_sllv_epi64(inverted, _mm512_and_si512(position, _mm512_set1_epi64(7)))
     }
 
     /// The run and the top of the first code, and the window after it.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
     pub(super) fn one(&self, window: __m512i) -> (__m512i, __m512i, __m512i) {
-        let run = _mm512_lzcnt_epi64(window);
-        // A rotation brings in the bits of the run, which are zeros, so it equals a shift. Rust defines shifts
-        // for counts of 64 and more too, and the compiler would add a test for them.
-        let end_of_run = _mm512_rolv_epi64(window, run);
+        let (run, end_of_run) = run(window);
         let top = _mm512_srlv_epi64(end_of_run, self.down);
         (run, top, _mm512_sllv_epi64(end_of_run, self.width))
-    }
-
-    /// The first two codes.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-    pub(super) fn pair(&self, window: __m512i) -> Pair {
-        let (first_run, first_top, rest) = self.one(window);
-        let (second_run, second_top, _) = self.one(rest);
-        Pair {
-            first_run,
-            first_top,
-            second_run,
-            second_top,
-        }
     }
 
     /// Negative in lanes where `codes` codes with `runs` ones in total do not fit in a window. Run and top of such a
@@ -130,14 +81,32 @@ impl Code {
         let with_run = _mm512_madd52lo_epu64(value, run, self.scale);
         _mm512_add_epi64(with_run, _mm512_sub_epi64(self.ones, top))
     }
+}
 
-    /// The sum that `codes` codes add to a value, if they take `bits` bits and their tops sum to `tops`.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512ifma")]
-    pub(super) fn total(&self, codes: __m512i, bits: __m512i, tops: __m512i) -> __m512i {
-        let runs = _mm512_sub_epi64(bits, _mm512_mullo_epi64(codes, self.width));
-        let ones = _mm512_mullo_epi64(codes, self.ones);
-        let quotients = _mm512_sll_epi64(runs, _mm_cvtsi32_si128(self.p as i32));
-        _mm512_add_epi64(quotients, _mm512_sub_epi64(ones, tops))
-    }
+/// The next bits of each lane, inverted, at the top. Zeros follow them.
+///
+/// # Safety
+///
+/// For each lane, the 8 bytes from `position / 8` on are within the bytes that `bytes` points to.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) unsafe fn window(bytes: *const u8, positions: __m512i) -> __m512i {
+    let index = _mm512_srli_epi64::<3>(positions);
+    // SAFETY: by the contract of this function. The scale is 1, so an index is a byte offset.
+    let words = unsafe { _mm512_i64gather_epi64::<1>(index, bytes.cast()) };
+    // In each 16 bytes: 7 down to 0, then 15 down to 8.
+    let swap = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
+    let swapped = _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(swap));
+    let inverted = _mm512_xor_si512(swapped, _mm512_set1_epi64(-1));
+    _mm512_sllv_epi64(inverted, _mm512_and_si512(positions, _mm512_set1_epi64(7)))
+}
+
+/// The number of leading zeros, and the window after them.
+#[inline]
+#[target_feature(enable = "avx512f,avx512cd")]
+pub(super) fn run(window: __m512i) -> (__m512i, __m512i) {
+    let run = _mm512_lzcnt_epi64(window);
+    // A rotation brings in the bits of the run, which are zeros, so it equals a shift. Rust defines shifts for
+    // counts of 64 and more too, and the compiler would add a test for them.
+    (run, _mm512_rolv_epi64(window, run))
 }
