@@ -362,7 +362,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
         self.unvalidated.level
     }
 
-    /// The strategy of [`Filter::matches_values`] for so many values, for tests and benchmarks.
+    /// The strategy of [`Filter::matches_values`] for this many values, for tests and benchmarks.
     #[cfg(any(test, nutfilter_internals))]
     #[doc(hidden)]
     #[must_use]
@@ -511,12 +511,12 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
         })
     }
 
-    /// [`AdmittedFilter::validate`] for a set without repeated values. Returns the number of the first item that
+    /// [`UnvalidatedFilter::validate`] for a set without repeated values. Returns the number of the first item that
     /// equals its predecessor as an inner error.
     ///
     /// # Errors
     ///
-    /// As [`AdmittedFilter::validate`], unless an item before the fault is repeated.
+    /// As [`UnvalidatedFilter::validate`], unless an item before the fault is repeated.
     pub(crate) fn validate_distinct(self) -> Result<Result<Filter<D, H>, u64>, DecodeError> {
         let (mut previous, mut items) = (None, 0_u64);
         let visited = decode::visit(self.level, self.bytes(), self.n, self.params, |values| {

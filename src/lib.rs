@@ -61,7 +61,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
-//! | `parallel` | | [`SortedHashesBuilder::parallel`] and [`UnvalidatedFilter::validate_parallel`], with rayon |
+//! | `parallel` | | [`SortedHashesBuilder::parallel`], [`UnvalidatedFilter::validate_parallel`] and [`bip158::Watchlist::par_scan`], with rayon |
 //! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
 //!
 //! Without `std` the crate needs only `alloc`, and uses the CPU features that it was compiled for. Features

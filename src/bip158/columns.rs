@@ -23,7 +23,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// For scripts that have so many words.
+    /// Columns for scripts of `words` words.
     pub(super) fn new(words: usize) -> Self {
         Self {
             words,

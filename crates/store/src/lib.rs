@@ -36,7 +36,7 @@
 //! let mut store = Store::open_or_create(&directory, options)?;
 //! let mut batch = store.batch();
 //! batch.push_items(&since_monday)?;
-//! batch.commit()?; // from here on it is there, whatever happens to the machine
+//! batch.commit()?; // now durable: it survives a crash of the machine
 //! store.encode_to(Params::default(), &mut file)?;
 //! # drop(store);
 //! # std::fs::remove_dir_all(&directory).unwrap();
@@ -398,8 +398,7 @@ impl<H: ItemHash> Store<H> {
         kept.replace(self.options.mark(), &metadata, &runs)?;
         self.metadata = metadata;
         let old = std::mem::replace(&mut self.runs, runs);
-        // From here on the new list is valid, whatever happens. Old files are removed only after it is on the
-        // disk.
+        // The commit cannot be undone from here on. Old files are removed only after the new list is on the disk.
         self.runs.iter().for_each(|run| run.keep(true));
         kept.sync_directory()?;
         for run in old {

@@ -45,9 +45,9 @@ impl Clock {
         }
     }
 
-    /// Returns the Unix second of a past moment. It takes the earlier of two dates: what the wall clock showed
-    /// then, and what follows from what it shows now. If the clock was set in between, one of the two is wrong. The
-    /// earlier date claims less.
+    /// Returns the Unix second of a past moment: the earlier of two dates. One is the wall clock's time at that
+    /// moment. The other is its present time minus the monotonic time since. If the clock was set in between, one of
+    /// them is wrong, and the earlier date claims less.
     pub(crate) fn date(&self, moment: Moment) -> u64 {
         let ago = (self.steady)().saturating_sub(moment.steady);
         let by_now = self.wall().saturating_sub(ago);
