@@ -12,6 +12,7 @@ use crate::man::ManArgs;
 use crate::plan::PlanArgs;
 use crate::restore::RestoreArgs;
 use crate::serve::ServeArgs;
+use crate::serve::publish::PublishArgs;
 use crate::state_filters::block::BlockCommand;
 use crate::state_filters::element::ElementArgs;
 use crate::state_filters::segment::SegmentCommand;
@@ -78,6 +79,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Serve the filters of a mint's database over HTTP.
     Serve(ServeArgs),
+    /// Publish the filters of a mint's database as static files or objects.
+    Publish(PublishArgs),
     /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
     Demo(DemoArgs),
     /// Print a completion script for a shell.

@@ -64,6 +64,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Segment(command) => return state_filters::segment::run(&command, &globals),
         Command::Plan(args) => plan::run(&args)?,
         Command::Serve(args) => serve::run(args, &globals)?,
+        Command::Publish(args) => serve::publish::run(&args, &globals)?,
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args)?,
         Command::Man(args) => man::run(&args)?,

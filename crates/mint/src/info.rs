@@ -86,6 +86,16 @@ impl InfoService {
     }
 }
 
+/// Fetches the info of the mint at `mint` once, announced as by [`InfoService::start`].
+///
+/// # Errors
+///
+/// If the URL is invalid, or if the mint does not answer with an info within 10 s.
+pub fn fetch_info(mint: &str, key: &str) -> Result<Body, InfoError> {
+    let info = Fetcher::new(mint)?.fetch()?;
+    Ok(Body::from_bytes(announced(&info, key)?))
+}
+
 fn run(
     fetcher: &Fetcher,
     key: &str,

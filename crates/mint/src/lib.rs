@@ -69,7 +69,7 @@ pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
-pub use info::{InfoError, InfoService};
+pub use info::{InfoError, InfoService, fetch_info};
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use publish::Publisher;
 pub use published::PublishedFilter;

@@ -70,11 +70,12 @@ fn flag(option: &Arg) -> String {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flags(pub(super) BTreeMap<String, Vec<String>>);
 
-impl clap::Args for Flags {
-    fn augment_args(command: Command) -> Command {
+impl Flags {
+    /// Adds the flags of the options that are `wanted`.
+    fn augment(command: Command, wanted: impl Fn(&Arg) -> bool) -> Command {
         let flags = declared()
             .into_iter()
-            .filter(|option| name(option) != GLOBAL && !is_secret(option));
+            .filter(|option| name(option) != GLOBAL && !is_secret(option) && wanted(option));
         command.args(flags.map(|option| {
             let mut help = format!("{} [env: {}]", help(&option), variable(&option));
             if let Some(default) = default(&option) {
@@ -94,6 +95,12 @@ impl clap::Args for Flags {
                 false => option.value_parser(OsStringValueParser::new()),
             }
         }))
+    }
+}
+
+impl clap::Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        Self::augment(command, |_| true)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -118,6 +125,40 @@ impl FromArgMatches for Flags {
             self.0.insert(name(&option).to_owned(), texts.collect());
         }
         Ok(())
+    }
+}
+
+/// The options that `publish` uses, besides those under the headings of [`is_published`].
+const PUBLISHED: [&str; 4] = ["max_age", "keysets", "info", "info_key"];
+
+/// Whether `publish` has the flag of an option.
+fn is_published(option: &Arg) -> bool {
+    let headings = ["Mint", "Disk", "Refreshing", "Process"];
+    let heading = option.get_help_heading();
+    heading.is_some_and(|heading| headings.contains(&heading)) || PUBLISHED.contains(&name(option))
+}
+
+/// The flags of `publish`: those of `serve` that do not concern connections and requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PublishFlags(pub(super) Flags);
+
+impl clap::Args for PublishFlags {
+    fn augment_args(command: Command) -> Command {
+        Flags::augment(command, is_published)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for PublishFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Flags::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
     }
 }
 

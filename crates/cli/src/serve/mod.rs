@@ -8,6 +8,7 @@ mod layers;
 mod metrics;
 mod notify;
 mod options;
+pub(crate) mod publish;
 mod run;
 mod secret;
 mod signals;

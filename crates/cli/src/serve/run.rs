@@ -23,7 +23,7 @@ use crate::error::CliError;
 use crate::log;
 
 /// How long the exit waits for a running query. Ending it early is safe, as it only reads.
-const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often to check whether the first build has finished.
 const FIRST_BUILD_POLL: Duration = Duration::from_millis(50);
@@ -83,11 +83,26 @@ pub(super) async fn until_stopped(
 }
 
 /// Starts the thread that reads the database and publishes filters.
-fn refresher(
+pub(super) fn refresher(
     options: &Options,
     source: WaitingSource,
     service: FilterService,
 ) -> Result<Refresher, CliError> {
+    let publisher = publisher(options, source, service)?;
+    let jitter = f64::from(options.refreshing.jitter) / 100.0;
+    Ok(Refresher::start_with_jitter(
+        publisher,
+        options.refreshing.refresh,
+        jitter,
+    )?)
+}
+
+/// What reads the database and builds the filters.
+pub(super) fn publisher(
+    options: &Options,
+    source: WaitingSource,
+    service: FilterService,
+) -> Result<Publisher, CliError> {
     let mut publisher = Publisher::new(source, service)
         .restamp_after(options.refreshing.max_timestamp_age)
         .verify_every(options.refreshing.verify_every);
@@ -95,12 +110,7 @@ fn refresher(
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
         publisher = publisher.with_data_directory(directory);
     }
-    let jitter = f64::from(options.refreshing.jitter) / 100.0;
-    Ok(Refresher::start_with_jitter(
-        publisher,
-        options.refreshing.refresh,
-        jitter,
-    )?)
+    Ok(publisher)
 }
 
 /// The endpoints in addition to the filters.

@@ -118,6 +118,7 @@ fn completion_script_of_each_shell_has_all_subcommands() {
             "inspect",
             "plan",
             "serve",
+            "publish",
             "demo",
             "completions",
         ] {
@@ -160,6 +161,7 @@ fn help_and_version_succeed_and_unknown_options_fail() {
         "inspect",
         "plan",
         "serve",
+        "publish",
         "demo",
         "completions",
     ] {

@@ -51,6 +51,17 @@ impl Server {
 
     /// Waits until the service listens.
     pub(crate) fn start_unready(command: &mut Command) -> Self {
+        let mut server = Self::watch(command);
+        let seen = server.wait_for("listening on ");
+        let (_, base) = seen.split_once("listening on ").unwrap();
+        let end = base.find([' ', '"']).unwrap();
+        server.base = base[..end].to_owned();
+        server.seen = seen;
+        server
+    }
+
+    /// Starts a process that need not listen.
+    pub(crate) fn watch(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -65,19 +76,13 @@ impl Server {
                 let _ = line.send(text.unwrap() + "\n");
             }
         });
-        let mut server = Self {
+        Self {
             child,
             log,
             base: String::new(),
             seen: String::new(),
             all: String::new(),
-        };
-        let seen = server.wait_for("listening on ");
-        let (_, base) = seen.split_once("listening on ").unwrap();
-        let end = base.find([' ', '"']).unwrap();
-        server.base = base[..end].to_owned();
-        server.seen = seen;
-        server
+        }
     }
 
     /// Returns everything up to the line that contains `what`. Panics if it does not come in time.

@@ -1,0 +1,269 @@
+//! `nutfilter publish`: the filters of a mint's database, as static files or objects.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use nutfilter_mint::{FilterService, ServiceOptions, Snapshot, fetch_info};
+use nutfilter_publish::{Destination, Object, Rules, objects};
+use tokio::sync::oneshot;
+
+use super::layers::{self, PublishFlags, Sources};
+use super::notify::Manager;
+use super::options::Options;
+use super::run::{REFRESHER_PATIENCE, publisher, refresher};
+use super::signals::{Hangup, stop_signal};
+use super::{stopped_at_once, waiting::WaitingSource};
+use crate::error::CliError;
+use crate::globals::Globals;
+use crate::log;
+
+/// How often to look for new filters.
+const POLL: Duration = Duration::from_millis(100);
+
+/// First pause after a failure. It doubles up to the refresh interval.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PublishArgs {
+    /// Destination: a directory or file://, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX with
+    /// credentials in the usual environment variables.
+    #[arg(value_name = "DEST")]
+    destination: String,
+
+    /// Publish once and exit, instead of after every refresh.
+    #[arg(long)]
+    once: bool,
+
+    /// Configuration file (TOML), as of `serve`; flags and environment take precedence [env: NUTFILTER_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    flags: PublishFlags,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nutfilter publish /srv/filters --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
+  nutfilter publish s3://bucket/mint --once --mint-database postgres://filters@db/mint
+  nutfilter check --mint https://bucket.example/mint --keyset 009a1f293253e41e mine.hex";
+
+pub(crate) fn run(args: &PublishArgs, globals: &Globals) -> Result<(), CliError> {
+    let variable = |name: &str| std::env::var_os(name);
+    let file = layers::config_file(args.config.as_deref(), &variable)?;
+    let sources = Sources {
+        flags: &args.flags.0,
+        threads: globals.threads,
+        variable: &variable,
+        file: file.as_ref(),
+    };
+    let options = sources.resolve().valid()?;
+    let destination = Destination::open(&args.destination).map_err(CliError::failed)?;
+    let format = options.process.log_format;
+    log::start_service(options.process.log_level, format, globals);
+    log::catch_panics();
+    log::logged(
+        publish(args, &options, destination, globals, &variable),
+        format,
+    )
+}
+
+fn publish(
+    args: &PublishArgs,
+    options: &Options,
+    destination: Destination,
+    globals: &Globals,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<(), CliError> {
+    let mut globals = *globals;
+    if globals.threads.is_none() {
+        globals.threads = options.process.threads;
+        globals.start_threads()?;
+    }
+    let mut source = super::source(options)?;
+    if args.once || !options.mint.wait_for_database {
+        source.opened()?;
+    }
+    let output = Output {
+        name: args.destination.clone(),
+        destination,
+        options: options.clone(),
+    };
+    if args.once {
+        return once(options, source, output);
+    }
+    let manager = Manager::of(variable);
+    let runtime = super::runtime(&globals)?;
+    let result = runtime.block_on(until_stopped(options, source, output, &manager));
+    runtime.shutdown_background();
+    result
+}
+
+/// Reads the database once and publishes what could be read.
+fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<(), CliError> {
+    let service = FilterService::new(ServiceOptions::default());
+    // The timestamps are those that a running publisher would give.
+    let grid = options.refreshing.refresh.min(Duration::from_secs(60));
+    let mut publisher = publisher(options, source, service.clone())?.timestamp_grid(grid);
+    publisher.restore();
+    let report = publisher.refresh().map_err(CliError::failed)?;
+    if let Some(snapshot) = service.snapshot() {
+        output.publish(&snapshot)?;
+    }
+    match report.failures.len() {
+        0 => Ok(()),
+        failures => Err(CliError::failed(format_args!(
+            "{failures} filters could not be built; the others are published"
+        ))),
+    }
+}
+
+/// Publishes after every refresh until a signal ends it.
+async fn until_stopped(
+    options: &Options,
+    source: WaitingSource,
+    output: Output,
+    manager: &Manager,
+) -> Result<(), CliError> {
+    let (stop, at_once, mut hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
+    let service = FilterService::new(ServiceOptions::default());
+    let refresher = refresher(options, source, service.clone())?;
+    let stopping = Arc::new(AtomicBool::new(false));
+    let (published, mut first) = oneshot::channel();
+    let worker = {
+        let stopping = Arc::clone(&stopping);
+        tokio::task::spawn_blocking(move || keep_publishing(&service, output, published, &stopping))
+    };
+    let heartbeat = manager.heartbeat().unwrap_or(Duration::from_secs(3600));
+    let mut heartbeat = tokio::time::interval(heartbeat);
+    let (mut is_first, trigger) = (true, refresher.trigger());
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            () = hangup.next() => {
+                tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
+                trigger.refresh_now();
+            }
+            _ = heartbeat.tick() => manager.send("WATCHDOG=1"),
+            Ok(()) = &mut first, if is_first => {
+                is_first = false;
+                manager.send("READY=1\nSTATUS=publishing");
+            }
+        }
+    }
+    manager.send("STOPPING=1");
+    stopping.store(true, Ordering::Relaxed);
+    let ending = async {
+        // An object that is being written is finished.
+        let _ = worker.await;
+        let _ = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE)).await;
+        tracing::info!(target: log::SERVICE, "stopped");
+        Ok(())
+    };
+    tokio::select! {
+        result = ending => result,
+        () = at_once => Err(stopped_at_once()),
+    }
+}
+
+/// Publishes each new snapshot. After a failure, tries again with the newest one.
+fn keep_publishing(
+    service: &FilterService,
+    mut output: Output,
+    published: oneshot::Sender<()>,
+    stopping: &AtomicBool,
+) {
+    let mut published = Some(published);
+    let mut latest: Option<Arc<Snapshot>> = None;
+    let (mut retry, mut not_before) = (FIRST_RETRY, Instant::now());
+    while !stopping.load(Ordering::Relaxed) {
+        let snapshot = service.snapshot();
+        let is_new = match (&snapshot, &latest) {
+            (Some(new), Some(old)) => !Arc::ptr_eq(new, old),
+            (new, _) => new.is_some(),
+        };
+        if !is_new || Instant::now() < not_before {
+            thread::sleep(POLL);
+            continue;
+        }
+        let Some(snapshot) = snapshot else { continue };
+        match output.publish(&snapshot) {
+            Ok(()) => {
+                retry = FIRST_RETRY;
+                latest = Some(snapshot);
+                if let Some(published) = published.take() {
+                    let _ = published.send(());
+                }
+            }
+            Err(error) => {
+                let pause = retry.min(output.options.refreshing.refresh);
+                tracing::error!(%error, retry_seconds = pause.as_secs(), "publishing failed; retrying");
+                not_before = Instant::now() + pause;
+                retry = retry.saturating_mul(2);
+            }
+        }
+    }
+}
+
+/// The destination and what is published to it.
+struct Output {
+    name: String,
+    destination: Destination,
+    options: Options,
+}
+
+impl Output {
+    fn publish(&mut self, snapshot: &Snapshot) -> Result<(), CliError> {
+        let start = Instant::now();
+        let objects = self.objects(snapshot);
+        let report = self
+            .destination
+            .publish(&objects)
+            .map_err(|error| CliError::at(&self.name, error))?;
+        let milliseconds = start.elapsed().as_millis();
+        if report.written > 0 {
+            tracing::info!(
+                objects = report.written,
+                bytes = report.bytes,
+                unchanged = report.unchanged,
+                ms = milliseconds,
+                "published"
+            );
+        }
+        if !report.superseded.is_empty() {
+            let paths = report.superseded;
+            tracing::info!(?paths, "another publisher has later objects");
+        }
+        Ok(())
+    }
+
+    fn objects(&self, snapshot: &Snapshot) -> Vec<Object> {
+        let endpoints = &self.options.endpoints;
+        let mut rules = Rules::default()
+            .max_age(self.options.limits.max_age)
+            // There is no mint behind a bucket that would answer.
+            .keysets(endpoints.keysets.unwrap_or(true));
+        let mint = self.options.mint.mint_api.as_ref();
+        if let Some(mint) = mint.filter(|_| self.options.serves_info()) {
+            match fetch_info(mint.reveal(), &endpoints.info_key) {
+                Ok(info) => rules = rules.info(info, now()),
+                Err(error) => {
+                    tracing::warn!(%error, "could not fetch the mint's info; leaving the last one");
+                }
+            }
+        }
+        objects(snapshot, &rules)
+    }
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}

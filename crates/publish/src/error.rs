@@ -1,0 +1,147 @@
+//! Why something could not be published.
+
+use core::error::Error;
+use core::fmt;
+
+/// An operation of a store failed.
+#[derive(Debug)]
+pub struct StoreError {
+    doing: &'static str,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl StoreError {
+    /// An error while `doing` something, such as `writing`.
+    pub fn new(doing: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let source = source.into();
+        Self { doing, source }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.doing, self.source)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// Why a publication ended early. All objects before this one are published.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The store failed.
+    Store {
+        /// The object; `None` if no object was concerned yet.
+        path: Option<String>,
+        /// The store's error.
+        source: StoreError,
+    },
+    /// There are other bytes at the path of an immutable object.
+    Differs {
+        /// The object.
+        path: String,
+    },
+    /// Other publishers replaced the object each time before it could be written.
+    Contended {
+        /// The object.
+        path: String,
+        /// Number of attempts.
+        attempts: u32,
+    },
+}
+
+impl fmt::Display for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PublishError::Store { path: None, source } => source.fmt(f),
+            PublishError::Store {
+                path: Some(path),
+                source,
+            } => write!(f, "{path}: {source}"),
+            PublishError::Differs { path } => {
+                write!(f, "{path}: other bytes are published under this path")
+            }
+            PublishError::Contended { path, attempts } => write!(
+                f,
+                "{path}: other publishers replaced it {attempts} times in the meantime"
+            ),
+        }
+    }
+}
+
+impl Error for PublishError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            PublishError::Store { source, .. } => Some(source),
+            PublishError::Differs { .. } | PublishError::Contended { .. } => None,
+        }
+    }
+}
+
+/// Why a destination cannot be used. No message contains credentials.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DestinationError {
+    /// The URL is malformed.
+    Url {
+        /// The fault.
+        reason: String,
+    },
+    /// The scheme is not supported.
+    Scheme {
+        /// The scheme.
+        scheme: String,
+    },
+    /// This build has no object stores.
+    NotBuiltIn {
+        /// The scheme.
+        scheme: String,
+    },
+    /// The directory cannot be created or opened.
+    Directory {
+        /// The directory.
+        path: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The object store's configuration is incomplete or invalid.
+    Configuration {
+        /// The destination.
+        url: String,
+        /// The error.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl fmt::Display for DestinationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DestinationError::Url { reason } => write!(f, "invalid destination: {reason}"),
+            DestinationError::Scheme { scheme } => write!(
+                f,
+                "unsupported destination {scheme}://; use a directory, file://, s3://, gs:// or az://"
+            ),
+            DestinationError::NotBuiltIn { scheme } => write!(
+                f,
+                "{scheme}:// needs a build with --features object-store; this one writes to directories only"
+            ),
+            DestinationError::Directory { path, source } => write!(f, "{path}: {source}"),
+            DestinationError::Configuration { url, source } => write!(f, "{url}: {source}"),
+        }
+    }
+}
+
+impl Error for DestinationError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            DestinationError::Directory { source, .. } => Some(source),
+            DestinationError::Configuration { source, .. } => Some(&**source),
+            _ => None,
+        }
+    }
+}

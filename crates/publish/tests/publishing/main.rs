@@ -1,0 +1,152 @@
+//! Publications, their crashes and their rivals, as a wallet sees them.
+
+mod directory;
+mod support;
+
+use std::time::Duration;
+
+use nutfilter_mint::{Body, NoteKind};
+use nutfilter_publish::{Destination, Object, PublishError, Rules, objects};
+
+use self::support::{FileServer, MemoryStore, keysets, now, snapshot, spent};
+
+#[test]
+fn any_crash_leaves_the_old_or_the_new_state() {
+    let (older, newer) = (now() - 120, now() - 60);
+    let before = snapshot(&[("00aa000000000001", 3), ("00aa000000000002", 4)], older);
+    let after = snapshot(
+        &[
+            ("00aa000000000000", 1),
+            ("00aa000000000001", 30),
+            ("00aa000000000002", 40),
+        ],
+        newer,
+    );
+    let (before, after) = (
+        objects(&before, &Rules::default()),
+        objects(&after, &Rules::default()),
+    );
+    assert_eq!((before.len(), after.len()), (5, 7));
+    for crash_at in 0..=after.len() {
+        let store = MemoryStore::default();
+        Destination::new(store.clone()).publish(&before).unwrap();
+        store.fail_at(crash_at);
+        let crashed = Destination::new(store.clone()).publish(&after).is_err();
+        assert_eq!(crashed, crash_at < after.len());
+
+        let server = FileServer::start(store.clone());
+        let listed = keysets(&server);
+        assert_eq!(listed.len(), if crashed { 2 } else { 3 }, "{crash_at}");
+        for id in &listed {
+            for kind in NoteKind::ALL {
+                let filter = server.fetch(id, kind).unwrap();
+                let (old, new) = (spent(&before, id), spent(&after, id));
+                let state = (Some(filter.n()), filter.as_of());
+                assert!(
+                    state == (old, older) || state == (new, newer),
+                    "{id} after {crash_at} objects: {state:?}"
+                );
+            }
+        }
+        store.fail_at(usize::MAX);
+        let report = Destination::new(store.clone()).publish(&after).unwrap();
+        assert_eq!(report.written, after.len() - crash_at);
+        assert_eq!(keysets(&server).len(), 3);
+    }
+}
+
+#[test]
+fn older_publisher_does_not_undo_a_newer_one() {
+    let store = MemoryStore::default();
+    let old = objects(
+        &snapshot(&[("00aa000000000001", 3)], now() - 90),
+        &Rules::default(),
+    );
+    let new = objects(
+        &snapshot(&[("00aa000000000001", 5)], now() - 30),
+        &Rules::default(),
+    );
+    Destination::new(store.clone()).publish(&new).unwrap();
+    let report = Destination::new(store.clone()).publish(&old).unwrap();
+    // The list of keysets is the same.
+    assert_eq!((report.written, report.superseded.len()), (0, 2));
+    let server = FileServer::start(store);
+    let filter = server.fetch("00aa000000000001", NoteKind::Spent).unwrap();
+    assert_eq!(filter.n(), 5);
+}
+
+#[test]
+fn publisher_that_is_overtaken_gives_way() {
+    let (store, rival) = (MemoryStore::default(), MemoryStore::default());
+    let old = objects(
+        &snapshot(&[("00aa000000000001", 3)], now() - 90),
+        &Rules::default(),
+    );
+    let new = objects(
+        &snapshot(&[("00aa000000000001", 5)], now() - 30),
+        &Rules::default(),
+    );
+    Destination::new(rival.clone()).publish(&new).unwrap();
+    // The rival's objects appear after the older publisher has looked, and before it writes.
+    store.appear_before_next_put(rival.contents());
+    let report = Destination::new(store.clone()).publish(&old).unwrap();
+    // The list of keysets is the same.
+    assert_eq!((report.written, report.superseded.len()), (0, 2));
+    assert_eq!(store.contents(), rival.contents());
+}
+
+#[test]
+fn immutable_object_is_created_once() {
+    let store = MemoryStore::default();
+    let object = |bytes: &'static str| {
+        Object::immutable(
+            "v1/segments/7",
+            "application/octet-stream",
+            Body::from_bytes(bytes),
+        )
+        .unwrap()
+    };
+    let publish = |bytes| Destination::new(store.clone()).publish(&[object(bytes)]);
+    assert_eq!(publish("a").unwrap().written, 1);
+    let again = publish("a").unwrap();
+    assert_eq!((again.written, again.unchanged), (0, 1));
+    let error = publish("b").unwrap_err();
+    assert!(matches!(error, PublishError::Differs { .. }), "{error}");
+    assert_eq!(store.contents()["v1/segments/7"].bytes, b"a");
+}
+
+#[test]
+fn object_dated_in_the_future_is_replaced() {
+    let store = MemoryStore::default();
+    let object = |text: &'static str, date| {
+        let (media, age) = ("application/json", Duration::ZERO);
+        Object::replaceable("v1/info", media, Body::from_bytes(text), date, age).unwrap()
+    };
+    let publish = |object| Destination::new(store.clone()).publish(&[object]);
+    assert_eq!(
+        publish(object("wrong clock", now() + 3600))
+            .unwrap()
+            .written,
+        1
+    );
+    assert_eq!(publish(object("right clock", now())).unwrap().written, 1);
+    assert_eq!(store.contents()["v1/info"].bytes, b"right clock");
+}
+
+#[test]
+fn list_is_not_published_before_its_filters() {
+    let complete = snapshot(&[("00aa000000000001", 3), ("00aa000000000002", 3)], now());
+    let mut entries: Vec<_> = complete.keysets().cloned().collect();
+    entries[1].issued = None;
+    let partial = nutfilter_mint::Snapshot::new(entries, now());
+    let paths = |snapshot| -> Vec<String> {
+        let objects = objects(snapshot, &Rules::default());
+        objects
+            .iter()
+            .map(|object| object.path().to_owned())
+            .collect()
+    };
+    assert_eq!(paths(&complete).last().unwrap(), "v1/keysets");
+    assert_eq!(paths(&partial).len(), 3);
+    assert!(!paths(&partial).contains(&"v1/keysets".to_owned()));
+}
