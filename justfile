@@ -199,10 +199,13 @@ fuzz-smoke seconds='5': (fuzz-all seconds "seeds" "2")
 
 # --- The campaign
 
+# Tests that are optimised but not linked as a whole, which would take longer than the tests.
+unlinked := "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16"
+
 # The tests without overflow checks, as the library is released
 [group('campaign')]
 test-release:
-    cargo test --locked --release --workspace
+    {{unlinked}} cargo test --locked --release --workspace
 
 # The library's tests without threads
 [group('campaign')]
@@ -240,7 +243,7 @@ contrib: release e2e-venv
 # The benchmarks with other libraries; a run too short to measure
 [group('campaign')]
 peers:
-    cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
+    {{unlinked}} cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
 
 # The Python wheel: built, tested, tried in a real nutshell, and built again from its source distribution
 [group('campaign')]

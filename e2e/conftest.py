@@ -1,9 +1,11 @@
 """Options and fixtures of the end-to-end tests."""
 
+import json
 import os
 import pathlib
 import shutil
 import tempfile
+import time
 
 import pytest
 
@@ -86,6 +88,18 @@ def cluster():
     server = databases.Cluster()
     yield server
     server.remove()
+
+
+@pytest.fixture
+def record(request):
+    """A function that appends a row of results to --record."""
+    path = request.config.getoption("--record")
+
+    def append(**row):
+        if path:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), **row}) + "\n")
+    return append
 
 
 @pytest.fixture

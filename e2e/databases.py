@@ -220,7 +220,7 @@ class Postgres:
 
     def __init__(self, cluster, name="mint"):
         self.cluster, self.name = cluster, name
-        self.session, self.in_doubt, self.marks = None, 0, 0
+        self.session, self.marks = None, 0
         cluster.sql(f"CREATE DATABASE {name}")
 
     @property
@@ -243,7 +243,6 @@ class Postgres:
                 self.session.do(text)
                 return True
             except (OSError, RuntimeError, ValueError):
-                self.in_doubt += 1
                 self.forget_session()
             if self.when_there(f"SELECT count(*) FROM e2e_done WHERE mark = {self.marks}") == "1":
                 return True

@@ -48,8 +48,7 @@ def kill(s):
     with s.service_away():
         time.sleep(s.dice.random() * 0.5)
         s.service.kill()
-        first = s.restart()
-        return {"first_answer_s": first, "caught_up_s": s.caught_up()}
+        return s.back()
 
 
 @event()
@@ -61,8 +60,7 @@ def kill_before_ready(s):
             s.begin_life()
             time.sleep(s.dice.random() * 0.3)
         s.service.kill()
-        first = s.restart()
-        return {"first_answer_s": first, "caught_up_s": s.caught_up()}
+        return s.back()
 
 
 @event()
@@ -72,8 +70,7 @@ def terminate(s):
         start = time.monotonic()
         s.service.stop()
         took = round(time.monotonic() - start, 2)
-        first = s.restart()
-        return {"ended_s": took, "first_answer_s": first, "caught_up_s": s.caught_up()}
+        return {"ended_s": took, **s.back()}
 
 
 @event("data")
@@ -93,8 +90,7 @@ def data_directory_removed_while_stopped(s):
     with s.service_away():
         s.service.stop()
         empty(s.service.data)
-        first = s.restart()
-        return {"first_answer_s": first, "caught_up_s": s.caught_up()}
+        return s.back()
 
 
 def empty(directory):

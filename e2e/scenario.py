@@ -106,6 +106,11 @@ class Scenario:
         self.begin_life()
         return self.service.wait_served(self.key)
 
+    def back(self):
+        """A new life, which serves everything exactly."""
+        first = self.restart()
+        return {"first_answer_s": first, "caught_up_s": self.caught_up()}
+
     def start(self, clients=True):
         """The service, its clients, and the one who watches its process."""
         with self.away.open("the start"), self.trouble.open("the start"):

@@ -5,10 +5,6 @@ compared with what the database held at its time. `pytest e2e -m faults -k disk_
 keeps what was observed.
 """
 
-import json
-import pathlib
-import time
-
 import pytest
 
 from e2e import events
@@ -57,30 +53,12 @@ ROWS = [
 ]
 
 
-def row_id(row):
-    name, _, _, options = row
-    return "-".join([name, *options])
+CASES = [pytest.param(events.EVENTS[name], *mint, times, options, id="-".join([name, *options, *mint]))
+         for name, mints, times, options in ROWS for mint in mints]
 
 
-def cases():
-    for row in ROWS:
-        name, mints, times, options = row
-        for mint in mints:
-            yield pytest.param(events.EVENTS[name], *mint, times, options, id=f"{row_id(row)}-{'-'.join(mint)}")
-
-
-def record(request, event, mint, scenario):
-    path = request.config.getoption("--record")
-    if path:
-        row = {"event": event.__name__, "mint": mint.name, "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-               "fault": event.__doc__.split("|")[0].strip(), "times": len(scenario.happened),
-               "observed": [row.get("observed", row) for row in scenario.happened], "findings": scenario.findings}
-        with pathlib.Path(path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-
-
-@pytest.mark.parametrize("event, mint_type, kind, times, options", list(cases()))
-def test_fault(event, mint_type, kind, times, options, binary, make_mint, work, request):
+@pytest.mark.parametrize("event, mint_type, kind, times, options", CASES)
+def test_fault(event, mint_type, kind, times, options, binary, make_mint, work, request, record):
     if options.get("clock") and not faketime_library():
         pytest.skip("libfaketime is not installed (Debian's package is faketime)")
     mint = make_mint(mint_type, kind)
@@ -91,7 +69,8 @@ def test_fault(event, mint_type, kind, times, options, binary, make_mint, work, 
         for _ in range(times):
             scenario.perform(event)
         scenario.finish()
-        record(request, event, mint, scenario)
+        record(event=event.__name__, mint=mint.name, fault=event.__doc__.split("|")[0].strip(), times=len(scenario.happened),
+               observed=[row.get("observed", row) for row in scenario.happened], findings=scenario.findings)
         assert scenario.findings == []
         assert event.needs <= scenario.features
         skipped = [row["skipped"] for row in scenario.happened if "skipped" in row]

@@ -13,7 +13,6 @@ import shutil
 import statistics
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -26,17 +25,16 @@ BUILD_SECONDS = 1800
 FORMS = [RAW, {}, {"Accept-Encoding": "gzip"}]
 
 
-def machine():
+@pytest.fixture
+def keep(record):
+    """A function that prints a row and records it with the machine."""
     model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return {"cpu": model.group(1) if model else platform.machine(), "cores": os.cpu_count(),
-            "load_average": os.getloadavg()[0], "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())}
+    cpu = model.group(1) if model else platform.machine()
 
-
-def keep(request, row):
-    print(json.dumps(row))
-    if request.config.getoption("--record"):
-        with open(request.config.getoption("--record"), "a", encoding="utf-8") as file:
-            file.write(json.dumps({**row, "machine": machine()}) + "\n")
+    def write(row):
+        print(json.dumps(row))
+        record(**row, machine={"cpu": cpu, "cores": os.cpu_count(), "load_average": os.getloadavg()[0]})
+    return write
 
 
 class MemoryPeak:
@@ -77,7 +75,7 @@ def fill(mint, notes, issued=0):
 @pytest.mark.parametrize("data", [True, None], ids=["disk", "memory"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("mint_type", ["cdk", "nutshell"])
-def test_ten_million_notes(mint_type, kind, data, binary, make_mint, work, request):
+def test_ten_million_notes(mint_type, kind, data, binary, make_mint, work, request, keep):
     notes, key = request.config.getoption("--notes") or 10_000_000, ("spent", "00deadbeefc0ffee")
     mint = make_mint(mint_type, kind)
     fill(mint, notes)
@@ -112,7 +110,7 @@ def test_ten_million_notes(mint_type, kind, data, binary, make_mint, work, reque
             assert row["first_memory_mib"]["anonymous"] < promised
     finally:
         service.kill()
-    keep(request, row)
+    keep(row)
 
 
 @contextlib.contextmanager
@@ -165,7 +163,7 @@ def rebuilding(mint, service):
         thread.join()
 
 
-def test_requests_per_second(binary, make_mint, work, request):
+def test_requests_per_second(binary, make_mint, work, request, keep):
     need("wrk")
     bare = request.config.getoption("--bare-server") or shutil.which("bare_server")
     mint = make_mint("cdk", "sqlite")
@@ -191,7 +189,7 @@ def test_requests_per_second(binary, make_mint, work, request):
                                "service": middle([ours for ours, _ in runs])}
                         if bare_port:
                             row["bare"] = middle([theirs for _, theirs in runs])
-                        keep(request, row)
+                        keep(row)
         assert service.metric(REREADS) == 0
         service.stop()
     finally:

@@ -1,8 +1,6 @@
 """Real mints: is what the command and the service say of them true?"""
 
 import json
-import pathlib
-import time
 
 import pytest
 
@@ -34,12 +32,12 @@ def test_real_nutshell_agrees_with_the_command(binary, work):
 
 
 @pytest.mark.quick
-def test_service_follows_a_live_nutshell(binary, work, request):
+def test_service_follows_a_live_nutshell(binary, work, request, record):
     """Every filter is exact at its own time, whatever happens; `python -m e2e.follow` does this for an hour."""
     option = request.config.getoption
     seconds = 60 * option("--minutes")
     scenario = follow(binary, real_mints.Nutshell(work, seed=option("--seed")), work, seconds, option("--seed"), 10)
-    record(option("--record"), scenario, "follow")
+    record(what="follow", **scenario.summary())
     assert scenario.findings == []
     assert scenario.verifier.verified > 20 and scenario.verifier.by_reference > 3
 
@@ -52,10 +50,3 @@ def test_real_cdk_agrees_with_the_command(binary, work, request):
                       "--features fakewallet,sqlite")
     totals = checked(binary, real_mints.CdkMintd(mintd, work), work)
     assert totals["spent"] >= 160 and totals["signed"] > 200
-
-
-def record(path, scenario, what):
-    if path:
-        row = {"what": what, "time": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), **scenario.summary()}
-        with pathlib.Path(path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")

@@ -13,7 +13,6 @@ import pytest
 
 from e2e import events
 from e2e.scenario import Scenario, Skipped, tmpfs
-from e2e.test_real_mints import record
 
 # Those that end the service make its lives short; a drift shows in long ones. So they take turns.
 ENDS = {"kill", "kill_before_ready", "terminate", "postgres_away_at_the_start", "data_directory_removed_while_stopped",
@@ -45,7 +44,7 @@ def planned(scenario, seconds, long_first):
 
 
 @pytest.mark.soak
-def test_soak(binary, make_mint, work, request):
+def test_soak(binary, make_mint, work, request, record):
     option = request.config.getoption
     seconds, seed = option("--minutes") * 60, option("--seed")
     notes = option("--notes") or (60_000 if seconds < 300 else 300_000)
@@ -79,7 +78,7 @@ def test_soak(binary, make_mint, work, request):
             thread.join()
         for scenario in scenarios:
             scenario.finish()
-            record(option("--record"), scenario, f"soak of {seconds:.0f} s, seed {seed}, {os.cpu_count()} cores")
+            record(what=f"soak of {seconds:.0f} s, seed {seed}, {os.cpu_count()} cores", **scenario.summary())
         assert [finding for scenario in scenarios for finding in scenario.findings] == []
         assert all(scenario.verifier.verified > seconds / 4 for scenario in scenarios)
     finally:

@@ -111,10 +111,6 @@ class Cpu:
             self.groups[group] = other.groups[group]
             self.source[group] = other.source[group]
 
-    def sources(self) -> list[dict]:
-        """The records that any group comes from."""
-        return list({record["file"]: record for record in self.source.values()}.values())
-
     def elsewhere(self, group: str) -> str:
         """The CPU on which a borrowed group was measured; empty for its own groups."""
         record = self.source[group]
