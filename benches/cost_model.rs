@@ -44,7 +44,7 @@ fn check_items(level: SimdLevel, n: u32) -> usize {
         .encode(Params::default())
         .expect("a set of numbers");
     let filter = filter.with_hasher(RawValues).with_level(level);
-    let indexed = filter.clone().into_indexed(IndexInterval::Items(64));
+    let indexed = filter.clone().into_indexed(IndexInterval::default());
     let range = filter.range();
     println!(
         "\n{level}, {n} items     targets  chosen     lookup ns   merge ns  bitmap ns   ratio"

@@ -19,7 +19,7 @@ impl SpentNotes {
         let indexed = match filter.into_indexed_with(SeekIndex::from_bytes(index)?) {
             Ok(indexed) => indexed,
             // The index on disk belongs to an older filter. Build it again.
-            Err(mismatch) => mismatch.filter.into_indexed(IndexInterval::Items(64)),
+            Err(mismatch) => mismatch.filter.into_indexed(IndexInterval::default()),
         };
         Ok(Self { indexed })
     }
@@ -28,7 +28,7 @@ impl SpentNotes {
 fn main() -> Result<(), Box<dyn Error>> {
     let filter = SortedHashes::from_items((0..100_000_u32).map(u32::to_le_bytes))
         .encode(Params::default())?;
-    let index = SeekIndex::build(&filter, IndexInterval::Items(64)).to_bytes();
+    let index = SeekIndex::build(&filter, IndexInterval::default()).to_bytes();
     let n = filter.n().into();
 
     let notes = SpentNotes::load(filter.into_bytes().into(), n, &index)?;

@@ -347,9 +347,9 @@ pub(crate) enum SeekIndexFault {
     TooShort { len: u64, needed: u64 },
     Magic,
     Version { version: u32 },
-    Length { len: u64, entries: u64 },
+    Length { len: u64, lines: u64 },
     Checksum { stored: u64, computed: u64 },
-    Entry { entry: u64 },
+    Line { line: u64 },
     Gap { gap: u64 },
     OtherFilter,
 }
@@ -378,7 +378,7 @@ impl SeekIndexError {
             SeekIndexFault::TooShort { .. }
             | SeekIndexFault::Length { .. }
             | SeekIndexFault::Checksum { .. }
-            | SeekIndexFault::Entry { .. }
+            | SeekIndexFault::Line { .. }
             | SeekIndexFault::Gap { .. } => SeekIndexErrorKind::Damaged,
             SeekIndexFault::OtherFilter => SeekIndexErrorKind::OtherFilter,
         }
@@ -401,20 +401,17 @@ impl fmt::Display for SeekIndexError {
                     "seek index of version {version}, which this build does not know"
                 )
             }
-            SeekIndexFault::Length { len, entries } => {
-                write!(
-                    f,
-                    "a seek index of {entries} entries does not take {len} bytes"
-                )
+            SeekIndexFault::Length { len, lines } => {
+                write!(f, "a seek index of {lines} lines does not take {len} bytes")
             }
             SeekIndexFault::Checksum { stored, computed } => write!(
                 f,
                 "seek index is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
             ),
-            SeekIndexFault::Entry { entry } => {
+            SeekIndexFault::Line { line } => {
                 write!(
                     f,
-                    "seek index entry {entry} points outside the filter or backwards"
+                    "seek index line {line} points outside the filter or backwards, or is not full"
                 )
             }
             SeekIndexFault::Gap { gap } => {
@@ -509,15 +506,15 @@ mod tests {
         build(beyond, &["7009", "7010", "7011"]);
 
         let index = |fault, words| says(SeekIndexError(fault), words);
-        let (len, needed, entries) = (7001, 7002, 7003);
+        let (len, needed, lines) = (7001, 7002, 7003);
         index(SeekIndexFault::TooShort { len, needed }, &["7001", "7002"]);
         index(SeekIndexFault::Magic, &["not a seek index"]);
         index(SeekIndexFault::Version { version: 7 }, &["version 7"]);
-        index(SeekIndexFault::Length { len, entries }, &["7001", "7003"]);
+        index(SeekIndexFault::Length { len, lines }, &["7001", "7003"]);
         let (stored, computed) = (0xabc, 0xdef);
         let checksum = SeekIndexFault::Checksum { stored, computed };
         index(checksum, &["0000000000000abc", "0000000000000def"]);
-        index(SeekIndexFault::Entry { entry: 7004 }, &["7004"]);
+        index(SeekIndexFault::Line { line: 7004 }, &["7004"]);
         index(SeekIndexFault::Gap { gap: 7003 }, &["gap 7003"]);
         index(SeekIndexFault::OtherFilter, &["another filter"]);
     }

@@ -159,7 +159,7 @@ def for_choice(cpu: Cpu, level: str, size: str) -> dict:
         "check": f"1,000 notes against a filter of {count} that has just been received, validation and hashing included: "
         f"{duration(time)}.",
         "build": f"{count} notes in memory to a finished filter (NUT-25): {duration(build[level].seconds)}.",
-        "lookup": f"1,000 notes against a filter of {count} that is kept with an index of one bit per note: "
+        "lookup": f"1,000 notes against a filter of {count} that is kept with its index: "
         f"{duration(lookup[level].seconds)}; a single note: {duration(single[level].seconds)}.",
         "size": f"One false positive in {RATE:,} costs {cpu.rows(f'build/nut23/{size}')[level].bits_per_item:.2f} bits per note.",
     }

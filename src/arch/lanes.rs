@@ -12,7 +12,7 @@
 //! with `ones = 2^(P+1) - 1`. If only sums are wanted, the tops are summed, and the runs follow from the distance
 //! of the positions. This saves two operations per code.
 //!
-//! Rows `decode/plain`, `decode/sum` and `index/64` in docs/benchmarking.md.
+//! Rows `decode/plain`, `decode/sum` and `index/16` in docs/benchmarking.md.
 
 /// The number of codes that a kernel decodes in every lane before it checks them.
 pub(crate) const GROUP: usize = 8;

@@ -30,7 +30,7 @@ use crate::error::DecodeError;
 use crate::params::Params;
 
 pub(crate) use scan::{Scanner, in_pairs};
-pub(crate) use spans::{Gap, longest_span, most_items};
+pub(crate) use spans::{Gap, longest_span};
 use sync::{Place, Stream};
 pub(crate) use visitors::SampleMemory;
 use visitors::{Check, Sample, Visit};

@@ -19,16 +19,11 @@ pub(crate) struct Gap {
     pub(crate) position: u64,
 }
 
-/// The maximum distance of two places, in average items. In an index it is also the maximum distance of a place
-/// and the items that are looked up from it. Twice a step plus 64, which uniform hashes never reach.
-pub(crate) fn most_items(step: u32) -> u64 {
-    2 * u64::from(step) + 64
-}
-
-/// The length in bits of [`most_items`] average items in a filter of `len` bytes.
+/// The maximum distance of two places in bits, in a filter of `len` bytes: that of two steps and 64 items of average
+/// length, which uniform hashes never reach.
 pub(crate) fn longest_span(n: u32, len: u64, step: u32) -> u64 {
     let mean = len.saturating_mul(8).div_ceil(u64::from(n.max(1)));
-    mean.saturating_mul(most_items(step))
+    mean.saturating_mul(2 * u64::from(step) + 64)
 }
 
 /// Adds places to the table of a validated filter until at most `longest` bits lie between two of them. A

@@ -8,6 +8,7 @@
 //! forged point leads to bits that are not a code, the look-up returns [`Astray`].
 
 use crate::arch::lanes::WINDOW;
+use crate::arch::memory::prefetch;
 use crate::arch::{Kind, SimdLevel};
 use crate::bits::BitReader;
 use crate::cost;
@@ -53,6 +54,18 @@ impl Stream<'_> {
         self.level.compiled(
             #[inline(always)]
             || self.find_here(point, target),
+        )
+    }
+
+    /// [`Stream::find`] from the point of a table.
+    ///
+    /// # Errors
+    ///
+    /// The table is forged.
+    pub(crate) fn find_by(&self, table: &Table, target: u64) -> Result<bool, Astray> {
+        self.level.compiled(
+            #[inline(always)]
+            || self.find_here(table.locate(target), target),
         )
     }
 
@@ -148,6 +161,7 @@ impl Stream<'_> {
             {
                 *point = Point::ABSENT;
             }
+            prefetch_bits(self.bytes, points);
             self.find_batch(points, targets, found)?;
             for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
                 if !visit(at) {
@@ -184,9 +198,7 @@ impl Stream<'_> {
             return visited.map_err(|_| Astray);
         }
         let locate = |targets: &[u64], points: &mut [Point]| {
-            for (point, &target) in points.iter_mut().zip(targets) {
-                *point = table.locate(target);
-            }
+            table.locate_all(self.level, targets, points);
         };
         self.find_each(locate, targets, &mut visit)
     }
@@ -316,6 +328,20 @@ impl Stream<'_> {
                 };
         }
         Ok(())
+    }
+}
+
+/// Prefetches the bits of all targets. Otherwise look-ups in a filter larger than the second-level cache would take
+/// twice the time.
+fn prefetch_bits(bytes: &[u8], points: &[Point]) {
+    for point in points {
+        let at = usize::try_from(point.position / 8).unwrap_or(usize::MAX);
+        // Half a step of 16 items takes 21 bytes.
+        for line in [at, at.saturating_add(64)] {
+            if let Some(byte) = bytes.get(line) {
+                prefetch(byte);
+            }
+        }
     }
 }
 

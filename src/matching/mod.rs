@@ -24,7 +24,7 @@ use bitmap::Bitmap;
 pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
 pub(crate) use prepared::Prepared;
-pub(crate) use table::{Entry, Point, Shape, Table};
+pub(crate) use table::{LINE, Line, Point, Table, step};
 
 /// The number of items that are hashed before they are mapped.
 const BATCH: usize = 512;

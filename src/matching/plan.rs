@@ -31,7 +31,7 @@ struct Costs {
     look_up: u64,
     /// The cost of an item in a look-up.
     scan: u64,
-    /// The extra cost of a look-up if the filter has more than [`NEAR_BYTES`].
+    /// The extra cost of a look-up if the filter has more than [`NEAR_BYTES`]. The bits are prefetched.
     far: u64,
 }
 
@@ -68,7 +68,7 @@ impl Costs {
                 },
                 look_up: 15_000,
                 scan: 2_400,
-                far: 120_000,
+                far: 15_000,
             },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => Self {
@@ -84,7 +84,7 @@ impl Costs {
                 },
                 look_up: 12_000,
                 scan: 1_700,
-                far: 120_000,
+                far: 15_000,
             },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(_) => Self {
@@ -100,7 +100,6 @@ impl Costs {
                 },
                 look_up: 8_000,
                 scan: 500,
-                // The bits of all targets are prefetched.
                 far: 15_000,
             },
         }
@@ -117,8 +116,8 @@ const SKIP: u64 = 2_500;
 const NEAR_BYTES: u64 = 4 << 20;
 /// Searching a table for the start point of a target, per doubling of the number of points.
 const SEARCH: u64 = 700;
-/// The number of items that a look-up decodes in addition to half a step: those before its part, and those
-/// before a lane is checked again.
+/// The number of items that a look-up decodes in addition to half a step, before a lane is checked again, and that
+/// take as long as finding its point.
 const BESIDE: u64 = 8;
 /// Putting an item into a bitmap.
 const KEEP: u64 = 1_300;

@@ -1,25 +1,26 @@
-//! [`Table`]: maps a value to a place in the bits shortly before it, with 8 bytes per entry.
+//! [`Table`]: finds a place in the bits shortly before a value.
 //!
-//! A stream of differences can only be decoded from its start, or from a recorded [`Point`]. The range `[0, F)`
-//! is divided into equal parts, one per entry. A value therefore finds its entry by one multiplication, without
-//! a search. The point of an entry precedes all items of its part, and only few items of earlier parts lie
-//! between.
+//! A stream of differences can only be decoded from its start, or from a recorded [`Point`]. A table has a point for
+//! every few items. They lie in [`Line`]s of 64 bytes, usually eleven in each: the first point in full, and the
+//! others relative to it. A line is complete in itself, so a look-up reads one cache line of the table, apart from
+//! the directory.
 //!
-//! An entry is relative to the first point of its superblock, the *anchor*, and therefore fits in 8 bytes. If
-//! an entry does not fit, or its part holds many more items or bits than the average one, it has its own list
-//! of points, ordered by value. Hashes that an attacker made equal or close together thus make lists, not long
-//! scans. For any set, an item is at most [`Shape::most_items`] items away from the point of [`Table::locate`],
-//! and at most the bits of twice that many average items. Longer codes are *gaps*, which are recorded with
-//! their values: a target within a gap is answered without decoding it.
+//! The directory tells the line of a value. It divides the range `[0, F)` into as many equal parts as there are
+//! lines, and has four bytes for each. Where hashes are crowded, many lines begin in one part, and are searched.
+//!
+//! The points follow the items, not the values, so no set can make a look-up long: from the point of
+//! [`Table::locate`] to any value it is at most one step of items. Spans of many bits get more points. Longer
+//! codes are *gaps*, which are recorded with their values: a target within a gap is answered without decoding it.
 //!
 //! A table may come from forged bytes. Its points are then wrong, but [`Table::locate`] still gives a point for
 //! every value. Readers of the bits there must do the usual checks.
 
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 use crate::arch::SimdLevel;
-use crate::decode::{self, Gap, longest_span, most_items};
-use crate::hash::map_to_range;
+use crate::arch::memory::prefetch;
+use crate::decode::{self, Gap, longest_span};
 use crate::matching::{Coded, Strategy, gaps, plan};
 use crate::params::Params;
 
@@ -32,151 +33,110 @@ pub(crate) struct Point {
     pub(crate) base: u64,
 }
 
-/// The parameters of a table's layout: the number of items of the filter, its P and M, and the number of
-/// entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) n: u32,
-    pub(crate) params: Params,
-    /// At most `n`.
-    pub(crate) entries: u32,
-}
+/// The length of a line in bytes.
+pub(crate) const LINE: usize = 64;
 
-impl Shape {
-    /// The number of items of an average part, rounded up.
-    pub(crate) fn step(self) -> u32 {
-        self.n.div_ceil(self.entries.max(1))
-    }
+/// The bytes of the first point of a line: eight for its base and six for its position.
+const HEAD: usize = 14;
 
-    /// The maximum number of items decoded from a table's point until the value is found or passed. It is
-    /// slightly more than twice the average number of items of a part. With uniform hashes and an average of at
-    /// least 32, no part of a set that fits in a machine reaches it.
-    pub(crate) fn most_items(self) -> u64 {
-        most_items(self.step())
-    }
-
-    /// In a filter of `len` bytes, a code with more bits than this is a gap.
-    pub(crate) fn longest(self, len: u64) -> u64 {
-        longest_span(self.n, len, self.step())
-    }
-}
-
-/// The points of a filter, by value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Table {
-    pub(crate) parts: Parts,
-    pub(crate) layout: Layout,
-    /// The first point of each superblock.
-    pub(crate) anchors: Vec<Point>,
-    /// One entry per part of the range, in order.
-    pub(crate) entries: Vec<u64>,
-    /// The lists of the entries that have one, concatenated.
-    pub(crate) points: Vec<Point>,
-    /// The codes of more than [`Shape::longest`] bits, in order.
-    pub(crate) gaps: Vec<Gap>,
-}
-
-/// A decoded entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
-    /// One point, relative to the anchor.
-    Near { position: u64, base: u64 },
-    /// `count` points of the lists, starting at `first`.
-    List { first: u64, count: u64 },
-}
-
-/// The division of the range into equal parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
-    /// floor(parts * 2^64 / F): a value times this, shifted right by 64, is its part.
-    pub(crate) scale: u64,
-}
-
-impl Parts {
-    fn new(parts: u32, range: u64) -> Self {
-        // There is at most one part per item, so parts <= F. If they are equal (M = 1) the quotient is 2^64,
-        // which does not fit. With 2^64 - 1, value v is in part v - 1 instead of v, which is an equally good
-        // division.
-        let scale = (u128::from(parts) << 64)
-            .checked_div(u128::from(range))
-            .unwrap_or_default();
-        Self {
-            scale: u64::try_from(scale).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// The part of `value`. Monotonic, and below the number of parts for every value below F. Building and
-    /// querying both use this function, so its rounding does not matter.
-    #[inline(always)]
-    pub(crate) fn part_of(self, value: u64) -> usize {
-        map_to_range(value, self.scale) as usize
-    }
-}
-
-/// How the 64 bits of an entry are divided, and how many entries share an anchor.
+/// Up to eleven points: the first one, and entries for the others.
 ///
-/// The highest bit marks a list; then 32 bits give its start and 31 its length. Otherwise the lowest bits are
-/// the base and the others the position, both relative to the anchor.
+/// The top 32 bits of the entries are at the end of the line, and their other bytes follow the first point. Unused
+/// entries consist of one-bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
+pub(crate) struct Line(pub(crate) [u8; LINE]);
+
+/// The bytes of an entry in addition to its top 32 bits, for usual parameters and for a large M or step.
+const NARROW: usize = 1;
+const WIDE: usize = 3;
+
+/// How the entries of a line are encoded.
+///
+/// An entry is the difference of the bases, followed by a correction. The correction makes the position from the
+/// other numbers: k items with values that add up to V have `k * (P + 1) + (V >> P)` bits, less at most k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// log2 of the number of entries that share an anchor.
-    pub(crate) shift: u32,
-    /// The number of bits of the base, at most 63.
-    pub(crate) base_bits: u32,
+    p: u32,
+    /// The maximum number of items between two points.
+    pub(crate) step: u32,
+    /// Whether entries have [`WIDE`] low bytes.
+    is_wide: bool,
+    /// The bits of a correction, at most 31.
+    correction_bits: u32,
 }
 
-const LIST: u64 = 1 << 63;
-const COUNT_BITS: u32 = 31;
-/// The bits without the list flag.
-const NEAR_BITS: u32 = 63;
-/// Entries hold up to four times the average of a superblock. Uniform sets never come near that limit.
-const SLACK: u128 = 4;
+/// The number of entries of a line.
+const fn entries(low_bytes: usize) -> usize {
+    (LINE - HEAD) / (4 + low_bytes)
+}
+
+/// The bits of an entry.
+const fn bits(low_bytes: usize) -> u32 {
+    32 + 8 * low_bytes as u32
+}
 
 impl Layout {
-    fn new(Shape { n, params, entries }: Shape) -> Self {
-        let step = u128::from(n.div_ceil(entries.max(1)));
-        let item_bits = u128::from(u64::from(params.p()) + 2 + (params.m() >> params.p()));
-        // A wider gap between two items leaves room for fewer entries. With one entry per anchor nothing is
-        // relative, and everything fits.
-        for shift in [6, 4, 2] {
-            let items = (step << shift) * SLACK;
-            let position_bits = bits_for(items * item_bits);
-            let base_bits = bits_for(items * u128::from(params.m()));
-            if position_bits + base_bits <= NEAR_BITS {
-                let base_bits = NEAR_BITS - position_bits;
-                return Self { shift, base_bits };
-            }
-        }
+    /// For points at most `step` items apart.
+    fn new(params: Params, step: u32) -> Self {
+        let correction_bits = |low_bytes| {
+            let items = u128::from(step) * entries(low_bytes) as u128;
+            // Half as many items again as expected. A line that does not fit ends early.
+            let base_bits = bits_for((items + u128::from(step)) * u128::from(params.m()) * 3 / 2);
+            let left = bits(low_bytes).saturating_sub(base_bits);
+            (left, bits_for(items))
+        };
+        let (narrow, least_narrow) = correction_bits(NARROW);
+        let (wide, least_wide) = correction_bits(WIDE);
+        let is_wide = narrow < least_narrow;
         Self {
-            shift: 0,
-            base_bits: NEAR_BITS / 2,
+            p: params.p(),
+            step,
+            is_wide,
+            correction_bits: if is_wide {
+                wide.max(least_wide)
+            } else {
+                narrow
+            }
+            .min(31),
         }
     }
 
-    /// Encodes `point`, if it fits.
-    fn near(self, anchor: Point, point: Point) -> Option<u64> {
-        let position = point.position.checked_sub(anchor.position)?;
-        let base = point.base.checked_sub(anchor.base)?;
-        let fits = position >> (NEAR_BITS - self.base_bits) == 0 && base >> self.base_bits == 0;
-        fits.then_some(position << self.base_bits | base)
+    fn low_bytes(self) -> usize {
+        if self.is_wide { WIDE } else { NARROW }
     }
 
-    fn list(first: usize, count: usize) -> u64 {
-        LIST | (first as u64) << COUNT_BITS | count as u64
-    }
-
+    /// The bits between `point` and the first point of its line for the entry with this number, apart from the
+    /// correction.
     #[inline(always)]
-    pub(crate) fn entry(self, entry: u64) -> Entry {
-        if entry & LIST == 0 {
-            Entry::Near {
-                position: entry >> self.base_bits,
-                base: entry & ((1 << self.base_bits) - 1),
-            }
-        } else {
-            Entry::List {
-                first: (entry & !LIST) >> COUNT_BITS,
-                count: entry & ((1 << COUNT_BITS) - 1),
-            }
+    fn expected(self, number: usize, base: u64) -> u64 {
+        number as u64 * u64::from(self.step) * (u64::from(self.p) + 1) + (base >> self.p)
+    }
+
+    /// The entry with this number, from 1, if `point` fits in it.
+    fn encode(self, number: usize, first: Point, point: Point) -> Option<u64> {
+        let low_bytes = self.low_bytes();
+        let base = point.base.checked_sub(first.base)?;
+        let position = point.position.checked_sub(first.position)?;
+        let correction = self.expected(number, base).checked_sub(position)?;
+        let entry = base << self.correction_bits | correction;
+        // The last word is that of an unused entry.
+        let fits = number <= entries(low_bytes)
+            && base >> (bits(low_bytes) - self.correction_bits) == 0
+            && correction >> self.correction_bits == 0
+            && entry >> (8 * low_bytes) < u64::from(u32::MAX);
+        fits.then_some(entry)
+    }
+
+    /// The point of the entry with this number. It means nothing if the entry is unused or forged.
+    #[inline(always)]
+    fn decode(self, number: usize, first: Point, entry: u64) -> Point {
+        let base = entry >> self.correction_bits;
+        let correction = entry & ((1 << self.correction_bits) - 1);
+        let position = self.expected(number, base).wrapping_sub(correction);
+        Point {
+            position: first.position.wrapping_add(position),
+            base: first.base.wrapping_add(base),
         }
     }
 }
@@ -186,26 +146,274 @@ fn bits_for(largest: u128) -> u32 {
     u128::BITS - largest.leading_zeros()
 }
 
-impl Table {
-    /// A table of this shape without entries.
-    pub(crate) fn empty(shape: Shape) -> Self {
-        Self {
-            parts: Parts::new(shape.entries, shape.params.range(shape.n)),
-            layout: Layout::new(shape),
-            anchors: Vec::new(),
-            entries: Vec::new(),
-            points: Vec::new(),
-            gaps: Vec::new(),
+impl Line {
+    pub(crate) fn new(first: Point) -> Self {
+        let mut line = [0xff; LINE];
+        line[..8].copy_from_slice(&first.base.to_le_bytes());
+        line[8..HEAD].copy_from_slice(&first.position.to_le_bytes()[..6]);
+        Self(line)
+    }
+
+    #[inline(always)]
+    fn base(&self) -> u64 {
+        u64::from_le_bytes(self.bytes(0))
+    }
+
+    /// The bytes from `at` on.
+    #[inline(always)]
+    fn bytes<const COUNT: usize>(&self, at: usize) -> [u8; COUNT] {
+        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk());
+        bytes.copied().unwrap_or([0; COUNT])
+    }
+
+    #[inline(always)]
+    fn first(&self) -> Point {
+        Point {
+            position: u64::from_le_bytes(self.bytes(8)) & ((1 << 48) - 1),
+            base: self.base(),
         }
+    }
+
+    /// The top word and the low bytes of the entry with this number begin here.
+    #[inline(always)]
+    const fn places<const LOW: usize>(number: usize) -> (usize, usize) {
+        let word = LINE - 4 * (entries(LOW) + 1) + 4 * number;
+        (word, HEAD + LOW * number - LOW)
+    }
+
+    /// The entry with this number, from 1. That of number 0 means nothing.
+    #[inline(always)]
+    fn entry<const LOW: usize>(&self, number: usize) -> u64 {
+        let (word, low) = Self::places::<LOW>(number);
+        let top = u64::from(u32::from_le_bytes(self.bytes(word)));
+        let low = u32::from_le_bytes(self.bytes(low)) & ((1 << (8 * LOW)) - 1);
+        top << (8 * LOW) | u64::from(low)
+    }
+
+    fn set_entry<const LOW: usize>(&mut self, number: usize, entry: u64) {
+        let (word, low) = Self::places::<LOW>(number);
+        let top = (entry >> (8 * LOW)) as u32;
+        self.0[word..word + 4].copy_from_slice(&top.to_le_bytes());
+        self.0[low..low + LOW].copy_from_slice(&entry.to_le_bytes()[..LOW]);
+    }
+
+    /// All points, in order.
+    pub(crate) fn points(&self, layout: Layout) -> impl Iterator<Item = Point> {
+        let low_bytes = layout.low_bytes();
+        let entry = move |number| match layout.is_wide {
+            false => self.entry::<NARROW>(number),
+            true => self.entry::<WIDE>(number),
+        };
+        let first = self.first();
+        let unused = (1 << bits(low_bytes)) - 1;
+        let entries = (1..=entries(low_bytes))
+            .map(move |number| (number, entry(number)))
+            .take_while(move |&(_, entry)| entry != unused);
+        let others = entries.map(move |(number, entry)| layout.decode(number, first, entry));
+        [first].into_iter().chain(others)
+    }
+
+    /// The last point with a base below `value`, or the first point. `LOW` is [`Layout::low_bytes`].
+    #[inline(always)]
+    fn locate<const LOW: usize>(&self, layout: Layout, value: u64) -> Point {
+        let first = self.first();
+        let Some(room) = value.checked_sub(first.base) else {
+            return first;
+        };
+        // The top word of an entry for the value itself. A smaller word means a smaller value.
+        let is_near = room >> (bits(LOW) - layout.correction_bits) == 0;
+        let bound = match is_near {
+            true => (room << layout.correction_bits >> (8 * LOW)) as u32,
+            false => u32::MAX,
+        };
+        let (words, _) = self.0[Self::places::<LOW>(1).0..].as_chunks::<4>();
+        let mut below = 0;
+        for word in words {
+            below += u32::from(u32::from_le_bytes(*word) < bound);
+        }
+        let mut number = below as usize;
+        if LOW == WIDE {
+            // Words do not tell close values apart.
+            while is_near
+                && number < entries(LOW)
+                && self.entry::<LOW>(number + 1) >> layout.correction_bits < room
+            {
+                number += 1;
+            }
+        }
+        // Without a branch, because chance decides. Entry 0 would be the first point itself.
+        let entry = select_unpredictable(number == 0, 0, self.entry::<LOW>(number));
+        layout.decode(number, first, entry)
+    }
+}
+
+/// An entry of the directory has the line of the smallest value of a part in its top 27 bits. The low bits tell how
+/// far into the part the next line begins, so that the other lines need not be read.
+const CUT_BITS: u32 = 5;
+
+/// The cut of a part in which no line begins.
+const MOST_CUT: u32 = (1 << CUT_BITS) - 1;
+
+/// The points of a filter, in lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) layout: Layout,
+    pub(crate) lines: Vec<Line>,
+    /// The number of points.
+    pub(crate) points: usize,
+    /// The number of entries of the last line.
+    in_last: usize,
+    /// The codes that are longer than the maximum distance of two points, in order.
+    pub(crate) gaps: Vec<Gap>,
+    /// One entry per part, and one for the end.
+    directory: Vec<u32>,
+    /// floor(parts * 2^64 / F): a value times this, shifted right by 64, is its part.
+    scale: u64,
+}
+
+/// The number of items between the points of a filter of `n` items in `len` bytes, if `wanted` are wanted.
+///
+/// It is a multiple of 8, because decoding in lanes can record a point after every eight items. A point must not stand
+/// for less than two bytes of the filter: a byte may hold eight items. The directory has room for 2^27 lines.
+pub(crate) fn step(n: u32, len: u64, wanted: u32) -> u32 {
+    const GROUP: u32 = crate::arch::lanes::GROUP as u32;
+    let up = |step: u32| step.min(1 << 31).next_multiple_of(GROUP);
+    let by_memory = (u64::from(n) * 2).div_ceil(len.max(1));
+    let by_memory = u32::try_from(by_memory).unwrap_or(u32::MAX);
+    let least = up(by_memory.max(n >> 26)).max(GROUP);
+    (wanted - wanted % GROUP).min(up(n)).max(least)
+}
+
+impl Table {
+    /// The directory has room for so many.
+    pub(crate) const MOST_LINES: u64 = 1 << (u32::BITS - CUT_BITS);
+
+    /// Builds the table of a validated filter.
+    pub(crate) fn build(coded: &Coded<'_>, wanted: u32) -> Self {
+        let (n, params, len) = (coded.n, coded.params, coded.bytes.len() as u64);
+        let step = step(n, len, wanted);
+        let longest = longest_span(n, len, step);
+        let places = decode::seek_table(coded.level, coded.bytes, n, params, step, longest);
+        let places = places.unwrap_or_default();
+        let mut table = Self::empty(params, step);
+        let full = entries(table.layout.low_bytes()) + 1;
+        table.lines.reserve(places.positions.len() / full + 1);
+        for (&position, &base) in places.positions.iter().zip(&places.bases) {
+            table.push(Point { position, base });
+        }
+        table.gaps = places.gaps;
+        table.finish(params.range(n));
+        table
+    }
+
+    /// A table without points.
+    pub(crate) fn empty(params: Params, step: u32) -> Self {
+        Self {
+            layout: Layout::new(params, step),
+            lines: Vec::new(),
+            points: 0,
+            in_last: 0,
+            gaps: Vec::new(),
+            directory: Vec::new(),
+            scale: 0,
+        }
+    }
+
+    /// Adds a point after the last one.
+    pub(crate) fn push(&mut self, point: Point) {
+        let Self { layout, lines, .. } = self;
+        self.points += 1;
+        if let Some(line) = lines.last_mut() {
+            let number = self.in_last + 1;
+            if let Some(entry) = layout.encode(number, line.first(), point) {
+                match layout.is_wide {
+                    false => line.set_entry::<NARROW>(number, entry),
+                    true => line.set_entry::<WIDE>(number, entry),
+                }
+                self.in_last = number;
+                return;
+            }
+        }
+        lines.push(Line::new(point));
+        self.in_last = 0;
+    }
+
+    /// Makes the directory for values below `range`, after the last point.
+    pub(crate) fn finish(&mut self, range: u64) {
+        let lines = self.lines.len();
+        // So many more that two lines rarely begin in one part.
+        let parts = lines + lines / 4;
+        // If there is one part per value the quotient is 2^64, which does not fit. With 2^64 - 1, value v is in part
+        // v - 1 instead of v, which is an equally good division.
+        let scale = ((parts as u128) << 64).checked_div(u128::from(range));
+        self.scale = u64::try_from(scale.unwrap_or_default()).unwrap_or(u64::MAX);
+        self.directory.clear();
+        self.directory.reserve_exact(parts + 1);
+        // Line 0 is that of all values before line 1, whatever its base is.
+        for line in 1..lines {
+            let (part, cut) = self.part_of(self.lines[line].base());
+            let before = (line as u32 - 1) << CUT_BITS;
+            if self.directory.len() <= part {
+                self.directory.resize(part, before | MOST_CUT);
+                self.directory.push(before | cut);
+            }
+        }
+        let last = (lines as u32).saturating_sub(1) << CUT_BITS;
+        self.directory.resize(parts + 1, last | MOST_CUT);
+    }
+
+    /// The part of a value below F, and how far into the part it is.
+    #[inline(always)]
+    fn part_of(&self, value: u64) -> (usize, u32) {
+        let product = u128::from(value) * u128::from(self.scale);
+        let within = (product as u64) >> (64 - CUT_BITS);
+        ((product >> 64) as usize, within as u32)
+    }
+
+    /// The last line with a base below `value`, or line 0.
+    #[inline(always)]
+    fn line_of(&self, value: u64) -> usize {
+        let (part, within) = self.part_of(value);
+        let entries = self
+            .directory
+            .get(part..)
+            .and_then(|rest| rest.first_chunk());
+        let &[entry, next] = entries.unwrap_or(&[0, 0]);
+        let (first, cut) = (entry >> CUT_BITS, entry & MOST_CUT);
+        let others = (next >> CUT_BITS).wrapping_sub(first);
+        if (within == cut) | (others > 1) {
+            return self.search(first as usize, (first + others) as usize, value);
+        }
+        // Without a branch, because chance decides.
+        (first + (u32::from(within > cut) & others)) as usize
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&self, first: usize, last: usize, value: u64) -> usize {
+        let lines = self.lines.get(first + 1..=last).unwrap_or_default();
+        first + lines.partition_point(|line| line.base() < value)
     }
 
     /// The point from which to decode to find `value`, if it is below F: every item before the point is smaller
     /// than `value`. If nothing needs to be decoded, returns the answer as a point ([`Point::answer`]).
     ///
-    /// A table without entries, or a forged one, may give the point of the first item.
+    /// A table without points, or a forged one, may give the point of the first item.
     #[inline(always)]
     pub(crate) fn locate(&self, value: u64) -> Point {
-        let point = self.locate_part(value);
+        let line = self.line_of(value);
+        match self.layout.is_wide {
+            false => self.locate_in::<NARROW>(line, value),
+            true => self.locate_in::<WIDE>(line, value),
+        }
+    }
+
+    #[inline(always)]
+    fn locate_in<const LOW: usize>(&self, line: usize, value: u64) -> Point {
+        let point = match self.lines.get(line) {
+            Some(line) => line.locate::<LOW>(self.layout, value),
+            None => Point::default(),
+        };
         if self.gaps.is_empty() {
             point
         } else {
@@ -213,229 +421,42 @@ impl Table {
         }
     }
 
+    /// [`Table::locate`] for many values.
+    pub(crate) fn locate_all(&self, level: SimdLevel, values: &[u64], points: &mut [Point]) {
+        level.compiled(
+            #[inline(always)]
+            || match self.layout.is_wide {
+                false => self.locate_batches::<NARROW>(values, points),
+                true => self.locate_batches::<WIDE>(values, points),
+            },
+        );
+    }
+
     #[inline(always)]
-    fn locate_part(&self, value: u64) -> Point {
-        let part = self.parts.part_of(value);
-        let Some(&entry) = self.entries.get(part) else {
-            return Point::default();
-        };
-        match self.layout.entry(entry) {
-            Entry::Near { position, base } => {
-                let Some(anchor) = self.anchors.get(part >> self.layout.shift) else {
-                    return Point::default();
-                };
-                Point {
-                    position: anchor.position.wrapping_add(position),
-                    base: anchor.base.wrapping_add(base),
+    fn locate_batches<const LOW: usize>(&self, values: &[u64], points: &mut [Point]) {
+        /// So many lines stay in the first-level cache.
+        const BATCH: usize = 64;
+        let mut lines = [0; BATCH];
+        for (values, points) in values.chunks(BATCH).zip(points.chunks_mut(BATCH)) {
+            for (line, &value) in lines.iter_mut().zip(values) {
+                *line = self.line_of(value);
+                if let Some(line) = self.lines.get(*line) {
+                    prefetch(line);
                 }
             }
-            Entry::List { first, count } => self.locate_in_list(first, count, value),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn locate_in_list(&self, first: u64, count: u64, value: u64) -> Point {
-        let list = self.list(first, count);
-        // Equal values may lie on both sides of a point, so the item before it must be smaller.
-        let before = list.partition_point(|point| point.base < value);
-        let point = list.get(before.saturating_sub(1));
-        point.copied().unwrap_or_default()
-    }
-
-    /// The points of a list; empty if they lie outside.
-    pub(crate) fn list(&self, first: u64, count: u64) -> &[Point] {
-        let range = first as usize..(first + count) as usize;
-        self.points.get(range).unwrap_or_default()
-    }
-
-    /// The number of entries that share an anchor.
-    pub(crate) fn entries_per_anchor(&self) -> u64 {
-        1 << self.layout.shift
-    }
-
-    /// The anchor of an entry.
-    pub(crate) fn anchor_of(&self, entry: usize) -> Option<Point> {
-        self.anchors.get(entry >> self.layout.shift).copied()
-    }
-
-    /// Returns whether an entry for one point is encoded canonically: as a list only if necessary.
-    pub(crate) fn is_canonical(&self, entry: u64, anchor: Point, point: Point) -> bool {
-        match self.layout.near(anchor, point) {
-            Some(near) => entry == near,
-            None => entry & LIST != 0,
-        }
-    }
-
-    /// The strategy of the cost model for so many targets in a filter of `n` items.
-    pub(crate) fn planned(&self, level: SimdLevel, size: plan::Size, targets: usize) -> Strategy {
-        let entries = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        plan::indexed(level, size, targets, size.0.div_ceil(entries.max(1)))
-    }
-
-    /// The size of the entries in bytes.
-    pub(crate) fn size(&self) -> usize {
-        (self.anchors.len() + self.points.len()) * size_of::<Point>()
-            + self.entries.len() * 8
-            + size_of_val(&*self.gaps)
-    }
-}
-
-/// The number of items between the points that an index is built from, in a filter of `len` bytes.
-///
-/// A look-up decodes half of that in addition to its part. A point costs as much time as a few items. Lanes
-/// sample at least every eight items; if the step is so small that this would matter, items are decoded one by
-/// one. If a byte holds many items, the points must not take much more memory than the filter.
-fn spacing(shape: Shape, len: usize) -> u32 {
-    let step = shape.step();
-    let by_step = match step {
-        0..16 => step / 8,
-        _ => (step / 8).clamp(8, 16),
-    };
-    let by_memory = u64::from(shape.n) * 8 / (len as u64).max(1);
-    let most = shape.most_items().min(u64::from(u32::MAX));
-    u64::from(by_step).max(by_memory).clamp(1, most) as u32
-}
-
-impl Table {
-    /// Builds the table of a validated filter.
-    pub(crate) fn build(coded: &Coded<'_>, entries: u32) -> Self {
-        let (n, params) = (coded.n, coded.params);
-        let shape = Shape { n, params, entries };
-        let spacing = spacing(shape, coded.bytes.len());
-        let longest = shape.longest(coded.bytes.len() as u64);
-        let places = decode::seek_table(coded.level, coded.bytes, n, params, spacing, longest);
-        let places = places.unwrap_or_default();
-        let mut builder = TableBuilder::new(shape, u64::from(spacing), longest);
-        builder.table.gaps = places.gaps;
-        // The first place is where every builder starts.
-        for (&position, &base) in places.positions.iter().zip(&places.bases).skip(1) {
-            builder.add(Point { position, base });
-        }
-        builder.finish()
-    }
-}
-
-/// Builds a [`Table`] from points in ascending order.
-#[derive(Debug)]
-pub(crate) struct TableBuilder {
-    table: Table,
-    shape: Shape,
-    /// The maximum number of items between two added points.
-    spacing: u64,
-    /// The maximum number of bits between two added points, except at a gap.
-    longest: u64,
-    /// A list keeps one of this many points.
-    stride: u64,
-    /// The points kept for the list of the open part; the first one precedes all its items.
-    kept: Vec<Point>,
-    /// The position of the last of them.
-    last_kept: u64,
-    /// The number of points added to the open part after its first one.
-    added: u64,
-    /// The number of points until the next one is kept, at least 1.
-    wait: u64,
-    /// The last added point.
-    last: Point,
-}
-
-impl TableBuilder {
-    /// A builder for points every `spacing` items and `longest` bits, starting with the first item's.
-    pub(crate) fn new(shape: Shape, spacing: u64, longest: u64) -> Self {
-        let entries = shape.entries as usize;
-        let mut table = Table::empty(shape);
-        table.anchors = Vec::with_capacity((entries >> table.layout.shift) + 1);
-        table.entries = Vec::with_capacity(entries);
-        let stride = (shape.most_items() / spacing.max(1)).max(1);
-        let mut kept = Vec::new();
-        if entries > 0 {
-            kept.push(Point::default());
-        }
-        Self {
-            table,
-            shape,
-            spacing,
-            longest,
-            stride,
-            kept,
-            last_kept: 0,
-            added: 0,
-            wait: stride,
-            last: Point::default(),
-        }
-    }
-
-    /// Adds a point after the last one.
-    #[inline]
-    pub(crate) fn add(&mut self, point: Point) {
-        let part = self.table.parts.part_of(point.base);
-        if part > self.table.entries.len() {
-            self.open(part);
-        }
-        self.added += 1;
-        self.wait -= 1;
-        if self.wait == 0 || point.position - self.last_kept > self.longest {
-            self.kept.push(point);
-            self.last_kept = point.position;
-            self.wait = self.stride;
-        }
-        self.last = point;
-    }
-
-    /// Closes the open part, writes the empty parts before `part`, and opens `part`. All of them start at the
-    /// last point.
-    fn open(&mut self, part: usize) {
-        let most = self.shape.entries as usize;
-        self.close();
-        while self.table.entries.len() < part.min(most) {
-            self.close();
-        }
-    }
-
-    /// Writes the entry of the open part and opens the next part at the last point.
-    fn close(&mut self) {
-        let Table {
-            layout,
-            anchors,
-            entries,
-            points,
-            ..
-        } = &mut self.table;
-        let Some(&first) = self.kept.first() else {
-            return;
-        };
-        if entries.len().is_multiple_of(1 << layout.shift) {
-            anchors.push(first);
-        }
-        // Every added point closes at most `spacing` items, and as many may follow the last one.
-        let items = (self.added + 1).saturating_mul(self.spacing);
-        let bits = self.last.position - first.position;
-        let short = items <= self.shape.most_items() && bits <= self.longest;
-        let near = anchors
-            .last()
-            .and_then(|&anchor| layout.near(anchor, first));
-        let entry = match near {
-            Some(entry) if short => entry,
-            _ => {
-                let kept = if short { &self.kept[..1] } else { &self.kept };
-                points.extend_from_slice(kept);
-                Layout::list(points.len() - kept.len(), kept.len())
+            for ((&line, &value), point) in lines.iter().zip(values).zip(points) {
+                *point = self.locate_in::<LOW>(line, value);
             }
-        };
-        entries.push(entry);
-        self.kept.clear();
-        self.kept.push(self.last);
-        self.last_kept = self.last.position;
-        self.added = 0;
-        self.wait = self.stride;
+        }
     }
 
-    /// Returns the table, including the entries of the parts after the last point.
-    pub(crate) fn finish(mut self) -> Table {
-        while self.table.entries.len() < self.shape.entries as usize {
-            self.close();
-        }
-        self.table.points.shrink_to_fit();
-        self.table
+    /// The strategy of the cost model for so many targets in a filter of this size.
+    pub(crate) fn planned(&self, level: SimdLevel, size: plan::Size, targets: usize) -> Strategy {
+        plan::indexed(level, size, targets, self.layout.step)
+    }
+
+    /// The size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        size_of_val(&*self.lines) + size_of_val(&*self.directory) + size_of_val(&*self.gaps)
     }
 }

@@ -1,24 +1,21 @@
 //! Serialisation of a [`SeekIndex`].
 //!
-//! Reading accepts exactly what writing produces. Every entry is compared with its predecessor, and its place
-//! must have the canonical encoding.
+//! Reading accepts exactly what writing produces: the lines are made again from their points.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Identity, SeekIndex, most_entries};
-use crate::decode::Gap;
+use super::{Identity, SeekIndex};
+use crate::decode::{Gap, longest_span};
 use crate::error::{SeekIndexError, SeekIndexFault};
 use crate::hash::fingerprint;
-use crate::matching::{Entry, Point, Shape, Table};
+use crate::matching::{LINE, Line, Point, Table, step};
 use crate::params::Params;
 
 const MAGIC: &[u8; 8] = b"nutfseek";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// The lengths of the serialised pieces in bytes.
 const HEADER: usize = 64;
-const ENTRY: usize = 8;
-const POINT: usize = 16;
 const GAP: usize = 24;
 const CHECKSUM: usize = 8;
 
@@ -27,29 +24,30 @@ impl SeekIndex {
     /// than one valid index ([`SeekIndex::build`]), so do not compare these bytes to tell filters apart.
     ///
     /// ```text
-    ///   0  "nutfseek"        8  version 3 (u32)   12  N (u32)     16  P (u32)   20  M (u32)
+    ///   0  "nutfseek"        8  version 4 (u32)   12  N (u32)     16  P (u32)   20  M (u32)
     ///  24  filter length in bytes (u64)           32  filter fingerprint (u64)
-    ///  40  number of entries E (u64)              48  number of points L in lists (u64)
-    ///  56  number of gaps G (u64)
-    ///  64  anchors: ceil(E / S) points
-    ///      entries: E times u64
-    ///      lists: L points
-    ///      gaps: G times the value before (u64), the value of the item (u64), the bit position behind (u64)
+    ///  40  number of lines L (u64)                48  number of gaps G (u64)
+    ///  56  items between two points, S (u32)      60  zero (u32)
+    ///  64  L lines of 64 bytes
+    ///      G gaps: the value before (u64), the value of the item (u64), the bit position behind (u64)
     ///      last 8 bytes: checksum (u64) of all before; all numbers little-endian
     ///
-    /// A point is a bit position (u64) and the value of the item before it (u64).
-    /// An entry is    0 | position, 63 - B bits | base, B bits    counted from its anchor, or
-    ///                1 | first, 32 bits | count, 31 bits         so many points of the lists.
+    /// A point is a bit position and the value of the item before it (the base). A line has its first point in full,
+    /// and up to E others relative to it:
+    ///
+    ///   0  base (u64)        8  position (48 bits)
+    ///  14  the low W bytes of E entries           64 - 4E  their high 32 bits
     /// ```
     ///
-    /// Entry k is for the values v with `v * floor(E * 2^64 / F) >> 64 = k` (the quotient is at most 2^64 - 1).
-    /// S consecutive entries share an anchor: the first point of the first of them.
+    /// An entry is `base << C | correction`, with the base relative to that of the line. Entry k, from 1, is at bit
+    /// `k * S * (P + 1) + (base >> P) - correction` after the position of the line. Unused entries are all ones. A line
+    /// ends where the next point does not fit.
     ///
-    /// With `items = 4 * S * ceil(N / E)`, the position needs as many bits as `items * (P + 2 + (M >> P))` and
-    /// the base as many as `items * M`. S is the first of 64, 16 and 4 for which the sum is at most 63 bits.
-    /// The remaining bits go to the base (B). If no S fits, S = 1 and B = 31.
+    /// E is `50 / (4 + W)`. B is the number of bits of `3 * S * (E + 1) * M / 2`, and C of `S * E`. W is the
+    /// first of 1, 2 and 3 for which entries have at least B + C bits; C then gets the bits that are left. If no W is
+    /// enough, W is 3 and C is as it was.
     ///
-    /// A gap is a code with more bits than `2 * ceil(N / E) + 64` average items have. The average length of an
+    /// A gap is a code with more bits than `2 * S + 64` average items have. The average length of an
     /// item is ceil(filter length in bits / N). Gaps are in ascending order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -59,38 +57,25 @@ impl SeekIndex {
             len,
             fingerprint: of_filter,
         } = self.filter;
-        let Table {
-            anchors,
-            entries,
-            points,
-            gaps,
-            ..
-        } = &*self.table;
-        let mut bytes = Vec::with_capacity(self.serialised_len());
+        let Table { lines, gaps, .. } = &*self.table;
+        let mut bytes =
+            Vec::with_capacity(HEADER + lines.len() * LINE + gaps.len() * GAP + CHECKSUM);
         bytes.extend_from_slice(MAGIC);
         for number in [VERSION, n, params.p(), params.m() as u32] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        let counts = [entries.len(), points.len(), gaps.len()].map(|count| count as u64);
-        let anchors = anchors.iter().flat_map(|p| [p.position, p.base]);
-        let points = points.iter().flat_map(|p| [p.position, p.base]);
-        let gaps = gaps.iter().flat_map(|g| [g.from, g.value, g.position]);
-        for number in [len, of_filter]
-            .into_iter()
-            .chain(counts)
-            .chain(anchors)
-            .chain(entries.iter().copied())
-            .chain(points)
-            .chain(gaps)
-        {
+        let step = u64::from(self.table.layout.step);
+        for number in [len, of_filter, lines.len() as u64, gaps.len() as u64, step] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for Line(line) in lines {
+            bytes.extend_from_slice(line);
+        }
+        for number in gaps.iter().flat_map(|g| [g.from, g.value, g.position]) {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&fingerprint(&bytes).to_le_bytes());
         bytes
-    }
-
-    pub(super) fn serialised_len(&self) -> usize {
-        HEADER + self.table.size() + CHECKSUM
     }
 
     /// Deserialises an index written by [`SeekIndex::to_bytes`].
@@ -131,139 +116,104 @@ impl SeekIndex {
             len: u64_at(24),
             fingerprint: u64_at(32),
         };
-        let (entries, points, gaps) = (u64_at(40), u64_at(48), u64_at(56));
-        let most = filter.n.min(most_entries(filter.len));
-        let Some(shape) = u32::try_from(entries)
-            .ok()
-            .filter(|&entries| entries <= most && (entries > 0 || filter.n == 0))
-            .map(|entries| Shape {
-                n: filter.n,
-                params: filter.params,
-                entries,
-            })
-        else {
-            return fault(SeekIndexFault::OtherFilter);
-        };
-        let mut table = Table::empty(shape);
-        let anchors = entries.div_ceil(table.entries_per_anchor());
-        let needed = u128::from(anchors) * POINT as u128
-            + u128::from(entries) * ENTRY as u128
-            + u128::from(points) * POINT as u128
-            + u128::from(gaps) * GAP as u128;
+        let (lines, gaps) = (u64_at(40), u64_at(48));
+        let needed = u128::from(lines) * LINE as u128 + u128::from(gaps) * GAP as u128;
         let end = bytes.len() - CHECKSUM;
         if (end - HEADER) as u128 != needed {
-            return fault(SeekIndexFault::Length { len, entries });
+            return fault(SeekIndexFault::Length { len, lines });
         }
         let (stored, computed) = (u64_at(end), fingerprint(&bytes[..end]));
         if stored != computed {
             return fault(SeekIndexFault::Checksum { stored, computed });
         }
+        // No build makes another interval of it, nor an index without lines unless the filter is empty.
+        let interval = u32_at(56);
+        let made = step(filter.n, filter.len, interval) == interval && u32_at(60) == 0;
+        if !made || (lines == 0) != (filter.n == 0) || lines > Table::MOST_LINES {
+            return fault(SeekIndexFault::OtherFilter);
+        }
         // All of these are below the length of the bytes.
-        let entries_at = HEADER + anchors as usize * POINT;
-        let points_at = entries_at + entries as usize * ENTRY;
-        let gaps_at = points_at + points as usize * POINT;
-        let point_at = |at| Point {
-            position: u64_at(at),
-            base: u64_at(at + 8),
-        };
-        let anchors = (HEADER..entries_at).step_by(POINT).map(point_at);
-        let points = (points_at..gaps_at).step_by(POINT).map(point_at);
-        let gaps = (gaps_at..end).step_by(GAP).map(|at| Gap {
-            from: u64_at(at),
-            value: u64_at(at + 8),
-            position: u64_at(at + 16),
-        });
-        table.anchors = anchors.collect();
-        table.entries = (entries_at..points_at).step_by(ENTRY).map(u64_at).collect();
-        table.points = points.collect();
-        table.gaps = gaps.collect();
-        let index = Self {
+        let (lines, gaps) = bytes[HEADER..end].split_at(lines as usize * LINE);
+        let (lines, _) = lines.as_chunks::<LINE>();
+        let mut table = Table::empty(filter.params, interval);
+        read_lines(&mut table, lines, filter)?;
+        let (gaps, _) = gaps.as_chunks::<GAP>();
+        read_gaps(&mut table, gaps, filter)?;
+        table.finish(filter.params.range(filter.n));
+        Ok(Self {
             filter,
             table: Arc::new(table),
-        };
-        index.check_entries()?;
-        index.check_gaps(shape)?;
-        Ok(index)
+        })
     }
+}
 
-    /// The same check for gaps. Also rejects codes that are too short to be gaps.
-    fn check_gaps(&self, shape: Shape) -> Result<(), SeekIndexError> {
-        let Identity { n, params, len, .. } = self.filter;
-        let longest = shape.longest(len);
-        let mut before = Gap::default();
-        for (number, &gap) in self.table.gaps.iter().enumerate() {
-            let bits = gap.value.checked_sub(gap.from).map(|difference| {
-                let quotient = difference >> params.p();
-                quotient + u64::from(params.p()) + 1
-            });
-            let inside = gap.position <= len.saturating_mul(8) && gap.value < params.range(n);
-            let behind = gap.from >= before.value && gap.position >= before.position;
-            let right = bits.is_some_and(|bits| {
-                inside && behind && bits > longest && gap.position - before.position >= bits
-            });
-            if !right {
-                return Err(SeekIndexError(SeekIndexFault::Gap { gap: number as u64 }));
-            }
-            before = gap;
-        }
-        Ok(())
-    }
-
-    /// Rejects entries that go backwards, point outside the filter, or are not in canonical form.
-    fn check_entries(&self) -> Result<(), SeekIndexError> {
-        let Identity { n, params, len, .. } = self.filter;
-        let table = &self.table;
-        let range = params.range(n);
-        let mut before = Point::default();
-        let mut in_lists = 0;
-        for (number, &entry) in table.entries.iter().enumerate() {
-            let fault = || {
-                SeekIndexError(SeekIndexFault::Entry {
-                    entry: number as u64,
-                })
-            };
-            let anchor = table.anchor_of(number).ok_or_else(fault)?;
-            let near;
-            let list = match table.layout.entry(entry) {
-                Entry::Near { position, base } => {
-                    near = [Point {
-                        position: anchor.position.checked_add(position).ok_or_else(fault)?,
-                        base: anchor.base.checked_add(base).ok_or_else(fault)?,
-                    }];
-                    &near[..]
-                }
-                Entry::List { first, count } => {
-                    let list = table.list(first, count);
-                    if first != in_lists || list.is_empty() {
-                        return Err(fault());
-                    }
-                    in_lists += count;
-                    list
-                }
-            };
+/// Rejects points that go backwards or lie outside the filter, and lines that are not as their points make them.
+fn read_lines(
+    table: &mut Table,
+    lines: &[[u8; LINE]],
+    filter: Identity,
+) -> Result<(), SeekIndexError> {
+    let range = filter.params.range(filter.n);
+    let mut before = None;
+    table.lines.reserve_exact(lines.len());
+    for (number, line) in lines.iter().enumerate() {
+        let line = Line(*line);
+        for point in line.points(table.layout) {
+            let inside = point.position <= filter.len.saturating_mul(8) && point.base < range;
             // The first item begins at bit 0 and has no predecessor.
-            if number == 0 && list[0] != Point::default() {
-                return Err(fault());
+            let behind = match before {
+                None => point == Point::default(),
+                Some(Point { position, base }) => point.position > position && point.base >= base,
+            };
+            if !inside || !behind {
+                return Err(SeekIndexError(SeekIndexFault::Line {
+                    line: number as u64,
+                }));
             }
-            let starts_block = (number as u64).is_multiple_of(table.entries_per_anchor());
-            if starts_block && list[0] != anchor
-                || list.len() == 1 && !table.is_canonical(entry, anchor, list[0])
-            {
-                return Err(fault());
-            }
-            for &point in list {
-                let inside = point.position <= len.saturating_mul(8) && point.base < range;
-                if !inside || point.position < before.position || point.base < before.base {
-                    return Err(fault());
-                }
-                before = point;
-            }
+            before = Some(point);
+            table.push(point);
         }
-        if in_lists != table.points.len() as u64 {
-            return Err(SeekIndexError(SeekIndexFault::Entry {
-                entry: table.entries.len() as u64,
+        // Also if the line before it had room for these points.
+        if table.lines.len() != number + 1 || table.lines[number] != line {
+            return Err(SeekIndexError(SeekIndexFault::Line {
+                line: number as u64,
             }));
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// Rejects gaps that go backwards, lie outside the filter, or are too short.
+fn read_gaps(
+    table: &mut Table,
+    gaps: &[[u8; GAP]],
+    filter: Identity,
+) -> Result<(), SeekIndexError> {
+    let Identity { n, params, len, .. } = filter;
+    let longest = longest_span(n, len, table.layout.step);
+    let mut before = Gap::default();
+    table.gaps.reserve_exact(gaps.len());
+    for (number, gap) in gaps.iter().enumerate() {
+        let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| gap[at + i]));
+        let gap = Gap {
+            from: u64_at(0),
+            value: u64_at(8),
+            position: u64_at(16),
+        };
+        let bits = gap.value.checked_sub(gap.from).map(|difference| {
+            let quotient = difference >> params.p();
+            quotient + u64::from(params.p()) + 1
+        });
+        let inside = gap.position <= len.saturating_mul(8) && gap.value < params.range(n);
+        let behind = gap.from >= before.value && gap.position >= before.position;
+        let right = bits.is_some_and(|bits| {
+            inside && behind && bits > longest && gap.position - before.position >= bits
+        });
+        if !right {
+            return Err(SeekIndexError(SeekIndexFault::Gap { gap: number as u64 }));
+        }
+        before = gap;
+        table.gaps.push(gap);
+    }
+    Ok(())
 }

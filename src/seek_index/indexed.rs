@@ -48,18 +48,17 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     ///
     /// # Cost
     ///
-    /// If hashes are uniform, it decodes half of a step's items on average. In any filter it decodes at most
-    /// twice a step's items plus 64, and at most five times the bits of that many average items. Many values at
-    /// once cost a fraction of that each: [`IndexedFilter::matches_values`].
+    /// It decodes half of an interval's items on average, and never more than all of them. In any filter that is at most
+    /// five times the bits of two intervals' and 64 average items. Many values at once cost a fraction of that each:
+    /// [`IndexedFilter::matches_values`].
     #[must_use]
     pub fn contains_value(&self, value: u64) -> bool {
         if value >= self.filter.range() {
             return false;
         }
-        let point = self.table.locate(value);
         // Only a forged index leads to a place that cannot be decoded. In that case the filter answers without
         // the index.
-        let found = self.stream().find(point, value);
+        let found = self.stream().find_by(&self.table, value);
         found.unwrap_or_else(|_| self.filter.contains_value(value))
     }
 
@@ -89,7 +88,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     /// that decoding the whole filter is faster, the filter is decoded ([`Filter::matches_values`]).
     ///
     /// In any filter of B bits, k values decode at most `5 * (B + k * x)` bits. Here x is the average length of
-    /// twice a step's items plus 64: `(2 * step + 64) * ceil(B / N)`.
+    /// twice an interval's items plus 64: `(2 * interval + 64) * ceil(B / N)`.
     #[must_use]
     pub fn matches_values(&self, values: &[u64]) -> Vec<bool> {
         self.matches_by(Strategy::Cheapest, values)

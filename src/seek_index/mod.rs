@@ -1,15 +1,12 @@
-//! [`SeekIndex`]: a map from parts of the value range to bit positions.
+//! [`SeekIndex`]: places in the bits of a filter, by value.
 //!
 //! A stream of differences can only be decoded from its start, or from a recorded place: a bit position and the
-//! value before it. The index divides the range `[0, F)` into equal parts and records such a place for each. A
-//! look-up computes its part from the value (one multiplication, no search) and decodes a few items there. A.
-//! Langley's article on Golomb-coded sets has 32 such entries per filter; this index supports any number.
+//! value before it. The index records one every few items. A. Langley's article on Golomb-coded sets has 32 such
+//! entries per filter; this index supports any number.
 //!
-//! The parts have equal range, and uniform hashes make them nearly equal in items. Hashes that an attacker made
-//! equal, or close together, all fall into one part. That part then has its own list of places, and so does a
-//! part with many bits. Very long codes are listed with their values and are not decoded again. A look-up
-//! therefore decodes at most about twice the items of an average part plus 64. It also decodes at most a few
-//! times the bits of that many average items.
+//! The places follow the items, so no choice of hashes can put many items between two of them. A span of many bits
+//! gets more places, and very long codes are listed with their values and are not decoded again. A look-up
+//! therefore decodes at most one interval of items, and at most the bits of about twice as many average items.
 //!
 //! [`Table`] is the index itself. This module has the public parts: size, the filter it belongs to,
 //! serialisation ([`bytes`]), and queries ([`IndexedFilter`]).
@@ -26,20 +23,27 @@ use core::fmt;
 use crate::error::{SeekIndexError, SeekIndexFault};
 use crate::filter::Filter;
 use crate::hash::fingerprint;
-use crate::matching::Table;
+use crate::matching::{Table, step};
 use crate::params::Params;
 
 pub use indexed::IndexedFilter;
 
-/// The number of entries of an index. At most one per item, and one for every two bytes of the filter.
+/// The number of items between two entries of an index: smaller is faster and takes more memory.
+///
+/// | interval | bits per item | for |
+/// |---|---|---|
+/// | `Items(8)` | 6.3 | batches of targets, where memory matters little |
+/// | `Items(16)`, the default | 3.2 | single look-ups and batches |
+/// | `Items(64)` | 0.8 | little memory: a look-up takes about twice as long as with 8 |
+///
+/// It is rounded down to a multiple of 8, and is at least 8. An entry takes 6 bytes, and never stands for less than two
+/// bytes of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexInterval {
-    /// One entry per this number of items on average (0 counts as 1). If hashes are uniform, a look-up decodes
-    /// half of them on average; otherwise it decodes at most twice as many plus 64. An entry takes 8 bytes (and
-    /// a thirtieth more), so 64 items cost 1 bit per item, and 128 half a bit.
+    /// At most this number of items. A look-up decodes half of them on average, and never more.
     Items(u32),
-    /// This number of entries in total (0 counts as 1).
+    /// As many items as give about this number of entries in total (0 counts as 1).
     Entries(u32),
 }
 
@@ -50,7 +54,7 @@ pub enum IndexInterval {
 ///
 /// let notes: Vec<[u8; 33]> = (0..1000_u16).map(|i| [i as u8 ^ (i >> 8) as u8 * 7; 33]).collect();
 /// let filter = SortedHashes::from_items(&notes).encode(Params::default())?;
-/// let index = SeekIndex::build(&filter, IndexInterval::Items(64));
+/// let index = SeekIndex::build(&filter, IndexInterval::default());
 /// let indexed = filter.with_index(&index)?;
 /// assert!(indexed.contains(&notes[500]));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -83,51 +87,48 @@ impl Identity {
 }
 
 impl IndexInterval {
-    /// The number of entries for a filter.
-    ///
-    /// An untrusted filter can hold eight items per byte, and N alone must not determine the memory of an
-    /// index. The number of bytes therefore limits it too.
-    fn entries<D: AsRef<[u8]>, H>(self, filter: &Filter<D, H>) -> u32 {
-        let n = filter.n();
+    /// The number of items between two entries for a filter of `n` items in `len` bytes.
+    fn step(self, n: u32, len: u64) -> u32 {
         let wanted = match self {
-            Self::Items(items) => n.div_ceil(items.max(1)),
-            Self::Entries(entries) => entries.max(1).min(n),
+            Self::Items(items) => items,
+            Self::Entries(entries) => n.div_ceil(entries.max(1)),
         };
-        wanted.min(most_entries(filter.bytes().len() as u64))
+        step(n, len, wanted)
     }
 }
 
-/// The maximum number of entries for a filter of `len` bytes.
-fn most_entries(len: u64) -> u32 {
-    u32::try_from(len.div_ceil(2)).unwrap_or(u32::MAX)
+impl Default for IndexInterval {
+    fn default() -> Self {
+        Self::Items(16)
+    }
 }
 
 /// The table of a filter, for an index of this step.
-fn table_of<D: AsRef<[u8]>, H>(filter: &Filter<D, H>, step: IndexInterval) -> Table {
-    Table::build(&filter.coded(), step.entries(filter))
+fn table_of<D: AsRef<[u8]>, H>(filter: &Filter<D, H>, interval: IndexInterval) -> Table {
+    let step = interval.step(filter.n(), filter.bytes().len() as u64);
+    Table::build(&filter.coded(), step)
 }
 
 impl SeekIndex {
     /// Builds the index of `filter`.
     ///
-    /// The place of an entry within its part depends on the places that decoding records. Those depend on the
-    /// SIMD level. Two machines may therefore build different indexes of one filter, with different bytes ([`SeekIndex::to_bytes`]). Each works on any
-    /// machine, and all give the same answers.
+    /// The places that decoding records depend on the SIMD level. Two machines may therefore build different indexes
+    /// of one filter, with different bytes ([`SeekIndex::to_bytes`]). Each works on any machine, and all give the
+    /// same answers.
     ///
     /// # Cost
     ///
     /// One decoding pass, and one pass over the bytes for a fingerprint of the filter ([`Filter::into_indexed`]
     /// needs no fingerprint).
     ///
-    /// Memory: slightly more than 8 bytes per entry if hashes are uniform, at most 64 if an attacker chose
-    /// them. For a hostile set with the maximum number of entries, that is at most 32 times the filter's bytes.
-    /// With `IndexInterval::Items(64)` and uniform hashes it is a twentieth of the filter. Building temporarily takes
-    /// about as much memory again as the filter, and at most eight times as much.
+    /// Memory: about 6 bytes per entry if hashes are uniform, at most 68 if an attacker chose them, and 24 per code
+    /// that is longer than two intervals. That is at most 48 times the filter's bytes. Building temporarily takes 16
+    /// bytes more per entry.
     #[must_use]
-    pub fn build<D: AsRef<[u8]>, H>(filter: &Filter<D, H>, step: IndexInterval) -> Self {
+    pub fn build<D: AsRef<[u8]>, H>(filter: &Filter<D, H>, interval: IndexInterval) -> Self {
         Self {
             filter: Identity::of(filter),
-            table: Arc::new(table_of(filter, step)),
+            table: Arc::new(table_of(filter, interval)),
         }
     }
 
@@ -142,19 +143,19 @@ impl SeekIndex {
     /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.table.entries.len()
+        self.table.points
     }
 
     /// Returns whether the index has no entries. Only the index of an empty filter has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.table.entries.is_empty()
+        self.table.points == 0
     }
 
-    /// The size of the serialised index in bits per item of the filter.
+    /// The size of the index in memory in bits per item of the filter.
     #[must_use]
     pub fn bits_per_item(&self) -> f64 {
-        self.serialised_len() as f64 * 8.0 / f64::from(self.filter.n.max(1))
+        self.table.size() as f64 * 8.0 / f64::from(self.filter.n.max(1))
     }
 }
 
@@ -184,11 +185,11 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// use nutfilter::{Filter, IndexInterval, IndexedFilter, Params, SeekIndex, SortedHashes};
     ///
     /// # let filter = SortedHashes::from_items(["one", "two"]).encode(Params::default())?;
-    /// # let stored = SeekIndex::build(&filter, IndexInterval::Items(64)).to_bytes();
+    /// # let stored = SeekIndex::build(&filter, IndexInterval::default()).to_bytes();
     /// let index = SeekIndex::from_bytes(&stored)?; // from a file, for example
     /// let indexed: IndexedFilter = match filter.into_indexed_with(index) {
     ///     Ok(indexed) => indexed,
-    ///     Err(mismatch) => mismatch.filter.into_indexed(IndexInterval::Items(64)),
+    ///     Err(mismatch) => mismatch.filter.into_indexed(IndexInterval::default()),
     /// };
     /// assert!(indexed.contains("two"));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -221,7 +222,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     ///
     /// let notes = [[2_u8; 33], [3; 33]];
     /// let filter = SortedHashes::from_items(&notes).encode(Params::default())?;
-    /// let indexed = filter.into_indexed(IndexInterval::Items(64));
+    /// let indexed = filter.into_indexed(IndexInterval::default());
     /// assert_eq!(indexed.matches(&[[3; 33], [4; 33]]), [true, false]);
     /// # Ok::<(), nutfilter::BuildError>(())
     /// ```
@@ -230,8 +231,8 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     ///
     /// One decoding pass; memory as for [`SeekIndex::build`].
     #[must_use]
-    pub fn into_indexed(self, step: IndexInterval) -> IndexedFilter<D, H> {
-        let table = Arc::new(table_of(&self, step));
+    pub fn into_indexed(self, interval: IndexInterval) -> IndexedFilter<D, H> {
+        let table = Arc::new(table_of(&self, interval));
         IndexedFilter::new(self, table)
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::arch::SimdLevel;
 use crate::hash::RawValues;
-use crate::matching::{Point, Shape, Strategy};
+use crate::matching::{LINE, Line, Point, Strategy};
 use crate::sorted_hashes::SortedHashes;
 use crate::splitmix::spread;
 
@@ -26,7 +26,7 @@ fn filter(n: u64) -> Filter<Vec<u8>, RawValues> {
         .into_owned()
 }
 
-/// Sets crafted against an index of parts of equal range, with their names.
+/// Sets with crowded values, with their names.
 fn hostile_sets(n: u64, params: Params) -> Vec<(&'static str, Filter<Vec<u8>, RawValues>)> {
     let range = params.range(n as u32);
     let m = params.m();
@@ -108,20 +108,13 @@ const SHAPES: [(u32, u64); 5] = [
 ];
 
 #[test]
-fn look_up_decodes_a_bounded_number_of_items_in_any_set() {
+fn look_up_decodes_at_most_one_step_of_items_in_any_set() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(2_000, params) {
-            for step in [1, 7, 64, 400, 2_000] {
+            for step in [1, 16, 64, 400, 2_000] {
                 let table = table_of(&filter, IndexInterval::Items(step));
-                let shape = Shape {
-                    n: filter.n(),
-                    params,
-                    entries: table.entries.len() as u32,
-                };
-                let most = shape.most_items();
-                let step = u64::from(filter.n().div_ceil(shape.entries));
-                assert_eq!(most, 2 * step + 64);
+                let most = u64::from(table.layout.step);
                 let near = filter
                     .values()
                     .step_by(61)
@@ -147,67 +140,82 @@ fn look_up_among_a_million_equal_hashes_decodes_few_items() {
     let table = table_of(&filter, IndexInterval::Items(64));
     for value in [0, 123_456_788, 123_456_789, 123_456_790, filter.range() - 1] {
         let items = items_to(&filter, &table, value);
-        assert!(items <= 192, "{items} items to {value}");
+        assert!(items <= 64, "{items} items to {value}");
     }
     // Without the index, a look-up would decode all of them.
-    let start = Table::empty(Shape {
-        n: 0,
-        params,
-        entries: 0,
-    });
+    let start = Table::empty(params, 64);
     assert_eq!(items_to(&filter, &start, 123_456_790), 1_000_000);
 }
 
 #[test]
-fn entry_takes_8_bytes_if_uniform_and_at_most_64_if_hostile() {
+fn entry_takes_6_bytes_if_uniform_and_at_most_69_if_hostile() {
     for (p, m) in SHAPES {
         let params = Params::new(p, m).unwrap();
         for (name, filter) in hostile_sets(2_000, params) {
-            for step in [1, 7, 64, 400, 2_000].map(IndexInterval::Items) {
+            for step in [1, 16, 64, 400, 2_000].map(IndexInterval::Items) {
                 let table = table_of(&filter, step);
-                let (size, entries) = (table.size(), table.entries.len());
-                let context = (name, params, step, size, entries);
-                assert!(size <= 64 * entries + 64, "{context:?}");
-                assert!(size <= 32 * (filter.bytes().len() + 1) + 64, "{context:?}");
-                let roomy = entries >= 64 && matches!(step, IndexInterval::Items(64..));
-                if name == "uniform" && m > 1 && roomy {
-                    assert!(size <= 9 * entries + 16, "{context:?}");
-                }
+                let (size, points) = (table.size(), table.points);
+                let context = (name, params, step, size, points);
+                // 24 of them for a gap.
+                assert!(size <= (69 + 24) * points + 64, "{context:?}");
+                assert!(size <= 48 * (filter.bytes().len() + 1) + 69, "{context:?}");
             }
+        }
+        let values: Vec<u64> = (0..100_000).map(|i| i * m + spread(i) % m).collect();
+        let filter = Filter::from_values(&values, params).unwrap();
+        for step in [8, 16, 64] {
+            let table = table_of(&filter, IndexInterval::Items(step));
+            let (size, points) = (table.size(), table.points);
+            // Eleven points in a line, or eight with a large M.
+            let most = if p < 20 { 6.4 } else { 8.8 };
+            assert!(
+                size as f64 <= most * points as f64,
+                "{params:?}, {step}: {size}, {points}"
+            );
         }
     }
 }
 
 #[test]
 fn number_of_entries_is_as_requested() {
-    let filter = filter(1000);
-    let most = filter.bytes().len().div_ceil(2);
-    assert!(
-        most < 1000,
-        "half as many bytes as items, or the test shows less than it should"
-    );
-    for (step, entries) in [
-        (IndexInterval::Items(0), most),
-        (IndexInterval::Items(1), most),
-        (IndexInterval::Items(128), 8),
-        (IndexInterval::Items(u32::MAX), 1),
-        (IndexInterval::Entries(0), 1),
-        (IndexInterval::Entries(32), 32),
-        (IndexInterval::Entries(u32::MAX), most),
+    let long = 480;
+    for (filter, step, entries) in [
+        // Codes of 5 bits: no entry stands for less than two bytes.
+        (filter(1000), IndexInterval::Items(0), 125),
+        (filter(1000), IndexInterval::Items(7), 125),
+        (filter(1000), IndexInterval::Items(8), 125),
+        (filter(1000), IndexInterval::Items(23), 63),
+        (filter(1000), IndexInterval::Items(128), 8),
+        (filter(1000), IndexInterval::Items(u32::MAX), 1),
+        (filter(1000), IndexInterval::Entries(0), 1),
+        (filter(1000), IndexInterval::Entries(1), 1),
+        (filter(1000), IndexInterval::Entries(10), 11),
+        (filter(1000), IndexInterval::Entries(u32::MAX), 125),
+        (filter(0), IndexInterval::Items(8), 0),
     ] {
         assert_eq!(SeekIndex::build(&filter, step).len(), entries, "{step:?}");
     }
+    // Eight items per byte.
+    let tiny = Filter::from_values(&vec![0; long], Params::new(0, 1).unwrap()).unwrap();
+    assert_eq!(tiny.bytes().len(), long / 8);
+    assert_eq!(
+        SeekIndex::build(&tiny, IndexInterval::Items(1)).len(),
+        long / 16
+    );
 }
 
 #[test]
-fn step_of_64_items_takes_one_bit_per_item() {
-    let index = SeekIndex::build(&filter(100_000), IndexInterval::Items(64));
+fn step_of_16_items_takes_3_bits_per_item() {
+    let values: Vec<u64> = (0..100_000)
+        .map(|i| i * 784_931 + spread(i) % 784_931)
+        .collect();
+    let filter = Filter::from_values(&values, Params::default()).unwrap();
+    let index = SeekIndex::build(&filter, IndexInterval::Items(16));
     let bits = index.bits_per_item();
-    assert!((1.0..1.05).contains(&bits), "{bits} bits an item");
-    assert_eq!(
-        index.to_bytes().len() * 8,
-        (bits * 100_000.0).round() as usize
-    );
+    assert!((3.1..3.2).contains(&bits), "{bits} bits an item");
+    // The directory is not stored.
+    let stored = index.to_bytes().len() as f64 * 8.0 / 100_000.0;
+    assert!((2.9..3.0).contains(&stored), "{stored} bits an item");
 }
 
 #[test]
@@ -372,7 +380,7 @@ fn fault_anywhere_is_an_error_in_every_strategy() {
 }
 
 #[test]
-fn forged_entries_never_read_outside_the_filter() {
+fn forged_lines_never_read_outside_the_filter() {
     let filter = filter(200);
     let bits = filter.bytes().len() as u64 * 8;
     let made = SeekIndex::build(&filter, IndexInterval::Entries(4));
@@ -387,37 +395,27 @@ fn forged_entries_never_read_outside_the_filter() {
                 let _ = indexed.contains_value(value);
             }
         };
-        for position in (0..=bits).chain([u64::MAX - 200, u64::MAX - 8, u64::MAX]) {
+        for position in (0..=bits).chain([(1 << 48) - 1]) {
             for base in [0, 1, filter.range() - 1, u64::MAX] {
                 let mut forged = made.clone();
-                table_mut(&mut forged).anchors[0] = Point { position, base };
+                table_mut(&mut forged).lines[0] = Line::new(Point { position, base });
                 ask(&forged);
-                assert!(
-                    SeekIndex::from_bytes(&forged.to_bytes()).is_err()
-                        || (position, base) == (0, 0),
-                    "position {position}, base {base}"
-                );
+                let read = SeekIndex::from_bytes(&forged.to_bytes());
+                assert_eq!(read.is_err(), (position, base) != (0, 0));
             }
         }
         for i in 0..1_000 {
             let mut forged = made.clone();
-            // Any 64 bits, including lists, inside and outside of the existing lists.
-            let entry = spread(i) >> (i % 64) | (i % 3) << 62;
-            table_mut(&mut forged).entries[i as usize % 4] = entry;
-            table_mut(&mut forged).points = (0..i % 5)
-                .map(|j| Point {
-                    position: spread(i + j),
-                    base: spread(j),
-                })
-                .collect();
+            let line = &mut table_mut(&mut forged).lines[0].0;
+            // Some of the bytes of the first point, or of the entries.
+            let from = [0, 14][i as usize % 2];
+            for at in (from..LINE).step_by(1 + i as usize % 7) {
+                line[at] ^= (spread(i * 64 + at as u64) >> (i % 50)) as u8;
+            }
             ask(&forged);
-            if forged != made {
-                let read = SeekIndex::from_bytes(&forged.to_bytes());
-                // A forged entry that only leads to places of valid entries is accepted: it cannot be detected.
-                assert!(
-                    read.is_err() || forged.table.points.is_empty(),
-                    "{forged:?}"
-                );
+            if let Ok(read) = SeekIndex::from_bytes(&forged.to_bytes()) {
+                // Points between their neighbours cannot be told from true ones.
+                ask(&read);
             }
         }
     }
@@ -438,9 +436,9 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
             let filter = filter.clone().with_level(level);
             for position in bits - 14..bits {
                 let mut forged = made.clone();
-                let moved = position.wrapping_sub(made.table.locate(target).position);
-                let anchor = table_mut(&mut forged).anchors.last_mut().unwrap();
-                anchor.position = anchor.position.wrapping_add(moved);
+                let Point { base, .. } = made.table.locate(target);
+                let last = table_mut(&mut forged).lines.last_mut().unwrap();
+                *last = Line::new(Point { position, base });
                 let point = forged.table.locate(target);
                 if filter.stream().find(point, target).is_ok() {
                     continue;
@@ -471,132 +469,95 @@ fn undecodable_forged_point_falls_back_to_the_filter() {
 }
 
 #[test]
-fn points_outside_or_backwards_are_rejected() {
+fn lines_outside_backwards_or_in_another_form_are_rejected() {
     let values = [vec![40_000; 900], (0..900).map(|i| i * 40).collect()].concat();
     let mut values: Vec<u64> = values;
     values.sort_unstable();
     let filter = Filter::from_values(&values, Params::new(4, 40).unwrap()).unwrap();
     let made = SeekIndex::build(&filter, IndexInterval::Items(32));
-    assert!(made.table.points.len() > 3, "no lists to test with");
+    let lines = made.table.lines.len();
+    assert!(lines > 3);
     assert_eq!(SeekIndex::from_bytes(&made.to_bytes()).as_ref(), Ok(&made));
-    let refused = |what: &str, change: &dyn Fn(&mut Table)| {
+    let refused = |what: &str, line: usize, change: &dyn Fn(&mut Vec<Line>)| {
         let mut forged = made.clone();
-        change(table_mut(&mut forged));
+        change(&mut table_mut(&mut forged).lines);
         assert_ne!(forged, made, "{what}");
-        assert!(SeekIndex::from_bytes(&forged.to_bytes()).is_err(), "{what}");
+        let fault = SeekIndexFault::Line { line: line as u64 };
+        let read = SeekIndex::from_bytes(&forged.to_bytes());
+        assert_eq!(read, Err(SeekIndexError(fault)), "{what}");
     };
-    let len = filter.bytes().len() as u64;
-    let range = filter.range();
-    refused("a list's point outside", &|t| {
-        t.points.last_mut().unwrap().position = len * 8 + 1
-    });
-    refused("a list's base outside", &|t| {
-        t.points.last_mut().unwrap().base = range
-    });
-    refused("a list that goes backwards", &|t| t.points.reverse());
-    // One fault at a time, so that no other check detects it first.
-    let list = made.table.points.iter().rposition(|p| p.base == 40_000);
-    let list = list.unwrap();
-    refused("a base in a list that goes back", &|t| {
-        t.points[list].base = t.points[list - 1].base - 1
-    });
-    refused("a position in a list that goes back", &|t| {
-        t.points[list].position = t.points[list - 1].position - 1
-    });
-    let last = made.table.entries.len() - 1;
-    let set_last = |t: &mut Table, position: u64, base: u64| {
-        let anchor = t.anchor_of(last).unwrap();
-        assert_eq!(t.entries[last] >> 63, 0, "the last entry is one point");
-        let position = position - anchor.position;
-        t.entries[last] = position << t.layout.base_bits | (base - anchor.base);
-    };
-    let end = made.table.locate(range - 1);
-    refused("a last position outside", &|t| {
-        set_last(t, len * 8 + 1, end.base)
-    });
-    refused("a last base outside", &|t| set_last(t, end.position, range));
-    refused("a list too long", &|t| {
-        t.points.push(*t.points.last().unwrap())
-    });
-    refused("a list too short", &|t| {
-        t.points.pop();
-    });
-    refused("an anchor that is not its entry", &|t| {
-        t.anchors[0].position += 1
-    });
-    let at = made
+    let layout = made.table.layout;
+    let points: Vec<Vec<Point>> = made
         .table
-        .entries
+        .lines
         .iter()
-        .position(|e| e >> 63 == 1)
-        .unwrap();
-    refused("a list not counted", &|t| t.entries[at] -= 1);
-    refused("a list that begins elsewhere", &|t| {
-        t.entries[at] += 1 << 31
+        .map(|l| l.points(layout).collect())
+        .collect();
+    let bits = filter.bytes().len() as u64 * 8;
+    let range = filter.range();
+    let last = lines - 1;
+    let Point { position, base } = points[last][0];
+    refused("a position outside", last, &|l| {
+        l[last] = Line::new(Point {
+            position: bits + 1,
+            base,
+        })
     });
-    refused("an entry before the one before it", &|t| {
-        t.entries.swap(2, 3)
+    refused("a base outside", last, &|l| {
+        l[last] = Line::new(Point {
+            position,
+            base: range,
+        })
     });
-    refused("an entry outside", &|t| t.entries[2] = u64::MAX >> 1);
-    refused("a list without a need", &|t| {
-        let first = t.points.len();
-        let at = t.entries.len() - 1;
-        let point = t.locate(range - 1);
-        t.points.push(point);
-        t.entries[at] = 1 << 63 | (first as u64) << 31 | 1;
+    refused("lines in another order", 2, &|l| l.swap(1, 2));
+    refused("a line twice", 2, &|l| l[2] = l[1]);
+    refused("another first line", 0, &|l| l[0] = l[1]);
+    refused("a line that is not full", 2, &|l| {
+        l[1] = Line::new(points[1][0]);
+        l[2] = Line::new(points[1][1]);
+    });
+    refused("an entry that goes back", 1, &|l| {
+        // The top words of the last two entries.
+        let (a, b) = l[1].0.split_at_mut(LINE - 4);
+        a[LINE - 8..].swap_with_slice(b);
+    });
+    refused("an unused entry that is not all ones", last, &|l| {
+        let full = points[0].len();
+        assert!(points[last].len() < full - 1);
+        l[last].0[LINE - 1] = 0x7f;
     });
 }
 
 #[test]
-fn entry_beyond_2_to_the_64_bits_is_rejected() {
-    let mut forged = SeekIndex::build(&filter(20_000), IndexInterval::Items(64));
-    assert!(forged.table.anchors.len() > 1, "one anchor for all entries");
-    // The filter is so long that its last bits are there.
-    forged.filter.len = u64::MAX;
-    table_mut(&mut forged).anchors[1].position = u64::MAX;
-    // The first entry of an anchor is the anchor itself.
-    let entry = forged.table.entries_per_anchor() + 1;
-    let fault = SeekIndexFault::Entry { entry };
-    assert_eq!(
-        SeekIndex::from_bytes(&forged.to_bytes()),
-        Err(SeekIndexError(fault))
-    );
+fn lines_without_items_and_items_without_lines_are_rejected() {
+    let (none, some) = (filter(0), filter(20));
+    let build = |filter| SeekIndex::build(filter, IndexInterval::Items(8));
+    let (none, some) = (build(&none), build(&some));
+    for (filter, table) in [(&none, &some), (&some, &none)] {
+        let forged = SeekIndex {
+            filter: filter.filter,
+            table: table.table.clone(),
+        };
+        let read = SeekIndex::from_bytes(&forged.to_bytes());
+        assert_eq!(read, Err(SeekIndexError(SeekIndexFault::OtherFilter)));
+    }
 }
 
 #[test]
-fn too_many_entries_for_the_filter_are_rejected() {
-    let wide = Params::new(19, 784_931).unwrap();
-    let wide = Filter::from_values(&[5; 20], wide).unwrap();
-    // The bytes are the limit if codes are short, otherwise the items.
-    for (filter, most) in [
-        (filter(20), 8),
-        (wide.with_hasher(RawValues).into_owned(), 20),
-    ] {
-        let made = SeekIndex::build(&filter, IndexInterval::Entries(20));
-        assert_eq!(made.table.entries.len(), most as usize);
-        for (entries, allowed) in [(0, false), (1, true), (most, true), (most + 1, false)] {
-            // All entries are the start of the filter; everything else is valid.
-            let shape = Shape {
-                n: filter.n(),
-                params: filter.params(),
-                entries,
-            };
-            let mut table = Table::empty(shape);
-            let anchors = u64::from(entries).div_ceil(table.entries_per_anchor());
-            table.anchors = vec![Point::default(); anchors as usize];
-            table.entries = vec![0; entries as usize];
-            let forged = SeekIndex {
-                filter: made.filter,
-                table: Arc::new(table),
-            };
-            let expected = if allowed {
-                Ok(forged.clone())
-            } else {
-                Err(SeekIndexError(SeekIndexFault::OtherFilter))
-            };
-            let found = SeekIndex::from_bytes(&forged.to_bytes());
-            assert_eq!(found, expected, "{entries} entries");
-        }
+fn intervals_that_no_build_makes_are_rejected() {
+    let made = SeekIndex::build(&filter(1000), IndexInterval::Items(16));
+    assert!(SeekIndex::from_bytes(&made.to_bytes()).is_ok());
+    for step in [0, 1, 7, 15, 17, 1008, u32::MAX] {
+        let mut forged = made.clone();
+        let lines = made.table.lines.clone();
+        *table_mut(&mut forged) = Table::empty(made.filter.params, step);
+        table_mut(&mut forged).lines = lines;
+        let read = SeekIndex::from_bytes(&forged.to_bytes());
+        assert_eq!(
+            read,
+            Err(SeekIndexError(SeekIndexFault::OtherFilter)),
+            "{step}"
+        );
     }
 }
 
@@ -644,18 +605,17 @@ fn bytes_damaged_anywhere_are_rejected() {
 }
 
 #[test]
-fn version_1_is_rejected_with_its_number() {
+fn older_versions_are_rejected_with_their_number() {
     // The shortest version-1 index: a header of 48 bytes, no entry, a checksum.
-    for len in [56, 64, 1000] {
+    for (len, version) in [(56, 1), (64, 1), (1000, 3)] {
         let mut bytes = vec![0; len];
         bytes[..8].copy_from_slice(b"nutfseek");
-        bytes[8] = 1;
-        let error = SeekIndex::from_bytes(&bytes).unwrap_err();
-        assert_eq!(
-            error.0,
-            SeekIndexFault::Version { version: 1 },
-            "{len} bytes"
-        );
+        bytes[8] = version;
+        let fault = SeekIndexFault::Version {
+            version: u32::from(version),
+        };
+        let read = SeekIndex::from_bytes(&bytes);
+        assert_eq!(read, Err(SeekIndexError(fault)), "{len} bytes");
     }
 }
 

@@ -40,7 +40,7 @@ fn truncated_or_flipped_index_is_rejected() {
 #[test]
 fn index_with_false_counts_is_refused_before_allocating() {
     let whole = SeekIndex::build(&filter(300, 0), IndexInterval::Items(8)).to_bytes();
-    // N, the length of the filter, how many entries, how many points.
+    // N, the length of the filter, how many lines, how many gaps.
     for (at, width) in [(12, 4), (24, 8), (40, 8), (48, 8)] {
         for value in [0, 1, u64::from(u32::MAX), 1 << 40, u64::MAX] {
             let mut bytes = whole.clone();

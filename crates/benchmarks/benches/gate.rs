@@ -32,7 +32,7 @@ const PATHS: [&str; 14] = [
     "decode/serial/",
     "decode/to-vec/",
     "decode/hostile-equal-deltas/",
-    "index/64/",
+    "index/16/",
     "hash/",
     "sort/uniform/",
     "encode/plain/",

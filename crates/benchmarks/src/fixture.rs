@@ -61,7 +61,7 @@ pub struct Fixture {
     pub bytes: Vec<u8>,
     /// The same filter for each level of this CPU.
     pub filters: Vec<(SimdLevel, Filter<Vec<u8>, Nut25>)>,
-    /// An index of the filter, one bit per item.
+    /// An index of the filter with the default interval.
     pub index: SeekIndex,
 }
 
@@ -86,7 +86,7 @@ impl Fixture {
             .collect();
         let bytes = reference::encode_values(&values, params.p());
         let filter = Filter::parse(bytes.clone(), size.n, params).expect("a valid filter");
-        let index = SeekIndex::build(&filter, IndexInterval::Items(64));
+        let index = SeekIndex::build(&filter, IndexInterval::default());
         let at = |level| (level, filter.clone().with_level(level));
         let filters = SimdLevel::available().map(at).collect();
         Self {

@@ -134,10 +134,10 @@ pub(super) fn to_vec<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// Builds an index of 64 items per entry, 1 bit per item, in one pass.
+/// Builds an index with the default interval of 16 items in one pass.
 pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     for (level, filter) in &fixture.filters {
-        let build = || SeekIndex::build(filter, IndexInterval::Items(64));
+        let build = || SeekIndex::build(filter, IndexInterval::default());
         // Every member must be found; `lookup` checks non-members. Levels may choose different entries, so the
         // indexes themselves are not compared.
         group.add(Who::Ours(*level), build, |index| {

@@ -45,7 +45,7 @@ const TASKS: &[Task] = &[
     Task { stage: "decode", task: "p6", unit: ITEMS, parallel: false, fill: decode::validate },
     Task { stage: "decode", task: "p10", unit: ITEMS, parallel: false, fill: decode::validate },
     Task { stage: "decode", task: "hostile-equal-deltas", unit: ITEMS, parallel: false, fill: decode::validate },
-    Task { stage: "index", task: "64", unit: ITEMS, parallel: false, fill: decode::index },
+    Task { stage: "index", task: "16", unit: ITEMS, parallel: false, fill: decode::index },
     Task { stage: "hash", task: "nut25", unit: ITEMS, parallel: false, fill: hash::nut25 },
     Task { stage: "hash", task: "nut23", unit: ITEMS, parallel: false, fill: hash::nut23 },
     Task { stage: "hash", task: "bip158", unit: ITEMS, parallel: false, fill: hash::bip158 },

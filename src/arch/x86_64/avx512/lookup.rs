@@ -57,7 +57,6 @@ impl Avx512 {
             return;
         };
         answers.fill(ABSENT);
-        prefetch(bytes, positions);
         let lists = Lists {
             positions,
             bases,
@@ -70,23 +69,6 @@ impl Avx512 {
             } else {
                 look_up::<false>(bytes, last, p, lists, answers);
             }
-        }
-    }
-}
-
-/// Prefetches the bits of all targets. Otherwise the lanes would wait for them, and look-ups in a filter larger
-/// than the second-level cache would take twice the time.
-fn prefetch(bytes: &[u8], positions: &[u64]) {
-    /// Slightly more than the items of half a part take.
-    const LINES: usize = 2;
-    for &position in positions {
-        let at = usize::try_from(position / 8).unwrap_or(usize::MAX);
-        let Some(rest) = bytes.get(at..) else {
-            continue;
-        };
-        for line in rest.chunks(64).take(LINES) {
-            // SAFETY: the pointer comes from a slice, and a prefetch reads nothing.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
         }
     }
 }
