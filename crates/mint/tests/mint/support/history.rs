@@ -65,9 +65,24 @@ pub(crate) struct Tally {
     pub(crate) started_over: BTreeMap<String, u64>,
 }
 
+/// Runs `NUTFILTER_HISTORIES` random histories, or `default`, each in the database that `make` makes for its seed.
+pub(crate) fn run_all<D: Database>(mint: MintType, default: u64, mut make: impl FnMut(u64) -> D) {
+    let histories = std::env::var("NUTFILTER_HISTORIES");
+    let histories = histories.map_or(default, |count| count.parse().expect("a number"));
+    let mut tally = Tally::default();
+    for seed in 0..histories {
+        run(seed, &mut make(seed), &mut tally);
+    }
+    eprintln!("{mint}: {tally:#?}");
+    assert!(
+        tally.increments > tally.whole,
+        "too few incremental readings: {tally:?}"
+    );
+}
+
 /// Runs a random history and reads now and then. After each reading, the consumer's contents must equal those of
 /// the database, and those of a full reading by another consumer.
-pub(crate) fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
+fn run(seed: u64, database: &mut dyn Database, tally: &mut Tally) {
     let mut random = Random::new(seed);
     let mut model = Model {
         mint: database.mint(),
