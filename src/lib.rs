@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! For repeated queries, build a seek index (about 1 bit per item) with [`Filter::into_indexed`].
+//! For repeated queries, build a seek index (about 3 bits per item) with [`Filter::into_indexed`].
 //!
 //! # Segments
 //!

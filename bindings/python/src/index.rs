@@ -8,7 +8,7 @@ use crate::filter::{Filter, bytes_of, values_of};
 use crate::profile::Profile;
 use crate::{errors, items};
 
-/// An index for repeated queries of one filter, about 1 bit per item.
+/// An index for repeated queries of one filter, about 3 bits per item.
 ///
 /// SeekIndex(filter, items=64) records one place per 64 items. A look-up then takes a fraction of a microsecond.
 /// Use it through filter.with_index(index). Keep it with to_bytes() and SeekIndex.from_bytes(). An index must come
