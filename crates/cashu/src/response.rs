@@ -35,6 +35,7 @@ use nutfilter::{DecodeError, Filter, Nut25, Params, ParamsError};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FilterResponse {
     /// N: the number of items, duplicates included.
     pub n: u32,

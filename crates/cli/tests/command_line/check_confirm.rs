@@ -168,11 +168,8 @@ fn lying_filter_is_exit_code_2_and_no_note_is_sent() {
     let hashes = SortedHashes::from_items((0..KNOWN).map(point));
     let matches_all = hashes.encode(matches_all).expect("a filter");
     let with = |n, timestamp| {
-        let response = FilterResponse {
-            n,
-            timestamp,
-            ..good()
-        };
+        let mut response = good();
+        (response.n, response.timestamp) = (n, timestamp);
         response.to_json()
     };
     let text = filter();

@@ -366,21 +366,14 @@ fn no_y_is_sent_after_an_error_of_fetch_or_look_up() {
     let low = SortedHashes::from_items(notes(0..10))
         .encode(Params::new(0, 1).expect("parameters"))
         .expect("a filter");
+    let mut with_n_17 = good.clone();
+    with_n_17.n = 17;
     let answers: Vec<(Vec<u8>, Option<u64>)> = vec![
         (response("500 Oops", &[], "{}"), None),
         (json("<html>"), None),
         (json(FilterResponse::new(&low, now()).to_json()), None),
         (json(spent_filter(now() + 1_000).to_json()), None),
-        (
-            json(
-                FilterResponse {
-                    n: 17,
-                    ..good.clone()
-                }
-                .to_json(),
-            ),
-            None,
-        ),
+        (json(with_n_17.to_json()), None),
         (json(&good.to_json()[..100]), None),
         (Vec::new(), None),
         // Rolled back: the error comes from the look-up.
