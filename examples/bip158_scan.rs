@@ -1,8 +1,10 @@
 //! Finds the blocks that concern a wallet, on all cores:
-//! `cargo run --release --features bitcoin,parallel --example bip158_scan -- SCRIPTS < FILTERS`.
+//! `cargo run --release --features bitcoin,parallel --example bip158_scan -- SCRIPTS < FILTERS`, or
+//! `... -- SCRIPTS DIRECTORY`.
 //!
-//! SCRIPTS has one script per line, in hex. FILTERS has a block hash and the block's basic filter per line, both in
-//! hex. Bitcoin Core with `blockfilterindex=1` writes them like this:
+//! SCRIPTS has one script per line, in hex. DIRECTORY has a file per block: its name is the block hash, and its content
+//! is the block's basic filter. FILTERS has a block hash and the filter per line, both in hex. Bitcoin Core with
+//! `blockfilterindex=1` writes them like this:
 //!
 //! ```sh
 //! for height in $(seq 800000 800999); do
@@ -13,24 +15,35 @@
 
 use std::error::Error;
 use std::io::stdin;
+use std::path::Path;
 
 use bitcoin::BlockHash;
 use bitcoin::hex::{DisplayHex, FromHex};
 use nutfilter::bip158::Watchlist;
 
+/// A block and its filter.
+type Filter = (BlockHash, Vec<u8>);
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args()
-        .nth(1)
-        .ok_or("usage: bip158_scan SCRIPTS < FILTERS")?;
-    let scripts = std::fs::read_to_string(path)?;
+    let mut arguments = std::env::args().skip(1);
+    let scripts = arguments
+        .next()
+        .ok_or("usage: bip158_scan SCRIPTS DIRECTORY, or bip158_scan SCRIPTS < FILTERS")?;
+    let scripts = std::fs::read_to_string(scripts)?;
     let scripts = scripts.lines().map(Vec::from_hex);
     let watchlist = scripts.collect::<Result<Watchlist, _>>()?;
 
-    // A line that cannot be read ends the scan.
+    let filters: Box<dyn Iterator<Item = Result<Filter, Box<dyn Error>>>> = match arguments.next() {
+        Some(directory) => {
+            let files = std::fs::read_dir(directory)?;
+            Box::new(files.map(|file| read(&file?.path())))
+        }
+        None => Box::new(stdin().lines().map(|line| parse(&line?))),
+    };
+    // A filter that cannot be read ends the scan.
     let mut failure = None;
     let mut blocks = 0;
-    let filters = stdin().lines().map_while(|line| {
-        let filter = line.map_err(Into::into).and_then(|line| parse(&line));
+    let filters = filters.map_while(|filter| {
         blocks += usize::from(filter.is_ok());
         filter.map_err(|error| failure = Some(error)).ok()
     });
@@ -44,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if let Some(error) = failure {
-        return Err(format!("line {} of the filters: {error}", blocks + 1).into());
+        return Err(format!("filter {}: {error}", blocks + 1).into());
     }
     eprintln!(
         "{matches} of {blocks} blocks match {} scripts",
@@ -53,7 +66,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn parse(line: &str) -> Result<(BlockHash, Vec<u8>), Box<dyn Error>> {
+fn read(path: &Path) -> Result<Filter, Box<dyn Error>> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let hash = name
+        .parse()
+        .map_err(|_| format!("'{}' is not named after a block hash", path.display()))?;
+    Ok((hash, std::fs::read(path)?))
+}
+
+fn parse(line: &str) -> Result<Filter, Box<dyn Error>> {
     let (hash, filter) = line
         .split_once(' ')
         .ok_or("expected a block hash and a filter")?;
