@@ -33,7 +33,7 @@ pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use spans::{Gap, longest_span};
 use sync::{Place, Stream};
 pub(crate) use visitors::SampleMemory;
-use visitors::{Check, Sample, Visit};
+use visitors::{Check, Each, Sample, Visit};
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
 /// consumer's own data.
@@ -167,10 +167,10 @@ pub(crate) fn visit_using(
     bytes: &[u8],
     n: u32,
     params: Params,
-    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let scanner = Scanner::new(level, bytes, n, params);
-    visit_from(memory, &scanner, bytes, params, each)
+    visit_from(memory, &scanner, bytes, params, &mut each)
 }
 
 /// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.
@@ -182,9 +182,9 @@ pub(crate) fn visit_rest(
     scanner: &Scanner<'_>,
     bytes: &[u8],
     params: Params,
-    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    visit_from(&mut Vec::new(), scanner, bytes, params, each)
+    visit_from(&mut Vec::new(), scanner, bytes, params, &mut each)
 }
 
 fn visit_from(
@@ -192,7 +192,7 @@ fn visit_from(
     scanner: &Scanner<'_>,
     bytes: &[u8],
     params: Params,
-    each: impl FnMut(&[u64]) -> ControlFlow<()>,
+    each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let place = Place::of(scanner);
     let stream = Stream {

@@ -109,11 +109,12 @@ fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome
     let mut seen = 0;
     // What an earlier filter left.
     let mut memory = vec![7; 1000];
-    let mut visit = Visit::new(stream.level, &mut memory, |slice: &[u64]| {
+    let mut each = |slice: &[u64]| {
         assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
         seen += slice.len();
         ControlFlow::Continue(())
-    });
+    };
+    let mut visit = Visit::new(stream.level, &mut memory, &mut each);
     let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut visit);
     assert_eq!(driven, expected.map(ControlFlow::Continue), "{what}");
     if expected.is_ok() {
@@ -717,7 +718,8 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                     all.counts.check("sampled", stream, lane_items, step);
                 }
                 let mut memory = Vec::new();
-                let visit = Visit::new(level, &mut memory, |_: &[u64]| ControlFlow::Continue(()));
+                let mut each = |_: &[u64]| ControlFlow::Continue(());
+                let visit = Visit::new(level, &mut memory, &mut each);
                 let mut all = Counting::new(visit);
                 let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());

@@ -164,18 +164,21 @@ fn odd_lines(numbers: usize) -> usize {
 /// The number of values of a lane per call of the visitor: 4 KiB.
 const SLICE: usize = 512;
 
-/// Passes all values on, in slices.
-pub(super) struct Visit<'m, F> {
+/// Receives slices of values.
+pub(super) type Each<'e> = dyn FnMut(&[u64]) -> ControlFlow<()> + 'e;
+
+/// Passes all values on, in slices. Not generic over the function: there would be a copy of the decoder for each.
+pub(super) struct Visit<'m, 'e> {
     level: SimdLevel,
-    each: F,
+    each: &'m mut Each<'e>,
     /// The values of each lane, relative to its start, in stretches of `room`. Longer if an earlier filter needed
     /// more.
     values: &'m mut Vec<u64>,
     room: usize,
 }
 
-impl<'m, F: FnMut(&[u64]) -> ControlFlow<()>> Visit<'m, F> {
-    pub(super) fn new(level: SimdLevel, values: &'m mut Vec<u64>, each: F) -> Self {
+impl<'m, 'e> Visit<'m, 'e> {
+    pub(super) fn new(level: SimdLevel, values: &'m mut Vec<u64>, each: &'m mut Each<'e>) -> Self {
         Self {
             level,
             each,
@@ -185,7 +188,7 @@ impl<'m, F: FnMut(&[u64]) -> ControlFlow<()>> Visit<'m, F> {
     }
 }
 
-impl<const N: usize, F> Take<N> for Visit<'_, F> {
+impl<const N: usize> Take<N> for Visit<'_, '_> {
     fn mark(&mut self, done: usize, _lanes: &Lanes<N>) -> usize {
         self.room.saturating_sub(done)
     }
@@ -212,7 +215,7 @@ impl<const N: usize, F> Take<N> for Visit<'_, F> {
     }
 }
 
-impl<const N: usize, F: FnMut(&[u64]) -> ControlFlow<()>> Sink<N> for Visit<'_, F> {
+impl<const N: usize> Sink<N> for Visit<'_, '_> {
     fn begin(&mut self, room: usize) {
         self.room = odd_lines(room);
         if self.values.len() < N * self.room {

@@ -205,17 +205,21 @@ fn number_of_entries_is_as_requested() {
 }
 
 #[test]
-fn step_of_16_items_takes_3_bits_per_item() {
+fn index_takes_the_documented_bits_per_item() {
     let values: Vec<u64> = (0..100_000)
         .map(|i| i * 784_931 + spread(i) % 784_931)
         .collect();
     let filter = Filter::from_values(&values, Params::default()).unwrap();
-    let index = SeekIndex::build(&filter, IndexInterval::Items(16));
-    let bits = index.bits_per_item();
-    assert!((3.1..3.2).contains(&bits), "{bits} bits an item");
-    // The directory is not stored.
-    let stored = index.to_bytes().len() as f64 * 8.0 / 100_000.0;
-    assert!((2.9..3.0).contains(&stored), "{stored} bits an item");
+    for (step, bits) in [(8, 6.3), (16, 3.2), (64, 0.8)] {
+        let index = SeekIndex::build(&filter, IndexInterval::Items(step));
+        let taken = index.bits_per_item();
+        assert!((taken - bits).abs() < 0.05, "{step}: {taken} bits an item");
+        // The directory is not stored.
+        let stored = index.to_bytes().len() as f64 * 8.0 / 100_000.0;
+        assert!(stored < taken && stored > taken * 0.9, "{step}: {stored}");
+    }
+    let default = SeekIndex::build(&filter, IndexInterval::default());
+    assert_eq!(default, SeekIndex::build(&filter, IndexInterval::Items(16)));
 }
 
 #[test]
