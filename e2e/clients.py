@@ -164,26 +164,28 @@ class Client:
 
     def __init__(self, fleet, seed):
         self.fleet, self.dice = fleet, random.Random(seed)
-        self.connection = None
+        self.connection = self.used = None  # when the connection was known to be there
 
     def request(self, path, headers=None, method="GET", take=None):
         """(status, headers, body)."""
         if self.connection is None:
-            self.connection = self.fleet.address.connect(TIMEOUT)
+            self.connection, self.used = self.fleet.address.connect(TIMEOUT), time.time()
         start = time.monotonic()
         if take:
             self.connection.request(method, path, headers=headers or {})
             response = self.connection.getresponse()
             body = take(response)
+            self.used = time.time()
             return response.status, {name.lower(): value for name, value in response.getheaders()}, body
         answer = exchange(self.connection, path, method, headers)
+        self.used = time.time()
         self.fleet.took(time.monotonic() - start, len(answer.body))
         return answer.status, answer.headers, answer.body
 
     def drop(self):
         if self.connection:
             self.connection.close()
-        self.connection = None
+        self.connection = self.used = None
 
     def path(self):
         known = self.fleet.keysets
@@ -366,6 +368,8 @@ class Fleet:
                 self.say("wrong", str(wrong), time.time())
                 client.drop()
             except (OSError, http.client.HTTPException) as error:
+                # The connection may have been cut since it was last used.
+                start = min(start, client.used or start)
                 client.drop()
                 detail = str(error)[:80] if isinstance(error, ConnectionError) and error.errno is None else ""
                 self.say("error", f"{type(error).__name__} {detail}".strip(), start, time.time())

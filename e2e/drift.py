@@ -9,7 +9,7 @@ import statistics
 
 WARM_UP, WARM_UP_SECONDS = 0.2, 60  # of a life, and at most: caches fill, the first clients come
 SLOPE_SECONDS = 300  # a shorter life says nothing about memory
-SHORT_SECONDS = 20  # ... and a shorter one nothing about descriptors
+SHORT_SECONDS = 60  # ... and a shorter one nothing about descriptors, least of all on a busy machine
 LEAST_SECONDS = 30  # of each such span the least counts; in a shorter life of a tenth of it
 
 # Allowed growth over a life, by its slope. Sockets come and go with the clients.

@@ -5,6 +5,7 @@ import email.utils
 import gzip
 import json
 import os
+import queue
 import random
 import socket
 import threading
@@ -18,6 +19,7 @@ from e2e.clients import START, Seen
 from e2e.journal import RECORD, Clock, Journal, Verifier, Version, builder, sha256
 from e2e.misbehaving_clients import Wrong
 from e2e.scenario import Scenario, Windows
+from e2e.service_under_test import Address
 
 pytestmark = pytest.mark.quick
 KEYSET = "00deadbeefc0ffee"
@@ -229,6 +231,31 @@ def test_a_long_body_without_compression_is_found():
     headers = {"content-type": "application/json"}
     with pytest.raises(Wrong, match="the coding is None"):
         clients.read("gzip", headers, b" " * clients.WORTH_COMPRESSING)
+
+
+def test_a_connection_cut_while_idle_is_reported_from_its_last_use():
+    listener, said, answered, cut = socket.create_server(("127.0.0.1", 0)), queue.SimpleQueue(), [], threading.Event()
+    fleet = clients.Fleet(Address(listener.getsockname()[1]), KEYSET, said, many=False)
+
+    def serve_once():
+        with listener, listener.accept()[0] as connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        cut.set()
+
+    def job(client):
+        client.request("/")
+        answered.append(time.time())
+        cut.wait(10)
+    threads = [threading.Thread(target=serve_once), threading.Thread(target=fleet.work, args=(job, 0.1, 1))]
+    for thread in threads:
+        thread.start()
+    what, _, begun, ended = said.get(timeout=10)
+    fleet.ended.set()
+    for thread in threads:
+        thread.join()
+    # Whatever cut it did so between these two times, and that may be long before the request.
+    assert what == "error" and begun <= answered[0] < ended
 
 
 # --- drift: rows are made up, so that no load of this machine can change what is judged
