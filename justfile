@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features bytes contrib peers python wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features bytes contrib peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -263,6 +263,22 @@ python: release e2e-venv
     {{justfile_directory()}}/target/e2e/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
     NUTFILTER_BINARY={{nutfilter}} {{justfile_directory()}}/target/e2e/bin/python -m pytest -q -rs tests/test_nutshell.py
     CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
+
+# Publishing to a real S3-compatible server, moto
+[group('campaign')]
+buckets:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    mkdir -p {{work}}
+    [ -x target/moto/bin/python ] || python3 -m venv target/moto
+    target/moto/bin/pip install -q 'moto[server]==5.2.5'
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    target/moto/bin/moto_server -H 127.0.0.1 -p "$port" > {{work}}/moto.log 2>&1 &
+    trap "kill $!" EXIT
+    until (: < "/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.2; done
+    export AWS_ENDPOINT="http://127.0.0.1:$port" AWS_ALLOW_HTTP=true AWS_REGION=us-east-1
+    export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+    cargo test --locked -p nutfilter-publish --features object-store -- --include-ignored
 
 # The npm package: built, packed, and tested in Node.js and Chromium
 [group('campaign')]

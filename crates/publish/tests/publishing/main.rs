@@ -1,5 +1,7 @@
 //! Publications, their crashes and their rivals, as a wallet sees them.
 
+#[cfg(feature = "object-store")]
+mod bucket;
 mod directory;
 mod support;
 

@@ -180,9 +180,14 @@ impl FileServer {
     }
 
     pub(crate) fn fetch(&self, id: &str, kind: NoteKind) -> Result<MintFilter, FetchError> {
-        let client = MintClient::new(&self.url, Policy::default()).unwrap();
-        client.fetch(&KeysetId::parse(id).unwrap(), kind)
+        fetch(&self.url, id, kind)
     }
+}
+
+/// What a wallet gets from this URL.
+pub(crate) fn fetch(url: &str, id: &str, kind: NoteKind) -> Result<MintFilter, FetchError> {
+    let client = MintClient::new(url, Policy::default()).unwrap();
+    client.fetch(&KeysetId::parse(id).unwrap(), kind)
 }
 
 /// The ids in the published list of keysets.
