@@ -221,6 +221,7 @@ mod tests {
                         Kind::Scalar => (),
                         Kind::Avx2(avx2) => {
                             avx2.nut25_records(&records, width, &mut out);
+                            avx2.nut23_records(&records, width, &mut out, crate::hash::fingerprint);
                             avx2.siphash_records([1, 2, 3, 4], &records, width, &mut out);
                         }
                         Kind::Avx512(avx512) => {

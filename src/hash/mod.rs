@@ -284,7 +284,13 @@ impl Kernels for Nut23 {
         let done = match level.kind() {
             Kind::Scalar => false,
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(_) => false,
+            Kind::Avx2(avx2) => avx2.nut23_records(
+                records,
+                record_bytes.get(),
+                out,
+                #[inline(always)]
+                |record: &[u8]| murmur3::x64_128_first(record),
+            ),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(avx512) => avx512.nut23_records(records, record_bytes.get(), out),
         };

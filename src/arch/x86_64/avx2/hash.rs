@@ -1,40 +1,56 @@
-//! Hashes of records of one length, eight (NUT-25) or four (SipHash) at a time.
+//! Hashes records of one length, eight (NUT-25) or four (NUT-23, SipHash) at a time.
 //!
-//! A lane is a record. Each record is loaded as it lies, 16 bytes at a time, and shuffles transpose a group of
-//! records into vectors that hold one word of each, in an order of lanes that suits the stores.
+//! A lane is a record. Each record is loaded 16 bytes at a time. Shuffles transpose a group of records into
+//! vectors of one word of each, in an order of lanes that suits the stores.
 //!
-//! Nothing is read past a record: its rest of fewer than 16 bytes is loaded as its last 16 and shuffled
-//! down. Shorter records are left to the portable code. The last group ends with the last record and
-//! overlaps the group before, so that no rest of records is left; what is then hashed twice is equal.
+//! Nothing is read past a record: a rest of fewer than 16 bytes is loaded with the bytes before it and shifted
+//! down. Shorter records are left to the portable code. The last group ends with the last record and overlaps
+//! the group before it; records that are hashed twice get the same hash.
 //!
-//! NUT-23 is 64-bit multiplications, which AVX2 has not: three of 32 bits for each lost to the scalar code.
-//! Mapping to a range is one multiplication an item in scalar code, and four and nine other operations for
-//! four items here: not faster either.
+//! Mapping to a range takes one multiplication per item in scalar code. Here it would take four multiplications
+//! and nine other operations for four items, which is not faster.
 //!
-//! The rows `hash/*/100k` at avx2 in docs/benchmarking.md are why this is here.
+//! Rows `hash/*/100k` in docs/benchmarking.md.
 
 use core::arch::x86_64::*;
 
 use super::super::Avx2;
 
 impl Avx2 {
-    /// NUT-25 of each of `out.len()` records of `width` bytes; false where nothing was done, because there
-    /// are too few or they are too short.
+    /// NUT-25 of each of `out.len()` records of `width` bytes. Returns false, and does nothing, if they are too few
+    /// or too short.
     ///
     /// # Panics
     ///
-    /// Where `records` is not `out.len()` records.
+    /// `records` are not `out.len()` records.
     pub(crate) fn nut25_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
         assert_eq!(Some(records.len()), width.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { nut25(records, width, out) }
     }
 
-    /// SipHash-2-4 from the state that the key gives: as [`Self::nut25_records`].
+    /// NUT-23: see [`Self::nut25_records`]. `scalar` is its hash of one record.
     ///
     /// # Panics
     ///
-    /// Where `records` is not `out.len()` records.
+    /// `records` are not `out.len()` records.
+    pub(crate) fn nut23_records(
+        self,
+        records: &[u8],
+        width: usize,
+        out: &mut [u64],
+        scalar: impl Fn(&[u8]) -> u64,
+    ) -> bool {
+        assert_eq!(Some(records.len()), width.checked_mul(out.len()));
+        // SAFETY: the token proves that the CPU has the features.
+        unsafe { nut23(records, width, out, scalar) }
+    }
+
+    /// SipHash-2-4 from the initial state of the key: see [`Self::nut25_records`].
+    ///
+    /// # Panics
+    ///
+    /// `records` are not `out.len()` records.
     pub(crate) fn siphash_records(
         self,
         state: [u64; 4],
@@ -43,16 +59,16 @@ impl Avx2 {
         out: &mut [u64],
     ) -> bool {
         assert_eq!(Some(records.len()), width.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { siphash(state, records, width, out) }
     }
 
-    /// SipHash-2-4 from the state that the key gives, of items that lie in columns: `words` columns for each of
-    /// `out.len()` groups of eight items. A column holds one word of each item, and the last one also the lengths.
+    /// SipHash-2-4 from the initial state of the key, of items in columns: `words` columns for each of `out.len()`
+    /// groups of eight items. A column holds one word of each item; the last one also holds the lengths.
     ///
     /// # Panics
     ///
-    /// If `columns` are not so many.
+    /// The number of columns differs.
     pub(crate) fn siphash_columns(
         self,
         state: [u64; 4],
@@ -61,7 +77,7 @@ impl Avx2 {
         out: &mut [[u64; 8]],
     ) {
         assert_eq!(Some(columns.len()), words.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { siphash_columns(state, columns, words, out) }
     }
 }
@@ -70,9 +86,9 @@ impl Avx2 {
 struct Columns<'a, const LANES: usize> {
     group: &'a [u8],
     width: usize,
-    /// Where to load 16 bytes: at `at`, or before it where fewer are left.
+    /// The offset of the 16 bytes to load: `at`, or less if fewer bytes are left.
     from: usize,
-    /// How many of the loaded bytes come before `at`.
+    /// The number of loaded bytes before `at`.
     skip: usize,
 }
 
@@ -95,10 +111,9 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
     fn two(&self, low: usize, high: usize) -> __m256i {
         assert!(low < LANES && high < LANES);
         let start = self.group.as_ptr();
-        // SAFETY: record `low` is within the group, and 16 bytes at `from` within the record, as `new`
-        // has seen to.
+        // SAFETY: record `low` is within the group, and 16 bytes at `from` are within the record: `new` checked it.
         let low = unsafe { _mm_loadu_si128(start.add(low * self.width + self.from).cast()) };
-        // SAFETY: the same for record `high`.
+        // SAFETY: the same, for record `high`.
         let high = unsafe { _mm_loadu_si128(start.add(high * self.width + self.from).cast()) };
         let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
         if self.skip == 0 {
@@ -108,11 +123,11 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
     }
 }
 
-/// The shuffle that moves 16 bytes down by `skip` (at most 16) and fills up with zeros, in both halves.
+/// The shuffle that moves the 16 bytes of each half down by `skip` (at most 16) and fills up with zeros.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn shift_down(skip: usize) -> __m256i {
-    /// Where the top bit is set, the shuffle gives zero.
+    /// The shuffle gives zero for an index whose top bit is set.
     const FROM: [u8; 32] = {
         let mut from = [0x80; 32];
         let mut i = 0;
@@ -128,8 +143,8 @@ fn shift_down(skip: usize) -> __m256i {
     _mm256_broadcastsi128_si256(from)
 }
 
-/// The four 32-bit words from byte `at` on of eight records. The lanes have the records in the order 0, 1, 4,
-/// 5, 2, 3, 6, 7, the one in which [`store_32`] finds the first four in the lower halves.
+/// The four 32-bit words from byte `at` on of eight records. The order of the records in the lanes is 0, 1, 4, 5,
+/// 2, 3, 6, 7, as [`store_32`] expects it.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn words_32(group: &[u8], width: usize, at: usize) -> [__m256i; 4] {
@@ -146,7 +161,7 @@ fn words_32(group: &[u8], width: usize, at: usize) -> [__m256i; 4] {
     ]
 }
 
-/// The two 64-bit words from byte `at` on of four records: lane i has the words of record i.
+/// The two 64-bit words from byte `at` on of four records. Lane i has the words of record i.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn words_64(group: &[u8], width: usize, at: usize) -> [__m256i; 2] {
@@ -158,7 +173,7 @@ fn words_64(group: &[u8], width: usize, at: usize) -> [__m256i; 2] {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn store_64(out: &mut [u64; 4], hashes: __m256i) {
-    // SAFETY: it writes the 32 bytes of the array.
+    // SAFETY: the array has 32 bytes.
     unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), hashes) }
 }
 
@@ -173,14 +188,14 @@ fn store_32(out: &mut [u64; 8], upper: __m256i, lower: __m256i) {
     }
 }
 
-/// How many groups of eight records are hashed side by side, to fill the wait for the chain of each.
+/// The number of groups of eight records that are interleaved, because the chain of each is long.
 const GROUPS: usize = 4;
 
-/// The same of 32 bits in each of the lanes of all groups.
+/// A 32-bit word of each record of all groups.
 type Side = [__m256i; GROUPS];
 
-/// How many scrambled words of a record are kept from the first hash to the second, and from the loads to
-/// the folds (see the AVX-512 kernel for why they go through memory).
+/// The number of words of a record that are kept from the loads to the folds, and from the first hash of NUT-25 to
+/// the second. The AVX-512 kernel explains why they go through memory.
 const WORDS: usize = 32;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -228,7 +243,7 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize>(
                 }
                 avalanche(width, &mut lower);
                 if pass == 0 {
-                    // It seeds the lower half.
+                    // The upper half is the seed of the lower half.
                     upper = lower;
                 }
             }
@@ -240,7 +255,7 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize>(
     }
 }
 
-/// The scrambled words from byte `at` on, as many as have room, the last one filled up with zeros.
+/// The scrambled words from byte `at` on, as many as have room. Zeros fill up the last one.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn scramble_words<const WIDTH: usize, const WORDS: usize>(
@@ -261,8 +276,8 @@ fn scramble_words<const WIDTH: usize, const WORDS: usize>(
     }
 }
 
-/// Folds `len` bytes into the states. Never inlined, because a length that is known would unroll the loop,
-/// and then the compiler puts one group after the other.
+/// Folds `len` bytes into the states. Not inlined: with a known length the compiler would unroll the loop and put
+/// one group after the other.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn fold_words(words: &[Side], len: usize, states: &mut Side) {
@@ -296,7 +311,7 @@ fn fold_32(state: __m256i, word: __m256i) -> __m256i {
         _mm256_slli_epi32::<13>(state),
         _mm256_srli_epi32::<19>(state),
     );
-    // Five times, by a shift and an addition: a multiplication takes five times as long.
+    // Multiplies by five with a shift and an addition. A multiplication takes five times as long.
     let moved = _mm256_add_epi32(state, _mm256_set1_epi32(0xe654_6b64_u32 as i32));
     _mm256_add_epi32(_mm256_slli_epi32::<2>(state), moved)
 }
@@ -312,6 +327,129 @@ fn avalanche(width: usize, states: &mut Side) {
         let x = _mm256_mullo_epi32(x, _mm256_set1_epi32(0xc2b2_ae35_u32 as i32));
         *state = _mm256_xor_si256(x, _mm256_srli_epi32::<16>(x));
     }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn nut23(records: &[u8], width: usize, out: &mut [u64], scalar: impl Fn(&[u8]) -> u64) -> bool {
+    if width < 16 || out.len() < NUT23 {
+        return false;
+    }
+    if width == 33 {
+        nut23_groups::<33>(records, width, out, scalar);
+    } else {
+        nut23_groups::<0>(records, width, out, scalar);
+    }
+    true
+}
+
+/// The number of records that NUT-23 interleaves: two groups of four in vectors, and two in scalar code. AVX2 has no
+/// multiplication of 64 bits, so scalar code is nearly as fast. Both at once use more of the execution units.
+const NUT23: usize = 10;
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn nut23_groups<const WIDTH: usize>(
+    records: &[u8],
+    width: usize,
+    out: &mut [u64],
+    scalar: impl Fn(&[u8]) -> u64,
+) {
+    let width = if WIDTH == 0 { width } else { WIDTH };
+    let zero = _mm256_setzero_si256();
+    let mut next = 0;
+    while next < out.len() {
+        let start = next.min(out.len() - NUT23);
+        next += NUT23;
+        let records = &records[start * width..][..NUT23 * width];
+        let mut states = [Pair { a: zero, b: zero }; 2];
+        for at in (0..width).step_by(16) {
+            let left = width - at;
+            for (state, group) in states.iter_mut().zip(records.chunks_exact(4 * width)) {
+                let [first, second] = words_64(group, width, at);
+                if left >= 16 {
+                    *state = fold_64(*state, first, second);
+                    continue;
+                }
+                // Absent bytes count as zero, and a zero word scrambles to zero.
+                state.a = _mm256_xor_si256(state.a, scramble_first(first));
+                if left > 8 {
+                    state.b = _mm256_xor_si256(state.b, scramble_second(second));
+                }
+            }
+        }
+        let length = _mm256_set1_epi64x(width as i64);
+        let out = &mut out[start..][..NUT23];
+        for last in NUT23 - 2..NUT23 {
+            out[last] = scalar(&records[last * width..][..width]);
+        }
+        let (out, _) = out[..8].as_chunks_mut();
+        for (out, Pair { a, b }) in out.iter_mut().zip(states) {
+            let b = _mm256_xor_si256(b, length);
+            let a = _mm256_add_epi64(_mm256_xor_si256(a, length), b);
+            let b = _mm256_add_epi64(b, a);
+            store_64(out, _mm256_add_epi64(avalanche_64(a), avalanche_64(b)));
+        }
+    }
+}
+
+/// The two words of state of four records.
+#[derive(Clone, Copy)]
+struct Pair {
+    a: __m256i,
+    b: __m256i,
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn fold_64(Pair { a, b }: Pair, first: __m256i, second: __m256i) -> Pair {
+    let a = rotate::<27, 37>(_mm256_xor_si256(a, scramble_first(first)));
+    let a = five_times_plus(_mm256_add_epi64(a, b), 0x52dc_e729);
+    let b = rotate::<31, 33>(_mm256_xor_si256(b, scramble_second(second)));
+    let b = five_times_plus(_mm256_add_epi64(b, a), 0x3849_5ab5);
+    Pair { a, b }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn five_times_plus(x: __m256i, constant: i64) -> __m256i {
+    let moved = _mm256_add_epi64(x, _mm256_set1_epi64x(constant));
+    _mm256_add_epi64(_mm256_slli_epi64::<2>(x), moved)
+}
+
+const C1: u64 = 0x87c3_7b91_1142_53d5;
+const C2: u64 = 0x4cf5_ad43_2745_937f;
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn scramble_first(word: __m256i) -> __m256i {
+    multiply::<C2>(rotate::<31, 33>(multiply::<C1>(word)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn scramble_second(word: __m256i) -> __m256i {
+    multiply::<C1>(rotate::<33, 31>(multiply::<C2>(word)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn avalanche_64(x: __m256i) -> __m256i {
+    let x = _mm256_xor_si256(x, _mm256_srli_epi64::<33>(x));
+    let x = multiply::<0xff51_afd7_ed55_8ccd>(x);
+    let x = _mm256_xor_si256(x, _mm256_srli_epi64::<33>(x));
+    let x = multiply::<0xc4ce_b9fe_1a85_ec53>(x);
+    _mm256_xor_si256(x, _mm256_srli_epi64::<33>(x))
+}
+
+/// The low 64 bits of the products, with two multiplications. One gives both products of a lower half and an
+/// upper half, which count in the upper half of the result. The other multiplies the lower halves.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn multiply<const BY: u64>(x: __m256i) -> __m256i {
+    let crossed = _mm256_mullo_epi32(x, _mm256_set1_epi64x(BY.rotate_left(32) as i64));
+    let sum = _mm256_add_epi32(crossed, swap_halves(crossed));
+    let upper = _mm256_blend_epi32::<0b1010_1010>(_mm256_setzero_si256(), sum);
+    _mm256_add_epi64(_mm256_mul_epu32(x, _mm256_set1_epi64x(BY as i64)), upper)
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -374,7 +512,7 @@ fn siphash_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     }
 }
 
-/// The words from byte `at` on, as many as have room, the last one filled up with zeros.
+/// The words from byte `at` on, as many as have room. Zeros fill up the last one.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
@@ -394,8 +532,7 @@ fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     }
 }
 
-/// Never inlined, because a number of words that is known would unroll the loop, and then the compiler puts
-/// one group after the other.
+/// Not inlined: with a known number of words the compiler would unroll the loop and put one group after the other.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn absorb_words<const GROUPS: usize>(words: &[[__m256i; GROUPS]], states: &mut [State; GROUPS]) {
@@ -426,7 +563,7 @@ fn siphash_columns(key: [u64; 4], columns: &[[u64; 8]], words: usize, out: &mut 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn load_64(words: &[u64; 4]) -> __m256i {
-    // SAFETY: it reads the 32 bytes of the array.
+    // SAFETY: the array has 32 bytes.
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
@@ -486,21 +623,21 @@ impl State {
     }
 }
 
-/// Left by `LEFT`, where `RIGHT` is 64 less that.
+/// Rotates left by `LEFT`. `RIGHT` is 64 - `LEFT`.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn rotate<const LEFT: i32, const RIGHT: i32>(x: __m256i) -> __m256i {
     _mm256_or_si256(_mm256_slli_epi64::<LEFT>(x), _mm256_srli_epi64::<RIGHT>(x))
 }
 
-/// By 32: one shuffle instead of three operations.
+/// Rotates by 32 with one shuffle instead of three operations.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn swap_halves(x: __m256i) -> __m256i {
     _mm256_shuffle_epi32::<0b10_11_00_01>(x)
 }
 
-/// Left by 16: one shuffle too.
+/// Rotates left by 16 with one shuffle.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn rotate_16(x: __m256i) -> __m256i {

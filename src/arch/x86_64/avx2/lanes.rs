@@ -80,8 +80,20 @@ impl Simd<16> for Avx2 {
 #[target_feature(enable = "avx2")]
 unsafe fn window(bytes: *const u8, positions: __m256i) -> __m256i {
     let index = _mm256_srli_epi64::<3>(positions);
-    // SAFETY: by the contract of this function. The scale is 1, so an index is a byte offset.
-    let words = unsafe { _mm256_i64gather_epi64::<1>(bytes.cast(), index) };
+    let low = _mm256_castsi256_si128(index);
+    let high = _mm256_extracti128_si256::<1>(index);
+    // On AMD (Zen 3), four loads take a quarter less time than a gather for the whole kernel. On Intel they take 5 %
+    // more, except on CPUs up to 2021 whose microcode slows gathers down.
+    let load = |at: i64| {
+        // SAFETY: by the contract of this function.
+        unsafe { bytes.add(at as usize).cast::<i64>().read_unaligned() }
+    };
+    let words = _mm256_set_epi64x(
+        load(_mm_extract_epi64::<1>(high)),
+        load(_mm_cvtsi128_si64(high)),
+        load(_mm_extract_epi64::<1>(low)),
+        load(_mm_cvtsi128_si64(low)),
+    );
     let swap = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
     let swapped = _mm256_shuffle_epi8(words, _mm256_broadcastsi128_si256(swap));
     let inverted = _mm256_xor_si256(swapped, _mm256_set1_epi64x(-1));
