@@ -15,6 +15,7 @@ use crate::serve::ServeArgs;
 use crate::serve::publish::PublishArgs;
 use crate::state_filters::block::BlockCommand;
 use crate::state_filters::element::ElementArgs;
+use crate::state_filters::follow::FollowArgs;
 use crate::state_filters::segment::SegmentCommand;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
@@ -54,7 +55,7 @@ Examples:
   nutfilter check --mint https://mint.example --keyset 009a1f293253e41e mine.hex
   nutfilter plan --items 1M                         how large would it be?
 
-Exit codes: 0 success, 2 error. `check` (also of `block` and `segment`): 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
+Exit codes: 0 success, 2 error. `check` (also of `block` and `segment`) and `follow --once`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
 signature, 1 none has, 2 error.";
 
 #[derive(Debug, Subcommand)]
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Restore blind signatures, revealing only messages that match the filter.
     Restore(RestoreArgs),
+    /// Follow a mint's state filters, and report the candidates that may be in them.
+    Follow(FollowArgs),
     /// Validate a filter and print its properties.
     Inspect(InspectArgs),
     /// Print the elements of events for state filters.

@@ -302,7 +302,7 @@ fn ask_mint<H: ItemHash + Default>(
         decoys: !args.mint.no_decoys,
         ..fetch::policy(&args.fetch, &args.ask)
     };
-    let client = fetch::client(url, policy, &args.fetch, globals)?;
+    let client = fetch::client(url, policy, &args.fetch.connection, globals)?;
     let filter: MintFilter<H> = fetch::filter(&client, &args.fetch, &keyset, kind, globals)?;
     let items = items.items();
     let matches = filter

@@ -85,4 +85,5 @@ failed_from!(
     nutfilter_mint::source::SourceError,
     nutfilter_wallet::FetchError,
     nutfilter_wallet::CheckError,
+    nutfilter_wallet::follow::FollowError,
 );

@@ -35,13 +35,8 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "P", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
     max_p: Option<u32>,
 
-    /// Maximum response size to accept, in bytes [default: 67108864].
-    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
-    max_bytes: Option<u64>,
-
-    /// Timeout for each complete request, in seconds [default: 30].
-    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
-    timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
 
     /// Reject a filter older than this, in Unix seconds. Give the time of the newest filter seen before.
     #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
@@ -51,12 +46,6 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "COUNT", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     pub(crate) expected: Option<u64>,
 
-    /// Connect through this proxy: http://, socks5h:// (the proxy resolves the mint's name; for Tor) or socks5://
-    /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default: https_proxy
-    /// or http_proxy by the mint's scheme, then all_proxy, except for the hosts in no_proxy]
-    #[arg(long, value_name = "URL", requires = "mint")]
-    proxy: Option<String>,
-
     /// Cache the filter in this directory, download it again only if it has changed, and reject an older one.
     #[arg(long, value_name = "DIR", requires = "mint")]
     cache: Option<PathBuf>,
@@ -65,6 +54,25 @@ pub(crate) struct FetchArgs {
     /// fetched before.
     #[arg(long, requires = "cache")]
     no_conditional: bool,
+}
+
+/// The limits for any request, and the way to the mint.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArgs {
+    /// Maximum response size to accept, in bytes [default: 67108864].
+    #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
+    max_bytes: Option<u64>,
+
+    /// Timeout for each complete request, in seconds [default: 30].
+    #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
+    timeout: Option<Duration>,
+
+    /// Connect through this proxy: http://, socks5h:// (the proxy resolves the mint's name; for Tor) or socks5://
+    /// (this machine resolves it), with user:password@ if needed. `none` connects directly. [default: https_proxy
+    /// or http_proxy by the mint's scheme, then all_proxy, except for the hosts in no_proxy]
+    #[arg(long, value_name = "URL", requires = "mint")]
+    proxy: Option<String>,
 }
 
 /// The limits for revealing matches to the mint.
@@ -92,11 +100,21 @@ pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
         min_p: fetch.min_p.unwrap_or(min_p),
         max_p: fetch.max_p.unwrap_or(usual.max_p),
         min_m: fetch.min_m.unwrap_or(usual.min_m),
-        max_bytes: fetch.max_bytes.unwrap_or(usual.max_bytes),
-        deadline: fetch.timeout.unwrap_or(usual.deadline),
         batch: batch.unwrap_or(usual.batch),
         max_revealed: ask.max_revealed.unwrap_or(usual.max_revealed),
-        ..usual
+        ..fetch.connection.policy()
+    }
+}
+
+impl ConnectionArgs {
+    /// The usual limits, except those that are given.
+    pub(crate) fn policy(&self) -> Policy {
+        let usual = Policy::default();
+        Policy {
+            max_bytes: self.max_bytes.unwrap_or(usual.max_bytes),
+            deadline: self.timeout.unwrap_or(usual.deadline),
+            ..usual
+        }
     }
 }
 
@@ -104,7 +122,7 @@ pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
 pub(crate) fn client(
     url: &str,
     policy: Policy,
-    args: &FetchArgs,
+    args: &ConnectionArgs,
     globals: &Globals,
 ) -> Result<MintClient, CliError> {
     let client = MintClient::new(url, policy)?;
@@ -209,7 +227,7 @@ pub(crate) fn warn(matches: &Matches<'_>, globals: &Globals) {
     }
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| format!("{text:?} is not a number of seconds"))?;

@@ -58,6 +58,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Build(args) => build::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
+        Command::Follow(args) => return state_filters::follow::run(&args, &globals),
         Command::Inspect(args) => inspect::run(&args, &globals)?,
         Command::Element(args) => state_filters::element::run(&args, &globals)?,
         Command::Block(command) => return state_filters::block::run(&command, &globals),

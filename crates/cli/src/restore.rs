@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut23, Nut25};
+use nutfilter_cashu::state_filters::Event;
+use nutfilter_wallet::follow::{FollowError, Follower};
 use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
 use serde_json::{Value, json};
 
@@ -14,10 +16,12 @@ use crate::check::say_as_of;
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::globals::Globals;
+use crate::inspect::utc;
 use crate::items::{Input, ItemList};
 use crate::output;
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
+use crate::state_filters::follow::announce;
 
 /// Exit code if no item has a signature. (The exit code of an error is 2.)
 const EXIT_NONE_SIGNED: u8 = 1;
@@ -49,6 +53,11 @@ pub(crate) struct RestoreArgs {
 
     #[command(flatten)]
     profile: ProfileArgs,
+
+    /// Use the mint's state filters (kind blind_signature, all keysets in one sequence) instead of the filter of the
+    /// keyset. --min-m, --min-p, --max-p, --last-seen, --expected and --cache have no effect.
+    #[arg(long, conflicts_with_all = ["min_m", "min_p", "max_p", "last_seen", "expected", "cache", "profile"])]
+    state_filters: bool,
 
     /// Print the counts instead of a line for each item.
     #[arg(long)]
@@ -83,7 +92,8 @@ Examples:
 /// The results, and the properties of the filter.
 struct Answers {
     restored: Vec<Restored>,
-    n: u32,
+    /// Unknown for state filters.
+    n: Option<u32>,
     as_of: u64,
 }
 
@@ -92,6 +102,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     args.profile.hasher()?;
     let items = ItemList::read(Input::open(&args.items)?, globals)?;
     let answers = match args.profile.profile() {
+        _ if args.state_filters => restore_by_state_filters(args, &items, globals)?,
         Profile::Nut25 => restore::<Nut25>(args, &items, globals)?,
         Profile::Nut23 => restore::<Nut23>(args, &items, globals)?,
         Profile::Bip158 | Profile::Siphash => {
@@ -101,7 +112,10 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
         }
     };
     if !args.json {
-        say_as_of(answers.n, Some(answers.as_of), globals);
+        match answers.n {
+            Some(n) => say_as_of(n, Some(answers.as_of), globals),
+            None => globals.note(format_args!("as of {}", utc(answers.as_of))),
+        }
     }
     let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
     let any = answers.restored.iter().any(is_signed);
@@ -124,7 +138,7 @@ fn restore<H: ItemHash + Default>(
 ) -> Result<Answers, CliError> {
     let keyset = fetch::keyset(&args.keyset)?;
     let policy = fetch::policy(&args.fetch, &args.ask);
-    let client = fetch::client(&args.url, policy, &args.fetch, globals)?;
+    let client = fetch::client(&args.url, policy, &args.fetch.connection, globals)?;
     let filter: MintFilter<H> =
         fetch::filter(&client, &args.fetch, &keyset, NoteKind::Issued, globals)?;
     let items = items.items();
@@ -138,8 +152,33 @@ fn restore<H: ItemHash + Default>(
         .map_err(|error| CliError::at(fetch::place(&client), error))?;
     Ok(Answers {
         restored,
-        n: filter.n(),
+        n: Some(filter.n()),
         as_of: filter.as_of(),
+    })
+}
+
+fn restore_by_state_filters(
+    args: &RestoreArgs,
+    items: &ItemList,
+    globals: &Globals,
+) -> Result<Answers, CliError> {
+    let keyset = fetch::keyset(&args.keyset)?;
+    let policy = fetch::policy(&args.fetch, &args.ask);
+    let client = fetch::client(&args.url, policy, &args.fetch.connection, globals)?;
+    let place = fetch::place(&client);
+    let at = |error: FollowError| CliError::at(&place, error);
+    let items = items.items();
+    let follower = Follower::new(client.clone(), Event::BlindSignature, &[], &items)?;
+    let plan = follower.plan(None, None, None).map_err(at)?;
+    announce(&plan, globals);
+    let matches = follower.matches(&plan, &items).map_err(at)?;
+    let restored = client
+        .restore(&keyset, &matches)
+        .map_err(|error| CliError::at(&place, error))?;
+    Ok(Answers {
+        restored,
+        n: None,
+        as_of: matches.as_of(),
     })
 }
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use nutfilter::{ItemHash, Nut25};
+use nutfilter_cashu::state_filters::SequencePath;
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
@@ -11,7 +12,7 @@ use crate::confirmation::{Confirmation, Confirmed};
 use crate::error::{FetchError, RejectReason};
 use crate::matches::{FilterSource, Matches};
 use crate::mint_filter::MintFilter;
-use crate::policy::{FetchContext, Policy};
+use crate::policy::{FetchContext, Policy, error_object};
 use crate::proxy::Proxy;
 use crate::query_error::QueryError;
 use crate::restoration::{Restoration, Restored};
@@ -142,7 +143,11 @@ impl MintClient {
         // A cached body must pass the same policy as a fetched one. If it fails, do not revalidate it: a 304 would
         // then refer to a body that cannot be used.
         let kept = kept.and_then(|Kept { body, .. }| {
-            let answer = Answer { status: 200, body };
+            let answer = Answer {
+                status: 200,
+                body,
+                ..Answer::default()
+            };
             let filter = self.accept(&answer, keyset, kind, newest).ok()?;
             Some((cache.tag(&answer.body)?, filter))
         });
@@ -233,6 +238,23 @@ impl MintClient {
         self.transport.post(&url, body, &self.policy.for_answers())
     }
 
+    /// Gets a JSON document about a sequence. Its size limit is that of other answers.
+    pub(crate) fn document(&self, path: SequencePath) -> Result<Answer, FetchError> {
+        let url = self.base.join(&path.to_string())?;
+        let answer = self.transport.get(url, None, &self.policy.for_answers())?;
+        accept_status(answer)
+    }
+
+    /// Gets an object of a sequence, of at most `max_bytes`.
+    pub(crate) fn object(&self, path: SequencePath, max_bytes: u64) -> Result<Vec<u8>, FetchError> {
+        let url = self.base.join(&path.to_string())?;
+        let policy = Policy {
+            max_bytes,
+            ..self.policy.clone()
+        };
+        Ok(accept_status(self.transport.get_bytes(url, &policy)?)?.body)
+    }
+
     fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), QueryError> {
         match matches.source() {
             Some(source) if source.mint != self.base.as_str() => {
@@ -241,4 +263,15 @@ impl MintClient {
             _ => Ok(()),
         }
     }
+}
+
+/// Accepts only status 200.
+fn accept_status(answer: Answer) -> Result<Answer, FetchError> {
+    let status = answer.status;
+    if status == 200 {
+        return Ok(answer);
+    }
+    let reason = error_object(status, &answer.body);
+    let reason = reason.map_or(RejectReason::Status { status }, RejectReason::Mint);
+    Err(FetchError::Refused(reason))
 }

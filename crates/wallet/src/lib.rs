@@ -69,6 +69,7 @@ mod client;
 mod confirmation;
 mod dialect;
 mod error;
+pub mod follow;
 mod match_limit;
 mod matches;
 mod mint_filter;

@@ -17,13 +17,18 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// The same for every wallet that uses this crate, so that it does not identify the wallet.
 const USER_AGENT: &str = "nutfilter-wallet";
 
+const JSON: &str = "application/json";
+
 /// The answer to a conditional request whose filter has not changed.
 pub(crate) const NOT_MODIFIED: u16 = 304;
 
-/// Status and body of a complete response.
+/// A complete response.
+#[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+    /// For how many seconds the response stays current, if it says so.
+    pub(crate) max_age: Option<u64>,
 }
 
 /// Sends requests, and checks sizes before it buffers a response.
@@ -42,7 +47,7 @@ impl Transport {
             .proxy(proxy.map(|proxy| proxy.inner().clone()))
             .max_response_header_size(MAX_HEAD_BYTES)
             .user_agent(USER_AGENT)
-            .accept("application/json")
+            .accept(JSON)
             .accept_encoding("identity")
             .build()
             .new_agent();
@@ -56,10 +61,25 @@ impl Transport {
         if_none_match: Option<&str>,
         policy: &Policy,
     ) -> Result<Answer, FetchError> {
+        self.get_accepting(&mut url, if_none_match, JSON, policy)
+    }
+
+    /// [`Transport::get`] for bytes of any type.
+    pub(crate) fn get_bytes(&self, mut url: Uri, policy: &Policy) -> Result<Answer, FetchError> {
+        self.get_accepting(&mut url, None, "*/*", policy)
+    }
+
+    fn get_accepting(
+        &self,
+        url: &mut Uri,
+        if_none_match: Option<&str>,
+        accept: &str,
+        policy: &Policy,
+    ) -> Result<Answer, FetchError> {
         let clock = Clock::start(policy.deadline);
         let mut redirects = 0;
         loop {
-            let mut request = self.agent.get(&url);
+            let mut request = self.agent.get(&*url).header(header::ACCEPT, accept);
             if let Some(tag) = if_none_match {
                 request = request.header(header::IF_NONE_MATCH, tag);
             }
@@ -76,7 +96,7 @@ impl Transport {
                 });
             }
             redirects += 1;
-            url = redirected(&url, &response, status)?;
+            *url = redirected(url, &response, status)?;
         }
     }
 
@@ -122,8 +142,14 @@ fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answ
     if status == NOT_MODIFIED {
         // A 304 has no body. Its headers may describe the length and encoding of the full response.
         let body = Vec::new();
-        return Ok(Answer { status, body });
+        let max_age = None;
+        return Ok(Answer {
+            status,
+            body,
+            max_age,
+        });
     }
+    let max_age = max_age(response.headers());
     let declared = content_length(response.headers());
     policy.admit_head(
         declared,
@@ -138,6 +164,7 @@ fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answ
         Ok(body) => Ok(Answer {
             status,
             body: body?,
+            max_age,
         }),
         Err(_) if clock.is_late() => Err(FetchError::Deadline {
             allowed: clock.allowed,
@@ -202,6 +229,13 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     values(headers, header::CONTENT_LENGTH)
         .filter_map(|value| value.trim().parse().ok())
         .max()
+}
+
+/// The `max-age` of the cache rules.
+fn max_age(headers: &HeaderMap) -> Option<u64> {
+    values(headers, header::CACHE_CONTROL)
+        .flat_map(|value| value.split(','))
+        .find_map(|rule| rule.trim().strip_prefix("max-age=")?.parse().ok())
 }
 
 /// The values of a header. A value that is not text becomes a question mark, so that it is not overlooked.

@@ -38,6 +38,9 @@ pub const CODE_UNKNOWN_KIND: i64 = 40002;
 /// The media type of blocks and segments.
 pub const OBJECT_MEDIA_TYPE: &str = "application/octet-stream";
 
+/// What a request costs besides the object, in bytes: the heads of request and response.
+pub const REQUEST_BYTES: u64 = 500;
+
 /// The version in a manifest.
 const VERSION: u64 = 1;
 
@@ -341,6 +344,44 @@ pub fn segment_lengths(universe: Universe, n: u32) -> RangeInclusive<u64> {
     SEGMENT_FIXED_BYTES + bits.div_ceil(8)..=SEGMENT_FIXED_BYTES + (bits + quotients).div_ceil(8)
 }
 
+/// The segments that together hold everything from `since` on, in the fewest bytes: a merge, or those of its parts
+/// that end after `since`, if the parts are complete.
+#[must_use]
+pub fn cheapest_cover(mut listed: &[ManifestSegment], since: u64) -> Vec<ManifestSegment> {
+    let mut chosen = Vec::new();
+    while let Some((whole, rest)) = listed.split_first() {
+        let inside = rest.iter().take_while(|part| part.end <= whole.end).count();
+        let (parts, after) = rest.split_at(inside);
+        listed = after;
+        if whole.end <= since {
+            continue;
+        }
+        let cost = |segments: &[ManifestSegment]| -> u64 {
+            let lengths = segments.iter().map(|one| one.length + REQUEST_BYTES);
+            lengths.sum()
+        };
+        let by_parts = cheapest_cover(parts, since);
+        if tiles(parts, whole.start, whole.end) && cost(&by_parts) < cost(&[*whole]) {
+            chosen.extend(by_parts);
+        } else {
+            chosen.push(*whole);
+        }
+    }
+    chosen
+}
+
+/// Whether the outermost of these intervals cover an interval without gaps.
+#[must_use]
+pub fn tiles(parts: &[ManifestSegment], start: u64, end: u64) -> bool {
+    let mut covered = start;
+    for part in parts {
+        if part.start == covered {
+            covered = part.end;
+        }
+    }
+    !parts.is_empty() && covered == end
+}
+
 #[derive(Serialize, Deserialize)]
 struct Wire {
     version: u64,
@@ -389,4 +430,63 @@ fn from_hex(text: &str, member: &'static str) -> Result<Hash, SequenceError> {
     let bytes = HEXLOWER.decode(text.as_bytes()).ok();
     let hash = bytes.and_then(|bytes| bytes.try_into().ok());
     hash.ok_or(SequenceError(Fault::Hex { member }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn listed(intervals: &[(u64, u64, u64)]) -> Vec<ManifestSegment> {
+        let segment = |&(start, end, length)| ManifestSegment {
+            start,
+            end,
+            n: 1,
+            length,
+            sha256: [0; 32],
+        };
+        intervals.iter().map(segment).collect()
+    }
+
+    fn cover(intervals: &[(u64, u64, u64)], since: u64) -> Vec<(u64, u64)> {
+        let cover = cheapest_cover(&listed(intervals), since);
+        cover.iter().map(|one| (one.start, one.end)).collect()
+    }
+
+    #[test]
+    fn cover_takes_parts_only_if_they_are_complete_and_cheaper() {
+        let day = [
+            (0, 100, 90_000),
+            (100, 200, 90_000),
+            (100, 120, 30_000),
+            (120, 150, 30_000),
+            (150, 200, 40_000),
+            (200, 210, 50),
+        ];
+        assert_eq!(cover(&day, 0), [(0, 100), (100, 200), (200, 210)]);
+        assert_eq!(cover(&day, 100), [(100, 200), (200, 210)]);
+        assert_eq!(cover(&day, 119), [(100, 200), (200, 210)]);
+        assert_eq!(cover(&day, 120), [(120, 150), (150, 200), (200, 210)]);
+        assert_eq!(cover(&day, 199), [(150, 200), (200, 210)]);
+        assert_eq!(cover(&day, 200), [(200, 210)]);
+        assert_eq!(cover(&day, 210), []);
+        // Without the part in the middle, only the whole covers the interval.
+        let mut incomplete = day.to_vec();
+        incomplete.remove(3);
+        assert_eq!(cover(&incomplete, 150), [(100, 200), (200, 210)]);
+    }
+
+    #[test]
+    fn cover_uses_parts_of_parts() {
+        let nested = [
+            (0, 1_000, 900_000),
+            (0, 500, 500_000),
+            (500, 1_000, 500_000),
+            (500, 700, 200_000),
+            (700, 1_000, 310_000),
+        ];
+        assert_eq!(cover(&nested, 800), [(700, 1_000)]);
+        assert_eq!(cover(&nested, 600), [(500, 1_000)]);
+        assert_eq!(cover(&nested, 0), [(0, 1_000)]);
+    }
 }

@@ -38,7 +38,7 @@ Examples:
   nutfilter element --kind proof_state --state SPENT ys.hex > elements.hex
   nutfilter element --kind mint_quote quotes.txt";
 
-fn event() -> impl TypedValueParser<Value = Event> {
+pub(super) fn event() -> impl TypedValueParser<Value = Event> {
     value_parsers::words(Event::ALL.map(|event| {
         let help = match event {
             Event::ProofState => "A proof changed its state; IDs are points Y",

@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod element;
+pub(crate) mod follow;
 pub(crate) mod segment;
 
 use std::io::Write;

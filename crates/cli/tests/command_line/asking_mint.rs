@@ -51,8 +51,8 @@ pub(crate) struct Mint {
 
 impl Mint {
     /// `answer` returns the status and body for each request.
-    pub(crate) fn answering(
-        answer: impl Fn(&Request) -> (&'static str, String) + Send + 'static,
+    pub(crate) fn answering<B: AsRef<[u8]>>(
+        answer: impl Fn(&Request) -> (&'static str, B) + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
@@ -82,12 +82,13 @@ impl Mint {
                 };
                 log.lock().expect("a log").push(request.clone());
                 let (status, body) = answer(&request);
-                // Ignore clients that hang up.
-                let _ = write!(
-                    &stream,
-                    "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-                    body.len()
+                let body = body.as_ref();
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
                 );
+                // Ignore clients that hang up.
+                let _ = (&stream).write_all(&[head.as_bytes(), body].concat());
             }
         });
         Self { url, seen }

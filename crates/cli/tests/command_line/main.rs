@@ -9,6 +9,7 @@ mod check_cache;
 mod check_confirm;
 mod check_dialect;
 mod check_mint;
+mod follow;
 mod inspect;
 mod misc;
 mod nutfilter;

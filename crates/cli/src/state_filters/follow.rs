@@ -1,0 +1,306 @@
+//! `nutfilter follow`: reports the candidates that may be in a mint's state filters.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use nutfilter_cashu::state_filters::Event;
+use nutfilter_wallet::follow::{
+    Bookmark, FollowError, Follower, Found, Plan, Progress, SequenceFormat,
+};
+use nutfilter_wallet::{FetchError, MintError, RejectReason};
+
+use super::element;
+use crate::check::EXIT_NONE_MATCHED;
+use crate::error::CliError;
+use crate::fetch::{self, ConnectionArgs};
+use crate::globals::Globals;
+use crate::inspect::utc;
+use crate::items::{Input, InputArgs};
+use crate::output;
+use crate::value_parsers;
+
+/// Wait between two looks if the mint does not say how long its answer stays current.
+const USUAL_INTERVAL: u64 = 60;
+
+/// The longest wait that a mint can cause.
+const MAX_INTERVAL: u64 = 3_600;
+
+/// How often a round starts again because a segment was merged between the manifest and its download.
+const REPLANS: u32 = 3;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FollowArgs {
+    /// URL of the mint. The mint is not trusted.
+    #[arg(long = "mint", id = "mint", value_name = "URL")]
+    url: String,
+
+    /// Kind of events.
+    #[arg(long, value_parser = element::event())]
+    kind: Event,
+
+    /// State to look for; can be repeated [default: SPENT for proof_state, PAID for melt_quote].
+    #[arg(long)]
+    state: Vec<String>,
+
+    /// Start at this time, in Unix seconds [default: the bookmark in --data-dir, or the beginning].
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = value_parsers::whole::<u64>)]
+    since: Option<u64>,
+
+    /// Look once and exit, instead of waiting for more.
+    #[arg(long)]
+    once: bool,
+
+    /// Wait between two looks [default: as long as the mint says that its answer stays current, or 60].
+    #[arg(long, value_name = "SECONDS", conflicts_with = "once", value_parser = fetch::parse_seconds)]
+    interval: Option<Duration>,
+
+    /// Format of the state filters [default: that of the bookmark, or segments if the mint has them].
+    #[arg(long, value_enum)]
+    format: Option<FormatArg>,
+
+    /// Keep a bookmark in this directory, continue from it, and notice later changes. One directory per mint.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+
+    /// Keep copies of all segments in --data-dir, compute merges again from their parts, and check the chain of
+    /// manifests since the bookmark.
+    #[arg(long, requires = "data_dir")]
+    audit: bool,
+
+    /// File of candidates, one per line, or `-` for standard input: points of 33 bytes in hex for proof_state (Y) and
+    /// blind_signature (B_), quote IDs as text for mint_quote and melt_quote.
+    candidates: PathBuf,
+
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatArg {
+    /// Segments, listed by a manifest.
+    Segments,
+    /// The Bloom blocks of the draft.
+    Blocks,
+}
+
+const EXAMPLES: &str = "\
+Prints a line for each candidate that may be in an interval, as it comes:
+  SPENT<TAB>candidate<TAB>start-end      the state, or the kind if it has no states; Unix seconds
+A match may be a false positive: confirm it before anything irreversible. The end of an interval that will be read
+again is `open`. Nothing about the candidates is sent to the mint.
+Exit code with --once: 0 some candidate matched, 1 none did, 2 error.
+
+Examples:
+  nutfilter follow --mint https://mint.example --kind proof_state --once ys.hex
+  nutfilter follow --mint https://mint.example --kind proof_state --data-dir bookmarks ys.hex
+  nutfilter follow --mint https://mint.example --kind mint_quote --since 1767225600 quotes.txt";
+
+pub(crate) fn run(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
+    match follow(args, globals) {
+        // The reader of a pipe has seen enough.
+        Err(CliError::OutputClosed) => Ok(ExitCode::SUCCESS),
+        followed => followed,
+    }
+}
+
+fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
+    let (texts, ids) = read_candidates(args, globals)?;
+    let client = fetch::client(
+        &args.url,
+        args.connection.policy(),
+        &args.connection,
+        globals,
+    )?;
+    let place = fetch::place(&client);
+    let usual = match args.kind {
+        Event::ProofState => "SPENT",
+        Event::MeltQuote => "PAID",
+        _ => "",
+    };
+    let states = args.state.iter().map(String::as_str);
+    let mut states: Vec<_> = states.collect();
+    if states.is_empty() && !usual.is_empty() {
+        states.push(usual);
+    }
+    let follower = Follower::new(client, args.kind, &states, &ids)
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    let bookmark = match &args.data_dir {
+        Some(directory) => Bookmark::load(directory, args.kind)?,
+        None => None,
+    };
+    if let Some(bookmark) = &bookmark
+        && args.since.is_none()
+        && follower.has_other_candidates(bookmark)
+    {
+        globals.warn("the candidates have changed; new ones are only looked for after the bookmark. Use --since to start earlier");
+    }
+    let mut progress = bookmark.map(Progress::from).unwrap_or_default();
+    let mut since = args.since;
+    let mut any = false;
+    loop {
+        let mut rounds = Rounds {
+            args,
+            follower: &follower,
+            texts: &texts,
+            globals,
+            any: &mut any,
+        };
+        let wait = match rounds.round(since, &progress) {
+            Ok((after, max_age)) => {
+                progress = after;
+                since = None;
+                max_age.unwrap_or(USUAL_INTERVAL)
+            }
+            Err(Failure::Follow(error)) if !args.once && is_transient(&error) => {
+                globals.warn(format_args!("{place}: {error}; will retry"));
+                USUAL_INTERVAL
+            }
+            Err(Failure::Follow(error)) => return Err(CliError::at(place, error)),
+            Err(Failure::Output(error)) => return Err(error),
+        };
+        if args.once {
+            return Ok(match any {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::from(EXIT_NONE_MATCHED),
+            });
+        }
+        let wait = Duration::from_secs(wait.clamp(1, MAX_INTERVAL));
+        thread::sleep(args.interval.unwrap_or(wait));
+    }
+}
+
+/// The candidates as given, and their bytes.
+fn read_candidates(
+    args: &FollowArgs,
+    globals: &Globals,
+) -> Result<(Vec<String>, Vec<Vec<u8>>), CliError> {
+    let format = match args.kind.has_point() {
+        true => InputArgs::default(),
+        false => InputArgs::text(),
+    };
+    let (mut texts, mut ids) = (Vec::new(), Vec::new());
+    Input::open(&args.candidates)?.items(&format, globals, &mut |item| {
+        texts.push(String::from_utf8_lossy(item.text).into_owned());
+        ids.push(item.bytes.to_vec());
+        Ok(())
+    })?;
+    if ids.is_empty() {
+        return Err(CliError::at(args.candidates.display(), "no candidates"));
+    }
+    Ok((texts, ids))
+}
+
+struct Rounds<'a> {
+    args: &'a FollowArgs,
+    follower: &'a Follower,
+    texts: &'a [String],
+    globals: &'a Globals,
+    any: &'a mut bool,
+}
+
+enum Failure {
+    Follow(FollowError),
+    Output(CliError),
+}
+
+impl From<FollowError> for Failure {
+    fn from(error: FollowError) -> Self {
+        Self::Follow(error)
+    }
+}
+
+impl Rounds<'_> {
+    /// Downloads and reports what is new, and stores the bookmark.
+    fn round(
+        &mut self,
+        since: Option<u64>,
+        before: &Progress,
+    ) -> Result<(Progress, Option<u64>), Failure> {
+        let format = self.args.format.map(|format| match format {
+            FormatArg::Segments => SequenceFormat::Segments,
+            FormatArg::Blocks => SequenceFormat::Blocks,
+        });
+        let mut replans = 0;
+        loop {
+            let bookmark = before.bookmark.as_ref();
+            let plan = self.follower.plan(format, since, bookmark)?;
+            if self.args.once || bookmark.is_none() {
+                announce(&plan, self.globals);
+            }
+            match self.run_plan(&plan, before.clone()) {
+                Err(Failure::Follow(FollowError::Gone { .. })) if replans < REPLANS => replans += 1,
+                ran => return Ok((ran?, plan.max_age())),
+            }
+        }
+    }
+
+    fn run_plan(&mut self, plan: &Plan, before: Progress) -> Result<Progress, Failure> {
+        let directory = self.args.data_dir.as_deref();
+        let mut printed = Ok(());
+        let mut print = |found: Found| {
+            *self.any = true;
+            if printed.is_ok() {
+                printed = print(self.args.kind, &self.texts[found.candidate], found);
+            }
+        };
+        let audit = directory.filter(|_| self.args.audit);
+        let after = self.follower.run(plan, before, audit, &mut print)?;
+        printed.map_err(|error| Failure::Output(error.into()))?;
+        if let (Some(directory), Some(bookmark)) = (directory, &after.bookmark) {
+            bookmark.store(directory)?;
+        }
+        Ok(after)
+    }
+}
+
+/// Prints what will be downloaded.
+pub(crate) fn announce(plan: &Plan, globals: &Globals) {
+    let (name, limit) = match plan.format() {
+        SequenceFormat::Segments => ("segments", ""),
+        SequenceFormat::Blocks => ("blocks", "at most "),
+    };
+    let from = match plan.from() {
+        0 => "the beginning".to_owned(),
+        from => utc(from),
+    };
+    globals.note(format_args!(
+        "{} {name} from {from} on, {limit}{} bytes; {:.2e} false matches expected",
+        plan.objects(),
+        output::size(plan.bytes()),
+        plan.false_matches()
+    ));
+}
+
+fn print(kind: Event, candidate: &str, found: Found) -> io::Result<()> {
+    let what = match found.state {
+        "" => kind.as_str(),
+        state => state,
+    };
+    let start = found.start;
+    let mut out = io::stdout().lock();
+    match found.end {
+        Some(end) => writeln!(out, "{what}\t{candidate}\t{start}-{end}")?,
+        None => writeln!(out, "{what}\t{candidate}\t{start}-open")?,
+    }
+    out.flush()
+}
+
+/// Whether the same request may work later.
+fn is_transient(error: &FollowError) -> bool {
+    match error {
+        FollowError::Fetch(error) => match error {
+            FetchError::Refused(
+                RejectReason::Status { status } | RejectReason::Mint(MintError { status, .. }),
+            ) => *status == 429 || *status >= 500,
+            FetchError::Transport(_) | FetchError::Deadline { .. } | FetchError::Cut { .. } => true,
+            _ => false,
+        },
+        FollowError::Gone { .. } => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,295 @@
+//! `follow` and `restore --state-filters`: tests of their output. The wallet crate tests what a mint may do.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use nutfilter::segment::{Segment, Universe};
+use nutfilter_cashu::state_filters::manifest::hash;
+use nutfilter_cashu::state_filters::{
+    Block, BlockInfo, BlockInterval, ElementHash, Event, Manifest, ManifestSegment, SequencePath,
+};
+
+use crate::asking_mint::*;
+use crate::nutfilter::{Place, hex};
+
+type Files = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+
+/// A mint that serves these files, and answers requests about notes honestly.
+fn mint(files: &Files) -> Mint {
+    let files = files.clone();
+    Mint::answering(move |request| {
+        let path = request.line.split(' ').nth(1).expect("a path");
+        if request.line.starts_with("POST") {
+            return ("200 OK", honest(request).into_bytes());
+        }
+        match files.lock().expect("the files").get(path) {
+            Some(file) => ("200 OK", file.clone()),
+            None => ("404 Not Found", br#"{"detail":"no","code":40002}"#.to_vec()),
+        }
+    })
+}
+
+/// Publishes manifest `number` of segments of a hundred points or less.
+fn publish(files: &Files, kind: Event, state: &str, intervals: &[(u64, u64)]) {
+    let universe = Universe::new(36).expect("a width");
+    let elements = ElementHash::new(kind, state).expect("a state");
+    let mut files = files.lock().expect("the files");
+    let path = SequencePath::Manifest(kind).to_string();
+    let last = files.get(&path).cloned();
+    let mut manifest = Manifest {
+        kind,
+        states: Vec::from_iter(
+            kind.states()
+                .iter()
+                .copied()
+                .filter(|&known| !state.is_empty() && known == state),
+        ),
+        universe,
+        number: last.as_ref().map_or(0, |last| {
+            Manifest::from_json(last).expect("a manifest").number + 1
+        }),
+        previous: last.as_deref().map(hash),
+        time: 1_000,
+        segments: Vec::new(),
+    };
+    for &(start, end) in intervals {
+        let numbers = start as usize..end as usize;
+        let elements = numbers.map(|number| elements.element(&point(number)).expect("a point"));
+        let segment = Segment::from_elements(universe, &Vec::from_iter(elements));
+        let file = segment.expect("a segment").to_bytes();
+        manifest.segments.push(ManifestSegment {
+            start,
+            end,
+            n: (end - start) as u32,
+            length: file.len() as u64,
+            sha256: hash(&file),
+        });
+        files.insert(SequencePath::Segment(kind, start, end).to_string(), file);
+    }
+    files.insert(path, manifest.to_json());
+}
+
+#[test]
+fn follow_prints_matches_and_continues_from_its_bookmark() {
+    let files = Files::default();
+    publish(&files, Event::ProofState, "SPENT", &[(0, 40), (40, 60)]);
+    let mint = mint(&files);
+    let place = Place::new();
+    place.write("ys", points(45..47) + &points(70..71));
+    let args = [
+        "follow",
+        "--mint",
+        &mint.url,
+        "--kind",
+        "proof_state",
+        "--once",
+        "ys",
+    ];
+    let ran = place.run(&args);
+    assert!(
+        ran.stderr.contains("2 segments from the beginning on"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr.contains("false matches expected"),
+        "{}",
+        ran.stderr
+    );
+    let lines = |numbers: &[usize], interval: &str| -> String {
+        let line = |number: &usize| format!("SPENT\t{}\t{interval}\n", hex(&point(*number)));
+        numbers.iter().map(line).collect()
+    };
+    assert_eq!(ran.text(), lines(&[45, 46], "40-60"));
+    let since = place.run(&[&args[..], &["--since", "60", "--quiet"]].concat());
+    assert_eq!(
+        (since.code, since.stdout.len(), &*since.stderr),
+        (Some(1), 0, "")
+    );
+
+    let kept = [&args[..], &["--data-dir", "bookmarks"]].concat();
+    assert_eq!(place.run(&kept).text(), lines(&[45, 46], "40-60"));
+    assert_eq!(place.run(&kept).code, Some(1), "nothing is new");
+    publish(
+        &files,
+        Event::ProofState,
+        "SPENT",
+        &[(0, 40), (40, 60), (60, 80)],
+    );
+    assert_eq!(place.run(&kept).text(), lines(&[70], "60-80"));
+    place.write("ys", points(45..48));
+    let ran = place.run(&kept);
+    assert!(
+        ran.stderr.contains("the candidates have changed"),
+        "{}",
+        ran.stderr
+    );
+
+    // A changed segment is an error, and the bookmark stays.
+    publish(
+        &files,
+        Event::ProofState,
+        "SPENT",
+        &[(0, 40), (40, 60), (60, 80), (80, 81)],
+    );
+    let path = SequencePath::Manifest(Event::ProofState).to_string();
+    let changed = String::from_utf8(files.lock().expect("files")[&path].clone()).expect("JSON");
+    let digest = changed.split("sha256\":\"").nth(1).expect("a hash")[..64].to_owned();
+    let changed = changed.replace(&digest, &"ab".repeat(32));
+    files
+        .lock()
+        .expect("files")
+        .insert(path, changed.into_bytes());
+    let error = place.run(&kept).error();
+    assert!(error.contains("sealed segment 0-40 has changed"), "{error}");
+}
+
+#[test]
+fn follow_waits_for_more() {
+    let files = Files::default();
+    publish(&files, Event::BlindSignature, "", &[(0, 40)]);
+    let mint = mint(&files);
+    let place = Place::new();
+    place.write("blinded", points(5..6) + &points(50..51));
+    let mut child = place
+        .command(&[
+            "follow",
+            "--mint",
+            &mint.url,
+            "--kind",
+            "blind_signature",
+            "--interval",
+            "0.05",
+            "blinded",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), format!("blind_signature\t{}\t0-40", hex(&point(5))));
+    publish(&files, Event::BlindSignature, "", &[(0, 40), (40, 60)]);
+    assert_eq!(
+        line(),
+        format!("blind_signature\t{}\t40-60", hex(&point(50)))
+    );
+    child.kill().expect("running");
+    child.wait().expect("an end");
+}
+
+#[test]
+fn follow_reads_the_blocks_of_the_draft() {
+    let files = Files::default();
+    let info = BlockInfo {
+        b: 10,
+        timeout: 3_600,
+        open_interval: Some(10),
+        blocks: vec![
+            BlockInterval {
+                start: 0,
+                end: Some(3_600),
+            },
+            BlockInterval {
+                start: 3_600,
+                end: None,
+            },
+        ],
+    };
+    let hash = ElementHash::new(Event::MeltQuote, "PAID").expect("a state");
+    for (height, quotes) in [["quote 1", "quote 2"], ["quote 3", "quote 4"]]
+        .iter()
+        .enumerate()
+    {
+        let mut block = Block::new(10).expect("a width");
+        for quote in quotes {
+            block.insert(&hash.element(quote.as_bytes()).expect("a quote"));
+        }
+        let path = SequencePath::Block(Event::MeltQuote, height as u64).to_string();
+        files
+            .lock()
+            .expect("files")
+            .insert(path, block.as_bytes().to_vec());
+    }
+    let path = SequencePath::BlockInfo(Event::MeltQuote).to_string();
+    files.lock().expect("files").insert(path, info.to_json());
+    let mint = mint(&files);
+    let place = Place::new();
+    place.write("quotes", "quote 2\nquote 3\nquote 5\n");
+    let args = [
+        "follow",
+        "--mint",
+        &mint.url,
+        "--kind",
+        "melt_quote",
+        "--once",
+        "quotes",
+    ];
+    let ran = place.run(&args);
+    assert!(ran.stderr.contains("2 blocks from"), "{}", ran.stderr);
+    assert_eq!(
+        ran.text(),
+        "PAID\tquote 2\t0-3600\nPAID\tquote 3\t3600-open\n"
+    );
+    let segments = place
+        .run(&[&args[..], &["--format", "segments"]].concat())
+        .error();
+    assert!(segments.contains("40002"), "{segments}");
+}
+
+#[test]
+fn invalid_uses_of_follow_are_errors() {
+    let mint = mint(&Files::default());
+    let place = Place::new();
+    place.write("ys", points(1..2));
+    place.write("empty", "\n");
+    let url = mint.url.as_str();
+    for (args, wanted) in [
+        (&["--kind", "proof_state", "--once", "ys"][..], "40002"),
+        (
+            &["--kind", "proof_state", "--state", "PAID", "ys"],
+            "'PAID'",
+        ),
+        (
+            &["--kind", "blind_signature", "--once", "empty"],
+            "no candidates",
+        ),
+        (
+            &["--kind", "blind_signature", "--audit", "ys"],
+            "--data-dir",
+        ),
+        (&["--kind", "other", "ys"], "proof_state"),
+        (
+            &["--kind", "proof_state", "--since", "-1", "ys"],
+            "below zero",
+        ),
+    ] {
+        let error = place
+            .run(&[&["follow", "--mint", url], args].concat())
+            .error();
+        assert!(error.contains(wanted), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn restore_uses_state_filters_and_reveals_only_matches() {
+    let files = Files::default();
+    publish(&files, Event::BlindSignature, "", &[(0, 40), (40, 60)]);
+    let mint = mint(&files);
+    let items = points(50..51) + &points(80..81);
+    let ran = mint.run("restore", &items, &["--state-filters"]);
+    let text = ran.text();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(
+        lines[0].starts_with(&format!("signed\t{}\t{{", hex(&point(50)))),
+        "{text}"
+    );
+    assert_eq!(lines[1], format!("absent\t{}", hex(&point(80))));
+    let posts = mint.posts();
+    assert_eq!(posts.len(), 1);
+    assert_eq!(
+        posts[0].body["outputs"].as_array().expect("outputs").len(),
+        1
+    );
+}

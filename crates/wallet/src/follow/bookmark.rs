@@ -1,0 +1,175 @@
+//! [`Bookmark`]: how far a sequence was tested, and what it looked like.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use nutfilter_cashu::state_filters::manifest::{Hash, hash};
+use nutfilter_cashu::state_filters::{Event, Manifest};
+use serde::{Deserialize, Serialize};
+
+use super::{FollowError, SequenceFormat};
+use crate::client::MintClient;
+
+/// How far a sequence was tested. It holds the last manifest, or the intervals and hashes of the sealed blocks, and so
+/// notices later changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bookmark {
+    version: u32,
+    mint: String,
+    kind: String,
+    candidates: String,
+    #[serde(flatten)]
+    position: Position,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "format", rename_all = "lowercase")]
+pub(super) enum Position {
+    /// The bytes of the last manifest. Everything before its end was tested.
+    Segments { manifest: String },
+    /// The sealed blocks, all of which were tested.
+    Blocks { blocks: Vec<SeenBlock> },
+}
+
+/// A sealed block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SeenBlock {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// In hex; missing if the block was not downloaded.
+    pub(super) sha256: Option<String>,
+}
+
+const VERSION: u32 = 1;
+
+impl Bookmark {
+    pub(super) fn new(
+        client: &MintClient,
+        kind: Event,
+        candidates: String,
+        position: Position,
+    ) -> Self {
+        Self {
+            version: VERSION,
+            mint: client.base_url().to_owned(),
+            kind: kind.as_str().to_owned(),
+            candidates,
+            position,
+        }
+    }
+
+    /// Reads the bookmark of this kind in a directory, if it exists.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is damaged.
+    pub fn load(directory: &Path, kind: Event) -> Result<Option<Self>, FollowError> {
+        let path = path(directory, kind);
+        let json = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| FollowError::bookmark(&path, &error))?,
+        };
+        let damaged = |why: &str| FollowError::Bookmark {
+            path: path.clone(),
+            why: format!("damaged bookmark ({why}); delete it to start again"),
+        };
+        let bookmark: Self =
+            serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
+        if bookmark.version != VERSION {
+            return Err(damaged("unknown version"));
+        }
+        if let Some((Err(error), _)) = bookmark.manifest() {
+            return Err(damaged(&error.to_string()));
+        }
+        Ok(Some(bookmark))
+    }
+
+    /// Writes the bookmark into a directory, which is created if necessary. The file is replaced atomically.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn store(&self, directory: &Path) -> Result<(), FollowError> {
+        let path = directory.join(format!("{}.json", self.kind));
+        let write = || {
+            fs::create_dir_all(directory)?;
+            let mut file = tempfile::Builder::new()
+                .prefix(".bookmark-")
+                .tempfile_in(directory)?;
+            serde_json::to_writer(&mut file, self)?;
+            file.flush()?;
+            file.as_file().sync_all()?;
+            file.persist(&path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        write().map_err(|error: io::Error| FollowError::bookmark(&path, &error))
+    }
+
+    /// Blocks or segments.
+    #[must_use]
+    pub fn format(&self) -> SequenceFormat {
+        match self.position {
+            Position::Segments { .. } => SequenceFormat::Segments,
+            Position::Blocks { .. } => SequenceFormat::Blocks,
+        }
+    }
+
+    pub(super) fn candidates(&self) -> &str {
+        &self.candidates
+    }
+
+    /// The last manifest and the hash of its bytes.
+    pub(super) fn manifest(&self) -> Option<(Result<Manifest, FollowError>, Hash)> {
+        match &self.position {
+            Position::Segments { manifest } => {
+                let json = manifest.as_bytes();
+                let parsed = Manifest::from_json(json).map_err(FollowError::List);
+                Some((parsed, hash(json)))
+            }
+            Position::Blocks { .. } => None,
+        }
+    }
+
+    pub(super) fn blocks(&self) -> &[SeenBlock] {
+        match &self.position {
+            Position::Segments { .. } => &[],
+            Position::Blocks { blocks } => blocks,
+        }
+    }
+
+    /// Checks that the bookmark is of this mint, kind and format.
+    pub(super) fn check_origin(
+        &self,
+        client: &MintClient,
+        kind: Event,
+        format: Option<SequenceFormat>,
+    ) -> Result<(), FollowError> {
+        let name = |format| match format {
+            SequenceFormat::Segments => "segments",
+            SequenceFormat::Blocks => "blocks",
+        };
+        for (what, bookmark, asked) in [
+            ("mint", &*self.mint, client.base_url()),
+            ("kind", &*self.kind, kind.as_str()),
+            (
+                "format",
+                name(self.format()),
+                name(format.unwrap_or_else(|| self.format())),
+            ),
+        ] {
+            if bookmark != asked {
+                return Err(FollowError::OtherBookmark {
+                    what,
+                    bookmark: bookmark.to_owned(),
+                    asked: asked.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn path(directory: &Path, kind: Event) -> std::path::PathBuf {
+    directory.join(format!("{kind}.json"))
+}

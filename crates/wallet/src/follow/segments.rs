@@ -1,0 +1,218 @@
+//! Follows segments: checks a manifest against the bookmark, and downloads the cheapest cover.
+
+use std::path::Path;
+
+use nutfilter::segment::Segment;
+use nutfilter_cashu::state_filters::manifest::{Hash, cheapest_cover, hash};
+use nutfilter_cashu::state_filters::{Manifest, ManifestSegment, SequencePath};
+
+use super::audit::Copies;
+use super::bookmark::{Bookmark, Position};
+use super::error::not_found;
+use super::{Contents, FollowError, Follower, Found, MIN_WIDTH, Plan, Progress};
+
+impl Follower {
+    pub(super) fn plan_segments(
+        &self,
+        since: Option<u64>,
+        bookmark: Option<&Bookmark>,
+    ) -> Result<Plan, FollowError> {
+        let answer = self.client.document(SequencePath::Manifest(self.kind))?;
+        let manifest = Manifest::from_json(&answer.body)?;
+        self.check_manifest(&manifest)?;
+        let mut end = 0;
+        if let Some((last, last_hash)) = bookmark.and_then(Bookmark::manifest) {
+            let last = last?;
+            compare(&manifest, hash(&answer.body), &last, last_hash)?;
+            end = last.end();
+        }
+        let from = since.unwrap_or(end);
+        Ok(Plan {
+            from,
+            elements: self.elements.len(),
+            max_age: answer.max_age,
+            contents: Contents::Segments {
+                downloads: cheapest_cover(&manifest.segments, from),
+                manifest,
+                json: answer.body,
+            },
+        })
+    }
+
+    /// Checks what a manifest says by itself.
+    fn check_manifest(&self, manifest: &Manifest) -> Result<(), FollowError> {
+        if manifest.kind != self.kind {
+            let kind = manifest.kind;
+            return Err(FollowError::OtherKind { kind });
+        }
+        let width = manifest.universe.width();
+        if width < MIN_WIDTH {
+            return Err(FollowError::Narrow { width });
+        }
+        let uncovered = |state: &&&str| !state.is_empty() && !manifest.states.contains(state);
+        if let Some(state) = self.states.iter().find(uncovered) {
+            return Err(FollowError::State { state });
+        }
+        let (time, latest) = (manifest.end(), self.latest());
+        if time > latest {
+            return Err(FollowError::Future { time, latest });
+        }
+        Ok(())
+    }
+
+    pub(super) fn run_segments(
+        &self,
+        manifest: &Manifest,
+        json: &[u8],
+        downloads: &[ManifestSegment],
+        mut progress: Progress,
+        audit: Option<&Path>,
+        found: &mut dyn FnMut(Found),
+    ) -> Result<Progress, FollowError> {
+        let copies = match audit {
+            None => None,
+            Some(directory) => Some(Copies::open(directory, self.kind)?),
+        };
+        let hashes = self.hashes();
+        for listed in downloads {
+            let segment = self.segment(manifest, listed, copies.as_ref())?;
+            for (element, _) in matching(&segment.matches(&hashes)) {
+                found(self.found(element, listed.start, Some(listed.end)));
+            }
+        }
+        if let Some(copies) = &copies {
+            self.audit(manifest, json, progress.bookmark.as_ref(), copies)?;
+        }
+        // The manifest was parsed as JSON.
+        let manifest = String::from_utf8_lossy(json).into_owned();
+        let position = Position::Segments { manifest };
+        let bookmark = Bookmark::new(&self.client, self.kind, self.digest(), position);
+        progress.bookmark = Some(bookmark);
+        Ok(progress)
+    }
+
+    /// A segment of the manifest, downloaded or from the follower's own copies.
+    pub(super) fn segment(
+        &self,
+        manifest: &Manifest,
+        listed: &ManifestSegment,
+        copies: Option<&Copies>,
+    ) -> Result<Segment, FollowError> {
+        let &ManifestSegment {
+            start,
+            end,
+            length,
+            n,
+            ..
+        } = listed;
+        let copy = match copies {
+            None => None,
+            Some(copies) => copies.read(start, end)?,
+        };
+        let copied = copy.is_some();
+        let bytes = match copy {
+            Some(bytes) => bytes,
+            None => self.download(listed)?,
+        };
+        if hash(&bytes) != listed.sha256 {
+            return Err(match copied {
+                true => FollowError::Changed {
+                    what: "segment",
+                    start,
+                    end,
+                },
+                false => FollowError::Hash { start, end },
+            });
+        }
+        let segment =
+            Segment::parse(&bytes).map_err(|error| FollowError::Segment { start, error })?;
+        let fields = (segment.universe().width(), segment.n());
+        let listed = (manifest.universe.width(), n);
+        if fields != listed {
+            return Err(FollowError::SegmentFields {
+                start,
+                found: fields,
+                listed,
+            });
+        }
+        if let Some(copies) = copies.filter(|_| !copied) {
+            copies.write(start, end, &bytes)?;
+        }
+        debug_assert_eq!(bytes.len() as u64, length);
+        Ok(segment.into_owned())
+    }
+
+    fn download(&self, listed: &ManifestSegment) -> Result<Vec<u8>, FollowError> {
+        let &ManifestSegment {
+            start, end, length, ..
+        } = listed;
+        let max = self.client.policy().max_bytes;
+        if length > max {
+            let reason = crate::RejectReason::TooLarge {
+                declared: Some(length),
+                max,
+            };
+            return Err(FollowError::Fetch(reason.into()));
+        }
+        let path = SequencePath::Segment(self.kind, start, end);
+        let bytes = match self.client.object(path, length) {
+            Err(error) if not_found(&error) => return Err(FollowError::Gone { start, end }),
+            downloaded => downloaded?,
+        };
+        let got = bytes.len() as u64;
+        if got != length {
+            return Err(FollowError::Length {
+                start,
+                bytes: got,
+                listed: length,
+            });
+        }
+        Ok(bytes)
+    }
+}
+
+/// The indices of the matches.
+pub(super) fn matching(matches: &[bool]) -> impl Iterator<Item = (usize, &bool)> {
+    matches.iter().enumerate().filter(|(_, matches)| **matches)
+}
+
+/// Compares a manifest with the last one.
+fn compare(
+    manifest: &Manifest,
+    manifest_hash: Hash,
+    last: &Manifest,
+    last_hash: Hash,
+) -> Result<(), FollowError> {
+    let restarted = |what, now, before| Err(FollowError::Restarted { what, now, before });
+    let (number, width) = (manifest.number, manifest.universe.width());
+    if number < last.number {
+        return restarted("manifest number", number, last.number);
+    }
+    if manifest.end() < last.end() {
+        return restarted("end", manifest.end(), last.end());
+    }
+    let descends = match number - last.number {
+        0 => manifest_hash == last_hash,
+        1 => manifest.previous == Some(last_hash),
+        // The manifests between are fetched in an audit only: they would cost more than the segments.
+        _ => true,
+    };
+    if !descends || width != last.universe.width() || manifest.states != last.states {
+        let number = last.number;
+        return Err(FollowError::Forked { number });
+    }
+    let key = |one: &ManifestSegment| (one.start, std::cmp::Reverse(one.end));
+    for now in &manifest.segments {
+        let before = last.segments.binary_search_by_key(&key(now), key);
+        if let Ok(at) = before
+            && last.segments[at] != *now
+        {
+            return Err(FollowError::Changed {
+                what: "segment",
+                start: now.start,
+                end: now.end,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,476 @@
+//! Sequences that are inconsistent, and the error of each.
+
+use std::path::Path;
+
+use nutfilter::segment::{Segment, Universe};
+use nutfilter_cashu::state_filters::manifest::segment_lengths;
+use nutfilter_cashu::state_filters::{BlockInterval, Event};
+use nutfilter_wallet::follow::{Bookmark, FollowError, Progress, SequenceFormat};
+
+use crate::follow::*;
+use crate::*;
+
+macro_rules! assert_follow_error {
+    ($followed:expr, $error:pat $(if $guard:expr)?) => {
+        match $followed {
+            Err($error) $(if $guard)? => {}
+            other => panic!("expected {}, got {other:?}", stringify!($error $(if $guard)?)),
+        }
+    };
+}
+
+/// A sequence of three segments, and a bookmark at its end.
+fn followed() -> (Publisher, Sequence, Progress) {
+    let publisher = Publisher::new();
+    let sequence = Sequence::new(&[(0, 100), (100, 160), (160, 200)]);
+    publisher.publish(&sequence);
+    let (_, progress) = follow(&candidate(&publisher), Progress::default()).expect("honest");
+    (publisher, sequence, progress)
+}
+
+fn candidate(publisher: &Publisher) -> nutfilter_wallet::follow::Follower {
+    follower(publisher, &[item(50), item(900)])
+}
+
+fn segment_of(width: u32, numbers: std::ops::Range<u32>) -> Vec<u8> {
+    let universe = Universe::new(width).expect("a width");
+    let segment = Segment::from_hashes(universe, numbers.map(spent_hash).collect());
+    segment.expect("a segment").to_bytes()
+}
+
+/// Follows the changed sequence from the bookmark.
+fn after(change: impl FnOnce(&Sequence) -> Sequence) -> Followed {
+    let (publisher, sequence, progress) = followed();
+    publisher.publish(&change(&sequence));
+    follow(&candidate(&publisher), progress)
+}
+
+/// Follows the changed sequence from its beginning.
+fn at_first(change: impl FnOnce(&Publisher, &mut Sequence)) -> Followed {
+    let publisher = Publisher::new();
+    let mut sequence = Sequence::new(&[(0, 100), (100, 160)]);
+    publisher.publish(&sequence);
+    change(&publisher, &mut sequence);
+    publisher.put(MANIFEST, sequence.manifest.to_json());
+    follow(&candidate(&publisher), Progress::default())
+}
+
+const LONGER: [(u64, u64); 4] = [(0, 100), (100, 160), (160, 200), (200, 230)];
+
+#[test]
+fn manifest_that_goes_back_is_an_error() {
+    let (publisher, sequence, progress) = followed();
+    let second = sequence.next(&LONGER);
+    publisher.publish(&second);
+    let (_, progress) = follow(&candidate(&publisher), progress).expect("honest");
+    publisher.publish(&sequence);
+    assert_follow_error!(
+        follow(&candidate(&publisher), progress),
+        FollowError::Restarted {
+            what: "manifest number",
+            now: 0,
+            before: 1
+        }
+    );
+    assert_follow_error!(
+        after(|sequence| sequence.next(&LONGER[..2])),
+        FollowError::Restarted {
+            what: "end",
+            now: 160,
+            before: 200
+        }
+    );
+}
+
+#[test]
+fn manifest_with_a_gap_is_an_error() {
+    let followed = after(|sequence| sequence.next(&[(0, 100), (110, 160), (160, 230)]));
+    let Err(FollowError::List(error)) = followed else {
+        panic!("{followed:?}")
+    };
+    assert!(error.to_string().contains("100 to 110"), "{error}");
+}
+
+#[test]
+fn sealed_segment_that_changes_is_an_error() {
+    let changed = after(|sequence| {
+        let mut next = sequence.next(&LONGER);
+        next.list(100, 160, &segment_of(40, 101..160));
+        next
+    });
+    assert_follow_error!(
+        changed,
+        FollowError::Changed {
+            what: "segment",
+            start: 100,
+            end: 160
+        }
+    );
+}
+
+#[test]
+fn manifest_that_forks_is_an_error() {
+    // The same number with other bytes, and a successor of another manifest.
+    let same = after(|sequence| {
+        let mut same = sequence.clone();
+        same.manifest.time += 1;
+        same
+    });
+    assert_follow_error!(same, FollowError::Forked { number: 0 });
+    let other = after(|sequence| {
+        let mut other = sequence.clone();
+        other.manifest.time += 1;
+        other.next(&LONGER)
+    });
+    assert_follow_error!(other, FollowError::Forked { number: 0 });
+    let wider = after(|sequence| {
+        let mut next = sequence.next(&[]);
+        next.manifest.universe = Universe::new(41).expect("a width");
+        next.list(0, 230, &segment_of(41, 0..230));
+        next
+    });
+    assert_follow_error!(wider, FollowError::Forked { number: 0 });
+}
+
+fn audit(
+    publisher: &Publisher,
+    directory: &Path,
+    progress: Progress,
+) -> Result<Progress, FollowError> {
+    let follower = candidate(publisher);
+    let plan = follower.plan(None, None, progress.bookmark.as_ref())?;
+    follower.run(&plan, progress, Some(directory), &mut |_| {})
+}
+
+#[test]
+fn audit_follows_the_chain_of_manifests() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (publisher, sequence, progress) = followed();
+    let second = sequence.next(&LONGER);
+    let third = second.next(&LONGER);
+    let fourth = third.next(&LONGER);
+    for next in [&second, &third, &fourth] {
+        publisher.publish(next);
+    }
+    audit(&publisher, directory.path(), progress.clone()).expect("an honest chain");
+
+    let mut forked = second.clone();
+    forked.manifest.time += 1;
+    publisher.put(
+        "/v1/filters/manifests/proof_state/1",
+        forked.manifest.to_json(),
+    );
+    assert_follow_error!(
+        audit(&publisher, directory.path(), progress.clone()),
+        FollowError::Forked { number: 1 }
+    );
+    // Another history that is consistent in itself.
+    let mut other = sequence.clone();
+    other.manifest.time += 1;
+    let second = other.next(&LONGER);
+    let third = second.next(&LONGER);
+    for next in [&second, &third] {
+        publisher.publish(next);
+    }
+    assert_follow_error!(
+        audit(&publisher, directory.path(), progress.clone()),
+        FollowError::Forked { number: 0 }
+    );
+    publisher.remove("/v1/filters/manifests/proof_state/1");
+    let missing = audit(&publisher, directory.path(), progress).expect_err("a missing manifest");
+    assert!(missing.is_not_found(), "{missing}");
+}
+
+#[test]
+fn audit_computes_merges_from_listed_parts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let publisher = Publisher::new();
+    let mut sequence = Sequence::new(&[(0, 200), (0, 100), (100, 200), (200, 230)]);
+    publisher.publish(&sequence);
+    audit(&publisher, directory.path(), Progress::default()).expect("an honest merge");
+
+    // The merge lacks a value, so a wallet that needs only the merge would miss an event.
+    sequence.list(0, 200, &segment_of(40, 1..200));
+    let publisher = Publisher::new();
+    publisher.publish(&sequence);
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_follow_error!(
+        audit(&publisher, directory.path(), Progress::default()),
+        FollowError::Compaction {
+            start: 0,
+            end: 200,
+            expected: 200,
+            listed: 199
+        }
+    );
+    follow(&candidate(&publisher), Progress::default()).expect("not seen without an audit");
+}
+
+#[test]
+fn audit_computes_merges_from_own_copies() {
+    let merged = |listed: &[u8]| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let publisher = Publisher::new();
+        let sequence = Sequence::new(&[(0, 100), (100, 160), (160, 200)]);
+        publisher.publish(&sequence);
+        let progress = audit(&publisher, directory.path(), Progress::default()).expect("honest");
+        // The parts are neither listed nor served any more.
+        let mut next = sequence.next(&[(0, 200), (200, 230)]);
+        next.list(0, 200, listed);
+        for (start, end) in [(0, 100), (100, 160), (160, 200)] {
+            publisher.remove(&segment_path(start, end));
+        }
+        publisher.publish(&next);
+        let audited = audit(&publisher, directory.path(), progress).map(|_| ());
+        let copies = directory
+            .path()
+            .join("proof_state")
+            .read_dir()
+            .expect("copies");
+        (audited, copies.count())
+    };
+    let (audited, copies) = merged(&segment_of(40, 0..200));
+    audited.expect("an honest merge");
+    assert_eq!(copies, 2, "the parts are replaced by the merge");
+    let (audited, _) = merged(&segment_of(40, 0..199));
+    assert_follow_error!(
+        audited,
+        FollowError::Compaction {
+            start: 0,
+            end: 200,
+            expected: 200,
+            listed: 199
+        }
+    );
+}
+
+#[test]
+fn segments_that_are_not_as_listed_are_errors() {
+    let file = segment_of(40, 0..100);
+    let mut flipped = file.clone();
+    flipped[30] ^= 1;
+    let served =
+        |bytes: Vec<u8>| at_first(|publisher, _| publisher.put(&segment_path(0, 100), bytes));
+    assert_follow_error!(
+        served(flipped.clone()),
+        FollowError::Hash { start: 0, end: 100 }
+    );
+    assert_follow_error!(
+        served(file[..60].to_vec()),
+        FollowError::Length {
+            start: 0,
+            bytes: 60,
+            ..
+        }
+    );
+    let longer = [&file[..], &[0]].concat();
+    assert_follow_error!(
+        served(longer),
+        FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { .. }))
+    );
+    // The hash is right, and the bytes are not a segment, or not the one that is listed.
+    let listed = |file: Vec<u8>, n: u32| {
+        at_first(|publisher, sequence| {
+            sequence.list(0, 100, &file);
+            sequence.manifest.segments[0].n = n;
+            publisher.put(&segment_path(0, 100), file);
+        })
+    };
+    assert_follow_error!(listed(flipped, 100), FollowError::Segment { start: 0, .. });
+    assert_follow_error!(
+        listed(segment_of(41, 0..0), 0),
+        FollowError::SegmentFields {
+            start: 0,
+            found: (41, 0),
+            listed: (40, 0)
+        }
+    );
+    assert_follow_error!(
+        listed(file, 101),
+        FollowError::SegmentFields {
+            start: 0,
+            found: (40, 100),
+            listed: (40, 101)
+        }
+    );
+    let gone = at_first(|publisher, _| publisher.remove(&segment_path(0, 100)));
+    assert_follow_error!(gone, FollowError::Gone { start: 0, end: 100 });
+}
+
+#[test]
+fn manifests_that_cannot_be_used_are_errors() {
+    let narrow = at_first(|_, sequence| {
+        sequence.manifest.universe = Universe::new(31).expect("a width");
+        sequence.list(0, 100, &segment_of(31, 0..100));
+        sequence.list(100, 160, &segment_of(31, 100..160));
+    });
+    assert_follow_error!(narrow, FollowError::Narrow { width: 31 });
+    let pending = at_first(|_, sequence| sequence.manifest.states = vec!["PENDING"]);
+    assert_follow_error!(pending, FollowError::State { state: "SPENT" });
+    let other = at_first(|_, sequence| {
+        sequence.manifest.kind = Event::BlindSignature;
+        sequence.manifest.states.clear();
+    });
+    assert_follow_error!(
+        other,
+        FollowError::OtherKind {
+            kind: Event::BlindSignature
+        }
+    );
+    // A bookmark in the future would hide everything until then.
+    let time = now() + 3_600;
+    let future = at_first(|_, sequence| sequence.manifest.segments[1].end = time);
+    assert_follow_error!(future, FollowError::Future { time: found, .. } if found == time);
+    let large = at_first(|_, sequence| {
+        let one = &mut sequence.manifest.segments[0];
+        one.n = 50_000_000;
+        one.length = *segment_lengths(sequence.manifest.universe, one.n).start();
+    });
+    assert_follow_error!(
+        large,
+        FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { declared: Some(bytes), .. }))
+            if bytes > 64 << 20
+    );
+    at_first(|_, _| ()).expect("an unchanged sequence is followed");
+}
+
+#[test]
+fn blocks_that_change_or_restart_are_errors() {
+    let publisher = Publisher::new();
+    let info = publish_blocks(&publisher, 40..41);
+    let follower = candidate(&publisher);
+    let (_, progress) = follow(&follower, Progress::default()).expect("honest");
+    let with = |info: &nutfilter_cashu::state_filters::BlockInfo| {
+        publisher.put(INFO, info.to_json());
+        follow(&follower, progress.clone())
+    };
+    let mut shorter = info.clone();
+    shorter.blocks.pop();
+    shorter.blocks[1].end = None;
+    assert_follow_error!(
+        with(&shorter),
+        FollowError::Restarted {
+            what: "number of sealed blocks",
+            now: 1,
+            before: 2
+        }
+    );
+    let mut moved = info.clone();
+    (moved.blocks[0].end, moved.blocks[1].start) = (Some(2_001), 2_001);
+    assert_follow_error!(
+        with(&moved),
+        FollowError::Changed {
+            what: "block",
+            start: 1_000,
+            end: 2_000
+        }
+    );
+    let mut gap = info.clone();
+    gap.blocks[1].start = 2_001;
+    assert_follow_error!(with(&gap), FollowError::List(_));
+    let mut future = info.clone();
+    future.blocks[1].end = Some(now() + 3_600);
+    future.blocks[2].start = now() + 3_600;
+    assert_follow_error!(with(&future), FollowError::Future { .. });
+
+    // Other bytes of a sealed block are seen when it is read again.
+    with(&info).expect("unchanged");
+    publisher.put(&block_path(1), vec![0; 64]);
+    with(&info).expect("not read again");
+    let plan = follower.plan(None, Some(2_000), progress.bookmark.as_ref());
+    let again = follower.run(&plan.expect("a plan"), progress.clone(), None, &mut |_| {});
+    assert_follow_error!(
+        again,
+        FollowError::Changed {
+            what: "block",
+            start: 2_000,
+            end: 5_600
+        }
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    assert_follow_error!(
+        audit(&publisher, directory.path(), progress.clone()),
+        FollowError::Changed { what: "block", .. }
+    );
+}
+
+#[test]
+fn invalid_blocks_are_errors() {
+    let with = |height: usize, bytes: Vec<u8>| {
+        let publisher = Publisher::new();
+        publish_blocks(&publisher, 40..41);
+        publisher.put(&block_path(height), bytes);
+        follow(&candidate(&publisher), Progress::default())
+    };
+    assert_follow_error!(with(0, vec![0; 100]), FollowError::Block { height: 0, .. });
+    assert_follow_error!(
+        with(0, vec![0; 256]),
+        FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { .. }))
+    );
+    assert_follow_error!(
+        with(2, vec![0; 64]),
+        FollowError::BlockWidth {
+            height: 2,
+            width: 9,
+            b: 10
+        }
+    );
+    assert_follow_error!(
+        with(1, vec![0xff; 64]),
+        FollowError::FullBlock {
+            height: 1,
+            popcount: 512,
+            bits: 512
+        }
+    );
+    let publisher = Publisher::new();
+    let mut info = publish_blocks(&publisher, 40..41);
+    info.blocks.push(BlockInterval {
+        start: 1,
+        end: None,
+    });
+    publisher.put(INFO, info.to_json());
+    let followed = follow(&candidate(&publisher), Progress::default());
+    assert_follow_error!(followed, FollowError::List(_));
+}
+
+#[test]
+fn mint_without_sequences_is_an_error() {
+    let publisher = Publisher::new();
+    let error = follow(&candidate(&publisher), Progress::default()).expect_err("no lists");
+    assert!(
+        error.is_not_found() && error.to_string().contains("40001"),
+        "{error}"
+    );
+}
+
+#[test]
+fn bookmarks_that_cannot_be_used_are_errors() {
+    let (publisher, sequence, progress) = followed();
+    let bookmark = progress.bookmark.as_ref();
+    let format = Some(SequenceFormat::Blocks);
+    let other = candidate(&publisher).plan(format, None, bookmark);
+    assert_follow_error!(other, FollowError::OtherBookmark { what: "format", .. });
+    let elsewhere = Publisher::new();
+    elsewhere.publish(&sequence);
+    let other = candidate(&elsewhere).plan(None, None, bookmark);
+    assert_follow_error!(other, FollowError::OtherBookmark { what: "mint", .. });
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let load = || Bookmark::load(directory.path(), Event::ProofState);
+    assert!(load().expect("none").is_none());
+    let file = directory.path().join("proof_state.json");
+    bookmark
+        .expect("a bookmark")
+        .store(directory.path())
+        .expect("written");
+    let good = std::fs::read_to_string(&file).expect("read");
+    for damaged in [
+        &good[..50],
+        "{}",
+        &good.replace("\"version\":1", "\"version\":2"),
+    ] {
+        std::fs::write(&file, damaged).expect("written");
+        assert_follow_error!(load(), FollowError::Bookmark { why, .. } if why.contains("delete it"));
+    }
+}
