@@ -9,6 +9,7 @@ use core::iter::FusedIterator;
 use core::ops::ControlFlow;
 
 use crate::arch::SimdLevel;
+use crate::arch::memory::prefer_huge_pages;
 use crate::decode::{self, BLOCK, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
@@ -276,7 +277,9 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// One decoding pass, in several lanes if the CPU supports it. Memory: 8 bytes per item. A filter with a
     /// small P can hold eight items per byte.
     pub fn append_values(&self, out: &mut Vec<u64>) {
-        out.reserve(self.n() as usize);
+        let n = self.n() as usize;
+        out.reserve(n);
+        prefer_huge_pages(&mut out.spare_capacity_mut()[..n]);
         let coded = self.coded();
         let decoded = decode::visit(coded.level, coded.bytes, coded.n, coded.params, |values| {
             out.extend_from_slice(values);

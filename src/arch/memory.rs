@@ -1,4 +1,4 @@
-//! Prefetches, and large zeroed arrays for the sort: reports missing memory, and uses huge pages if possible.
+//! Prefetches, huge pages for memory that is written for the first time, and large zeroed arrays for the sort.
 //!
 //! A page fault for each 4 KiB costs as much as a pass of the sort (build/nut25 in docs/benchmarking.md). Pages
 //! from the system are already zero, so no pass is needed to fill them. `Vec` supports neither: its fallible
@@ -7,6 +7,7 @@
 use alloc::alloc::alloc_zeroed;
 use alloc::vec::Vec;
 use core::alloc::Layout;
+use core::mem::MaybeUninit;
 
 /// The bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
@@ -56,6 +57,18 @@ pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
     Some(unsafe { Vec::from_raw_parts(start, len, capacity) })
 }
 
+/// From this number of bytes on, memory comes fresh from the system: the GNU C library keeps only smaller blocks.
+const ALWAYS_FRESH: usize = 32 << 20;
+
+/// Requests huge pages for memory that is written for the first time, if it is large. Without them, page faults take
+/// more time than decoding into it (10 million values: 24 to 30 ns each, and 9 to 19 with them).
+pub(crate) fn prefer_huge_pages(fresh: &mut [MaybeUninit<u64>]) {
+    let size = size_of_val(fresh);
+    if size >= ALWAYS_FRESH {
+        advise_huge_pages(fresh.as_mut_ptr().cast(), size);
+    }
+}
+
 /// Requests huge pages for `bytes` bytes. The request changes no content, and may fail.
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 fn advise_huge_pages(start: *mut u64, bytes: usize) {
@@ -87,6 +100,15 @@ fn advise_huge_pages(_start: *mut u64, _bytes: usize) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advice_changes_no_content() {
+        let mut values: Vec<u64> = (0..100_000).collect();
+        values.reserve(2 * ALWAYS_FRESH / size_of::<u64>());
+        prefer_huge_pages(values.spare_capacity_mut());
+        values.extend(100_000..600_000);
+        assert!(values.into_iter().eq(0..600_000));
+    }
 
     #[test]
     fn zeros_are_zero_and_what_cannot_be_is_none() {
