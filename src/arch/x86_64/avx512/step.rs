@@ -1,13 +1,12 @@
-//! Decodes one or two Golomb-Rice codes in each of 8 lanes, for the lane decoders and the look-ups.
+//! Decodes Golomb-Rice codes in each of 8 lanes, for the look-ups; the lane kernels share [`window`] and [`run`].
 //!
 //! A lane is a bit position. [`window`] gathers 8 bytes at each one and shifts the next bits to the top,
 //! inverted, so that a leading-zeros instruction counts a unary run (see `rice::read_one`). At least 57 of these
-//! bits are valid. If the codes of a step take more than 57 bits, the lane
-//! is *odd*, and its caller reads them in another way.
+//! bits are valid. If the codes of a step take more than 57 bits, the lane is *odd*, and its caller reads them in
+//! another way.
 //!
 //! `top` of a code is the P + 1 bits `1, inverted remainder`. A code adds `(run << P) + ones - top` to the value,
-//! with `ones = 2^(P+1) - 1`. Callers that need only totals add up the tops and derive the runs from the distance
-//! of the positions, which saves two operations per code.
+//! with `ones = 2^(P+1) - 1`.
 //!
 //! All variable shifts and counts use one execution port, which limits the kernels: nine of them for two codes.
 //! Interleave four vectors, because the latency of a step is at least 45 cycles. Rows match/\* and decode/\* of

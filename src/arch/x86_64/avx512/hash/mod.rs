@@ -1,14 +1,14 @@
-//! Hashes of records of one length, eight or sixteen at a time, and the map to the range of a filter.
+//! Hashes records of one length, eight or sixteen at a time, and maps hashes to the range of a filter.
 //!
-//! A lane is a record. Each record is loaded as it lies, 32 bytes at a time, and shuffles transpose a group of
-//! records into vectors that hold one word of each. The shuffles leave the lanes in the order that stores
-//! want, because the records were loaded in a suitable order.
+//! A lane is a record. Each record is loaded 32 bytes at a time. Shuffles transpose a group of records into
+//! vectors of one word of each. The records are loaded in such an order that the shuffles leave the lanes as the
+//! stores need them.
 //!
-//! Nothing is read past a record: a load of less than 32 bytes is masked, and a rest that fits in one word
-//! is gathered as the last word of the record and shifted down. The last group ends with the last record and
-//! overlaps the group before, so that no rest of records is left; what is then hashed twice is equal.
+//! Nothing is read past a record. A load of less than 32 bytes is masked. A rest that fits in one word is
+//! gathered as the last word of the record and shifted down. The last group ends with the last record and
+//! overlaps the group before it; records that are hashed twice get the same hash.
 //!
-//! The rows `hash/*/100k` at avx512 in docs/benchmarking.md are why this is here.
+//! Rows `hash/*/100k` in docs/benchmarking.md.
 
 mod murmur3;
 mod siphash;
@@ -21,34 +21,34 @@ use crate::arch::x86_64::prefetch;
 use murmur3::MAX_WIDTH;
 
 impl Avx512 {
-    /// NUT-25 of each of `out.len()` records of `width` bytes; false where nothing was done, because there
-    /// are too few or they are too long.
+    /// NUT-25 of each of `out.len()` records of `width` bytes. Returns false, and does nothing, if they are too few
+    /// or too long.
     ///
     /// # Panics
     ///
-    /// Where `records` is not `out.len()` records.
+    /// `records` are not `out.len()` records.
     pub(crate) fn nut25_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
         assert_eq!(Some(records.len()), width.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { murmur3::nut25(records, width, out) }
     }
 
-    /// NUT-23: as [`Self::nut25_records`].
+    /// NUT-23: see [`Self::nut25_records`].
     ///
     /// # Panics
     ///
-    /// Where `records` is not `out.len()` records.
+    /// `records` are not `out.len()` records.
     pub(crate) fn nut23_records(self, records: &[u8], width: usize, out: &mut [u64]) -> bool {
         assert_eq!(Some(records.len()), width.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { murmur3::nut23(records, width, out) }
     }
 
-    /// SipHash-2-4 from the state that the key gives: as [`Self::nut25_records`].
+    /// SipHash-2-4 from the initial state of the key: see [`Self::nut25_records`].
     ///
     /// # Panics
     ///
-    /// Where `records` is not `out.len()` records.
+    /// `records` are not `out.len()` records.
     pub(crate) fn siphash_records(
         self,
         state: [u64; 4],
@@ -57,16 +57,16 @@ impl Avx512 {
         out: &mut [u64],
     ) -> bool {
         assert_eq!(Some(records.len()), width.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { siphash::siphash(state, records, width, out) }
     }
 
-    /// SipHash-2-4 from the state that the key gives, of items that lie in columns: `words` columns for each of
-    /// `out.len()` groups of eight items. A column holds one word of each item, and the last one also the lengths.
+    /// SipHash-2-4 from the initial state of the key, of items in columns: `words` columns for each of `out.len()`
+    /// groups of eight items. A column holds one word of each item; the last one also holds the lengths.
     ///
     /// # Panics
     ///
-    /// If `columns` are not so many.
+    /// The number of columns differs.
     pub(crate) fn siphash_columns(
         self,
         state: [u64; 4],
@@ -75,23 +75,22 @@ impl Avx512 {
         out: &mut [[u64; 8]],
     ) {
         assert_eq!(Some(columns.len()), words.checked_mul(out.len()));
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { siphash::siphash_columns(state, columns, words, out) }
     }
 
     /// `hash * f >> 64` for each, in place.
     pub(crate) fn map_to_range(self, hashes: &mut [u64], f: u64) {
-        // SAFETY: the token says that the CPU has the features.
+        // SAFETY: the token proves that the CPU has the features.
         unsafe { map_to_range(hashes, f) }
     }
 }
 
-/// How many bytes ahead of a group its successors are asked for: 2 to 24 KiB make no difference, nor does
-/// the second cache in place of the first.
+/// The prefetch distance in bytes. Anything from 2 to 24 KiB takes the same time, and so does prefetching to the
+/// second-level cache.
 const AHEAD: usize = 4096;
 
-/// Asks for the bytes that come [`AHEAD`] of `group`, as many as it has: the CPU's own prefetching falls short
-/// of what hashing takes.
+/// Prefetches as many bytes as `group` has, [`AHEAD`] of it. The CPU's own prefetching is too slow for the hashes.
 #[inline(always)]
 fn ask_ahead(group: &[u8]) {
     for line in (0..group.len()).step_by(64) {
@@ -99,8 +98,8 @@ fn ask_ahead(group: &[u8]) {
     }
 }
 
-/// Where to hash two groups of `LANES` of `count` records, the next ones from `start` on: one after the other,
-/// and at the end where they end with the last record. None where all are hashed, or where there is no group.
+/// The starts of the next two groups of `LANES` records, from `start` on. The last groups end with the last of
+/// `count` records. `None` if all are hashed, or if there are fewer records than a group has.
 #[inline(always)]
 fn two_groups<const LANES: usize>(start: usize, count: usize) -> Option<[usize; 2]> {
     if start >= count || count < LANES {
@@ -115,7 +114,7 @@ struct Columns<'a, const LANES: usize> {
     group: &'a [u8],
     width: usize,
     at: usize,
-    /// A bit for each byte that there is.
+    /// A bit for each byte within the record.
     mask: __mmask32,
 }
 
@@ -132,14 +131,14 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
         }
     }
 
-    /// The words of record `low` in the lower half and of record `high` in the upper; zeros beyond the records.
+    /// The words of record `low` in the lower half and of record `high` in the upper. Zeros beyond the records.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
     fn two(&self, low: usize, high: usize) -> __m512i {
         assert!(low < LANES && high < LANES);
         let start = self.group.as_ptr();
-        // SAFETY: record `low` is within the group and byte `at` within the record, as asserted; the mask
-        // ends with the record, and what is masked out is not touched.
+        // SAFETY: record `low` is within the group, and byte `at` is within the record, as asserted. The mask ends
+        // with the record, and masked bytes are not read.
         let low = unsafe {
             _mm256_maskz_loadu_epi8(self.mask, start.add(low * self.width + self.at).cast())
         };
@@ -155,7 +154,7 @@ impl<'a, const LANES: usize> Columns<'a, LANES> {
 const EVEN: i32 = 0b10_00_10_00;
 const ODD: i32 = 0b11_01_11_01;
 
-/// The four 64-bit words from byte `at` on of eight records: lane i has the words of record i.
+/// The four 64-bit words from byte `at` on of eight records. Lane i has the words of record i.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn words_64<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m512i; 4] {
@@ -163,7 +162,7 @@ fn words_64<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
     let columns = Columns::<8>::new(group, width, at);
     let (a, b) = (columns.two(0, 2), columns.two(1, 3));
     let (c, d) = (columns.two(4, 6), columns.two(5, 7));
-    // Each quarter of a vector is now two words of one record; then it is one word of two.
+    // Each quarter of a vector has two words of one record now, and one word of two records afterwards.
     let (even_ab, odd_ab) = (_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
     let (even_cd, odd_cd) = (_mm512_unpacklo_epi64(c, d), _mm512_unpackhi_epi64(c, d));
     [
@@ -190,14 +189,14 @@ fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
         2 * width - 8,
         width - 8,
     );
-    // SAFETY: eight bytes are read at each offset; the first is not negative because of the width, and the
-    // last one ends with the group, as asserted.
+    // SAFETY: reads eight bytes at each offset. By the assertions, the first offset is not negative, and the last
+    // word ends with the group.
     let last = unsafe { _mm512_i64gather_epi64::<1>(offsets, group.as_ptr().cast()) };
     _mm512_srl_epi64(last, _mm_cvtsi64_si128(64 - 8 * len as i64))
 }
 
-/// The order of sixteen records in the lanes of [`words_32`]: the one in which
-/// [`store_32`] finds the first eight in the lower halves of its four quarters.
+/// The order of sixteen records in the lanes of [`words_32`], as [`store_32`] expects it: the first eight are in the
+/// lower halves of the four quarters.
 const ORDER_32: [i32; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
 
 /// The eight 32-bit words from byte `at` on of sixteen records, in the order of [`ORDER_32`].
@@ -214,8 +213,7 @@ fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
         let d = columns.two(first + 9, first + 11);
         let (ab_01, ab_23) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let (cd_01, cd_23) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-        // Each quarter is now one word of four records: words 0 to 3 in the even quarters, 4 to 7 in
-        // the odd ones.
+        // Each quarter has one word of four records now: words 0 to 3 in the even quarters, 4 to 7 in the odd ones.
         *half = [
             _mm512_unpacklo_epi64(ab_01, cd_01),
             _mm512_unpackhi_epi64(ab_01, cd_01),
@@ -241,12 +239,12 @@ fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn tail_32(group: &[u8], width: usize, len: usize) -> __m512i {
     assert!((4..=MAX_WIDTH).contains(&width) && group.len() == 16 * width);
-    // SAFETY: the array is 64 bytes long.
+    // SAFETY: the array has 64 bytes.
     let order = unsafe { _mm512_loadu_si512(ORDER_32.as_ptr().cast()) };
     let starts = _mm512_mullo_epi32(order, _mm512_set1_epi32(width as i32));
     let offsets = _mm512_add_epi32(starts, _mm512_set1_epi32(width as i32 - 4));
-    // SAFETY: four bytes are read at each offset; the first is not negative because of the width, the last
-    // one ends with the group, as asserted, and with such a width no offset overflows.
+    // SAFETY: reads four bytes at each offset. By the assertions, the first offset is not negative, the last word
+    // ends with the group, and no offset overflows.
     let last = unsafe { _mm512_i32gather_epi32::<1>(offsets, group.as_ptr().cast()) };
     _mm512_srl_epi32(last, _mm_cvtsi32_si128(32 - 8 * len as i32))
 }
@@ -254,11 +252,11 @@ fn tail_32(group: &[u8], width: usize, len: usize) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn store_64(out: &mut [u64; 8], hashes: __m512i) {
-    // SAFETY: it writes the 64 bytes of the array.
+    // SAFETY: the array has 64 bytes.
     unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), hashes) }
 }
 
-/// Hashes from their halves, which are in the order of [`ORDER_32`].
+/// Stores hashes, given as halves in the order of [`ORDER_32`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn store_32(out: &mut [u64; 16], upper: __m512i, lower: __m512i) {
@@ -274,7 +272,7 @@ fn map_to_range(hashes: &mut [u64], f: u64) {
     let range = _mm512_set1_epi64(f as i64);
     let (groups, rest) = hashes.as_chunks_mut::<8>();
     for group in groups {
-        // SAFETY: it reads the 64 bytes of the array.
+        // SAFETY: the array has 64 bytes.
         let hash = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
         let value = if f < 1 << 52 {
             map::<52>(hash, range)

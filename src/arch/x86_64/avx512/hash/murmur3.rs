@@ -4,13 +4,13 @@ use core::arch::x86_64::*;
 
 use super::{ask_ahead, store_32, store_64, tail_32, tail_64, two_groups, words_32, words_64};
 
-/// How many scrambled words of a record are kept from the first hash to the second, and from the loads to
-/// the folds. They go through memory (it stays in the first cache): so the folds are a loop of their own,
-/// in which the chains of several groups advance side by side. In registers, the compiler put one group
-/// after the other, and waiting for the chain took 1.5 times as long.
+/// The number of scrambled words of a record that are kept from the loads to the folds, and from the first hash to
+/// the second. They go through memory, in the first-level cache. The folds are then a loop of their own, in which
+/// the chains of several groups are interleaved. With words in registers, the compiler put one group after the
+/// other, and waiting for the chains took 1.5 times as long.
 const WORDS: usize = 16;
 
-/// With records of at most so many bytes, offsets within a group fit 32 bits.
+/// The maximum length of a record in bytes. Offsets within a group then fit in 32 bits.
 pub(super) const MAX_WIDTH: usize = 1 << 20;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
@@ -28,8 +28,8 @@ pub(super) fn nut25(records: &[u8], width: usize, out: &mut [u64]) -> bool {
     true
 }
 
-/// The hashes from record `done` on, as many as fill `GROUPS` groups of sixteen that are hashed side by side;
-/// with one group, all that are left. Gives the number of records done.
+/// Hashes from record `done` on, as long as the records fill `GROUPS` interleaved groups of sixteen; with one group,
+/// to the end. Returns the number of hashed records.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn nut25_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
@@ -66,7 +66,7 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
                 }
                 avalanche(width, &mut lower);
                 if pass == 0 {
-                    // It seeds the lower half.
+                    // The upper half is the seed of the lower half.
                     upper = lower;
                 }
             }
@@ -80,7 +80,7 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     done
 }
 
-/// The scrambled words from byte `at` on, as many as have room, the last one filled up with zeros.
+/// The scrambled words from byte `at` on, as many as have room. Zeros fill up the last one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn scramble_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
@@ -108,8 +108,8 @@ fn scramble_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     }
 }
 
-/// Folds `len` bytes into the states. Never inlined, because a length that is known would unroll the loop
-/// and so undo what [`WORDS`] tells.
+/// Folds `len` bytes into the states. Not inlined: with a known length the compiler would unroll the loop and put
+/// one group after the other.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn fold_words<const GROUPS: usize>(
@@ -150,7 +150,7 @@ fn scramble_32(word: __m512i) -> __m512i {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn fold_32(state: __m512i, word: __m512i) -> __m512i {
     let state = _mm512_rol_epi32::<13>(_mm512_xor_si512(state, word));
-    // Five times, by a shift and an addition: a multiplication takes five times as long.
+    // Multiplies by five with a shift and an addition. A multiplication takes five times as long.
     let moved = _mm512_add_epi32(state, _mm512_set1_epi32(0xe654_6b64_u32 as i32));
     _mm512_add_epi32(_mm512_slli_epi32::<2>(state), moved)
 }

@@ -19,10 +19,10 @@ pub(super) fn siphash(key: [u64; 4], records: &[u8], width: usize, out: &mut [u6
     true
 }
 
-/// The hashes from record `done` on, as many as fill `GROUPS` groups of eight that are hashed side by side; with
-/// one group, all that are left. Gives the number of records done.
+/// Hashes from record `done` on, as long as the records fill `GROUPS` interleaved groups of eight; with one group, to
+/// the end. Returns the number of hashed records.
 ///
-/// A round is 14 operations, a point 14 rounds, and wide vectors have two ports: that alone is 12.3 cycles a
+/// A round has 14 operations, a point takes 14 rounds, and wide vectors have two ports: at least 12.3 cycles per
 /// point. One group at a time took 14 % longer.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
@@ -73,7 +73,7 @@ fn siphash_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     done
 }
 
-/// The words from byte `at` on, as many as have room, the last one filled up with zeros.
+/// The words from byte `at` on, as many as have room. Zeros fill up the last one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
@@ -101,8 +101,7 @@ fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
     }
 }
 
-/// Never inlined, because a number of words that is known would unroll the loop, and then the compiler puts
-/// one group after the other.
+/// Not inlined: with a known number of words the compiler would unroll the loop and put one group after the other.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn absorb_words<const GROUPS: usize>(words: &[[__m512i; GROUPS]], states: &mut [State; GROUPS]) {
@@ -115,7 +114,7 @@ fn absorb_words<const GROUPS: usize>(words: &[[__m512i; GROUPS]], states: &mut [
     *states = absorbed;
 }
 
-/// How many groups of eight items in columns are hashed side by side. The states of four and a word fill the
+/// The number of interleaved groups of eight items in columns. The states of four groups and a word fill the
 /// registers.
 const SIDE_BY_SIDE: usize = 4;
 
@@ -163,7 +162,7 @@ fn groups_in_columns<const GROUPS: usize>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn load_64(words: &[u64; 8]) -> __m512i {
-    // SAFETY: it reads the 64 bytes of the array.
+    // SAFETY: the array has 64 bytes.
     unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
 }
 
