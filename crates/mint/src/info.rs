@@ -34,6 +34,9 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Maximum number of redirects. All of them must stay within the mint's own origin.
 const MAX_REDIRECTS: u32 = 3;
 
+/// The value of the filters' entry.
+const SUPPORTED: &str = r#"{"supported":true}"#;
+
 /// Keeps a copy of the mint's info. A separate thread fetches it until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct InfoService {
@@ -64,14 +67,34 @@ impl InfoService {
         key: impl Into<String>,
         interval: Duration,
     ) -> Result<Self, InfoError> {
+        let supported = SUPPORTED.to_owned();
+        Self::start_all(mint, vec![(key.into(), supported)], interval)
+    }
+
+    /// Like [`InfoService::start`], with any entries of `nuts`: their keys, and their values as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Like [`InfoService::start`].
+    pub fn start_with_entries(
+        mint: &str,
+        entries: Vec<(String, String)>,
+    ) -> Result<Self, InfoError> {
+        Self::start_all(mint, entries, DEFAULT_INTERVAL)
+    }
+
+    fn start_all(
+        mint: &str,
+        entries: Vec<(String, String)>,
+        interval: Duration,
+    ) -> Result<Self, InfoError> {
         let fetcher = Fetcher::new(mint)?;
-        let key = key.into();
         let current = Arc::new(ArcSwapOption::empty());
         let (alive, dropped) = mpsc::channel();
         let shared = Arc::clone(&current);
         thread::Builder::new()
             .name("nutfilter-info".to_owned())
-            .spawn(move || run(&fetcher, &key, &shared, interval, &dropped))
+            .spawn(move || run(&fetcher, &entries, &shared, interval, &dropped))
             .map_err(|error| InfoError(Kind::Io(error)))?;
         Ok(Self {
             current,
@@ -93,12 +116,12 @@ impl InfoService {
 /// If the URL is invalid, or if the mint does not answer with an info within 10 s.
 pub fn fetch_info(mint: &str, key: &str) -> Result<Body, InfoError> {
     let info = Fetcher::new(mint)?.fetch()?;
-    Ok(Body::from_bytes(announced(&info, key)?))
+    Ok(Body::from_bytes(announced(&info, key, SUPPORTED)?))
 }
 
 fn run(
     fetcher: &Fetcher,
-    key: &str,
+    entries: &[(String, String)],
     current: &ArcSwapOption<Body>,
     interval: Duration,
     dropped: &Receiver<()>,
@@ -106,7 +129,11 @@ fn run(
     // Failures are logged when the state changes, not at every attempt.
     let mut failing = false;
     loop {
-        let pause = match fetcher.fetch().and_then(|info| announced(&info, key)) {
+        let with_entries = |info: Vec<u8>| {
+            let mut entries = entries.iter();
+            entries.try_fold(info, |info, (key, value)| announced(&info, key, value))
+        };
+        let pause = match fetcher.fetch().and_then(with_entries) {
             Ok(info) => {
                 current.store(Some(Arc::new(Body::from_bytes(info))));
                 if core::mem::take(&mut failing) {

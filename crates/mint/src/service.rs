@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 
 use crate::snapshot::Snapshot;
+use crate::state_filters::SequenceTable;
 
 /// The endpoints of a service in addition to the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,7 @@ pub struct FilterService {
 struct Shared {
     options: ServiceOptions,
     snapshot: ArcSwapOption<Snapshot>,
+    sequences: SequenceTable,
     /// Whether anything failed in the latest refresh.
     failing: AtomicBool,
     /// When a refresh last succeeded, by the monotonic clock.
@@ -122,6 +124,7 @@ impl FilterService {
         let shared = Shared {
             options,
             snapshot: ArcSwapOption::empty(),
+            sequences: SequenceTable::default(),
             failing: AtomicBool::new(false),
             last_good: Mutex::default(),
         };
@@ -146,6 +149,11 @@ impl FilterService {
     /// Replaces the snapshot. Requests see the old one or the new one, never a mixture.
     pub fn publish(&self, snapshot: Snapshot) {
         self.shared.snapshot.store(Some(Arc::new(snapshot)));
+    }
+
+    /// The published state filters.
+    pub(crate) fn sequences(&self) -> &SequenceTable {
+        &self.shared.sequences
     }
 
     /// The current status.

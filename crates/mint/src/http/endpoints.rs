@@ -20,7 +20,8 @@ use super::options::RouterOptions;
 use super::representation::Form;
 use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
-use crate::{KeysetId, NoteKind};
+use crate::state_filters::Served;
+use crate::{Event, KeysetId, NoteKind};
 
 /// The state of the handlers.
 #[derive(Clone, Debug)]
@@ -43,6 +44,17 @@ impl Endpoints {
             options,
             cache_control,
         }))
+    }
+
+    /// What is served of a kind of event.
+    pub(super) fn served(&self, event: Event) -> Result<Arc<Served>, CashuError> {
+        let served = self.0.service.sequences().get(event);
+        served.ok_or(CashuError::UnknownKind)
+    }
+
+    /// For what changes at the next refresh.
+    pub(super) fn cache_control(&self) -> &HeaderValue {
+        &self.0.cache_control
     }
 
     pub(super) fn options(&self) -> &RouterOptions {

@@ -9,6 +9,10 @@ use super::Json;
 
 /// The protocol's code for an unknown keyset.
 const KEYSET_UNKNOWN: u32 = 12_001;
+/// The draft's code for a height, a segment or a manifest that does not exist.
+const OBJECT_UNKNOWN: u32 = 40_001;
+/// The draft's code for a kind of event that is not covered.
+const KIND_UNKNOWN: u32 = 40_002;
 /// The code of errors without a code in the protocol.
 const NO_CODE: u32 = 0;
 
@@ -24,6 +28,10 @@ pub enum CashuError {
     InvalidKeysetId,
     /// The mint has no such keyset.
     UnknownKeyset,
+    /// The sequence of state filters has no such block, segment or manifest.
+    UnknownObject,
+    /// This kind of event has no state filters here.
+    UnknownKind,
     /// The filter has not been built yet.
     NotBuilt,
     /// The mint's own `/v1/info` has not been fetched yet.
@@ -54,6 +62,8 @@ impl CashuError {
     pub const fn code(self) -> u32 {
         match self {
             CashuError::InvalidKeysetId | CashuError::UnknownKeyset => KEYSET_UNKNOWN,
+            CashuError::UnknownObject => OBJECT_UNKNOWN,
+            CashuError::UnknownKind => KIND_UNKNOWN,
             _ => NO_CODE,
         }
     }
@@ -66,7 +76,9 @@ impl CashuError {
                 StatusCode::BAD_REQUEST
             }
             CashuError::NotBuilt | CashuError::NoInfo => StatusCode::SERVICE_UNAVAILABLE,
-            CashuError::NotFound => StatusCode::NOT_FOUND,
+            CashuError::NotFound | CashuError::UnknownObject | CashuError::UnknownKind => {
+                StatusCode::NOT_FOUND
+            }
             CashuError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             CashuError::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             CashuError::BodyRefused => StatusCode::PAYLOAD_TOO_LARGE,
@@ -83,6 +95,8 @@ impl fmt::Display for CashuError {
         f.write_str(match self {
             CashuError::InvalidKeysetId => "invalid keyset id",
             CashuError::UnknownKeyset => "keyset is not known",
+            CashuError::UnknownObject => "no such block, segment or manifest",
+            CashuError::UnknownKind => "no state filters of this kind",
             CashuError::NotBuilt => "filter not built yet",
             CashuError::NoInfo => "mint info not available yet",
             CashuError::NotFound => "path not found",

@@ -5,6 +5,11 @@
 //! | `/v1/filter/spent/{keyset_id}` | the filter of all spent notes, by `Y` |
 //! | `/v1/filter/issued/{keyset_id}` | the filter of all signed notes, by `B_` |
 //! | the same with `.raw` appended | the raw filter, whatever `Accept` contains |
+//! | `/v1/filters/manifest/{kind}` | the current manifest of a sequence of state filters |
+//! | `/v1/filters/manifests/{kind}/{number}` | an older manifest |
+//! | `/v1/filters/segments/{kind}/{start}-{end}` | a segment |
+//! | `/v1/filters/info/{kind}` | the draft's list of blocks |
+//! | `/v1/filters/blocks/{kind}/{height}` | a block of the draft |
 //! | `/v1/keysets` | the keysets (NUT-02), unless the mint itself answers this path |
 //! | `/v1/info` | the mint's own info (NUT-06) with the filters announced, if enabled |
 //! | `/health` | the status of the service |
@@ -33,6 +38,7 @@ mod options;
 mod representation;
 mod serve;
 mod socket;
+mod state_filters;
 mod tls;
 
 use axum::Router;
@@ -108,6 +114,26 @@ fn filters() -> Router<Endpoints> {
         .route(
             "/v1/filter/issued/{*keyset_id}",
             readable(get(endpoints::issued)),
+        )
+        .route(
+            "/v1/filters/manifest/{kind}",
+            readable(get(state_filters::manifest)),
+        )
+        .route(
+            "/v1/filters/manifests/{kind}/{number}",
+            readable(get(state_filters::old_manifest)),
+        )
+        .route(
+            "/v1/filters/segments/{kind}/{interval}",
+            readable(get(state_filters::segment)),
+        )
+        .route(
+            "/v1/filters/info/{kind}",
+            readable(get(state_filters::block_info)),
+        )
+        .route(
+            "/v1/filters/blocks/{kind}/{height}",
+            readable(get(state_filters::block)),
         )
 }
 

@@ -13,6 +13,7 @@ use super::error::CashuError;
 use super::negotiate::{Coding, JSON, Media, OCTET_STREAM, coding};
 use crate::body::Body;
 use crate::published::PublishedFilter;
+use crate::state_filters::Compressible;
 
 /// The request headers that the body depends on, for caches.
 const NEGOTIATED: HeaderValue = HeaderValue::from_static("Accept, Accept-Encoding");
@@ -202,8 +203,30 @@ impl Forms<'_> {
     }
 }
 
+/// Answers a request for a body that is also available in gzip.
+pub(super) fn compressible(
+    method: &Method,
+    headers: &HeaderMap,
+    media: HeaderValue,
+    body: &Compressible,
+    cache_control: &HeaderValue,
+) -> Response {
+    let mut common = HeaderMap::with_capacity(10);
+    common.insert(CACHE_CONTROL, cache_control.clone());
+    common.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let gzip = body.gzip.as_ref().map(|gzip| (Coding::Gzip, gzip));
+    let codings = [(Coding::Identity, &body.plain)].into_iter().chain(gzip);
+    let forms = Forms {
+        media,
+        codings: codings.collect(),
+        modified: None,
+        headers: common,
+    };
+    forms.answer(method, headers)
+}
+
 /// Inserts text of digits and spaces, which is always a valid header value.
-fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
+pub(super) fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
     if let Ok(value) = HeaderValue::try_from(text) {
         headers.insert(name, value);
     }

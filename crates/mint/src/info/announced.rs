@@ -6,13 +6,10 @@ use serde_json::value::RawValue;
 
 use super::{InfoError, Kind};
 
-/// The value of the announced entry.
-const ENTRY: &str = r#"{"supported":true}"#;
-
-/// Returns the info with the entry `key` added to `nuts`, and everything else byte for byte.
-pub(super) fn announced(info: &[u8], key: &str) -> Result<Vec<u8>, InfoError> {
+/// Returns the info with the entry `key`, which has this JSON as its value, added to `nuts`, and everything else byte for byte.
+pub(super) fn announced(info: &[u8], key: &str, value: &str) -> Result<Vec<u8>, InfoError> {
     // Quoted and escaped as JSON.
-    let entry = format!("{}:{ENTRY}", serde_json::Value::from(key));
+    let entry = format!("{}:{value}", serde_json::Value::from(key));
     let malformed = |error| InfoError(Kind::Malformed(error));
     let text = str::from_utf8(info).map_err(|_| InfoError(Kind::NoText))?;
     let members: Members<'_> = serde_json::from_str(text).map_err(malformed)?;
@@ -82,9 +79,11 @@ impl<'de> serde::Deserialize<'de> for Members<'de> {
 mod tests {
     use super::*;
 
+    const VALUE: &str = r#"{"supported":true}"#;
+
     #[track_caller]
     fn assert_announced(info: &str, expected: &str) {
-        let made = announced(info.as_bytes(), "25").expect("an info");
+        let made = announced(info.as_bytes(), "25", VALUE).expect("an info");
         assert_eq!(String::from_utf8(made).expect("text"), expected);
         serde_json::from_str::<serde_json::Value>(expected).expect("JSON");
     }
@@ -122,7 +121,7 @@ mod tests {
     #[test]
     fn entry_has_the_given_key() {
         let info = br#"{"nuts":{"25":{"supported":true}}}"#;
-        let made = announced(info, "filters").expect("an info");
+        let made = announced(info, "filters", VALUE).expect("an info");
         let expected = br#"{"nuts":{"filters":{"supported":true},"25":{"supported":true}}}"#;
         assert_eq!(made, expected);
     }
@@ -150,12 +149,12 @@ mod tests {
             r#"{"nuts":null}"#,
             "{\"a\":}",
         ] {
-            let error = announced(info.as_bytes(), "25").expect_err(info);
+            let error = announced(info.as_bytes(), "25", VALUE).expect_err(info);
             assert!(error.to_string().starts_with("invalid mint info"));
         }
-        assert!(announced(b"{\"a\":\"\xff\"}", "25").is_err());
+        assert!(announced(b"{\"a\":\"\xff\"}", "25", VALUE).is_err());
         // Deep nesting must not overflow the stack.
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        let _ = announced(deep.as_bytes(), "25");
+        let _ = announced(deep.as_bytes(), "25", VALUE);
     }
 }

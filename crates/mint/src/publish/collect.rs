@@ -10,6 +10,7 @@ use nutfilter::{ItemHash, Nut25, SortedHashes};
 use crate::report::RefreshProgress;
 use crate::source::{ItemBatch, ItemSink, SourceError};
 use crate::state::{KeysetHashes, StateError, Storage};
+use crate::state_filters::Intake;
 use crate::{KeysetId, NoteKind};
 
 /// Items of one reading.
@@ -26,6 +27,8 @@ pub(super) struct Collector<'a> {
     pub(super) bad: BTreeMap<KeysetId, SourceError>,
     pub(super) hashing: Duration,
     pub(super) failed: Option<Failed>,
+    /// The elements of the state filters.
+    pub(super) intake: Intake,
 }
 
 /// The reaction to more hashes than fit into the memory limit.
@@ -60,6 +63,7 @@ impl<'a> Collector<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(RefreshProgress<'_>),
         beyond: Beyond<'a>,
+        intake: Intake,
     ) -> Self {
         Self {
             kind,
@@ -72,6 +76,7 @@ impl<'a> Collector<'a> {
             bad: BTreeMap::new(),
             hashing: Duration::ZERO,
             failed: None,
+            intake,
         }
     }
 
@@ -152,7 +157,10 @@ impl ItemSink for Collector<'_> {
             kind: self.kind,
             items: *came,
         });
-        let room = self.has_room();
+        let room = self.has_room().and_then(|()| {
+            let pushed = self.intake.push(items);
+            pushed.map_err(|error| Failed::State(error.into()))
+        });
         self.go_on(room)
     }
 

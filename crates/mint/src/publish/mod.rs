@@ -20,6 +20,7 @@ use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError, Storage};
+use crate::state_filters::{KindSequence, StateFilterOptions};
 use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
@@ -49,8 +50,9 @@ pub struct Publisher {
     latest_date: u64,
     verify_every: u32,
     storage: Storage,
-    /// One entry for each of [`NoteKind::ALL`].
+    /// One entry for each of [`NoteKind::ALL`], here and below.
     state: [KindSets; 2],
+    sequences: [KindSequence; 2],
     listed: Vec<KeysetInfo>,
     /// Keysets per kind whose filters must not be replaced after this refresh.
     held_back: [BTreeSet<KeysetId>; 2],
@@ -82,6 +84,7 @@ impl Publisher {
             verify_every: VERIFY_EVERY,
             storage: Storage::Memory,
             state: Default::default(),
+            sequences: Default::default(),
             listed: vec![],
             held_back: Default::default(),
             unservable: vec![],
@@ -113,6 +116,24 @@ impl Publisher {
         self.place = BodyPlace::Directory(directory.path().to_owned());
         self.storage = Storage::Directory(directory);
         self
+    }
+
+    /// Publishes state filters. They are kept in the data directory, for ever, and are served at once.
+    ///
+    /// # Errors
+    ///
+    /// There is no data directory, or a sequence in it cannot be used, or has another universe.
+    pub fn with_state_filters(mut self, options: &StateFilterOptions) -> Result<Self, StateError> {
+        let Storage::Directory(directory) = &self.storage else {
+            return Err(StateError::NoDirectory);
+        };
+        let now = self.clock.wall().as_secs();
+        for kind in NoteKind::ALL {
+            let table = self.service.sequences().clone();
+            let sequence = KindSequence::open(kind, directory.path(), options, table, now)?;
+            self.sequences[index(kind)] = sequence;
+        }
+        Ok(self)
     }
 
     /// Gives an unchanged filter a new timestamp at multiples of `age`; the default is 10 minutes.

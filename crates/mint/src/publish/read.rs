@@ -82,7 +82,8 @@ impl Publisher {
             Some(limit) => Beyond::TooMany { limit },
             None => Beyond::Never,
         };
-        let mut collector = Collector::new(kind, &self.stop, progress, beyond);
+        let intake = self.sequences[super::index(kind)].intake();
+        let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
         let result = self.source.read(kind, Some(since), &mut collector);
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut collector)?;
@@ -95,6 +96,7 @@ impl Publisher {
         let (came, hash) = (collector.came(), collector.hashing);
         let read = start.elapsed().saturating_sub(hash);
 
+        let intake = core::mem::take(&mut collector.intake);
         let state = &self.state[super::index(kind)];
         let new = match reading.total {
             // Taken only if every item is new. None is then a repeat, even if its hash is already known.
@@ -107,7 +109,12 @@ impl Publisher {
                 new
             }
         };
+        // Before the sets, whose watermark must not be ahead of it.
+        let now = self.clock.wall().as_secs();
+        let sequence = &mut self.sequences[super::index(kind)];
+        sequence.add(intake, false, now).map_err(StateError::from)?;
         let state = &mut self.state[super::index(kind)];
+        state.sequence = sequence.commits();
         for (keyset, hashes) in new {
             let result = self
                 .storage
@@ -150,7 +157,8 @@ impl Publisher {
             },
             None => Beyond::Never,
         };
-        let mut collector = Collector::new(kind, &self.stop, progress, beyond);
+        let intake = self.sequences[super::index(kind)].intake();
+        let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
         let result = self.source.read(kind, None, &mut collector);
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut collector)?;
@@ -165,8 +173,14 @@ impl Publisher {
         }
         super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
 
+        let intake = core::mem::take(&mut collector.intake);
         let mut sets = collector.into_sets()?;
+        let now = self.clock.wall().as_secs();
+        let sequence = &mut self.sequences[super::index(kind)];
+        let added = sequence.add(intake, bad.is_empty(), now);
+        added.map_err(StateError::from)?;
         let state = &mut self.state[super::index(kind)];
+        state.sequence = sequence.commits();
         state.watermark = reading.watermark.filter(|_| bad.is_empty());
         state.uncounted = Some(0);
         for (keyset, error) in bad {

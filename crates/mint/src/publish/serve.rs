@@ -31,7 +31,13 @@ impl Publisher {
             return self.service.snapshot().is_some();
         }
         for kind in NoteKind::ALL {
-            let (state, listed) = directory.restore(kind);
+            let (mut state, listed) = directory.restore(kind);
+            if !self.sequences[index(kind)].has_all_until(state.sequence)
+                && state.watermark.is_some()
+            {
+                tracing::info!(%kind, "rereading the full database for the state filters");
+                state.watermark = None;
+            }
             self.state[index(kind)] = state;
             if self.listed.is_empty() {
                 self.listed = listed;

@@ -70,6 +70,10 @@ pub enum StateError {
     Build(BuildError),
     /// A body could not be written.
     Body(io::Error),
+    /// State filters need a data directory.
+    NoDirectory,
+    /// The state filters could not be updated.
+    Sequence(nutfilter_sequence::Error),
 }
 
 impl StateError {
@@ -101,6 +105,8 @@ impl fmt::Display for StateError {
             StateError::Store(error) => error.fmt(f),
             StateError::Build(error) => error.fmt(f),
             StateError::Body(error) => write!(f, "could not write data to serve: {error}"),
+            StateError::NoDirectory => f.write_str("state filters need a data directory"),
+            StateError::Sequence(error) => write!(f, "state filters: {error}"),
         }
     }
 }
@@ -108,11 +114,12 @@ impl fmt::Display for StateError {
 impl Error for StateError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            StateError::InUse { .. } => None,
+            StateError::InUse { .. } | StateError::NoDirectory => None,
             StateError::Io { source, .. } => Some(source),
             StateError::Store(error) => error.source(),
             StateError::Build(error) => error.source(),
             StateError::Body(error) => Some(error),
+            StateError::Sequence(error) => error.source(),
         }
     }
 }
@@ -120,6 +127,12 @@ impl Error for StateError {
 impl From<StoreError> for StateError {
     fn from(error: StoreError) -> Self {
         StateError::Store(error)
+    }
+}
+
+impl From<nutfilter_sequence::Error> for StateError {
+    fn from(error: nutfilter_sequence::Error) -> Self {
+        StateError::Sequence(error)
     }
 }
 
@@ -217,6 +230,7 @@ impl DataDirectory {
         state.as_of = recorded.as_of;
         state.recorded = recorded.as_of;
         state.watermark = recorded.watermark;
+        state.sequence = recorded.sequence;
         let named = recorded.sets.iter();
         let named = named.filter_map(|set| set.directory.clone()).collect();
         self.named.insert(kind, named);
@@ -307,6 +321,7 @@ impl DataDirectory {
         let recorded = Recorded {
             as_of: state.as_of,
             watermark: state.watermark.clone(),
+            sequence: state.sequence,
             sets: sets.collect(),
             lost: state.lost.iter().map(KeysetId::to_string).collect(),
             keysets: keysets.to_vec(),

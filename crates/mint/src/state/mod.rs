@@ -20,6 +20,8 @@ use crate::{KeysetId, NoteKind};
 pub(crate) struct KindSets {
     /// Where the source continues; `None` if everything must be read.
     pub(crate) watermark: Option<Watermark>,
+    /// What the sequence of state filters has seen at the watermark.
+    pub(crate) sequence: Option<u64>,
     /// The Unix second in which the latest reading began; 0 before the first.
     pub(crate) as_of: u64,
     /// The last recorded value of `as_of`. No filter is dated later, because a restart would only have an older

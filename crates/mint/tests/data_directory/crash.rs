@@ -8,9 +8,16 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nutfilter_mint::{DataDirectory, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions};
+use nutfilter::segment::Segment;
+use nutfilter_cashu::state_filters::ElementHash;
+use nutfilter_mint::{
+    DataDirectory, Event, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions,
+    StateFilterOptions,
+};
+use nutfilter_sequence::{BlockOptions, Options, Sequence};
 
-use crate::fake_mint::{FakeMint, State};
+use crate::fake_mint::{FakeMint, KEYSETS, State};
+use crate::observer::Observer;
 
 /// Names the working directory of a child process that will be killed.
 pub(crate) const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
@@ -35,6 +42,41 @@ pub(crate) fn publisher(directory: &Path) -> Publisher {
         .with_clock(move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now()))
 }
 
+fn with_state_filters(directory: &Path) -> Publisher {
+    let publisher = publisher(directory);
+    publisher.with_state_filters(&state_filters()).unwrap()
+}
+
+fn state_filters() -> StateFilterOptions {
+    let mut options = StateFilterOptions::new(&[Event::ProofState, Event::BlindSignature]);
+    // Many blocks.
+    options.block_width = 8;
+    options
+}
+
+/// Compares what the sequences publish with what they published before. Returns the union of each.
+fn observe(directory: &Path, observers: &mut [Observer; 2]) -> [Segment; 2] {
+    let given = state_filters();
+    let proofs = Options::new(Event::ProofState, &["SPENT"], given.universe);
+    let mut signatures = Options::new(Event::BlindSignature, &[], given.universe);
+    signatures.blocks = Some(BlockOptions {
+        width: given.block_width,
+        timeout: given.block_timeout,
+    });
+    let mut observed = [proofs, signatures].into_iter().zip(observers);
+    core::array::from_fn(|_| {
+        let (options, observer) = observed.next().expect("both kinds");
+        let data = directory
+            .join("data/state-filters")
+            .join(options.kind.as_str());
+        let sequence = Sequence::open(data, options, 0).unwrap();
+        match observer.observe(&sequence.view()) {
+            Some(manifest) => observer.union(&manifest),
+            None => Segment::from_hashes(given.universe, vec![]).unwrap(),
+        }
+    })
+}
+
 fn timestamps(service: &FilterService) -> BTreeMap<(String, &'static str), u64> {
     let snapshot = service.snapshot().unwrap();
     let mut times = BTreeMap::new();
@@ -57,7 +99,7 @@ pub(crate) fn child_if_asked() -> bool {
         return false;
     };
     let mut seed = u64::from(std::process::id()) << 20 | 1;
-    let mut publisher = publisher(&directory);
+    let mut publisher = with_state_filters(&directory);
     let mint = FakeMint::in_directory(&directory);
     let seen = directory.join("seen");
     let service = publisher.service().clone();
@@ -116,6 +158,7 @@ fn service_killed_at_any_moment_recovers_exactly() {
     let directory = tempfile::tempdir().unwrap();
     let mut seed = 88_172_645_463_325_252;
     let mut restored = 0;
+    let mut observers: [Observer; 2] = Default::default();
     for kill in 0..kills {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "a_victim_if_this_process_is_one", "--nocapture"])
@@ -148,11 +191,12 @@ fn service_killed_at_any_moment_recovers_exactly() {
             String::from_utf8_lossy(&output.stderr)
         );
         restored += u64::from(said.contains("restored"));
+        observe(directory.path(), &mut observers);
     }
     assert!(restored > kills / 3, "{restored} of {kills} came so far");
 
     // Once more, without a kill.
-    let mut publisher = publisher(directory.path());
+    let mut publisher = with_state_filters(directory.path());
     let mint = FakeMint::in_directory(directory.path());
     assert!(publisher.restore());
     assert_eq!(mint.lies_in(publisher.service()), Vec::<String>::new());
@@ -162,4 +206,23 @@ fn service_killed_at_any_moment_recovers_exactly() {
     let keyset: KeysetId = crate::fake_mint::KEYSETS[0].parse().unwrap();
     let snapshot = publisher.service().snapshot().unwrap();
     assert!(snapshot.keyset(&keyset).is_some());
+    drop(publisher);
+    // Every note of the mint is published.
+    let unions = observe(directory.path(), &mut observers);
+    let state = mint.states().last().copied().unwrap();
+    let kinds = [
+        (NoteKind::Spent, Event::ProofState, "SPENT"),
+        (NoteKind::Issued, Event::BlindSignature, ""),
+    ];
+    for ((kind, event, state_name), union) in kinds.into_iter().zip(unions) {
+        let hash = ElementHash::new(event, state_name).unwrap();
+        for keyset in 0..KEYSETS.len() {
+            let notes: Vec<_> = state.notes(keyset, kind).collect();
+            let elements = hash.elements(&notes).unwrap();
+            assert!(
+                union.matches_elements(&elements).iter().all(|&found| found),
+                "{event}"
+            );
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod rows;
 mod schema;
 #[cfg(unix)]
 mod sockets;
+mod state_filters;
 mod support;
 mod transport;
 mod verify;

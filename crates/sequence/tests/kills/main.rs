@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use nutfilter_sequence::{Faults, Sequence};
 
-use crate::model::{Observer, add, element, options};
+use crate::model::{add, element, options};
+use crate::observer::Observer;
 
 #[path = "../sequence/model.rs"]
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod model;
+#[path = "../sequence/observer.rs"]
+mod observer;
 
 const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
 

@@ -2,7 +2,8 @@
 
 use nutfilter_sequence::{Error, Faults, Sequence};
 
-use crate::model::{NaiveBlocks, Observer, add, element, open, options};
+use crate::model::{NaiveBlocks, add, element, open, options};
+use crate::observer::Observer;
 
 /// Times and elements of the refreshes: several blocks, hours and days, and parts that expire.
 fn refreshes() -> Vec<(u64, Vec<u64>)> {

@@ -8,7 +8,8 @@ use nutfilter_cashu::state_filters::manifest::Level;
 use nutfilter_sequence::{Added, Sequence};
 use proptest::prelude::*;
 
-use crate::model::{NaiveBlocks, Observer, add, element, open, options};
+use crate::model::{NaiveBlocks, add, element, open, options};
+use crate::observer::Observer;
 
 /// One refresh: seconds since the one before, elements, and whether the process restarts after it.
 type Refresh = (i64, Vec<u64>, bool);

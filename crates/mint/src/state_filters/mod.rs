@@ -1,0 +1,246 @@
+//! State filters: sequences of what was spent or signed, for wallets that follow the mint.
+//!
+//! A reading passes its items to the [`Sequence`] of its kind, which publishes those that are new, before the
+//! watermark moves on. So no item is lost between the two, and the sequence drops the items that come again.
+
+mod served;
+
+use core::fmt;
+use std::path::Path;
+
+use nutfilter::segment::Universe;
+use nutfilter_cashu::state_filters::manifest::DEFAULT_WIDTH;
+use nutfilter_cashu::state_filters::{Element, ElementHash, Event};
+use nutfilter_sequence::{Batch, BlockOptions, Error, Options, Sequence};
+
+use self::served::OpenBlock;
+pub(crate) use self::served::{BlockBody, Compressible, SealedFile, SequenceTable, Served};
+use crate::NoteKind;
+use crate::source::ItemBatch;
+
+/// Directory of the sequences, inside the data directory.
+const DIRECTORY: &str = "state-filters";
+
+/// Which sequences a mint publishes, and how. The defaults are those of the command line.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StateFilterOptions {
+    /// The kinds to publish: [`Event::BlindSignature`], [`Event::ProofState`] or both. Proofs are published in the
+    /// state `SPENT` only, because a database shows no other change reliably. So they get segments but not the
+    /// draft's blocks, which need every state.
+    pub kinds: Vec<Event>,
+    /// The universe of the segments. A sequence keeps the one that it began with.
+    pub universe: Universe,
+    /// b of the draft: an open block has 2^b bits.
+    pub block_width: u32,
+    /// Seconds after which a block is sealed.
+    pub block_timeout: u64,
+    /// Seconds between two versions of the open block; `None` if it is not served.
+    pub open_interval: Option<u64>,
+}
+
+impl StateFilterOptions {
+    /// Default of [`StateFilterOptions::block_width`]: a block has room for 45,426 events.
+    pub const BLOCK_WIDTH: u32 = 20;
+
+    /// Default of [`StateFilterOptions::block_timeout`]: a week, as the draft advises.
+    pub const BLOCK_TIMEOUT: u64 = 604_800;
+
+    /// Default of [`StateFilterOptions::open_interval`].
+    pub const OPEN_INTERVAL: u64 = 600;
+
+    /// Publishes these kinds, with the defaults.
+    #[must_use]
+    pub fn new(kinds: &[Event]) -> Self {
+        Self {
+            kinds: kinds.to_vec(),
+            // The default is a valid width.
+            universe: Universe::new(DEFAULT_WIDTH).unwrap_or_else(|_| unreachable!()),
+            block_width: Self::BLOCK_WIDTH,
+            block_timeout: Self::BLOCK_TIMEOUT,
+            open_interval: Some(Self::OPEN_INTERVAL),
+        }
+    }
+}
+
+/// The sequence of a kind of note, or what stands for it if the kind is not published.
+#[derive(Default)]
+pub(crate) struct KindSequence(Option<Published>);
+
+struct Published {
+    event: Event,
+    sequence: Sequence,
+    hash: ElementHash,
+    open_interval: Option<u64>,
+    /// The last published copy of the open block.
+    open: Option<OpenBlock>,
+    table: SequenceTable,
+    /// Elements that the mint has lost, as it was logged last.
+    missing: u64,
+}
+
+impl fmt::Debug for KindSequence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let event = self.0.as_ref().map(|published| published.event);
+        f.debug_tuple("KindSequence").field(&event).finish()
+    }
+}
+
+/// The kind of event that a kind of note becomes.
+fn event_of(kind: NoteKind) -> (Event, &'static [&'static str], &'static str) {
+    match kind {
+        NoteKind::Spent => (Event::ProofState, &["SPENT"], "SPENT"),
+        NoteKind::Issued => (Event::BlindSignature, &[], ""),
+    }
+}
+
+impl KindSequence {
+    /// Opens the sequence of a kind below the data directory, if `options` name it.
+    pub(crate) fn open(
+        kind: NoteKind,
+        data: &Path,
+        options: &StateFilterOptions,
+        table: SequenceTable,
+        now: u64,
+    ) -> Result<Self, Error> {
+        let (event, states, state) = event_of(kind);
+        if !options.kinds.contains(&event) {
+            return Ok(Self(None));
+        }
+        let mut sequence = Options::new(event, states, options.universe);
+        if event.states().len() == 1 {
+            sequence.blocks = Some(BlockOptions {
+                width: options.block_width,
+                timeout: options.block_timeout,
+            });
+        }
+        let directory = data.join(DIRECTORY).join(event.as_str());
+        let mut published = Published {
+            event,
+            sequence: Sequence::open(directory, sequence, now)?,
+            // Every kind above has its state.
+            hash: ElementHash::new(event, state).unwrap_or_else(|_| unreachable!()),
+            open_interval: options.open_interval,
+            open: None,
+            table,
+            missing: 0,
+        };
+        published.publish(now, true);
+        Ok(Self(Some(published)))
+    }
+
+    /// Whether a watermark that was stored with the number `recorded` can be used: the sequence has every element
+    /// before it.
+    pub(crate) fn has_all_until(&self, recorded: Option<u64>) -> bool {
+        self.0.as_ref().is_none_or(|published| {
+            let commits = published.sequence.commits();
+            !published.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
+        })
+    }
+
+    /// The number that is stored with a watermark.
+    pub(crate) fn commits(&self) -> Option<u64> {
+        Some(self.0.as_ref()?.sequence.commits())
+    }
+
+    /// Starts to collect the elements of a reading.
+    pub(crate) fn intake(&self) -> Intake {
+        Intake(self.0.as_ref().map(|published| Elements {
+            hash: published.hash.clone(),
+            batch: published.sequence.batch(),
+            buffer: vec![],
+            invalid: 0,
+        }))
+    }
+
+    /// Publishes what is new in a reading. If the reading was `whole`, what it lacks is gone from the database.
+    pub(crate) fn add(&mut self, intake: Intake, whole: bool, now: u64) -> Result<(), Error> {
+        let (Some(published), Some(elements)) = (&mut self.0, intake.0) else {
+            return Ok(());
+        };
+        published.add(elements, whole, now)
+    }
+}
+
+impl Published {
+    fn add(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
+        let event = self.event.as_str();
+        if elements.invalid > 0 {
+            let invalid = elements.invalid;
+            tracing::warn!(kind = event, invalid, "skipping items that are not points");
+        }
+        let before = self.sequence.commits();
+        let added = self.sequence.add(elements.batch, now)?;
+        metrics::counter!("nutfilter_events_published_total", "kind" => event).increment(added.new);
+        if whole {
+            self.report_missing(added.missing);
+        }
+        if let Err(error) = self.sequence.compact(now) {
+            // The elements are published. The next refresh tries again.
+            tracing::error!(kind = event, %error, "could not merge segments; retrying at the next refresh");
+        }
+        self.publish(now, self.sequence.commits() != before);
+        Ok(())
+    }
+
+    fn report_missing(&mut self, missing: u64) {
+        let event = self.event.as_str();
+        metrics::gauge!("nutfilter_events_missing", "kind" => event).set(missing as f64);
+        if missing > 0 && missing != self.missing {
+            tracing::warn!(
+                kind = event,
+                missing,
+                "published events are not in the database any more: a backup was restored or rows were deleted; \
+                 they stay published"
+            );
+        }
+        self.missing = missing;
+    }
+
+    /// Serves the sequence as it is now, and a new copy of the open block if it is due.
+    fn publish(&mut self, now: u64, changed: bool) {
+        let open = self.sequence.open_block().zip(self.open_interval);
+        let is_due = open.is_some_and(|((height, _), interval)| {
+            self.open
+                .as_ref()
+                .is_none_or(|open| !open.is_current(height, interval, now))
+        });
+        if let Some(((height, block), _)) = open.filter(|_| is_due) {
+            self.open = Some(OpenBlock::new(height, block.as_bytes(), now));
+        }
+        if changed || is_due {
+            let open = self.open.clone();
+            let served = Served::new(self.sequence.view(), self.open_interval, open);
+            self.table.publish(self.event, served);
+        }
+    }
+}
+
+/// The elements of a reading.
+#[derive(Debug, Default)]
+pub(crate) struct Intake(Option<Elements>);
+
+#[derive(Debug)]
+struct Elements {
+    hash: ElementHash,
+    batch: Batch,
+    buffer: Vec<Element>,
+    /// Items that are not compressed points. No wallet can ask for them.
+    invalid: u64,
+}
+
+impl Intake {
+    pub(crate) fn push(&mut self, items: &ItemBatch) -> Result<(), Error> {
+        let Some(elements) = &mut self.0 else {
+            return Ok(());
+        };
+        elements.buffer.clear();
+        for item in items.items() {
+            match elements.hash.element(item) {
+                Ok(element) => elements.buffer.push(element),
+                Err(_) => elements.invalid += 1,
+            }
+        }
+        elements.batch.push(&elements.buffer)
+    }
+}

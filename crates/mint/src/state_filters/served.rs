@@ -1,0 +1,159 @@
+//! What requests for state filters are answered from.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nutfilter_cashu::state_filters::Event;
+use nutfilter_sequence::View;
+
+use crate::body::Body;
+
+/// A body, and the same in gzip if that is shorter.
+#[derive(Clone, Debug)]
+pub(crate) struct Compressible {
+    pub(crate) plain: Body,
+    pub(crate) gzip: Option<Body>,
+}
+
+impl Compressible {
+    fn new(bytes: &[u8]) -> Self {
+        let compress = || -> io::Result<Vec<u8>> {
+            let mut encoder = GzEncoder::new(vec![], Compression::default());
+            encoder.write_all(bytes)?;
+            encoder.finish()
+        };
+        let gzip = compress().ok().filter(|gzip| gzip.len() < bytes.len());
+        Self {
+            plain: Body::from_bytes(bytes.to_vec()),
+            gzip: gzip.map(Body::from_bytes),
+        }
+    }
+}
+
+/// A copy of the open block, which is served until the next one is due.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenBlock {
+    height: u64,
+    /// The Unix second of the copy.
+    copied: u64,
+    body: Arc<Compressible>,
+}
+
+impl OpenBlock {
+    pub(crate) fn new(height: u64, bytes: &[u8], now: u64) -> Self {
+        Self {
+            height,
+            copied: now,
+            body: Arc::new(Compressible::new(bytes)),
+        }
+    }
+
+    /// Whether it need not be replaced yet. If the clock was set back, it is replaced.
+    pub(crate) fn is_current(&self, height: u64, interval: u64, now: u64) -> bool {
+        let age = now.checked_sub(self.copied);
+        self.height == height && age.is_some_and(|age| age < interval)
+    }
+}
+
+/// A file that never changes, and its entity tag.
+#[derive(Clone, Debug)]
+pub(crate) struct SealedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) etag: String,
+}
+
+/// A block of the draft.
+#[derive(Clone, Debug)]
+pub(crate) enum BlockBody {
+    Sealed(SealedFile),
+    /// With the seconds for which it may be cached.
+    Open(Arc<Compressible>, u64),
+}
+
+/// What a sequence publishes at one moment.
+#[derive(Debug)]
+pub(crate) struct Served {
+    view: View,
+    manifest: Option<Compressible>,
+    info: Option<Compressible>,
+    open: Option<OpenBlock>,
+    open_interval: Option<u64>,
+}
+
+impl Served {
+    pub(crate) fn new(view: View, open_interval: Option<u64>, open: Option<OpenBlock>) -> Self {
+        let info = view.block_info(open_interval);
+        Self {
+            manifest: view
+                .manifest()
+                .map(|(_, bytes, _)| Compressible::new(bytes)),
+            info: info.map(|info| Compressible::new(&info.to_json())),
+            view,
+            open,
+            open_interval,
+        }
+    }
+
+    /// The current manifest; `None` before the first reading.
+    pub(crate) fn manifest(&self) -> Option<&Compressible> {
+        self.manifest.as_ref()
+    }
+
+    /// The manifest with this number. The current one has its own path, and can be had here too.
+    pub(crate) fn old_manifest(&self, number: u64) -> Option<SealedFile> {
+        Some(SealedFile {
+            path: self.view.old_manifest(number)?,
+            etag: format!("\"{}-manifest-{number}\"", self.view.kind()),
+        })
+    }
+
+    pub(crate) fn segment(&self, start: u64, end: u64) -> Option<SealedFile> {
+        let (path, segment) = self.view.segment(start, end)?;
+        let digest: String = segment
+            .sha256
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Some(SealedFile {
+            path,
+            etag: format!("\"{digest}\""),
+        })
+    }
+
+    /// The draft's info document; `None` if the kind has no blocks.
+    pub(crate) fn info(&self) -> Option<&Compressible> {
+        self.info.as_ref()
+    }
+
+    pub(crate) fn block(&self, height: u64) -> Option<BlockBody> {
+        if let Some((path, block)) = self.view.sealed_block(height) {
+            let (start, end) = (block.start, block.end);
+            return Some(BlockBody::Sealed(SealedFile {
+                path,
+                etag: format!("\"{}-{height}-{start}-{end}\"", self.view.kind()),
+            }));
+        }
+        let open = self.open.as_ref().filter(|open| open.height == height)?;
+        Some(BlockBody::Open(Arc::clone(&open.body), self.open_interval?))
+    }
+}
+
+/// What is served of each published kind. Clones are handles to the same table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<Served>>>>);
+
+impl SequenceTable {
+    pub(crate) fn publish(&self, event: Event, served: Served) {
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        table.insert(event, Arc::new(served));
+    }
+
+    pub(crate) fn get(&self, event: Event) -> Option<Arc<Served>> {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        table.get(&event).cloned()
+    }
+}

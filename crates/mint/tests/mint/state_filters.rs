@@ -1,0 +1,376 @@
+//! State filters of both mints' databases: what is served, and what a restart or a restored backup changes.
+
+use std::io::Read;
+use std::path::Path;
+
+use nutfilter::segment::Segment;
+use nutfilter_cashu::state_filters::manifest::hash;
+use nutfilter_cashu::state_filters::{
+    Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
+};
+use nutfilter_mint::{DataDirectory, MintType, Publisher, StateError, StateFilterOptions};
+
+use crate::support::{Clock, MintDatabase, Reply, Server, V1, V2, assert_refused, items};
+
+fn clock() -> Clock {
+    let clock = Clock::default();
+    clock.set(1_700_000_000);
+    clock
+}
+
+fn options() -> StateFilterOptions {
+    let mut options = StateFilterOptions::new(&[Event::ProofState, Event::BlindSignature]);
+    options.block_width = 10;
+    options
+}
+
+fn publisher(database: &MintDatabase, data: &Path, clock: &Clock) -> Publisher {
+    database
+        .publisher()
+        .with_data_directory(DataDirectory::open(data).unwrap())
+        .with_clock(clock.read())
+        .with_state_filters(&options())
+        .unwrap()
+}
+
+fn elements(event: Event, state: &str, items: &[Vec<u8>]) -> Vec<Element> {
+    let hash = ElementHash::new(event, state).unwrap();
+    items
+        .iter()
+        .map(|item| hash.element(item).unwrap())
+        .collect()
+}
+
+fn get(server: &Server, path: SequencePath) -> Reply {
+    server.get(&path.to_string())
+}
+
+fn manifest(server: &Server, event: Event) -> Manifest {
+    let reply = get(server, SequencePath::Manifest(event));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    Manifest::from_json(&reply.body).unwrap()
+}
+
+/// The union of the segments that are served.
+fn union(server: &Server, event: Event) -> Segment {
+    let manifest = manifest(server, event);
+    let parts: Vec<Segment> = manifest
+        .cover()
+        .map(|segment| {
+            let reply = get(
+                server,
+                SequencePath::Segment(event, segment.start, segment.end),
+            );
+            assert_eq!((reply.status, hash(&reply.body)), (200, segment.sha256));
+            Segment::parse(&reply.body).unwrap().into_owned()
+        })
+        .collect();
+    Segment::merge(&parts).unwrap()
+}
+
+#[track_caller]
+fn assert_followed(server: &Server, spent: &[Vec<u8>], issued: &[Vec<u8>]) {
+    let universe = options().universe;
+    let segment = |elements: &[Element]| Segment::from_elements(universe, elements).unwrap();
+    let spent = elements(Event::ProofState, "SPENT", spent);
+    assert_eq!(union(server, Event::ProofState), segment(&spent));
+    let issued = elements(Event::BlindSignature, "", issued);
+    assert_eq!(union(server, Event::BlindSignature), segment(&issued));
+    // Every signature is in a sealed block, or in the open one.
+    let event = Event::BlindSignature;
+    let info = BlockInfo::from_json(&get(server, SequencePath::BlockInfo(event)).body).unwrap();
+    let blocks = (0..info.blocks.len() as u64).map(|height| {
+        let reply = get(server, SequencePath::Block(event, height));
+        assert_eq!(reply.status, 200, "height {height}");
+        Block::from_bytes(reply.body).unwrap()
+    });
+    let blocks: Vec<Block> = blocks.collect();
+    for element in &issued {
+        assert!(blocks.iter().any(|block| block.may_contain(element)));
+    }
+}
+
+#[test]
+fn new_rows_are_published_across_refreshes_and_restarts() {
+    for mint in MintType::ALL {
+        let (database, data) = (MintDatabase::new(mint), tempfile::tempdir().unwrap());
+        let clock = clock();
+        let (spent, issued) = (items(1, 300, 33), items(2, 300, 33));
+        database.add_keyset(V1, "sat", true, 0);
+        database.add_keyset(V2, "sat", true, 0);
+        database.add_spent(V1, &spent[..100]);
+        database.add_signed(V2, &issued[..100]);
+        database.add_unsigned(V1, &issued[200..]);
+        let mut publisher_ = publisher(&database, data.path(), &clock);
+        publisher_.refresh().unwrap();
+        let server = Server::start(publisher_.service().clone());
+        assert_followed(&server, &spent[..100], &issued[..100]);
+        // The first reading goes into one segment, and into as many blocks as it needs.
+        let first = manifest(&server, Event::ProofState);
+        assert_eq!(
+            (first.number, first.segments[0].start, first.segments.len()),
+            (0, 0, 1)
+        );
+        assert_eq!(first.states, ["SPENT"]);
+
+        clock.set(1_700_000_060);
+        publisher_.refresh().unwrap();
+        assert_eq!(
+            manifest(&server, Event::ProofState),
+            first,
+            "nothing is new"
+        );
+        database.add_spent(V2, &spent[100..200]);
+        database.add_signed(V1, &issued[100..200]);
+        clock.set(1_700_000_700);
+        publisher_.refresh().unwrap();
+        assert_followed(&server, &spent[..200], &issued[..200]);
+        let second = manifest(&server, Event::ProofState);
+        let old = get(&server, SequencePath::OldManifest(Event::ProofState, 0));
+        assert_eq!(second.previous, Some(hash(&old.body)));
+
+        drop((publisher_, server));
+        let mut publisher_ = publisher(&database, data.path(), &clock);
+        // Everything published is served before the first refresh.
+        let server = Server::start(publisher_.service().clone());
+        assert_eq!(manifest(&server, Event::ProofState), second);
+        publisher_.restore();
+        let report = publisher_.refresh().unwrap();
+        assert!(
+            report.readings.iter().all(|reading| !reading.whole),
+            "{mint}"
+        );
+        assert_eq!(manifest(&server, Event::ProofState), second);
+        database.add_spent(V1, &spent[200..]);
+        clock.set(1_700_001_400);
+        publisher_.refresh().unwrap();
+        assert_followed(&server, &spent, &issued[..200]);
+    }
+}
+
+#[test]
+fn data_directory_without_sequences_is_read_whole_once() {
+    let (database, data) = (
+        MintDatabase::new(MintType::Cdk),
+        tempfile::tempdir().unwrap(),
+    );
+    let clock = clock();
+    let spent = items(1, 50, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent[..20]);
+    let without = || {
+        let data = DataDirectory::open(data.path()).unwrap();
+        let publisher = database.publisher().with_data_directory(data);
+        publisher.with_clock(clock.read())
+    };
+    without().refresh().unwrap();
+    for (known, whole) in [(20, true), (20, false), (30, true)] {
+        if known == 30 {
+            // A run without state filters takes items that the sequence then lacks.
+            database.add_spent(V1, &spent[20..30]);
+            let mut without = without();
+            without.restore();
+            without.refresh().unwrap();
+        }
+        let mut publisher = publisher(&database, data.path(), &clock);
+        publisher.restore();
+        let report = publisher.refresh().unwrap();
+        assert_eq!(report.readings[0].whole, whole, "{known} known");
+        let server = Server::start(publisher.service().clone());
+        assert_followed(&server, &spent[..known], &[]);
+    }
+}
+
+#[test]
+fn restored_backup_changes_nothing_published() {
+    let (database, data) = (
+        MintDatabase::new(MintType::Nutshell),
+        tempfile::tempdir().unwrap(),
+    );
+    let clock = clock();
+    let spent = items(1, 50, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent);
+    let mut publisher = publisher(&database, data.path(), &clock);
+    publisher.refresh().unwrap();
+    let server = Server::start(publisher.service().clone());
+    let before = manifest(&server, Event::ProofState);
+    database.execute("DELETE FROM proofs_used WHERE rowid > 20;");
+    clock.set(1_700_000_060);
+    publisher.refresh().unwrap();
+    assert_eq!(manifest(&server, Event::ProofState), before);
+    // The same notes are spent again, and one that was never spent.
+    let again = items(3, 1, 33);
+    database.add_spent(V1, &spent[20..40]);
+    database.add_spent(V1, &again);
+    clock.set(1_700_000_120);
+    publisher.refresh().unwrap();
+    let after = manifest(&server, Event::ProofState);
+    assert_eq!(after.segments.last().unwrap().n, 1);
+    assert_followed(&server, &[spent, again].concat(), &[]);
+}
+
+fn served() -> (MintDatabase, tempfile::TempDir, Publisher, Clock, Server) {
+    let (database, data) = (
+        MintDatabase::new(MintType::Cdk),
+        tempfile::tempdir().unwrap(),
+    );
+    let clock = clock();
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &items(1, 2_000, 33));
+    database.add_signed(V1, &items(2, 100, 33));
+    let mut publisher = publisher(&database, data.path(), &clock);
+    publisher.refresh().unwrap();
+    let server = Server::start(publisher.service().clone());
+    (database, data, publisher, clock, server)
+}
+
+#[test]
+fn answers_are_cached_conditional_partial_and_compressed() {
+    let (_database, _data, _publisher, _clock, server) = served();
+    let segment = manifest(&server, Event::ProofState).segments[0];
+    let immutable = "public, max-age=31536000, immutable";
+    let spent = Event::ProofState;
+    let signed = Event::BlindSignature;
+    let octets = "application/octet-stream";
+    for (path, media, cache) in [
+        (
+            SequencePath::Manifest(spent),
+            "application/json",
+            "public, max-age=60",
+        ),
+        (
+            SequencePath::OldManifest(spent, 0),
+            "application/json",
+            immutable,
+        ),
+        (
+            SequencePath::Segment(spent, segment.start, segment.end),
+            octets,
+            immutable,
+        ),
+        (
+            SequencePath::BlockInfo(signed),
+            "application/json",
+            "public, max-age=60",
+        ),
+        (SequencePath::Block(signed, 0), octets, immutable),
+        (
+            SequencePath::Block(signed, 2),
+            octets,
+            "public, max-age=600",
+        ),
+    ] {
+        let path = path.to_string();
+        let whole = server.get(&path);
+        assert_eq!(whole.status, 200, "{path}");
+        assert_eq!(whole.header("content-type"), Some(media), "{path}");
+        assert_eq!(whole.header("cache-control"), Some(cache), "{path}");
+        let length = whole.body.len().to_string();
+        let head = server.head(&path);
+        assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
+        let plain = server.ask("GET", &path, &[]);
+        assert_eq!(
+            plain.header("content-length"),
+            Some(length.as_str()),
+            "{path}"
+        );
+        assert!(plain.body == whole.body, "{path}");
+        let tag = plain.header("etag").unwrap();
+        let known = server.ask("GET", &path, &[("if-none-match", tag)]);
+        assert_eq!((known.status, known.body.len()), (304, 0), "{path}");
+        assert_eq!(known.header("cache-control"), Some(cache), "{path}");
+        let part = server.ask("GET", &path, &[("range", "bytes=3-10")]);
+        assert_eq!(
+            (part.status, &part.body[..]),
+            (206, &plain.body[3..11]),
+            "{path}"
+        );
+        let beyond = format!("bytes={length}-");
+        let beyond = server.ask("GET", &path, &[("range", &beyond)]);
+        assert_eq!(beyond.status, 416, "{path}");
+        let gzip = server.ask("GET", &path, &[("accept-encoding", "gzip")]);
+        let mut decoded = vec![];
+        match gzip.header("content-encoding") {
+            Some("gzip") => {
+                let mut decoder = flate2::read::GzDecoder::new(&gzip.body[..]);
+                decoder.read_to_end(&mut decoded).unwrap();
+            }
+            _ => {
+                assert!(!path.contains("/manifest/"), "a manifest is compressed");
+                decoded = gzip.body;
+            }
+        }
+        assert!(decoded == whole.body, "{path}");
+    }
+}
+
+#[test]
+fn unknown_objects_and_kinds_have_the_codes_of_the_draft() {
+    let (_database, _data, _publisher, _clock, server) = served();
+    for path in [
+        "blocks/blind_signature/3",
+        "blocks/blind_signature/00",
+        "blocks/blind_signature/-1",
+        "blocks/blind_signature/x",
+        "segments/proof_state/0-5",
+        "segments/proof_state/5",
+        "manifests/proof_state/1",
+        "manifests/proof_state/18446744073709551616",
+    ] {
+        assert_refused(&server.get(&format!("/v1/filters/{path}")), 404, 40_001);
+    }
+    for path in [
+        "manifest/mint_quote",
+        "manifest/nothing",
+        "info/proof_state",
+        "info/melt_quote",
+        "blocks/proof_state/0",
+        "segments/x/0-5",
+    ] {
+        assert_refused(&server.get(&format!("/v1/filters/{path}")), 404, 40_002);
+    }
+    let without = MintDatabase::new(MintType::Cdk).publisher();
+    let server = Server::start(without.service().clone());
+    assert_refused(&server.get("/v1/filters/manifest/proof_state"), 404, 40_002);
+}
+
+#[test]
+fn open_block_changes_only_at_its_interval() {
+    let (database, _data, mut publisher, clock, server) = served();
+    let event = Event::BlindSignature;
+    let open = |height| get(&server, SequencePath::Block(event, height)).body;
+    let before = open(2);
+    database.add_signed(V1, &items(3, 1, 33));
+    clock.set(1_700_000_599);
+    publisher.refresh().unwrap();
+    assert!(open(2) == before, "not due");
+    assert_eq!(manifest(&server, event).number, 1, "segments do not wait");
+    clock.set(1_700_000_600);
+    publisher.refresh().unwrap();
+    assert!(open(2) != before, "due");
+    // The week of the block is over: it is sealed with what it has, and the next one is open.
+    clock.set(1_700_000_000 + 604_800);
+    publisher.refresh().unwrap();
+    let info = get(&server, SequencePath::BlockInfo(event));
+    let info = BlockInfo::from_json(&info.body).unwrap();
+    assert_eq!(info.blocks[2].end, Some(1_700_604_800));
+    assert_eq!(open(2).len(), 64, "13 elements fit into 2^9 bits");
+    assert_eq!(open(3), [0; 128]);
+}
+
+#[test]
+fn state_filters_need_a_data_directory_and_their_universe() {
+    let database = MintDatabase::new(MintType::Cdk);
+    let error = database.publisher().with_state_filters(&options());
+    assert!(matches!(error, Err(StateError::NoDirectory)));
+    let data = tempfile::tempdir().unwrap();
+    let clock = clock();
+    drop(publisher(&database, data.path(), &clock));
+    let mut other = options();
+    other.universe = nutfilter::segment::Universe::new(50).unwrap();
+    let directory = DataDirectory::open(data.path()).unwrap();
+    let error = database.publisher().with_data_directory(directory);
+    let error = error.with_state_filters(&other).unwrap_err().to_string();
+    assert!(error.contains("has universe 36, not 50"), "{error}");
+}
