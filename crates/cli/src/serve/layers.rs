@@ -490,6 +490,14 @@ impl Resolved {
         if self.options.endpoints.info == Some(true) && self.options.mint.mint_api.is_none() {
             problems.push(self.given("info").problem("needs mint_api"));
         }
+        let state_filters = &self.options.state_filters;
+        if !state_filters.state_filters.is_empty() && self.options.disk.data_dir.is_none() {
+            problems.push(self.given("state_filters").problem("needs data_dir"));
+        }
+        if state_filters.state_filters_info_key.as_ref() == Some(&self.options.endpoints.info_key) {
+            let key = self.given("state_filters_info_key");
+            problems.push(key.problem("must differ from info_key"));
+        }
         self.problems.extend(problems);
     }
 

@@ -65,6 +65,7 @@ fn sample(option: &Arg, which: usize) -> String {
         "admin_token" => format!("0123456789abcdef{which}"),
         "listen" => format!("host{which}:80"),
         "ready_max_age" => format!("10{which}"),
+        "block_timeout" => format!("360{which}"),
         _ if !words.is_empty() => words[which % words.len()].clone(),
         _ if toml_value(option, &["1".to_owned()]) == "1" => format!("1{which}"),
         _ => format!("text{which}"),
@@ -83,6 +84,7 @@ fn config_precedence() {
             "tls_key" => "tls_certificate = '/x'\n",
             "tls_certificate" => "tls_key = '/x'\n",
             "info" => "mint_api = 'https://mint.example'\n",
+            "state_filters" => "data_dir = '/x'\n",
             _ => "",
         };
         let expect = |said: &Said, text: Option<&str>, origin: Origin| {
@@ -265,6 +267,14 @@ fn missing_counterpart_is_named() {
         ),
         ("tls_key = 'a'", "tls_key: tls_certificate is missing"),
         ("info = true", "info: needs mint_api"),
+        (
+            "state_filters = ['proof_state']",
+            "state_filters: needs data_dir",
+        ),
+        (
+            "state_filters_info_key = 'a'\ninfo_key = 'a'",
+            "state_filters_info_key: must differ from info_key",
+        ),
         (
             "refresh = 100\njitter = 50\nready_max_age = 150",
             "ready_max_age: must be more than",

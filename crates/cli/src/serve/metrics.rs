@@ -36,6 +36,9 @@ pub(super) type Label = (&'static str, &'static [&'static str]);
 
 const KIND: Label = ("kind", &["spent", "issued"]);
 
+/// The kinds of events in state filters.
+const EVENT: Label = ("kind", &["blind_signature", "proof_state"]);
+
 /// A metric, as described to Prometheus and in docs/operating.md.
 pub(super) struct Metric {
     pub(super) name: &'static str,
@@ -66,6 +69,10 @@ use Sort::{Counter, Gauge, Histogram};
 const ROUTES: &[&str] = &[
     "filter_spent",
     "filter_issued",
+    "manifest",
+    "segment",
+    "block_info",
+    "block",
     "keysets",
     "info",
     "health",
@@ -189,6 +196,20 @@ pub(super) const METRICS: &[Metric] = &[
         Unit::Count,
         &[],
         "Number of times that damaged or foreign data in the data directory was discarded",
+    ),
+    metric(
+        "nutfilter_events_published_total",
+        Counter,
+        Unit::Count,
+        &[EVENT],
+        "Events published in state filters",
+    ),
+    metric(
+        "nutfilter_events_missing",
+        Gauge,
+        Unit::Count,
+        &[EVENT],
+        "Published events that the last full read did not find: a backup was restored or rows were deleted",
     ),
     metric(
         "nutfilter_info_failures_total",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
-use nutfilter_mint::{FilterService, MintType, ServiceOptions, http};
+use nutfilter_mint::{Event, FilterService, MintType, ServiceOptions, http};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::secret::Secret;
@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) limits: LimitOptions,
     #[command(flatten)]
     pub(crate) endpoints: EndpointOptions,
+    #[command(flatten)]
+    pub(crate) state_filters: StateFilterFlags,
     #[command(flatten)]
     pub(crate) process: ProcessOptions,
 }
@@ -207,6 +209,34 @@ pub(crate) struct EndpointOptions {
     /// File whose only line is the admin token
     #[arg(long, env = "NUTFILTER_ADMIN_TOKEN_FILE", value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "State filters")]
+pub(crate) struct StateFilterFlags {
+    /// Publish state filters of these kinds, for wallets that follow the mint; needs `data_dir` (default: none)
+    #[arg(long, env = "NUTFILTER_STATE_FILTERS", value_name = "KINDS", value_delimiter = ',', value_parser = value_parsers::event())]
+    pub(crate) state_filters: Vec<Event>,
+
+    /// Bits of a value in segments; the sequences keep the one that they began with
+    #[arg(long, env = "NUTFILTER_UNIVERSE", value_name = "BITS", default_value = "36", value_parser = number::<u32>(8..=56))]
+    pub(crate) universe: u32,
+
+    /// The draft's `b`: an open block has 2^b bits
+    #[arg(long, env = "NUTFILTER_BLOCK_WIDTH", value_name = "BITS", default_value = "20", value_parser = number::<u32>(5..=26))]
+    pub(crate) block_width: u32,
+
+    /// Seconds after which a block is sealed
+    #[arg(long, env = "NUTFILTER_BLOCK_TIMEOUT", value_name = "SECONDS", default_value = "604800", value_parser = seconds(3600..=3650 * DAY))]
+    pub(crate) block_timeout: Duration,
+
+    /// Seconds between two versions of the open block; 0 does not serve it
+    #[arg(long, env = "NUTFILTER_OPEN_INTERVAL", value_name = "SECONDS", default_value = "600", value_parser = seconds(0..=DAY))]
+    pub(crate) open_interval: Duration,
+
+    /// Name of the draft's entry in `nuts` of `/v1/info`, for `blind_signature` (default: no entry)
+    #[arg(long, env = "NUTFILTER_STATE_FILTERS_INFO_KEY", value_name = "KEY", value_parser = info_key)]
+    pub(crate) state_filters_info_key: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -133,7 +133,8 @@ async fn until_stopped(
 ) -> Result<(), CliError> {
     let (stop, at_once, mut hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
     let service = FilterService::new(ServiceOptions::default());
-    let refresher = refresher(options, source, service.clone())?;
+    let publisher = publisher(options, source, service.clone())?;
+    let refresher = refresher(options, publisher)?;
     let stopping = Arc::new(AtomicBool::new(false));
     let (published, mut first) = oneshot::channel();
     let worker = {

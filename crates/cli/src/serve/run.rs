@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nutfilter::segment::Universe;
 use nutfilter_mint::http::{self, AdminOptions, Listener, RouterOptions, ServerOptions, Tls};
 use nutfilter_mint::{
-    DataDirectory, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger, Refresher,
-    ServiceOptions, Status,
+    DataDirectory, Event, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger,
+    Refresher, ServiceOptions, StateFilterOptions, Status,
 };
 use tokio::net::TcpListener;
 
@@ -58,7 +59,12 @@ pub(super) async fn until_stopped(
         true => Some(Metrics::install()?),
         false => None,
     };
-    let refresher = refresher(options, source, service.clone())?;
+    let mut publisher = publisher(options, source, service.clone())?;
+    if let Some(state_filters) = state_filters(options) {
+        let with_state_filters = publisher.with_state_filters(&state_filters);
+        publisher = with_state_filters.map_err(CliError::failed)?;
+    }
+    let refresher = refresher(options, publisher)?;
     let endpoints = endpoints(options, &service, refresher.trigger(), metrics.as_ref())?;
     let router = http::router_with(service.clone(), endpoints);
     let router = http::under(&options.listening.base_path, router).map_err(CliError::failed)?;
@@ -83,12 +89,7 @@ pub(super) async fn until_stopped(
 }
 
 /// Starts the thread that reads the database and publishes filters.
-pub(super) fn refresher(
-    options: &Options,
-    source: WaitingSource,
-    service: FilterService,
-) -> Result<Refresher, CliError> {
-    let publisher = publisher(options, source, service)?;
+pub(super) fn refresher(options: &Options, publisher: Publisher) -> Result<Refresher, CliError> {
     let jitter = f64::from(options.refreshing.jitter) / 100.0;
     Ok(Refresher::start_with_jitter(
         publisher,
@@ -111,6 +112,34 @@ pub(super) fn publisher(
         publisher = publisher.with_data_directory(directory);
     }
     Ok(publisher)
+}
+
+/// The state filters to publish, if any.
+fn state_filters(options: &Options) -> Option<StateFilterOptions> {
+    let given = &options.state_filters;
+    let mut state_filters = StateFilterOptions::new(&given.state_filters);
+    // Its range was checked.
+    state_filters.universe = Universe::new(given.universe).ok()?;
+    state_filters.block_width = given.block_width;
+    state_filters.block_timeout = given.block_timeout.as_secs();
+    let interval = given.open_interval.as_secs();
+    state_filters.open_interval = (interval > 0).then_some(interval);
+    (!given.state_filters.is_empty()).then_some(state_filters)
+}
+
+/// The entries of `nuts` in `/v1/info`: that of the filters, and that of the draft on state filters. It has only
+/// kinds of which every event is published.
+fn info_entries(options: &Options) -> Vec<(String, String)> {
+    let supported = r#"{"supported":true}"#.to_owned();
+    let mut entries = vec![(options.endpoints.info_key.clone(), supported)];
+    let given = &options.state_filters;
+    if let Some(key) = &given.state_filters_info_key
+        && given.state_filters.contains(&Event::BlindSignature)
+    {
+        let value = r#"{"supported":true,"kinds":["blind_signature"]}"#;
+        entries.push((key.clone(), value.to_owned()));
+    }
+    entries
 }
 
 /// The endpoints in addition to the filters.
@@ -144,7 +173,7 @@ fn endpoints(
         .as_ref()
         .filter(|_| options.serves_info())
     {
-        let info = InfoService::start(mint.reveal(), &options.endpoints.info_key)
+        let info = InfoService::start_with_entries(mint.reveal(), info_entries(options))
             .map_err(|error| CliError::at("mint_api", error))?;
         endpoints.info = Some(info);
     }
