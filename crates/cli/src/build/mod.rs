@@ -419,7 +419,8 @@ fn open_database(
         .parse()
         .map_err(|error| CliError::at("--keyset", error))?;
     log::start_command(globals);
-    let source = source::open(&DatabaseLocation::parse(database)?, mint_type)?;
+    let location = DatabaseLocation::parse(database)?;
+    let source = source::open_with_readers(&location, mint_type, globals.threads)?;
     Ok((source, keyset))
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use nutfilter_mint::Snapshot;
-use nutfilter_mint::source::DatabaseLocation;
+use nutfilter_mint::source::{DatabaseLocation, open_with_readers};
 use tokio::runtime::Runtime;
 
 use self::layers::{Flags, Sources};
@@ -116,9 +116,9 @@ fn source(options: &Options) -> Result<WaitingSource, CliError> {
         ));
     };
     let location = DatabaseLocation::parse(database.reveal())?;
-    let mint_type = options.mint.mint_type;
+    let (mint_type, threads) = (options.mint.mint_type, options.process.threads);
     Ok(WaitingSource::new(move || {
-        nutfilter_mint::source::open(&location, mint_type)
+        open_with_readers(&location, mint_type, threads)
     }))
 }
 

@@ -257,7 +257,7 @@ pub(crate) struct ProcessOptions {
     )]
     pub(crate) log_format: LogFormat,
 
-    /// Threads that sort and encode large sets, and that answer requests (default: one per CPU)
+    /// Threads that read, sort and encode large sets, and that answer requests (default: one per CPU)
     #[arg(long, env = "NUTFILTER_THREADS", value_name = "N", value_parser = number::<usize>(1..=1024))]
     pub(crate) threads: Option<usize>,
 }

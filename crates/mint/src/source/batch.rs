@@ -8,7 +8,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 ///
 /// With batches, reading and hashing can be timed separately, and a virtual call is paid only once per
 /// [`ItemBatch::FULL`] items.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ItemBatch {
     bytes: Vec<u8>,
     /// End of each item in `bytes`, ascending. The last one is `bytes.len()`.

@@ -86,6 +86,38 @@ impl<'s> ByKeyset<'s> {
         }
     }
 
+    /// Passes on a batch that was gathered elsewhere.
+    pub(super) fn batch(
+        &mut self,
+        keyset: &KeysetId,
+        batch: &ItemBatch,
+    ) -> Result<(), SourceError> {
+        self.items += batch.len() as u64;
+        match self.sink.items(keyset, batch).is_break() {
+            true => Err(SourceError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Passes on the error of a row that was read elsewhere.
+    pub(super) fn bad_row(
+        &mut self,
+        keyset: &KeysetId,
+        error: SourceError,
+    ) -> Result<(), SourceError> {
+        match self.sink.bad_row(keyset, error).is_break() {
+            true => Err(SourceError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds invalid ids that were found elsewhere.
+    pub(super) fn add_unservable_ids(&mut self, ids: Vec<String>) {
+        for id in ids {
+            self.add_unservable(id.as_bytes());
+        }
+    }
+
     /// Passes on the remaining items.
     pub(super) fn finish(self) -> Result<Gathered, SourceError> {
         for (keyset, batch) in &self.gathered {

@@ -194,8 +194,8 @@ pub enum SourceError {
         keyset: KeysetId,
         /// The kind being read.
         kind: NoteKind,
-        /// The number of the row in the result, from 1.
-        row: u64,
+        /// The row: its `rowid` in SQLite, its number in the result in Postgres.
+        row: i64,
         /// The fault of the row.
         fault: RowFault,
     },
@@ -386,8 +386,8 @@ impl fmt::Display for SourceError {
                 fault,
             } => write!(
                 f,
-                "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row} of the \
-                 result: {fault}"
+                "keyset {keyset}, {kind}: column `{column}` of table `{table}`, row {row}: \
+                 {fault}"
             ),
             SourceError::RescanRequired { reason } => {
                 write!(f, "full reread required: {reason}")

@@ -31,8 +31,27 @@ pub fn open(
     location: &DatabaseLocation,
     mint: Option<MintType>,
 ) -> Result<Box<dyn MintSource>, SourceError> {
+    open_with_readers(location, mint, None)
+}
+
+/// Like [`open`], with a number of readers, see [`SqliteSource::with_readers`]. It does not concern Postgres.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub fn open_with_readers(
+    location: &DatabaseLocation,
+    mint: Option<MintType>,
+    readers: Option<usize>,
+) -> Result<Box<dyn MintSource>, SourceError> {
     Ok(match location.0 {
-        Place::Sqlite(_) => Box::new(SqliteSource::open(location, mint)?),
+        Place::Sqlite(_) => {
+            let source = SqliteSource::open(location, mint)?;
+            Box::new(match readers {
+                Some(readers) => source.with_readers(readers),
+                None => source,
+            })
+        }
         Place::Postgres(_) => Box::new(PostgresSource::open(location, mint)?),
     })
 }

@@ -20,7 +20,7 @@ use core::ops::ControlFlow;
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
 pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
-pub use location::{DatabaseLocation, open};
+pub use location::{DatabaseLocation, open, open_with_readers};
 pub use postgres::PostgresSource;
 pub use retry::{Transient, retry_once};
 pub use sqlite::SqliteSource;

@@ -48,6 +48,9 @@ pub(super) struct Totals {
     pub(super) amount: &'static str,
 }
 
+/// The condition if every row counts.
+pub(super) const EVERY_ROW: &str = "true";
+
 /// The columns that describe a keyset, in the order of a listing.
 const KEYSET_COLUMNS: &[&str] = &["id", "unit", "active", "input_fee_ppk"];
 
@@ -67,7 +70,7 @@ const NUTSHELL: Schema = Schema {
         keyset: "id",
         item: "y",
         hex: true,
-        member: "true",
+        member: EVERY_ROW,
         since: None,
         totals: None,
     },

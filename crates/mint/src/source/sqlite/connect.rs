@@ -44,6 +44,8 @@ pub(super) struct ReadOnly {
     path: PathBuf,
     /// State of the file before it was opened as immutable.
     before: Option<Stamp>,
+    /// The files that were opened.
+    files: Option<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +67,7 @@ impl ReadOnly {
             },
         })?;
         let before = Stamp::of(&real)?;
-        // For a closed database this is the database file. For an open one it includes the log, which every start
-        // of a mint creates again.
-        let files = match before.wal {
-            true => file_identity(&real).zip(file_identity(&beside(&real, "-wal"))),
-            false => file_identity(&real).map(|file| (file, format!("{before:?}"))),
-        };
+        let files = before.files(&real);
         let (mode, before) = if before.wal {
             (JournalMode::Wal, None)
         } else {
@@ -94,10 +91,19 @@ impl ReadOnly {
         Ok(Self {
             connection,
             mode,
-            identity: files.map(|(file, log)| format!("{file} {log} {schema}")),
+            identity: files
+                .as_ref()
+                .map(|(file, log)| format!("{file} {log} {schema}")),
             path: real,
             before,
+            files,
         })
+    }
+
+    /// Whether the files are still those that were opened. Everything opened in between is then the same database.
+    pub(super) fn is_in_place(&self) -> bool {
+        let now = Stamp::of(&self.path).ok();
+        self.files.is_some() && now.and_then(|now| now.files(&self.path)) == self.files
     }
 
     /// Whether the database was closed when it was opened here.
@@ -127,6 +133,15 @@ struct Stamp {
 }
 
 impl Stamp {
+    /// Identifies the files of a database. For a closed one this is the database file. For an open one it includes
+    /// the log, which every start of a mint creates again.
+    fn files(&self, path: &Path) -> Option<(String, String)> {
+        match self.wal {
+            true => file_identity(path).zip(file_identity(&beside(path, "-wal"))),
+            false => file_identity(path).map(|file| (file, format!("{self:?}"))),
+        }
+    }
+
     fn of(path: &Path) -> Result<Self, SourceError> {
         let io_error = |source| SourceError::Io {
             path: path.into(),

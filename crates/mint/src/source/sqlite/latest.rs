@@ -28,6 +28,13 @@ impl Latest {
         }
     }
 
+    /// Adds the rows of another part of the table.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (time, rowid) in other.into_rows() {
+            self.see(time, rowid);
+        }
+    }
+
     /// Times and row ids, in any order.
     pub(super) fn into_rows(self) -> impl Iterator<Item = (i64, i64)> {
         self.rows.into_iter().map(|Reverse(row)| row)

@@ -7,6 +7,7 @@
 mod connect;
 mod latest;
 mod progress;
+mod readers;
 mod reading;
 mod schema;
 mod totals;
@@ -17,6 +18,7 @@ use rusqlite::types::ValueRef;
 
 use self::connect::{JournalMode, ReadOnly};
 use self::progress::Progress;
+use self::readers::Readers;
 use self::reading::{Failure, Table};
 use super::listing::{Description, Listing};
 use super::schema::{Notes, Schema};
@@ -34,7 +36,8 @@ use crate::NoteKind;
 ///
 /// # Cost
 ///
-/// A full reading is one pass over the table. An incremental reading looks up about 128 rows and those that do not
+/// A full reading is one pass over the table. Several connections read parts of a large table at the same time, if they
+/// can be brought to the same state ([`with_readers`](Self::with_readers)). An incremental reading looks up about 128 rows and those that do not
 /// count yet, and reads the new rows. It also counts the rows if it is [asked to](MintSource::verify_next), or if
 /// another file, a restarted mint or another schema casts doubt on the identity of the database. A count is a pass
 /// over the smallest index of the table.
@@ -45,7 +48,11 @@ pub struct SqliteSource {
     alarms: Alarms,
     /// Whether the next reading counts the rows.
     verify: bool,
+    readers: usize,
 }
+
+/// Maximum number of connections for a full reading, unless configured: the mint needs the CPUs too.
+const MAX_READERS: usize = 4;
 
 impl SqliteSource {
     /// Checks the database. It detects the mint by its tables, unless `mint` is given, and verifies that everything
@@ -74,7 +81,17 @@ impl SqliteSource {
             mint,
             alarms: Alarms::default(),
             verify: false,
+            readers: std::thread::available_parallelism()
+                .map_or(1, |cpus| cpus.get().min(MAX_READERS)),
         })
+    }
+
+    /// Sets the number of connections, each with its own thread, for a full reading of a large table. The default is
+    /// the number of CPUs, and at most 4.
+    #[must_use]
+    pub fn with_readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
     }
 
     /// The mint that the database belongs to.
@@ -143,6 +160,10 @@ impl MintSource for SqliteSource {
         let before = since
             .map(|watermark| Progress::parse(watermark, mint, notes.table.name))
             .transpose()?;
+        let readers = match since {
+            None => Readers::open(&database, &self.path, notes, self.readers),
+            Some(_) => None,
+        };
         let table = Table {
             connection: &database.connection,
             path: &self.path,
@@ -153,7 +174,8 @@ impl MintSource for SqliteSource {
             verify,
             identity: database.identity.as_deref(),
         };
-        let reading = table.read(before, sink).map_err(|failure| match failure {
+        let reading = table.read(before, readers, sink);
+        let reading = reading.map_err(|failure| match failure {
             Failure::Totals(error) => {
                 self.alarms.add(kind);
                 error

@@ -15,22 +15,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, Statement};
+use rusqlite::{Connection, Row, Statement, Transaction};
 
 use super::latest::Latest;
 use super::progress::{Item, NEWEST, Progress, rescan};
+use super::readers::Readers;
 use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
 use crate::source::by_keyset::ByKeyset;
-use crate::source::schema::{Notes, Totals};
+use crate::source::schema::{self, Notes, Totals};
 use crate::source::{ItemSink, Reading, SourceError};
 use crate::{KeysetId, NoteKind};
 
 /// Selected instead of the amount if no one needs it.
-const NO_AMOUNT: &str = "0";
+pub(super) const NO_AMOUNT: &str = "0";
 
 /// Selected instead of the time column.
 const NO_TIME: &str = "NULL";
+
+/// How often several connections are tried to be brought to the same state of the database.
+const ATTEMPTS: u32 = 8;
 
 /// The table to read, and how to read it.
 pub(super) struct Table<'a> {
@@ -47,6 +51,9 @@ pub(super) struct Table<'a> {
     pub(super) identity: Option<&'a str>,
 }
 
+/// Part of a table: the first and the last row id.
+pub(super) type Range = (i64, i64);
+
 /// Why a reading failed.
 pub(super) enum Failure {
     /// Only the mint's totals contradict the result.
@@ -61,31 +68,45 @@ impl From<SourceError> for Failure {
 }
 
 /// The rows read so far.
-struct Taken<'s> {
-    by_keyset: ByKeyset<'s>,
-    rows: u64,
-    bad: u64,
+pub(super) struct Taken<'s> {
+    pub(super) by_keyset: ByKeyset<'s>,
+    pub(super) bad: u64,
     /// The column with a row's amount, if the sums will be needed.
     amount: &'static str,
     /// The column with the time at which a row began to count.
-    since: &'static str,
-    latest: Latest,
+    pub(super) since: &'static str,
+    pub(super) latest: Latest,
     /// The sum of the amounts per keyset.
     sums: BTreeMap<KeysetId, i64>,
 }
 
+impl<'s> Taken<'s> {
+    pub(super) fn new(
+        sink: &'s mut dyn ItemSink,
+        amount: &'static str,
+        since: &'static str,
+    ) -> Self {
+        Self {
+            by_keyset: ByKeyset::new(sink),
+            bad: 0,
+            amount,
+            since,
+            latest: Latest::default(),
+            sums: BTreeMap::new(),
+        }
+    }
+}
+
 impl Table<'_> {
-    /// Reads the rows added since `before`, or all rows.
+    /// Reads the rows added since `before`, or all rows. All rows are read by `readers`, if there are any.
     pub(super) fn read(
         &self,
         before: Option<Progress>,
+        mut readers: Option<Readers>,
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, Failure> {
         // One transaction, so that all statements see one state. Dropping it ends it.
-        let _transaction = self
-            .connection
-            .unchecked_transaction()
-            .map_err(self.failed())?;
+        let _transaction = self.begin(&mut readers)?;
         let totals = match self.compare_totals {
             true => self.notes.totals(self.connection, self.path)?,
             false => None,
@@ -94,24 +115,21 @@ impl Table<'_> {
         let mut progress = before.unwrap_or_else(|| Progress::of(self.mint, self.notes.table.name));
         let totals_now = totals.map(|totals| self.totals(totals)).transpose()?;
         let totals_before = core::mem::replace(&mut progress.totals, totals_now);
-        let mut taken = Taken {
-            by_keyset: ByKeyset::new(sink),
-            rows: 0,
-            bad: 0,
-            amount: match (totals, &totals_before) {
-                (Some(totals), Some(_)) => totals.amount,
-                _ => NO_AMOUNT,
-            },
-            since: self.notes.since(self.connection, self.path)?,
-            latest: Latest::default(),
-            sums: BTreeMap::new(),
+        let amount = match (totals, &totals_before) {
+            (Some(totals), Some(_)) => totals.amount,
+            _ => NO_AMOUNT,
         };
+        let since = self.notes.since(self.connection, self.path)?;
+        let mut taken = Taken::new(sink, amount, since);
         if !whole {
             self.check_anchors(&progress)?;
             self.check_flipped(&progress)?;
             self.take_flipped(&mut progress, &mut taken)?;
         }
-        let forgotten = self.take_new(&mut progress, &mut taken)?;
+        let forgotten = match readers {
+            Some(readers) => readers.take_all(self, &mut progress, &mut taken)?,
+            None => self.take_new(&mut progress, &mut taken)?,
+        };
         let Taken {
             by_keyset,
             bad,
@@ -156,6 +174,24 @@ impl Table<'_> {
             reading.watermark = progress.watermark();
         }
         Ok(reading)
+    }
+
+    /// Begins a transaction, and one of each reader in the same state. Without such a state there are no readers.
+    fn begin(&self, readers: &mut Option<Readers>) -> Result<Transaction<'_>, SourceError> {
+        for _ in 0..ATTEMPTS {
+            let transaction = self.connection.unchecked_transaction();
+            let transaction = transaction.map_err(self.failed())?;
+            let Some(others) = readers else {
+                return Ok(transaction);
+            };
+            if others.begin_with(&transaction).map_err(self.failed())? {
+                return Ok(transaction);
+            }
+        }
+        // The mint commits all the time.
+        *readers = None;
+        let transaction = self.connection.unchecked_transaction();
+        transaction.map_err(self.failed())
     }
 
     /// Checks that the rows that counted and had the highest ids are unchanged. Then no relevant row was
@@ -241,14 +277,24 @@ impl Table<'_> {
             Some(i64::MAX) => return Err(rescan("a row has the highest possible rowid")),
             Some(last) => last + 1,
         };
+        self.take_range((first, i64::MAX), progress, taken)
+    }
+
+    /// Takes the rows of a range. Returns the number of rows that do not count and could not be remembered.
+    pub(super) fn take_range(
+        &self,
+        (first, last): Range,
+        progress: &mut Progress,
+        taken: &mut Taken<'_>,
+    ) -> Result<u64, SourceError> {
         let mut forgotten = 0;
         // Reading in row order is the fastest and needs no sort, whatever indexes exist.
         let mut statement = self.select(
             taken.amount,
             taken.since,
-            "NOT INDEXED WHERE rowid >= ?1 ORDER BY rowid",
+            "NOT INDEXED WHERE rowid BETWEEN ?1 AND ?2 ORDER BY rowid",
         )?;
-        let mut rows = statement.query([first]).map_err(self.failed())?;
+        let mut rows = statement.query([first, last]).map_err(self.failed())?;
         while let Some(row) = rows.next().map_err(self.failed())? {
             if self.counts(row)? {
                 self.take(row, progress, taken)?;
@@ -271,8 +317,7 @@ impl Table<'_> {
         let value = |column| row.get_ref(column).map_err(self.failed());
         let (id, item) = (value(1)?, value(2)?);
         let id = id.as_bytes().unwrap_or_default();
-        taken.rows += 1;
-        let (rows, mut is_bad) = (taken.rows, false);
+        let mut is_bad = false;
         let is_served = taken.by_keyset.row(
             id,
             |batch| push(batch, self.notes, item),
@@ -283,14 +328,15 @@ impl Table<'_> {
                     column: self.notes.item,
                     keyset: keyset.clone(),
                     kind: self.kind,
-                    row: rows,
+                    row: row.get(0).unwrap_or(0),
                     fault,
                 }
             },
         )?;
         taken.bad += u64::from(is_bad);
         progress.unservable += u64::from(!is_served);
-        if let ValueRef::Integer(time) = value(5)?
+        if taken.since != NO_TIME
+            && let ValueRef::Integer(time) = value(5)?
             && let ValueRef::Integer(rowid) = value(0)?
         {
             taken.latest.see(time, rowid);
@@ -398,6 +444,9 @@ impl Table<'_> {
     }
 
     fn counts(&self, row: &Row<'_>) -> Result<bool, SourceError> {
+        if self.notes.member == schema::EVERY_ROW {
+            return Ok(true);
+        }
         let value = row.get_ref(3).map_err(self.failed())?;
         Ok(matches!(value, ValueRef::Integer(1)))
     }
