@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features bytes contrib peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features arm bytes contrib peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -211,6 +211,13 @@ test-release:
 [group('campaign')]
 test-features:
     cargo test --locked -p nutfilter
+
+# The library's unit tests for Arm 64, under an emulator
+[group('campaign')]
+arm:
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu' \
+        cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test --target aarch64-unknown-linux-gnu --target-dir target/cross
 
 # `nutfilter build` against the Python implementation, byte for byte, 100,000 items
 [group('campaign')]
