@@ -114,7 +114,7 @@ fn element(number: u64) -> Element {
 
 /// The numbers of elements that are never inserted.
 fn others(count: u64) -> impl Iterator<Item = u64> {
-    (0..count).map(|number| u64::MAX / 2 + number)
+    (0..count).map(|number| u64::MAX / 3 + number)
 }
 
 fn nanoseconds(since: Instant, count: u64) -> f64 {

@@ -23,7 +23,7 @@ use super::sequence_error::{Fault, MAX_NUMBER, SequenceError, parse};
 /// The width of the universe of a new sequence, unless the operator chooses another.
 ///
 /// A non-member then matches n values with probability n / 2^36, 11 times less often than the draft's blocks.
-/// `docs/state-filters/` compares the widths.
+/// `docs/proposal.md` compares widths.
 pub const DEFAULT_WIDTH: u32 = 36;
 
 /// Number of older manifests that a mint serves.
@@ -435,7 +435,6 @@ fn from_hex(text: &str, member: &'static str) -> Result<Hash, SequenceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     fn listed(intervals: &[(u64, u64, u64)]) -> Vec<ManifestSegment> {
         let segment = |&(start, end, length)| ManifestSegment {
