@@ -18,8 +18,8 @@
 //! or the new one, and the next start removes everything that the state does not name. Nothing is served before it
 //! is in the state.
 //!
-//! Memory does not grow with the sequence: a merge of any size takes about 20 MiB, a batch at most 64 MiB
-//! ([`Options::batch_elements`]), and each segment of the cover at most 32 KiB.
+//! Memory does not grow with the sequence: a merge of any size takes about 20 MiB, a batch at most 120 MiB
+//! (measured with the default of [`Options::batch_elements`]), and each segment of the cover at most 32 KiB.
 
 mod batch;
 mod blocks;
