@@ -166,7 +166,8 @@ impl Plan {
             // A full block is half set.
             Contents::Blocks { .. } => self.objects() as f64 / 65_536.0,
         };
-        chance * self.elements as f64
+        // A sum of no numbers is -0.
+        chance * self.elements as f64 + 0.0
     }
 
     /// For how many seconds the mint says that there is nothing newer.
