@@ -88,8 +88,8 @@ impl Level {
     /// How long the parts of a merge into this level stay listed and served after it, in seconds.
     ///
     /// Parts save a wallet from downloading the whole merge for a short interval, and cost everybody a longer
-    /// manifest. Minutes are listed just long enough for a download that has begun. From hours on, the merge is
-    /// much larger than what a wallet lacks that comes twice in the time of a part.
+    /// manifest. Minutes are listed just long enough for a download that has begun. From hours on, a merge is much
+    /// larger than the news since the last visit of a wallet that visits twice per part.
     #[must_use]
     pub const fn grace(self) -> u64 {
         match self {
