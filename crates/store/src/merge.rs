@@ -12,8 +12,7 @@
 //! once, not once per halving.
 //!
 //! A loser tree needs no windows, but waits for an unpredictable branch at every step. It took 4.7 times as
-//! long at 4 runs and 2.5 times at 30. Sorting each window took 7.8 and 2.4 times as long
-//! (`docs/decisions/0013`).
+//! long at 4 runs and 2.5 times at 30. Sorting each window took 7.8 and 2.4 times as long.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
