@@ -297,11 +297,12 @@ page:
     target/venv/bin/pip install -q -r benches/dashboard/requirements.txt
     {{venv}}/python -m benches.dashboard page
 
-# The benchmark page in a real browser
+# The benchmark page and the page on state filters in a real browser
 [group('campaign')]
 dashboard: page
     target/venv/bin/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
+    {{venv}}/python benches/dashboard/state_filters_test.py
 
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres
 [group('campaign')]

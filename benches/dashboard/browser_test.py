@@ -40,7 +40,7 @@ const light = (color) => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number)
 const back = light(getComputedStyle(document.body).backgroundColor);
 const contrast = (color) => { const other = light(color); return (Math.max(back, other) + 0.05) / (Math.min(back, other) + 0.05); };
 const texts = [...document.querySelectorAll('.chart svg text')].map((text) => getComputedStyle(text).fill);
-const prose = [...document.querySelectorAll('p, td, h1, h2, dt, label')].map((text) => getComputedStyle(text).color);
+const prose = [...document.querySelectorAll('p, td, h1, h2, dt, label, li, em, output')].map((text) => getComputedStyle(text).color);
 return Math.min(...[...texts, ...prose].map(contrast));"""
 
 
@@ -65,7 +65,53 @@ def load(browser: webdriver.Chrome, page: Path, fragment: str = "") -> None:
     WebDriverWait(browser, 60).until(lambda browser: browser.execute_script("return document.body.dataset.ready"))
 
 
-def check(browser: webdriver.Chrome, page: Path, name: str, width: int) -> list[str]:
+def check_any_page(browser: webdriver.Chrome, name: str, width: int) -> list[str]:
+    """Checks contrast, dark mode, width, the console and the network, after everything else was done."""
+    contrast = browser.execute_script(CONTRAST)
+    background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    overflow = browser.execute_script("return document.documentElement.scrollWidth") - width
+    errors = [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    requests = [
+        entry["message"] for entry in browser.get_log("performance") if "Network.requestWillBeSent" in entry["message"]
+    ]
+    faults = {
+        f"text contrast {contrast:.1f}": contrast < 4.5,
+        f"background {background}": (background == "rgb(255, 255, 255)") == name.endswith("dark"),
+        f"the page is {overflow} pixels too wide": overflow > 0,
+        f"console: {errors}": errors,
+        "the page uses the network": any('"url":"http' in request for request in requests),
+    }
+    return [f"{name}: {fault}" for fault, holds in faults.items() if holds]
+
+
+def run(page: Path, check, phone: tuple[int, int], screenshots: Path | None) -> int:
+    """Opens the page in each kind of browser, and prints what is wrong with it there."""
+    faults = []
+    for name, dark, width, height in (
+        ("desktop-light", False, 1400, 900),
+        ("desktop-dark", True, 1400, 900),
+        ("phone", False, *phone),
+        ("phone-dark", True, *phone),
+    ):
+        browser = driver(dark, width, height)
+        try:
+            faults += check(browser, page, name) + check_any_page(browser, name, width)
+            if screenshots:
+                screenshots.mkdir(parents=True, exist_ok=True)
+                load(browser, page)
+                browser.save_screenshot(str(screenshots / f"{name}.png"))
+                picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+                (screenshots / f"{name}-whole.png").write_bytes(base64.b64decode(picture["data"]))
+                if name == "desktop-dark":
+                    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
+                    (screenshots / "print.pdf").write_bytes(base64.b64decode(printed["data"]))
+        finally:
+            browser.quit()
+    print("\n".join(faults) or "the page works: light and dark, desktop and phone")
+    return bool(faults)
+
+
+def check(browser: webdriver.Chrome, page: Path, name: str) -> list[str]:
     """What is wrong with the page in this browser."""
     faults = []
 
@@ -81,11 +127,6 @@ def check(browser: webdriver.Chrome, page: Path, name: str, width: int) -> list[
     browser.find_element(By.CSS_SELECTOR, "#rates summary").send_keys(Keys.ENTER)
     WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-rates svg"))
     faults += [f"{name}: {fault}" for fault in browser.execute_script(COLLISIONS)]
-    expect(browser.execute_script(CONTRAST) >= 4.5, f"text contrast {browser.execute_script(CONTRAST):.1f}")
-    background = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-    expect((background == "rgb(255, 255, 255)") != name.endswith("dark"), f"background {background}")
-    overflow = browser.execute_script("return document.documentElement.scrollWidth") - width
-    expect(overflow <= 0, f"the page is {overflow} pixels too wide")
     if "desktop" in name:
         bottom = browser.execute_script(
             "return document.querySelector('#chart-check svg').getBoundingClientRect().bottom"
@@ -105,13 +146,6 @@ def check(browser: webdriver.Chrome, page: Path, name: str, width: int) -> list[
     expect("10 million" in browser.find_element(By.CSS_SELECTOR, "[data-text=against]").text, "size of the link")
     load(browser, page, "#cpu=nonsense&size=7")
     expect(browser.find_element(By.CSS_SELECTOR, "[data-text=hero]").text == first, "a wrong address is not ignored")
-
-    errors = [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-    expect(not errors, f"console: {errors}")
-    requests = [
-        entry["message"] for entry in browser.get_log("performance") if "Network.requestWillBeSent" in entry["message"]
-    ]
-    expect(not any('"url":"http' in request for request in requests), "the page uses the network")
     return faults
 
 
@@ -120,29 +154,7 @@ def main() -> int:
     parser.add_argument("page", nargs="?", type=Path, default=PAGE)
     parser.add_argument("--screenshots", type=Path)
     arguments = parser.parse_args()
-    page, faults = arguments.page.resolve(), []
-    for name, dark, width, height in (
-        ("desktop-light", False, 1400, 900),
-        ("desktop-dark", True, 1400, 900),
-        ("phone", False, 360, 780),
-        ("phone-dark", True, 360, 780),
-    ):
-        browser = driver(dark, width, height)
-        try:
-            faults += check(browser, page, name, width)
-            if arguments.screenshots:
-                arguments.screenshots.mkdir(parents=True, exist_ok=True)
-                load(browser, page)
-                browser.save_screenshot(str(arguments.screenshots / f"{name}.png"))
-                picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-                (arguments.screenshots / f"{name}-whole.png").write_bytes(base64.b64decode(picture["data"]))
-                if name == "desktop-dark":
-                    printed = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
-                    (arguments.screenshots / "print.pdf").write_bytes(base64.b64decode(printed["data"]))
-        finally:
-            browser.quit()
-    print("\n".join(faults) or "the page works: light and dark, desktop and phone")
-    return bool(faults)
+    return run(arguments.page.resolve(), check, (360, 780), arguments.screenshots)
 
 
 if __name__ == "__main__":
