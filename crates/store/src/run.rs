@@ -11,7 +11,7 @@
 //! the order, for any file.
 //!
 //! Hashes are stored uncompressed. Differences would save a quarter of the bytes. But decoding would cost each
-//! hash more time than a disk of 1 GB/s needs for the saved bytes.
+//! hash more time than a disk of 1 GB/s needs for the saved bytes (`docs/decisions/0013`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

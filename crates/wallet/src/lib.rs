@@ -56,6 +56,11 @@
 
 #![forbid(unsafe_code)]
 
+/// Compiles the examples in the document as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/wallet.md")]
+struct DocsOfTheWallet;
+
 mod base_url;
 mod batches;
 mod cache;

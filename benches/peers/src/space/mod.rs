@@ -16,7 +16,7 @@ use structures::{Structure, binary_fuses, bloom, elias_fano, gcs};
 /// P of the filters, each with its best M.
 const P: std::ops::RangeInclusive<u32> = 3..=24;
 
-/// The best M divided by 2^P, as in BIP158.
+/// The best M divided by 2^P, as in BIP158 (docs/decisions/0001).
 const BEST_M: f64 = 1.497_137;
 
 /// M around which a Bloom filter of the same rate becomes smaller: a filter of each M, and a Bloom filter of its rate.
