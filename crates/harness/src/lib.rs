@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bip158;
+pub mod blocks;
 pub mod cost;
 pub mod decode;
 pub mod encode;
@@ -17,6 +18,7 @@ pub mod recipe;
 pub mod response;
 pub mod seeded;
 pub mod seek_index;
+pub mod segments;
 pub mod sort_merge;
 pub mod store_file;
 pub mod vectors;
@@ -50,6 +52,8 @@ pub const TARGETS: &[Target] = &[
     target!(bip158),
     target!(store_file),
     target!(keyset_path),
+    target!(segments),
+    target!(blocks),
 ];
 
 /// The target for the case in this module.

@@ -54,13 +54,14 @@ impl core::error::Error for Error {}
 ///
 /// # Panics
 ///
-/// If `p` is above 32 or the values are not sorted.
+/// If `p` is above 63 or the values are not sorted.
 ///
 /// # Cost
 ///
 /// One bit of output per `2^p` of the largest value, for any number of values: only memory limits it.
 pub fn encode_values(values: &[u64], p: u32) -> Vec<u8> {
-    assert!(p <= 32, "P = {p} is above 32");
+    // Filters have at most 32, segments 55.
+    assert!(p <= 63, "P = {p} is above 63");
     let mut bits = BitSink::default();
     let mut last = 0;
     for &value in values {

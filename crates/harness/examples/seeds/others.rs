@@ -1,13 +1,17 @@
-//! Seeds of hashing, sort_merge, response, bip158, store_file and keyset_path: cases by hand, as the bytes that
-//! `arbitrary` makes them of again.
+//! Seeds of hashing, sort_merge, response, bip158, store_file, keyset_path, segments and blocks: cases by hand, as the
+//! bytes that `arbitrary` makes them of again.
 
 use std::fs;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
+use nutfilter::segment::Universe;
 use nutfilter::{Params, SipHash, SortedHashes};
 use nutfilter_cashu::FilterResponse;
-use nutfilter_harness::{TARGETS, bip158, hashing, keyset_path, sort_merge, store_file};
+use nutfilter_harness::{
+    TARGETS, bip158, blocks, hashing, keyset_path, segments, sort_merge, store_file,
+};
+use nutfilter_reference::{Noise, encode_values};
 
 pub(crate) fn write(root: &Path) {
     hashing_seeds(root);
@@ -16,6 +20,8 @@ pub(crate) fn write(root: &Path) {
     bip158_seeds(root);
     store_file_seeds(root);
     keyset_path_seeds(root);
+    segment_seeds(root);
+    block_seeds(root);
 }
 
 /// The fields of a case in their order, all but the last one, which takes what is left.
@@ -458,4 +464,100 @@ fn keyset_path_seeds(root: &Path) {
             check_and_write(root, "keyset_path", &format!("{name}-{how}"), &case, &bytes);
         }
     }
+}
+
+fn segment_seeds(root: &Path) {
+    let write = |name: &str, case: segments::Case<'_>| {
+        let bytes = Fields::default()
+            .bytes(&[case.width, case.folded, case.way])
+            .bytes(&case.n.to_le_bytes())
+            .bytes(&[case.p, case.crowded])
+            .bytes(case.bytes)
+            .0;
+        check_and_write(root, "segments", name, &case, &bytes);
+    };
+    let sets = segments::Case {
+        width: 32,
+        folded: 12,
+        way: 1,
+        n: 0x0811,
+        p: 0,
+        crowded: 0,
+        bytes: &noise(8 * 24),
+    };
+    write("sets", sets);
+    write(
+        "crowded",
+        segments::Case {
+            crowded: 44,
+            ..sets
+        },
+    );
+    write("narrow", segments::Case { width: 0, ..sets });
+    write("widest", segments::Case { width: 48, ..sets });
+    write("no-values", segments::Case { bytes: &[], ..sets });
+    let values: Vec<u64> = (0..40_u64).map(|i| i * i * 977).collect();
+    let universe = Universe::new(40).expect("a width in range");
+    let code = encode_values(&values, universe.remainder_bits(40));
+    let code = segments::Case {
+        way: 0,
+        n: 40,
+        bytes: &code,
+        ..sets
+    };
+    write("code", code);
+    write("other-p", segments::Case { p: 1, ..code });
+    write("one-more", segments::Case { n: 41, ..code });
+    write(
+        "repeated",
+        segments::Case {
+            n: 2,
+            bytes: &[0; 10],
+            ..code
+        },
+    );
+}
+
+fn block_seeds(root: &Path) {
+    let write = |name: &str, case: blocks::Case<'_>| {
+        let fields = [case.way, case.width, case.folded, case.inserted];
+        let bytes = Fields::default().bytes(&fields).bytes(case.bytes).0;
+        check_and_write(root, "blocks", name, &case, &bytes);
+    };
+    let elements = blocks::Case {
+        way: 1,
+        width: 9,
+        folded: 2,
+        inserted: 4,
+        bytes: &noise(32 * 6),
+    };
+    write("elements", elements);
+    write(
+        "full",
+        blocks::Case {
+            width: 0,
+            ..elements
+        },
+    );
+    write(
+        "bitmap",
+        blocks::Case {
+            way: 0,
+            bytes: &noise(64),
+            ..elements
+        },
+    );
+    write(
+        "no-bitmap",
+        blocks::Case {
+            way: 0,
+            bytes: &noise(63),
+            ..elements
+        },
+    );
+}
+
+/// Pseudorandom bytes.
+fn noise(bytes: usize) -> Vec<u8> {
+    Noise(1).flat_map(u64::to_le_bytes).take(bytes).collect()
 }
