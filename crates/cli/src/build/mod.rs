@@ -481,7 +481,7 @@ fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(
         "{n} items{repeated}; P {}, M {}: {} bytes, {bits_per_item:.2} bits per item",
         params.p(),
         params.m(),
-        output::size(bytes),
+        indicatif::HumanCount(bytes),
     ));
     Ok(())
 }

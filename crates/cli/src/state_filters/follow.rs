@@ -20,7 +20,6 @@ use crate::fetch::{self, ConnectionArgs};
 use crate::globals::Globals;
 use crate::inspect::utc;
 use crate::items::{Input, InputArgs};
-use crate::output;
 use crate::value_parsers;
 
 /// Wait between two looks if the mint does not say how long its answer stays current.
@@ -271,7 +270,7 @@ pub(crate) fn announce(plan: &Plan, globals: &Globals) {
     globals.note(format_args!(
         "{} {name} from {from} on, {limit}{} bytes; {:.2e} false matches expected",
         plan.objects(),
-        output::size(plan.bytes()),
+        indicatif::HumanCount(plan.bytes()),
         plan.false_matches()
     ));
 }
