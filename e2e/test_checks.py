@@ -357,6 +357,18 @@ def test_a_timestamp_may_go_back_after_a_step_of_the_clock_only(scenario):
     assert len(scenario.found) == 1 and "went back: y" in scenario.found[0]
 
 
+@pytest.mark.parametrize("name, ended, found", [
+    ("nutfilter_data_discarded_total", 103, 0), ("nutfilter_full_rereads_total", 103, 0),
+    ("nutfilter_data_discarded_total", 97, 1), ("nutfilter_full_rereads_total", 97, 1)])
+def test_a_counter_is_explained_by_anything_since_the_sample_before(scenario, name, ended, found):
+    scenario.trouble.spans.append([95, ended, "data_directory_removed"])
+    life = {"begun": 90, "samples": [{"at": 100}], "counters": {name: 1.0}}
+    scenario.judge_counters(life, {name: 1.0}, 105)
+    assert not scenario.found
+    scenario.judge_counters(life, {name: 2.0}, 106)
+    assert len(scenario.found) == found and life["counters"] == {name: 2.0}
+
+
 @pytest.mark.parametrize("level, text, found", [
     ("ERROR", "refresh failed", 1), ("WARN", "odd", 0), ("WARN", "a handler panicked", 1),
     ("INFO", note(9)[1:].hex(), 1), ("NONE", "thread 'x'", 1)])
