@@ -18,13 +18,13 @@ def main() -> int:
     table = commands.add_parser("readme", help="write the README's table")
     table.add_argument("--check", action="store_true", help="only check that it is up to date")
     arguments = parser.parse_args()
-    cpu = records.read(arguments.records)
+    cpus = records.read(arguments.records)
     if arguments.command == "readme":
-        return readme.update(ROOT / "README.md", cpu, arguments.check)
+        return readme.update(ROOT / "README.md", cpus, arguments.check)
     from . import page as page_module  # Altair is needed for the page only.
 
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(page_module.html(cpu))
+    arguments.output.write_text(page_module.html(cpus))
     print(arguments.output)
     return 0
 

@@ -140,6 +140,12 @@ def check(browser: webdriver.Chrome, page: Path, name: str) -> list[str]:
     second = hero.text
     expect(second != first, "the arrow key did not change the CPU code")
     expect("cpu=" in browser.current_url, "the choice is not in the address")
+    machine = browser.find_element(By.CSS_SELECTOR, "input[name=machine]:checked")
+    facts = browser.find_element(By.CSS_SELECTOR, "dl:not([hidden])").text
+    if len(browser.find_elements(By.NAME, "machine")) > 1:
+        machine.send_keys(Keys.ARROW_RIGHT)
+        expect(browser.find_element(By.CSS_SELECTOR, "dl:not([hidden])").text != facts, "the CPU cannot be chosen")
+        expect(hero.text != second, "the CPU did not change the time")
     load(browser, page, "#cpu=portable&size=10m")
     linked = browser.find_element(By.CSS_SELECTOR, "[data-text=hero]").text
     expect(linked not in (first, second), "the address does not choose")

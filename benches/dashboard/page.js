@@ -1,4 +1,5 @@
-// Draws the charts and applies the choices of CPU code and filter size, which the address keeps: #cpu=avx2&size=10m
+// Draws the charts and applies the choices of CPU, its code and filter size, which the address keeps:
+// #machine=26-2-1&cpu=avx2&size=10m
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const specs = read("specs"), texts = read("texts"), views = {};
 const config = {
@@ -10,11 +11,14 @@ const config = {
 const chosen = () => {
   const given = new URLSearchParams(location.hash.slice(1));
   const pick = (name, valid) => (valid.includes(given.get(name)) ? given.get(name) : null);
-  const cpus = Object.keys(texts);
-  return { cpu: pick("cpu", cpus) ?? cpus[0], size: pick("size", Object.keys(texts[cpus[0]])) ?? "1m" };
+  const machines = Object.keys(texts);
+  const machine = pick("machine", machines) ?? machines[0], cpus = Object.keys(texts[machine]);
+  return { machine, cpu: pick("cpu", cpus) ?? cpus[0], size: pick("size", Object.keys(texts[machine][cpus[0]])) ?? "1m" };
 };
 function show() {
-  const choice = chosen(), text = texts[choice.cpu][choice.size];
+  const choice = chosen(), levels = texts[choice.machine], text = levels[choice.cpu][choice.size];
+  for (const element of document.querySelectorAll("[data-machine]")) element.hidden = element.dataset.machine !== choice.machine;
+  for (const input of document.querySelectorAll("input[name=cpu]")) input.disabled = !(input.value in levels);
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = text[element.dataset.text];
   for (const input of document.querySelectorAll("input[type=radio]")) input.checked = choice[input.name] === input.value;
   const rows = text.wins.map((win) => {
@@ -25,7 +29,7 @@ function show() {
   document.getElementById("wins").replaceChildren(...rows);
   for (const [key, view] of Object.entries(views)) {
     if (key === "rates") continue;
-    view.signal("cpu", choice.cpu).signal("size", choice.size).run();
+    view.signal("machine", choice.machine).signal("cpu", choice.cpu).signal("size", choice.size).run();
   }
 }
 for (const input of document.querySelectorAll("input[type=radio]")) {

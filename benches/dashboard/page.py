@@ -1,6 +1,7 @@
 """The page: one HTML file that works offline. Charts are Vega-Lite, their colours CSS variables."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import altair as alt
@@ -35,8 +36,9 @@ STRUCTURES = [
 def bars(data: list[dict]) -> alt.LayerChart:
     """Horizontal bars on a linear scale from zero, the smallest first. Names stand above and values behind the bars."""
     size, cpu = alt.param(name="size", value="1m"), alt.param(name="cpu", value="")
+    machine = alt.param(name="machine", value="")
     order = alt.EncodingSortField(field="value", op="min", order="ascending")
-    base = alt.Chart(alt.Data(values=data)).transform_filter("datum.size === size")
+    base = alt.Chart(alt.Data(values=data)).transform_filter("datum.size === size && datum.machine === machine")
     y = alt.Y("who:N", sort=order, axis=None)
     # Room for the value behind the longest bar.
     x = alt.X("value:Q", axis=None, scale=alt.Scale(zero=True, nice=False, range=[0, alt.ExprRef("width - 70")]))
@@ -51,13 +53,13 @@ def bars(data: list[dict]) -> alt.LayerChart:
     value = base.mark_text(align="left", dx=6, dy=9, color="var(--text)", fontWeight="bold").encode(
         y=y, x=x, text="text:N"
     )
-    return (bar + name + value).add_params(size, cpu).properties(width="container", height=alt.Step(39), autosize=FIT)
+    return (bar + name + value).add_params(size, cpu, machine).properties(width="container", height=alt.Step(39), autosize=FIT)
 
 
-def timed(cpu: Cpu, task: str) -> alt.LayerChart:
-    """The rows of a task for all sizes."""
+def timed(cpus: list[Cpu], task: str) -> alt.LayerChart:
+    """The rows of a task for all CPUs and sizes."""
     data = []
-    for size in SIZES:
+    for cpu, size in product(cpus, SIZES):
         rows = [row for row in cpu.rows(f"{task}/{size}").values() if row.kind in ("ours", "peer")]
         unit = unit_for(min(row.seconds for row in rows))
         for row in rows:
@@ -66,6 +68,7 @@ def timed(cpu: Cpu, task: str) -> alt.LayerChart:
             kind = "nutfilter" if row.kind == "ours" else "same format" if row.same_format else "other structure"
             data.append(
                 {
+                    "machine": cpu.key,
                     "size": size,
                     "who": row.label,
                     "kind": kind,
@@ -78,10 +81,10 @@ def timed(cpu: Cpu, task: str) -> alt.LayerChart:
     return bars(data)
 
 
-def sizes(cpu: Cpu) -> alt.LayerChart:
+def sizes(cpus: list[Cpu]) -> alt.LayerChart:
     """Megabytes of the structures for all numbers of notes."""
     data = []
-    for size in SIZES:
+    for cpu, size in product(cpus, SIZES):
         for row in cpu.rows(f"build/nut23/{size}").values():
             if row.bits_per_item is None or row.kind == "reference" or row.who in ("avx2", "portable"):
                 continue
@@ -89,6 +92,7 @@ def sizes(cpu: Cpu) -> alt.LayerChart:
             ours = row.kind == "ours"
             data.append(
                 {
+                    "machine": cpu.key,
                     "size": size,
                     "who": f"nutfilter, {one_in(row.false_positive_rate)}" if ours else row.label,
                     "kind": "nutfilter" if ours else "other structure",
@@ -170,8 +174,6 @@ def for_choice(cpu: Cpu, level: str, size: str) -> dict:
             texts[key] += f" That is {times} the fastest crates combined ({CRATES[group]})."
             if key == "check":
                 texts["faster"] = f"{times} the fastest crates combined"
-        if where := cpu.elsewhere(f"{group}/{size}"):
-            texts[key] += f" (Measured on another CPU: {where}.)"
     if peer := check.get("rust-bitcoin"):
         texts["faster"] += f", {compared(time, peer.seconds)} rust-bitcoin"
     if bloom := lookup.get("fastbloom-same-rate"):
@@ -230,8 +232,8 @@ def measurements(cpu: Cpu) -> list[dict]:
     ]
 
 
-def html(cpu: Cpu) -> str:
-    charts = {key: timed(cpu, group) for key, _, group in CHARTS} | {"size": sizes(cpu), "rates": rates(cpu)}
+def html(cpus: list[Cpu]) -> str:
+    charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0])}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=True
@@ -241,16 +243,24 @@ def html(cpu: Cpu) -> str:
         return json.dumps(value).replace("<", "\\u003c")
 
     return environment.get_template("template.html").render(
-        cpu=cpu,
-        levels={level: LEVELS[level] for level in cpu.levels},
+        cpus=[
+            {
+                "key": cpu.key,
+                "name": cpu.name,
+                "levels": cpu.levels,
+                "facts": machine_facts(cpu),
+                "files": {record["file"]: record for record in cpu.source.values()},
+                "structures": structures(cpu),
+                "measurements": measurements(cpu),
+            }
+            for cpu in cpus
+        ],
+        levels={level: name for level, name in LEVELS.items() if any(level in cpu.levels for cpu in cpus)},
         sizes=SIZES,
         charts=[*((key, title) for key, title, _ in CHARTS), ("size", "Size")],
-        first=for_choice(cpu, cpu.levels[0], "1m"),
-        facts=machine_facts(cpu),
-        structures=structures(cpu),
-        measurements=measurements(cpu),
+        first=for_choice(cpus[0], cpus[0].levels[0], "1m"),
         specs=script_json(specs),
-        texts=script_json(sentences(cpu)),
+        texts=script_json({cpu.key: sentences(cpu) for cpu in cpus}),
         library=vl_convert.javascript_bundle().replace("</script", "<\\/script"),
         script=(Path(__file__).parent / "page.js").read_text(),
         rate=f"{RATE:,}",

@@ -42,35 +42,34 @@ def table(cpu: Cpu) -> str:
                 cells[-1] += f", {best.bits_per_item:.0f} bits per note"
         else:
             cells.append("")
-        mark = " \\*" if cpu.elsewhere(group) else ""
-        lines.append(f"| {task}{mark} | {' | '.join(cells)} |")
+        lines.append(f"| {task} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def block(cpu: Cpu) -> str:
-    groups = [group for _, group in TASKS if group in cpu.source]
-    files = sorted({cpu.source[group]["file"] for group in groups})
-    elsewhere = sorted({cpu.elsewhere(group) for group in groups} - {""})
+def block(cpus: list[Cpu]) -> str:
+    """The table of the first CPU; those of the others are folded."""
     lines = [
-        f"Medians on one thread of an {cpu.name} ({cpu.machine['cpu_version']}, a virtual machine with AVX-512). The columns AVX2",
-        "and portable code are the same CPU, restricted to that code. The fastest time of a row is bold.",
-        f"Records: {', '.join(f'`benches/record/{file}`' for file in files)}.",
-        "",
-        table(cpu),
+        "Medians on one thread. The columns AVX2 and portable code are the same CPU, restricted to that code. The fastest time of",
+        "a row is bold.",
     ]
-    if elsewhere:
-        lines += ["", f"\\* Measured on another CPU: {'; '.join(elsewhere)}."]
+    for number, cpu in enumerate(cpus):
+        files = sorted({cpu.source[group]["file"] for _, group in TASKS if group in cpu.source})
+        place = f"{cpu.name}, a virtual machine ({', '.join(f'`benches/record/{file}`' for file in files)})"
+        if number:
+            lines += ["", f"<details><summary>The same on an {cpu.name}</summary>", "", f"{place}:", "", table(cpu), "", "</details>"]
+        else:
+            lines += ["", f"{place}:", "", table(cpu)]
     return "\n".join(lines)
 
 
-def update(readme: Path, cpu: Cpu, check: bool) -> int:
+def update(readme: Path, cpus: list[Cpu], check: bool) -> int:
     """Writes the table between the markers, or with `check` compares it; gives the exit code."""
     text = readme.read_text()
     before, found, rest = text.partition(BEGIN)
     _, ended, after = rest.partition(END)
     if not found or not ended:
         raise SystemExit(f"{readme}: no markers {BEGIN} and {END}")
-    new = f"{before}{BEGIN}\n{block(cpu)}\n{END}{after}"
+    new = f"{before}{BEGIN}\n{block(cpus)}\n{END}{after}"
     if check and new != text:
         print(f"{readme}: the table differs from benches/record; run: python3 -m benches.dashboard readme")
         return 1

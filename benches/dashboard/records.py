@@ -7,6 +7,8 @@ from pathlib import Path
 
 SCHEMA = 2
 LEVELS = {"avx512": "AVX-512", "avx2": "AVX2", "neon": "NEON", "portable": "portable code"}
+# The core behind a name that does not tell it, by maker and family.
+CORES = {("AMD", "26"): "Zen 5"}
 SIZES = {"100k": "100,000", "1m": "1 million", "10m": "10 million"}
 # What each peer is, for readers who know none of the row names.
 PEERS = {
@@ -103,25 +105,16 @@ class Cpu:
     def rows(self, group: str) -> dict[str, Row]:
         return self.groups.get(group, {})
 
-    def borrow(self, other: "Cpu") -> None:
-        """Takes the groups that only another CPU has; `elsewhere` tells where they come from."""
-        if other.levels != self.levels:
-            return
-        for group in other.groups.keys() - self.groups.keys():
-            self.groups[group] = other.groups[group]
-            self.source[group] = other.source[group]
-
-    def elsewhere(self, group: str) -> str:
-        """The CPU on which a borrowed group was measured; empty for its own groups."""
-        record = self.source[group]
-        if record in self.records:
-            return ""
-        remark = f", {record['remark']}" if record.get("remark") else ""
-        return f"{name(record['machine'])} {record['machine']['cpu_version']}{remark}"
-
     @property
     def name(self) -> str:
-        return name(self.machine)
+        name = self.machine["cpu"].replace("(R)", "").replace("(TM)", "").replace(" Processor", "")
+        core = CORES.get((name.split()[0], self.machine["cpu_version"].split("-")[0]))
+        return f"{name} ({core})" if core else name
+
+    @property
+    def key(self) -> str:
+        """Names the CPU in the page's address."""
+        return self.machine["cpu_version"]
 
     @cached_property
     def levels(self) -> list[str]:
@@ -140,12 +133,8 @@ class Cpu:
         return min(peers, key=lambda row: row.median, default=None)
 
 
-def name(machine: dict) -> str:
-    return machine["cpu"].replace("(R)", "").replace("(TM)", "").replace(" Processor", "")
-
-
-def read(folder: Path) -> Cpu:
-    """The CPU with the most groups. Groups that it lacks are borrowed from the others."""
+def read(folder: Path) -> list[Cpu]:
+    """All CPUs with records, the one that was measured last first."""
     kinds: dict[tuple, list[dict]] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -156,10 +145,7 @@ def read(folder: Path) -> Cpu:
         kinds.setdefault((machine["cpu"], machine["cpu_version"]), []).append(record)
     if not kinds:
         raise SystemExit(f"{folder}: no records")
-    main, *others = sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: -len(cpu.groups))
-    for other in others:
-        main.borrow(other)
-    return main
+    return sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: cpu.records[0]["date"], reverse=True)
 
 
 def one_in(rate: float) -> str:
