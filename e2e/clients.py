@@ -164,21 +164,22 @@ class Client:
 
     def __init__(self, fleet, seed):
         self.fleet, self.dice = fleet, random.Random(seed)
-        self.connection = self.used = None  # when the connection was known to be there
+        self.connection = None
+        self.used = None  # when the last answered request began: the service was there later
 
     def request(self, path, headers=None, method="GET", take=None):
         """(status, headers, body)."""
-        if self.connection is None:
-            self.connection, self.used = self.fleet.address.connect(TIMEOUT), time.time()
-        start = time.monotonic()
+        self.connection = self.connection or self.fleet.address.connect(TIMEOUT)
+        begun, start = time.time(), time.monotonic()
         if take:
             self.connection.request(method, path, headers=headers or {})
             response = self.connection.getresponse()
             body = take(response)
-            self.used = time.time()
+            # Not the end: a killed service leaves the rest of its answer in the system's buffers.
+            self.used = begun
             return response.status, {name.lower(): value for name, value in response.getheaders()}, body
         answer = exchange(self.connection, path, method, headers)
-        self.used = time.time()
+        self.used = begun
         self.fleet.took(time.monotonic() - start, len(answer.body))
         return answer.status, answer.headers, answer.body
 
@@ -221,6 +222,8 @@ def slowly(client):
             time.sleep(0.1)
         return b"".join(pieces)
     client.whole(client.dice.choice(["json", "raw"]), take)
+    # The system buffered the body, so the service may take the connection for idle and end it at any time.
+    client.drop()
     client.fleet.count("slowly")
 
 
@@ -368,7 +371,7 @@ class Fleet:
                 self.say("wrong", str(wrong), time.time())
                 client.drop()
             except (OSError, http.client.HTTPException) as error:
-                # The connection may have been cut since it was last used.
+                # The connection may have been cut since the service last answered on it.
                 start = min(start, client.used or start)
                 client.drop()
                 detail = str(error)[:80] if isinstance(error, ConnectionError) and error.errno is None else ""
