@@ -4,7 +4,7 @@ mod crash;
 mod damage;
 mod errors;
 mod fake_mint;
-#[path = "../../../sequence/tests/sequence/observer.rs"]
+#[path = "../../sequence/tests/sequence/observer.rs"]
 #[allow(dead_code, reason = "the tests of the sequences use the rest")]
 mod observer;
 mod restart;
