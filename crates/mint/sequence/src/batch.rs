@@ -54,7 +54,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Passes the elements to `visit` in order, each once, in pieces.
+    /// Passes the elements to `visit` in order and in pieces. Equal elements are in one piece.
     pub(crate) fn for_each_piece(
         mut self,
         mut visit: impl FnMut(&[Element]) -> Result<(), Error>,
@@ -77,7 +77,6 @@ impl Batch {
                 reader.take_until(last, &mut piece)?;
             }
             piece.sort();
-            piece.dedup();
             visit(&piece)?;
         }
         Ok(())

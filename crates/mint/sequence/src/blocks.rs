@@ -134,12 +134,7 @@ impl Blocks {
             files::remove(&journal, &Faults::default())?;
         } else if bytes.len() > length {
             // What came after the last commit comes again.
-            let file = std::fs::File::options().write(true).open(&journal);
-            let cut = file.and_then(|file| {
-                file.set_len(length as u64)?;
-                file.sync_all()
-            });
-            cut.map_err(at(&journal))?;
+            files::cut(&journal, length as u64, &Faults::default())?;
         }
         Ok(Self {
             options,

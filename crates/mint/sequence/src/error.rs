@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use nutfilter::BuildError;
 
+use crate::inbox::Inbox;
+
 /// A sequence could not be opened, read or written.
 #[derive(Debug)]
 pub struct Error(Fault);
@@ -31,6 +33,10 @@ enum Fault {
     },
     TooMany {
         n: u64,
+    },
+    Full {
+        waiting: u64,
+        more: u64,
     },
     Build(BuildError),
 }
@@ -62,6 +68,10 @@ impl Error {
 
     pub(crate) fn too_many(n: u64) -> Self {
         Self(Fault::TooMany { n })
+    }
+
+    pub(crate) fn full(waiting: u64, more: u64) -> Self {
+        Self(Fault::Full { waiting, more })
     }
 
     /// The system's error, if there is one.
@@ -116,6 +126,12 @@ impl fmt::Display for Error {
             Fault::TooMany { n } => {
                 write!(f, "{n} values; a segment holds at most {}", u32::MAX)
             }
+            Fault::Full { waiting, more } => write!(
+                f,
+                "no room for {more} events: {waiting} wait to be published, at most {}; report them again after the \
+                 next refresh",
+                Inbox::CAPACITY
+            ),
             Fault::Build(error) => error.fmt(f),
         }
     }

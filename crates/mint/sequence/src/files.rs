@@ -151,6 +151,16 @@ pub(crate) fn append(path: &Path, bytes: &[u8], faults: &Faults) -> Result<(), E
     appended.map_err(at(path))
 }
 
+/// Cuts a file to this length.
+pub(crate) fn cut(path: &Path, length: u64, faults: &Faults) -> Result<(), Error> {
+    let cut = faults.change().and_then(|()| {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.set_len(length)?;
+        faults.sync(&file)
+    });
+    cut.map_err(at(path))
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_directory(path: &Path, faults: &Faults) -> Result<(), Error> {
     faults.change().map_err(at(path))?;

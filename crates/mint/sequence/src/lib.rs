@@ -12,6 +12,7 @@
 //! segments/START-END              a segment
 //! known/START-END                 the hashes of the elements of a segment, to recognize those that come again
 //! manifests/NUMBER                a manifest
+//! inbox/FIRST                     reported events that are not published yet
 //! ```
 //!
 //! Files are created, synced and never overwritten; then the state file is replaced. So a crash leaves the old state
@@ -26,6 +27,7 @@ mod blocks;
 mod compaction;
 mod error;
 mod files;
+mod inbox;
 mod known;
 mod sequence;
 mod state;
@@ -36,5 +38,6 @@ pub use blocks::{BlockOptions, SealedBlock};
 pub use error::Error;
 #[doc(hidden)]
 pub use files::Faults;
+pub use inbox::Inbox;
 pub use sequence::{Added, Options, Sequence};
 pub use view::View;

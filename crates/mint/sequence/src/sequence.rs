@@ -16,6 +16,7 @@ use crate::blocks::{BlockOptions, Blocks, RecordedBlocks};
 use crate::compaction;
 use crate::error::{Error, at};
 use crate::files::{self, Faults, NewFile, Written};
+use crate::inbox::Inbox;
 use crate::known::{self, Run, RunWriter};
 use crate::state::{RecordedManifest, Retired, State};
 use crate::view::{BlocksView, View};
@@ -92,6 +93,7 @@ pub struct Sequence {
     directory: PathBuf,
     options: Options,
     content: Content,
+    inbox: Inbox,
     /// Whether a change failed. Then the directory is right, and the content has to be read again.
     is_stale: bool,
     /// Closing the file releases the lock.
@@ -156,10 +158,13 @@ impl Sequence {
             files::replace(&path, &state.to_bytes(), &options.faults)?;
         }
         let content = Content::read(&directory, &options)?;
+        let inbox = directory.join("inbox");
+        let inbox = Inbox::open(inbox, content.state.reported, &options.faults)?;
         Ok(Self {
             directory,
             options,
             content,
+            inbox,
             is_stale: false,
             _lock: lock,
         })
@@ -231,7 +236,30 @@ impl Sequence {
     /// Looking up each element in each segment of the cover, a few small files, and about eight syncs if there
     /// are news.
     pub fn add(&mut self, batch: Batch, now: u64) -> Result<Added, Error> {
-        self.change(|content, disk| content.add(disk, batch, now))
+        self.change(|content, disk| content.add(disk, batch, None, now))
+    }
+
+    /// Where the mint reports events. They are published by [`Sequence::publish_reported`].
+    #[must_use]
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
+    }
+
+    /// Publishes the events in the inbox, at the Unix second `now`, and seals a block whose time is over.
+    ///
+    /// An event that was published before is published again: it counts in its block, and it is in the new segment. Of
+    /// those that are equal in one call, each counts, and the segment has one value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sequence::add`]. The events stay in the inbox.
+    pub fn publish_reported(&mut self, now: u64) -> Result<Added, Error> {
+        self.read_if_stale()?;
+        let mut batch = self.batch();
+        let end = self.inbox.take(self.content.state.reported, &mut batch)?;
+        let added = self.change(|content, disk| content.add(disk, batch, Some(end), now))?;
+        self.inbox.remove_before(end)?;
+        Ok(added)
     }
 
     /// Merges the segments of finished hours, days, months and years. Returns whether there were any.
@@ -247,13 +275,19 @@ impl Sequence {
         self.change(|content, disk| content.compact(disk, now))
     }
 
+    fn read_if_stale(&mut self) -> Result<(), Error> {
+        if self.is_stale {
+            self.content = Content::read(&self.directory, &self.options)?;
+            self.is_stale = false;
+        }
+        Ok(())
+    }
+
     fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Content, Disk<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.is_stale {
-            self.content = Content::read(&self.directory, &self.options)?;
-        }
+        self.read_if_stale()?;
         // Also after a panic.
         self.is_stale = true;
         let disk = Disk {
@@ -432,7 +466,14 @@ impl Content {
         cover.into_iter().flatten().collect()
     }
 
-    fn add(&mut self, disk: Disk<'_>, batch: Batch, now: u64) -> Result<Added, Error> {
+    /// With `reported`, the batch has the reported events before that number: none is dropped as known.
+    fn add(
+        &mut self,
+        disk: Disk<'_>,
+        batch: Batch,
+        reported: Option<u64>,
+        now: u64,
+    ) -> Result<Added, Error> {
         let faults = disk.faults();
         let height = self.blocks.as_ref().map_or(0, Blocks::height);
         if let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.is_due(now)) {
@@ -447,7 +488,10 @@ impl Content {
         let mut values = Values::new(disk.options.universe);
         let mut added = Added::default();
         batch.for_each_piece(|piece| {
-            let (new, known) = self.split(piece)?;
+            let (new, known) = match reported {
+                Some(_) => (piece.to_vec(), 0),
+                None => self.split(piece)?,
+            };
             added.known += known;
             added.new += new.len() as u64;
             if let Some(blocks) = &mut self.blocks {
@@ -460,7 +504,8 @@ impl Content {
                     Some(writer) => writer,
                     writer => writer.insert(RunWriter::create(&run_path, faults)?),
                 };
-                let hashes: Vec<u64> = new.iter().map(element_hash).collect();
+                let mut hashes: Vec<u64> = new.iter().map(element_hash).collect();
+                hashes.dedup();
                 values.count(&hashes);
                 writer.push(&hashes)?;
             }
@@ -485,6 +530,7 @@ impl Content {
         {
             return Ok(added);
         }
+        self.state.reported = reported.unwrap_or(self.state.reported);
         self.commit(disk)?;
         if let Some(blocks) = &self.blocks {
             blocks.clean(height, faults)?;
@@ -498,6 +544,8 @@ impl Content {
 
     /// The elements of a sorted piece that are new, and the number of the others.
     fn split(&self, piece: &[Element]) -> Result<(Vec<Element>, u64), Error> {
+        let mut piece = piece.to_vec();
+        piece.dedup();
         let hashes: Vec<u64> = piece.iter().map(element_hash).collect();
         let mut known = vec![false; hashes.len()];
         for run in &self.known {

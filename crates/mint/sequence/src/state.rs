@@ -24,6 +24,15 @@ pub(crate) struct State {
     /// Segments that were merged and are still listed.
     pub(crate) retired: Vec<Retired>,
     pub(crate) blocks: Option<RecordedBlocks>,
+    /// The number of reported events that are published.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) reported: u64,
+}
+
+/// A state without reported events has the bytes that it had before there were any.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -57,6 +66,7 @@ impl State {
             manifest: None,
             retired: vec![],
             blocks,
+            reported: 0,
         }
     }
 

@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use nutfilter::segment::Segment;
 use nutfilter_sequence::{Faults, Sequence};
 
-use crate::model::{add, element, options};
+use crate::model::{add, element, options, universe};
 use crate::observer::Observer;
 
 #[path = "../sequence/model.rs"]
@@ -19,6 +20,8 @@ mod model;
 mod observer;
 
 const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
+/// Number of the first event that the victim reports. Without it, it adds elements.
+const REPORTS: &str = "NUTFILTER_TEST_REPORTS";
 
 /// Default number of kills.
 const KILLS: u64 = 40;
@@ -52,7 +55,7 @@ fn refresh(sequence: &mut Sequence) -> u64 {
     now
 }
 
-/// Not a test: the process that is killed. It adds elements, always a multiple of [`NEW`].
+/// Not a test: the process that is killed. It adds elements, always a multiple of [`NEW`], or reports events.
 #[test]
 fn a_victim_if_this_process_is_one() {
     let Some(directory) = env::var_os(VICTIM).map(PathBuf::from) else {
@@ -60,10 +63,41 @@ fn a_victim_if_this_process_is_one() {
     };
     let mut sequence = open(&directory);
     println!("ready");
+    if let Ok(first) = env::var(REPORTS) {
+        for i in first.parse().unwrap().. {
+            sequence.inbox().push(&[element(i)]).unwrap();
+            println!("reported {i}.");
+            if i % NEW == 0 {
+                publish(&mut sequence, i);
+                println!("refreshed");
+            }
+        }
+    }
     loop {
         refresh(&mut sequence);
         println!("refreshed");
     }
+}
+
+/// Publishes what was reported until event number `i`.
+fn publish(sequence: &mut Sequence, i: u64) {
+    let now = 2_000 + i * 113;
+    sequence.publish_reported(now).unwrap();
+    sequence.compact(now).unwrap();
+}
+
+/// Events before number `reported` were acknowledged. One more may have been taken.
+fn check_reported(directory: &Path, observer: &mut Observer, reported: u64) {
+    let mut sequence = open(directory);
+    observer.observe(&sequence.view());
+    publish(&mut sequence, reported);
+    let manifest = observer.observe(&sequence.view()).unwrap();
+    let union = observer.union(&manifest);
+    let expected = [reported, reported + 1].map(|end| {
+        let elements: Vec<_> = (0..end).map(element).collect();
+        Segment::from_elements(universe(), &elements).unwrap()
+    });
+    assert!(expected.contains(&union), "{reported} of {}", union.n());
 }
 
 fn check(directory: &Path, observer: &mut Observer) -> u64 {
@@ -83,6 +117,15 @@ fn check(directory: &Path, observer: &mut Observer) -> u64 {
 
 #[test]
 fn sequence_killed_at_any_moment_is_unchanged() {
+    kill_often(false);
+}
+
+#[test]
+fn reported_events_survive_kills_at_any_moment() {
+    kill_often(true);
+}
+
+fn kill_often(reports: bool) {
     if env::var_os(VICTIM).is_some() {
         return;
     }
@@ -91,14 +134,19 @@ fn sequence_killed_at_any_moment_is_unchanged() {
     let mut directory = tempfile::tempdir().unwrap();
     let mut observer = Observer::default();
     let mut seed = 88_172_645_463_325_252;
-    let mut refreshed = 0;
+    let (mut refreshed, mut reported) = (0, 0);
     for kill in 0..kills {
         if kill % 50 == 49 {
             // A long sequence takes long to compare.
             directory = tempfile::tempdir().unwrap();
             observer = Observer::default();
+            reported = 0;
         }
-        let mut child = Command::new(env::current_exe().unwrap())
+        let mut victim = Command::new(env::current_exe().unwrap());
+        if reports {
+            victim.env(REPORTS, reported.to_string());
+        }
+        let mut child = victim
             .args(["--exact", "a_victim_if_this_process_is_one", "--nocapture"])
             .env(VICTIM, directory.path())
             .stdout(Stdio::piped())
@@ -121,7 +169,17 @@ fn sequence_killed_at_any_moment_is_unchanged() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(died.is_none(), "before kill {kill}: {said}{error}");
         refreshed += u64::from(said.contains("refreshed"));
-        check(directory.path(), &mut observer);
+        if reports {
+            let numbers = said
+                .lines()
+                .filter_map(|line| line.strip_prefix("reported "));
+            let mut numbers =
+                numbers.filter_map(|line| line.strip_suffix('.')?.parse::<u64>().ok());
+            reported = numbers.next_back().map_or(reported, |last| last + 1);
+            check_reported(directory.path(), &mut observer, reported);
+        } else {
+            check(directory.path(), &mut observer);
+        }
     }
     assert!(refreshed > kills / 4, "{refreshed} of {kills} came so far");
 }

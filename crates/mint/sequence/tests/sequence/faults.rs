@@ -1,8 +1,9 @@
 //! The disk fails at each change in turn: nothing published changes, and nothing is lost or added twice.
 
+use nutfilter::segment::Segment;
 use nutfilter_sequence::{Error, Faults, Sequence};
 
-use crate::model::{NaiveBlocks, add, element, open, options};
+use crate::model::{NaiveBlocks, add, element, open, options, universe};
 use crate::observer::Observer;
 
 /// Times and elements of the refreshes: several blocks, hours and days, and parts that expire.
@@ -49,8 +50,49 @@ fn check(sequence: &Sequence, observer: &mut Observer) {
     blocks.check(sequence);
 }
 
+/// As [`run`], with events that are reported one by one, and again after a failure.
+fn run_reported(
+    sequence: &mut Sequence,
+    left: &mut Vec<(u64, Vec<u64>)>,
+    observer: &mut Observer,
+) -> Result<(), Error> {
+    while let Some((now, items)) = left.first_mut() {
+        while let Some(&i) = items.first() {
+            sequence.inbox().push(&[element(i)])?;
+            items.remove(0);
+        }
+        sequence.publish_reported(*now)?;
+        observer.observe(&sequence.view());
+        sequence.compact(*now)?;
+        observer.observe(&sequence.view());
+        left.remove(0);
+    }
+    Ok(())
+}
+
+fn check_reported(sequence: &Sequence, observer: &mut Observer, exact: bool) {
+    assert_eq!(sequence.inbox().waiting(), 0);
+    let manifest = observer.observe(&sequence.view()).unwrap();
+    let all: Vec<_> = (0..21).map(element).collect();
+    let all = Segment::from_elements(universe(), &all).unwrap();
+    assert_eq!(observer.union(&manifest), all);
+    let mut blocks = NaiveBlocks::new(1_000);
+    for (now, items) in refreshes() {
+        // Those that come again count again.
+        blocks.add(items.into_iter().map(element).collect(), now);
+    }
+    if exact {
+        blocks.check(sequence);
+    }
+}
+
 /// Fails each change in turn, until all succeed.
-fn with_faults(restart: bool) {
+fn with_faults(restart: bool, reported: bool) {
+    let run = if reported { run_reported } else { run };
+    let check = |sequence: &Sequence, observer: &mut Observer| match reported {
+        true => check_reported(sequence, observer, !restart),
+        false => check(sequence, observer),
+    };
     let mut changes = 1;
     loop {
         let directory = tempfile::tempdir().unwrap();
@@ -73,6 +115,7 @@ fn with_faults(restart: bool) {
             }
         }
         if done {
+            // Without a fault, and without a restart.
             assert!(changes > 100, "only {changes} changes");
             return;
         }
@@ -86,10 +129,20 @@ fn with_faults(restart: bool) {
 
 #[test]
 fn crash_at_any_change_loses_and_repeats_nothing() {
-    with_faults(true);
+    with_faults(true, false);
 }
 
 #[test]
 fn full_disk_at_any_change_loses_and_repeats_nothing() {
-    with_faults(false);
+    with_faults(false, false);
+}
+
+#[test]
+fn crash_at_any_change_loses_no_reported_event() {
+    with_faults(true, true);
+}
+
+#[test]
+fn full_disk_at_any_change_loses_and_repeats_no_reported_event() {
+    with_faults(false, true);
 }

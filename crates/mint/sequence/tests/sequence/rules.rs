@@ -126,6 +126,68 @@ fn elements_of_a_restored_backup_stay_and_are_not_added_again() {
 }
 
 #[test]
+fn reported_events_are_published_each_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sequence = open(directory.path());
+    let mut blocks = NaiveBlocks::new(1_000);
+    for (now, items, values) in [
+        (2_000, vec![1], 1),
+        (2_060, vec![2, 1, 1, 2, 2], 2),
+        (2_120, vec![1], 1),
+    ] {
+        let events: Vec<_> = items.iter().map(|&i| element(i)).collect();
+        sequence.inbox().push(&events).unwrap();
+        // They wait through a restart.
+        drop(sequence);
+        sequence = open(directory.path());
+        assert_eq!(sequence.inbox().waiting(), items.len() as u64);
+        let added = sequence.publish_reported(now).unwrap();
+        assert_eq!(added.new, items.len() as u64);
+        let view = sequence.view();
+        let last = view.manifest().unwrap().0.segments.last().copied();
+        assert_eq!(last.map(|last| (last.end, last.n)), Some((now + 1, values)));
+        blocks.add(events, now);
+        blocks.check(&sequence);
+    }
+    let number = |sequence: &Sequence| sequence.view().manifest().unwrap().0.number;
+    assert_eq!(sequence.publish_reported(2_180).unwrap().new, 0);
+    assert_eq!(number(&sequence), 2, "no news");
+}
+
+#[test]
+fn damaged_or_missing_reported_events_are_noticed() {
+    let directory = tempfile::tempdir().unwrap();
+    let inbox = directory.path().join("inbox");
+    let sequence = open(directory.path());
+    let mut sequence = {
+        sequence.inbox().push(&[element(0)]).unwrap();
+        drop(sequence);
+        let sequence = open(directory.path());
+        sequence.inbox().push(&[element(1), element(2)]).unwrap();
+        sequence
+    };
+    let mut bytes = std::fs::read(inbox.join("1")).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(inbox.join("1"), &bytes).unwrap();
+    let error = sequence.publish_reported(2_000).unwrap_err().to_string();
+    assert!(
+        error.contains("a reported event has another checksum"),
+        "{error}"
+    );
+    drop(sequence);
+    // After a crash, it looks like an event that was not acknowledged.
+    let sequence = open(directory.path());
+    assert_eq!(sequence.inbox().waiting(), 2);
+    drop(sequence);
+    std::fs::remove_file(inbox.join("0")).unwrap();
+    let error = Sequence::open(directory.path(), options(), 0).unwrap_err();
+    assert!(
+        error.to_string().contains("reported events are missing"),
+        "{error}"
+    );
+}
+
+#[test]
 fn sequence_of_other_options_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
