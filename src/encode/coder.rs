@@ -9,7 +9,7 @@
 //! long path also detects descending items at no cost: their difference is a huge number.
 
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx512, CodeStream, prefetch};
+use crate::arch::x86_64::{Avx2, CodeStream, encodes_pairs, prefetch};
 use crate::arch::{Kind, SimdLevel};
 use crate::bits::MAX_BITS;
 use crate::error::{BuildError, BuildFault};
@@ -154,41 +154,57 @@ impl Coder {
         match self.level.kind() {
             Kind::Scalar => self.portable(carry, items, room),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.compiled(
-                #[inline(always)]
-                || self.portable(carry, items, room),
-            ),
+            Kind::Avx2(avx2) => {
+                self.pairs(avx2, carry, items, room, |range, p, items, stream, room| {
+                    avx2.encode_pairs(range, p, items, stream, room)
+                })
+            }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => self.avx512(avx512, carry, items, room),
+            Kind::Avx512(avx512) => self.pairs(
+                avx512.avx2(),
+                carry,
+                items,
+                room,
+                |range, p, items, stream, room| avx512.encode_pairs(range, p, items, stream, room),
+            ),
         }
     }
 
-    /// Uses the kernel for ordinary groups, and the scalar loop for one group after each stretch of those.
+    /// Uses the kernel `encode_pairs` for ordinary groups, and the scalar loop for one group after each stretch of
+    /// those. If the kernel encoded nothing, M is probably large for P, and the scalar loop takes more.
     #[cfg(target_arch = "x86_64")]
-    fn avx512(self, avx512: Avx512, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
-        /// The number of items of a group.
+    fn pairs(
+        self,
+        avx2: Avx2,
+        carry: &mut Carry,
+        items: &[u64],
+        room: &mut [u8],
+        encode_pairs: impl FnOnce(u64, u32, &[u64], &mut CodeStream, &mut [u8]) -> usize,
+    ) -> Progress {
+        /// The number of items of the largest group.
         const GROUP: usize = 16;
         let mut plain_items = items.len();
         let mut done = Progress { items: 0, bytes: 0 };
         if let Map::ToRange(range) = self.map
-            && avx512.encodes_pairs(self.p)
+            && encodes_pairs(self.p)
         {
             let mut stream = CodeStream {
                 previous: carry.previous,
                 bits: carry.bits,
                 position: u64::from(carry.filled),
             };
-            done.items = avx512.encode_pairs(range, self.p, items, &mut stream, room);
+            done.items = encode_pairs(range, self.p, items, &mut stream, room);
             done.bytes = (stream.position / 8) as usize;
             carry.items += done.items as u64;
             carry.previous = stream.previous;
             carry.filled = (stream.position % 8) as u32;
             carry.bits = low_bits(stream.bits, carry.filled);
-            plain_items = GROUP.min(items.len() - done.items);
+            let plain = if done.items == 0 { 8 * GROUP } else { GROUP };
+            plain_items = plain.min(items.len() - done.items);
         }
         let items = &items[done.items..][..plain_items];
         let room = &mut room[done.bytes..];
-        let plain = avx512.avx2().compiled(
+        let plain = avx2.compiled(
             #[inline(always)]
             || self.portable(carry, items, room),
         );

@@ -7,8 +7,6 @@
 pub(crate) mod avx2;
 pub(crate) mod avx512;
 
-pub(crate) use avx512::CodeStream;
-
 /// This CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx2(());
@@ -16,6 +14,27 @@ pub(crate) struct Avx2(());
 /// This CPU has the features of [`Avx2`], and AVX-512 with F, BW, CD, DQ, VL, IFMA, VBMI and VBMI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Avx512(());
+
+/// The state of a stream of codes between two groups of an encoder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodeStream {
+    /// The value of the previous item.
+    pub(crate) previous: u64,
+    /// The last bits of the stream, at the low end: at least those of the incomplete byte.
+    pub(crate) bits: u64,
+    /// The bit position in the room.
+    pub(crate) position: u64,
+}
+
+/// The maximum length of the two codes of a lane of an encoder. With up to 7 earlier bits in the first byte, they
+/// fit in a word.
+const LANE_BITS: u32 = 57;
+
+/// Whether the encoders support `p` remainder bits: 3 to 24. Two codes must have at least 8 bits, because a store
+/// holds bits of only one earlier lane, and must leave room for quotients.
+pub(crate) fn encodes_pairs(p: u32) -> bool {
+    (3..=24).contains(&p)
+}
 
 /// Prefetches the cache line of the item `ahead` items after the first. Reads nothing and never blocks. It pays
 /// for sets larger than the caches: see encode and hash in docs/benchmarking.md.

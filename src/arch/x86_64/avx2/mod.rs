@@ -1,4 +1,5 @@
 //! Kernels for AVX2, a file for each subject.
 
+mod encode;
 mod hash;
 pub(crate) mod lanes;

@@ -10,13 +10,10 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::x86_64::{Avx512, prefetch};
+use crate::arch::x86_64::{Avx512, CodeStream, LANE_BITS, encodes_pairs, prefetch};
 
 /// Items per group.
 const GROUP: usize = 16;
-
-/// The maximum length of two codes. With up to 7 earlier bits in the first byte, they fit in a word.
-const LANE_BITS: u32 = 57;
 
 /// The maximum number of bytes that a group adds to the stream: eight lanes of 57 bits. Its last store starts in
 /// the byte of bit 7 + 7 * 57 at most, and therefore ends one byte further.
@@ -29,27 +26,11 @@ const AHEAD: usize = 1024;
 /// The first i of the eight bytes of lane i.
 const LANES_BEFORE: u64 = 0x7f3f_1f0f_0703_0100;
 
-/// The state of a stream of codes between two groups.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CodeStream {
-    /// The value of the previous item.
-    pub(crate) previous: u64,
-    /// The last bits of the stream, at the low end: at least those of the incomplete byte.
-    pub(crate) bits: u64,
-    /// The bit position in the room.
-    pub(crate) position: u64,
-}
-
 impl Avx512 {
-    /// Whether [`Avx512::encode_pairs`] supports `p` remainder bits: 3 to 24. Two codes must have at least 8
-    /// bits, because a store holds bits of only one earlier lane, and must leave room for quotients.
-    pub(crate) fn encodes_pairs(self, p: u32) -> bool {
-        (3..=24).contains(&p)
-    }
-
     /// Maps hashes to `[0, range)` and appends their codes with `p` remainder bits, in groups of 16. Returns the
-    /// number of encoded items. Stops before a group that might not fit in the room, has an item smaller than its
-    /// predecessor, or has two codes of more than 57 bits together in one lane.
+    /// number of encoded items: 0 if `p` is not supported (see [`encodes_pairs`]). Stops before a group that might
+    /// not fit in the room, has an item smaller than its predecessor, or has two codes of more than 57 bits
+    /// together in one lane.
     pub(crate) fn encode_pairs(
         self,
         range: u64,
@@ -58,7 +39,7 @@ impl Avx512 {
         stream: &mut CodeStream,
         room: &mut [u8],
     ) -> usize {
-        if !self.encodes_pairs(p) {
+        if !encodes_pairs(p) {
             return 0;
         }
         let (groups, _) = hashes.as_chunks();

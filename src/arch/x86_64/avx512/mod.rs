@@ -7,5 +7,4 @@ mod lookup;
 mod sort;
 mod step;
 
-pub(crate) use encode::CodeStream;
 pub(crate) use lookup::{ABSENT, FOUND};
