@@ -201,9 +201,7 @@ fn wait(publisher: &Publisher, pause: Duration, woken: &Receiver<()>) -> bool {
 /// Refreshes once. Returns whether all of it succeeded; failures are logged.
 fn refresh(publisher: &mut Publisher) -> bool {
     guarded(publisher, "the refresh", |publisher| {
-        publisher
-            .refresh()
-            .is_ok_and(|report| report.failures.is_empty())
+        publisher.refresh().is_ok_and(|report| report.is_complete())
     })
 }
 

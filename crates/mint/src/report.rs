@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::PublishError;
-use crate::{KeysetId, NoteKind};
+use crate::{Event, KeysetId, NoteKind, StateError};
 
 /// Progress of a refresh.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,7 @@ pub struct FilterFailure {
 
 /// Result of a refresh.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct RefreshReport {
     /// Time to list the keysets.
     pub list: Duration,
@@ -88,4 +89,14 @@ pub struct RefreshReport {
     pub filters: Vec<FilterReport>,
     /// The filters that could not be built.
     pub failures: Vec<FilterFailure>,
+    /// The kinds whose reported events could not be published. They wait for the next refresh.
+    pub event_failures: Vec<(Event, StateError)>,
+}
+
+impl RefreshReport {
+    /// Whether everything was built and published.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.failures.is_empty() && self.event_failures.is_empty()
+    }
 }

@@ -20,7 +20,7 @@ use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError, Storage};
-use crate::state_filters::{KindSequence, StateFilterOptions};
+use crate::state_filters::{EventFeed, KindSequence, ReportedSequences, StateFilterOptions};
 use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
@@ -53,6 +53,7 @@ pub struct Publisher {
     /// One entry for each of [`NoteKind::ALL`], here and below.
     state: [KindSets; 2],
     sequences: [KindSequence; 2],
+    reported: ReportedSequences,
     listed: Vec<KeysetInfo>,
     /// Keysets per kind whose filters must not be replaced after this refresh.
     held_back: [BTreeSet<KeysetId>; 2],
@@ -85,6 +86,7 @@ impl Publisher {
             storage: Storage::Memory,
             state: Default::default(),
             sequences: Default::default(),
+            reported: ReportedSequences::default(),
             listed: vec![],
             held_back: Default::default(),
             unservable: vec![],
@@ -133,7 +135,16 @@ impl Publisher {
             let sequence = KindSequence::open(kind, directory.path(), options, table, now)?;
             self.sequences[index(kind)] = sequence;
         }
+        let table = self.service.sequences();
+        self.reported = ReportedSequences::open(directory.path(), options, table, now)?;
         Ok(self)
+    }
+
+    /// Where the mint reports the events of [`StateFilterOptions::reported`]. Each refresh publishes them first, also if
+    /// the source cannot be read.
+    #[must_use]
+    pub fn event_feed(&self) -> EventFeed {
+        self.reported.feed()
     }
 
     /// Gives an unchanged filter a new timestamp at multiples of `age`; the default is 10 minutes.
@@ -216,7 +227,7 @@ impl Publisher {
         let start = Instant::now();
         let result = self.renew(start, progress);
         let word = match &result {
-            Ok(report) if report.failures.is_empty() => "ok",
+            Ok(report) if report.is_complete() => "ok",
             Ok(_) => "partial",
             Err(PublishError::Source(SourceError::Stopped)) => return result,
             Err(_) => "failed",
@@ -258,6 +269,9 @@ impl Publisher {
         self.withdraw_dated_ahead();
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
+        for (event, error) in self.reported.publish(self.clock.wall().as_secs()) {
+            report.event_failures.push((event, error.into()));
+        }
         let (mut failed, mut errors) = ([false; 2], vec![]);
         for kind in NoteKind::ALL {
             match self.read(kind, &mut report.failures, progress) {

@@ -2,7 +2,7 @@
 //!
 //! A mint that can list its notes should implement [`MintSource`](super::MintSource) instead. It is then asked for
 //! notes when they are needed. A feed receives each note once and queues it until it was read. It cannot recover
-//! notes that were never pushed.
+//! notes that were never pushed. It is for filters; an [`EventFeed`](crate::EventFeed) takes events of state filters.
 //!
 //! ```
 //! use nutfilter_mint::source::{ItemFeed, KeysetInfo, feed};

@@ -1,8 +1,10 @@
 //! State filters: sequences of what was spent or signed, for wallets that follow the mint.
 //!
 //! A reading passes its items to the [`Sequence`] of its kind, which publishes those that are new, before the
-//! watermark moves on. So no item is lost between the two, and the sequence drops the items that come again.
+//! watermark moves on. So no item is lost between the two, and the sequence drops the items that come again. Kinds
+//! that no database shows completely are reported by the mint through an [`EventFeed`].
 
+mod feed;
 mod served;
 
 use core::fmt;
@@ -11,8 +13,10 @@ use std::path::Path;
 use nutfilter::segment::Universe;
 use nutfilter_cashu::state_filters::manifest::DEFAULT_WIDTH;
 use nutfilter_cashu::state_filters::{Element, ElementHash, Event};
-use nutfilter_sequence::{Batch, BlockOptions, Error, Options, Sequence};
+use nutfilter_sequence::{Added, Batch, BlockOptions, Error, Options, Sequence};
+use serde_json::json;
 
+pub use self::feed::{EventFeed, ReportError};
 use self::served::OpenBlock;
 pub(crate) use self::served::{BlockBody, Compressible, SealedFile, SequenceTable, Served};
 use crate::NoteKind;
@@ -25,10 +29,13 @@ const DIRECTORY: &str = "state-filters";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StateFilterOptions {
-    /// The kinds to publish: [`Event::BlindSignature`], [`Event::ProofState`] or both. Proofs are published in the
-    /// state `SPENT` only, because a database shows no other change reliably. So they get segments but not the
-    /// draft's blocks, which need every state.
+    /// The kinds to publish from the mint's records: [`Event::BlindSignature`], [`Event::ProofState`] or both. Proofs
+    /// are published in the state `SPENT` only, because a database shows no other change reliably. So they get segments
+    /// but not the draft's blocks, which need every state.
     pub kinds: Vec<Event>,
+    /// The kinds whose events the mint reports through an [`EventFeed`]. They have all states, segments and blocks. A
+    /// kind that is also in `kinds` is only reported. A sequence keeps the states that it began with.
+    pub reported: Vec<Event>,
     /// The universe of the segments. A sequence keeps the one that it began with.
     pub universe: Universe,
     /// b of the draft: an open block has 2^b bits.
@@ -54,6 +61,7 @@ impl StateFilterOptions {
     pub fn new(kinds: &[Event]) -> Self {
         Self {
             kinds: kinds.to_vec(),
+            reported: vec![],
             // The default is a valid width.
             universe: Universe::new(DEFAULT_WIDTH).unwrap_or_else(|_| unreachable!()),
             block_width: Self::BLOCK_WIDTH,
@@ -61,17 +69,65 @@ impl StateFilterOptions {
             open_interval: Some(Self::OPEN_INTERVAL),
         }
     }
+
+    /// The published kinds, each with the states of its segments.
+    fn published(&self) -> impl Iterator<Item = (Event, &'static [&'static str])> {
+        Event::ALL.into_iter().filter_map(|event| {
+            let polled = NoteKind::ALL.into_iter().map(event_of);
+            let polled = polled.into_iter().find(|polled| polled.0 == event);
+            match polled {
+                _ if self.reported.contains(&event) => Some((event, all_states(event))),
+                Some((_, states, _)) if self.kinds.contains(&event) => Some((event, states)),
+                _ => None,
+            }
+        })
+    }
+
+    /// The draft's entry for `/v1/info`, as JSON: the kinds of which every event is published. `None` without such kinds.
+    #[must_use]
+    pub fn draft_info(&self) -> Option<String> {
+        let kinds = self.published();
+        let kinds = kinds.filter(|&(event, states)| states.len() == all_states(event).len());
+        let kinds: Vec<&str> = kinds.map(|(event, _)| event.as_str()).collect();
+        (!kinds.is_empty()).then(|| json!({"supported": true, "kinds": kinds}).to_string())
+    }
+
+    /// The entry of the segments for `/v1/info`, as JSON: their universe, and all published kinds with their states.
+    /// `None` without kinds.
+    #[must_use]
+    pub fn segments_info(&self) -> Option<String> {
+        let kinds = self.published().map(|(event, states)| match states {
+            [] => json!({"kind": event.as_str()}),
+            states => json!({"kind": event.as_str(), "states": states}),
+        });
+        let (kinds, w): (Vec<_>, _) = (kinds.collect(), self.universe.width());
+        (!kinds.is_empty()).then(|| json!({"supported": true, "w": w, "kinds": kinds}).to_string())
+    }
+}
+
+/// The states of a kind; empty for a kind without states.
+fn all_states(event: Event) -> &'static [&'static str] {
+    match event.states() {
+        [""] => &[],
+        states => states,
+    }
 }
 
 /// The sequence of a kind of note, or what stands for it if the kind is not published.
 #[derive(Default)]
-pub(crate) struct KindSequence(Option<Published>);
+pub(crate) struct KindSequence(Option<(Published, ElementHash)>);
 
+/// The sequences of the kinds that the mint reports.
+#[derive(Debug, Default)]
+pub(crate) struct ReportedSequences(Vec<Published>);
+
+#[derive(Debug)]
 struct Published {
     event: Event,
     sequence: Sequence,
-    hash: ElementHash,
     open_interval: Option<u64>,
+    /// The last published number of changes.
+    commits: Option<u64>,
     /// The last published copy of the open block.
     open: Option<OpenBlock>,
     table: SequenceTable,
@@ -81,7 +137,7 @@ struct Published {
 
 impl fmt::Debug for KindSequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self.0.as_ref().map(|published| published.event);
+        let event = self.0.as_ref().map(|(published, _)| published.event);
         f.debug_tuple("KindSequence").field(&event).finish()
     }
 }
@@ -104,35 +160,19 @@ impl KindSequence {
         now: u64,
     ) -> Result<Self, Error> {
         let (event, states, state) = event_of(kind);
-        if !options.kinds.contains(&event) {
+        if !options.kinds.contains(&event) || options.reported.contains(&event) {
             return Ok(Self(None));
         }
-        let mut sequence = Options::new(event, states, options.universe);
-        if event.states().len() == 1 {
-            sequence.blocks = Some(BlockOptions {
-                width: options.block_width,
-                timeout: options.block_timeout,
-            });
-        }
-        let directory = data.join(DIRECTORY).join(event.as_str());
-        let mut published = Published {
-            event,
-            sequence: Sequence::open(directory, sequence, now)?,
-            // Every kind above has its state.
-            hash: ElementHash::new(event, state).unwrap_or_else(|_| unreachable!()),
-            open_interval: options.open_interval,
-            open: None,
-            table,
-            missing: 0,
-        };
-        published.publish(now, true);
-        Ok(Self(Some(published)))
+        let published = Published::open(event, states, data, options, table, now)?;
+        // Every kind above has its state.
+        let hash = ElementHash::new(event, state).unwrap_or_else(|_| unreachable!());
+        Ok(Self(Some((published, hash))))
     }
 
     /// Whether a watermark that was stored with the number `recorded` can be used: the sequence has every element
     /// before it.
     pub(crate) fn has_all_until(&self, recorded: Option<u64>) -> bool {
-        self.0.as_ref().is_none_or(|published| {
+        self.0.as_ref().is_none_or(|(published, _)| {
             let commits = published.sequence.commits();
             !published.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
         })
@@ -140,13 +180,13 @@ impl KindSequence {
 
     /// The number that is stored with a watermark.
     pub(crate) fn commits(&self) -> Option<u64> {
-        Some(self.0.as_ref()?.sequence.commits())
+        Some(self.0.as_ref()?.0.sequence.commits())
     }
 
     /// Starts to collect the elements of a reading.
     pub(crate) fn intake(&self) -> Intake {
-        Intake(self.0.as_ref().map(|published| Elements {
-            hash: published.hash.clone(),
+        Intake(self.0.as_ref().map(|(published, hash)| Elements {
+            hash: hash.clone(),
             batch: published.sequence.batch(),
             buffer: vec![],
             invalid: 0,
@@ -155,32 +195,106 @@ impl KindSequence {
 
     /// Publishes what is new in a reading. If the reading was `whole`, what it lacks is gone from the database.
     pub(crate) fn add(&mut self, intake: Intake, whole: bool, now: u64) -> Result<(), Error> {
-        let (Some(published), Some(elements)) = (&mut self.0, intake.0) else {
+        let (Some((published, _)), Some(elements)) = (&mut self.0, intake.0) else {
             return Ok(());
         };
         published.add(elements, whole, now)
     }
 }
 
+impl ReportedSequences {
+    /// Opens the sequences below the data directory that `options` name.
+    pub(crate) fn open(
+        data: &Path,
+        options: &StateFilterOptions,
+        table: &SequenceTable,
+        now: u64,
+    ) -> Result<Self, Error> {
+        let reported = |event: &Event| options.reported.contains(event);
+        let open = |event| {
+            let table = table.clone();
+            Published::open(event, all_states(event), data, options, table, now)
+        };
+        let sequences = Event::ALL.into_iter().filter(reported).map(open);
+        Ok(Self(sequences.collect::<Result<_, _>>()?))
+    }
+
+    pub(crate) fn feed(&self) -> EventFeed {
+        let inboxes = self.0.iter();
+        let inboxes = inboxes.map(|published| (published.event, published.sequence.inbox()));
+        EventFeed::new(inboxes.collect())
+    }
+
+    /// Publishes what the mint has reported. Returns the kinds for which that failed.
+    pub(crate) fn publish(&mut self, now: u64) -> Vec<(Event, Error)> {
+        let mut failures = vec![];
+        for published in &mut self.0 {
+            match published.sequence.publish_reported(now) {
+                Ok(added) => published.publish_added(added, now),
+                Err(error) => {
+                    let event = published.event;
+                    tracing::error!(kind = %event, %error, "could not publish reported events; retrying at the next refresh");
+                    failures.push((event, error));
+                }
+            }
+        }
+        failures
+    }
+}
+
 impl Published {
+    /// Opens the sequence of a kind below the data directory, and publishes what is in it.
+    fn open(
+        event: Event,
+        states: &'static [&'static str],
+        data: &Path,
+        options: &StateFilterOptions,
+        table: SequenceTable,
+        now: u64,
+    ) -> Result<Self, Error> {
+        let mut sequence = Options::new(event, states, options.universe);
+        if states.len() == all_states(event).len() {
+            sequence.blocks = Some(BlockOptions {
+                width: options.block_width,
+                timeout: options.block_timeout,
+            });
+        }
+        let directory = data.join(DIRECTORY).join(event.as_str());
+        let mut published = Self {
+            event,
+            sequence: Sequence::open(directory, sequence, now)?,
+            open_interval: options.open_interval,
+            commits: None,
+            open: None,
+            table,
+            missing: 0,
+        };
+        published.publish(now);
+        Ok(published)
+    }
+
     fn add(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
         let event = self.event.as_str();
         if elements.invalid > 0 {
             let invalid = elements.invalid;
             tracing::warn!(kind = event, invalid, "skipping items that are not points");
         }
-        let before = self.sequence.commits();
         let added = self.sequence.add(elements.batch, now)?;
-        metrics::counter!("nutfilter_events_published_total", "kind" => event).increment(added.new);
         if whole {
             self.report_missing(added.missing);
         }
+        self.publish_added(added, now);
+        Ok(())
+    }
+
+    fn publish_added(&mut self, added: Added, now: u64) {
+        let event = self.event.as_str();
+        metrics::counter!("nutfilter_events_published_total", "kind" => event).increment(added.new);
         if let Err(error) = self.sequence.compact(now) {
             // The elements are published. The next refresh tries again.
             tracing::error!(kind = event, %error, "could not merge segments; retrying at the next refresh");
         }
-        self.publish(now, self.sequence.commits() != before);
-        Ok(())
+        self.publish(now);
     }
 
     fn report_missing(&mut self, missing: u64) {
@@ -198,7 +312,8 @@ impl Published {
     }
 
     /// Serves the sequence as it is now, and a new copy of the open block if it is due.
-    fn publish(&mut self, now: u64, changed: bool) {
+    fn publish(&mut self, now: u64) {
+        let commits = Some(self.sequence.commits());
         let open = self.sequence.open_block().zip(self.open_interval);
         let is_due = open.is_some_and(|((height, _), interval)| {
             self.open
@@ -208,10 +323,11 @@ impl Published {
         if let Some(((height, block), _)) = open.filter(|_| is_due) {
             self.open = Some(OpenBlock::new(height, block.as_bytes(), now));
         }
-        if changed || is_due {
+        if self.commits != commits || is_due {
             let open = self.open.clone();
             let served = Served::new(self.sequence.view(), self.open_interval, open);
             self.table.publish(self.event, served);
+            self.commits = commits;
         }
     }
 }

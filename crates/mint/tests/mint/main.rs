@@ -6,6 +6,7 @@
 mod bodies;
 mod clock;
 mod collisions;
+mod event_feed;
 mod feed;
 mod filters;
 mod forms;

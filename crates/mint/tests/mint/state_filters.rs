@@ -12,7 +12,7 @@ use nutfilter_mint::{DataDirectory, MintType, Publisher, StateError, StateFilter
 
 use crate::support::{Clock, MintDatabase, Reply, Server, V1, V2, assert_refused, items};
 
-fn clock() -> Clock {
+pub(crate) fn clock() -> Clock {
     let clock = Clock::default();
     clock.set(1_700_000_000);
     clock
@@ -33,7 +33,7 @@ fn publisher(database: &MintDatabase, data: &Path, clock: &Clock) -> Publisher {
         .unwrap()
 }
 
-fn elements(event: Event, state: &str, items: &[Vec<u8>]) -> Vec<Element> {
+pub(crate) fn elements(event: Event, state: &str, items: &[Vec<u8>]) -> Vec<Element> {
     let hash = ElementHash::new(event, state).unwrap();
     items
         .iter()
@@ -41,18 +41,18 @@ fn elements(event: Event, state: &str, items: &[Vec<u8>]) -> Vec<Element> {
         .collect()
 }
 
-fn get(server: &Server, path: SequencePath) -> Reply {
+pub(crate) fn get(server: &Server, path: SequencePath) -> Reply {
     server.get(&path.to_string())
 }
 
-fn manifest(server: &Server, event: Event) -> Manifest {
+pub(crate) fn manifest(server: &Server, event: Event) -> Manifest {
     let reply = get(server, SequencePath::Manifest(event));
     assert_eq!(reply.status, 200, "{reply:?}");
     Manifest::from_json(&reply.body).unwrap()
 }
 
 /// The union of the segments that are served.
-fn union(server: &Server, event: Event) -> Segment {
+pub(crate) fn union(server: &Server, event: Event) -> Segment {
     let manifest = manifest(server, event);
     let parts: Vec<Segment> = manifest
         .cover()

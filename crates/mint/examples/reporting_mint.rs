@@ -1,0 +1,195 @@
+//! A small mint that reports every transition of its proofs, quotes and signatures, and a wallet that follows it.
+//!
+//!     cargo run -p nutfilter-mint --example reporting_mint
+//!
+//! Triggers of the mint's database write each transition to a table in the same transaction: the outbox. After the commit, the
+//! outbox is reported and emptied. So a transition is reported at least once, also if the mint ends at any moment.
+//! Only the records of a mint are here: points are made up, and nobody pays.
+
+use std::error::Error;
+use std::path::Path;
+
+use axum::Router;
+use axum::routing::get;
+use nutfilter_mint::source::{FeedHandle, ItemFeed, feed};
+use nutfilter_mint::{
+    DataDirectory, Event, EventFeed, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions,
+    StateFilterOptions, http,
+};
+use nutfilter_wallet::follow::{Follower, Progress};
+use nutfilter_wallet::{MintClient, Policy};
+use rusqlite::Connection;
+
+type Result<T = ()> = core::result::Result<T, Box<dyn Error>>;
+
+/// A proof is in its table from the first time that a wallet shows it. New quotes are not reported, only their changes.
+const SCHEMA: &str = "
+CREATE TABLE proof (id BLOB PRIMARY KEY, state TEXT);
+CREATE TABLE signature (id BLOB PRIMARY KEY, state TEXT);
+CREATE TABLE mint_quote (id BLOB PRIMARY KEY, state TEXT);
+CREATE TABLE melt_quote (id BLOB PRIMARY KEY, state TEXT);
+CREATE TABLE outbox (number INTEGER PRIMARY KEY, kind TEXT, state TEXT, id BLOB);
+CREATE TRIGGER shown AFTER INSERT ON proof BEGIN
+    INSERT INTO outbox VALUES (NULL, 'proof_state', NEW.state, NEW.id); END;
+CREATE TRIGGER proof AFTER UPDATE ON proof BEGIN
+    INSERT INTO outbox VALUES (NULL, 'proof_state', NEW.state, NEW.id); END;
+CREATE TRIGGER signed AFTER INSERT ON signature BEGIN
+    INSERT INTO outbox VALUES (NULL, 'blind_signature', '', NEW.id); END;
+CREATE TRIGGER minting AFTER UPDATE ON mint_quote BEGIN
+    INSERT INTO outbox VALUES (NULL, 'mint_quote', '', NEW.id); END;
+CREATE TRIGGER melting AFTER UPDATE ON melt_quote BEGIN
+    INSERT INTO outbox VALUES (NULL, 'melt_quote', NEW.state, NEW.id); END;
+";
+
+/// A step, and the row of a table that gets a state in it.
+type Change<'a> = (&'a str, &'a str, &'a [u8], &'a str);
+
+struct Mint {
+    database: Connection,
+    keyset: KeysetId,
+    /// For state filters.
+    events: EventFeed,
+    /// For the filters of spent and issued notes.
+    notes: FeedHandle,
+}
+
+impl Mint {
+    fn open(path: &Path, events: EventFeed, notes: FeedHandle) -> Result<Self> {
+        let database = Connection::open(path)?;
+        database.execute_batch(SCHEMA)?;
+        let keyset = KeysetId::parse("009a1f293253e41e")?;
+        // A mint with notes would push them first.
+        notes.checkpoint(NoteKind::Spent, b"")?;
+        notes.checkpoint(NoteKind::Issued, b"")?;
+        Ok(Self {
+            database,
+            keyset,
+            events,
+            notes,
+        })
+    }
+
+    /// Makes changes in one transaction, and reports them.
+    fn change(&mut self, changes: &[Change<'_>]) -> Result {
+        let transaction = self.database.transaction()?;
+        for (_, table, id, state) in changes {
+            let sql =
+                format!("INSERT INTO {table} VALUES (?1, ?2) ON CONFLICT DO UPDATE SET state = ?2");
+            transaction.execute(&sql, (id, state))?;
+        }
+        transaction.commit()?;
+        self.report()
+    }
+
+    /// Reports the outbox. A mint does so at its start as well.
+    fn report(&self) -> Result {
+        let mut outbox = self
+            .database
+            .prepare("SELECT number, kind, state, id FROM outbox ORDER BY number")?;
+        let mut rows = outbox.query(())?;
+        while let Some(row) = rows.next()? {
+            let (number, kind, state, id): (i64, String, String, Vec<u8>) = row.try_into()?;
+            let event = Event::from_name(&kind).ok_or("an unknown kind")?;
+            self.events.report(event, &state, &[&id])?;
+            let note = match (event, state.as_str()) {
+                (Event::ProofState, "SPENT") => Some(NoteKind::Spent),
+                (Event::BlindSignature, _) => Some(NoteKind::Issued),
+                _ => None,
+            };
+            note.map_or(Ok(()), |kind| self.notes.push(kind, &self.keyset, &id))?;
+            self.database
+                .execute("DELETE FROM outbox WHERE number = ?", [number])?;
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result {
+    for event in run()? {
+        println!("{event}");
+    }
+    Ok(())
+}
+
+/// Returns the events that the wallet saw, by refresh.
+fn run() -> Result<Vec<String>> {
+    let directory = tempfile::tempdir()?;
+    let mut options = StateFilterOptions::new(&[]);
+    options.reported = Event::ALL.to_vec();
+    let (notes, source) = feed("reporting-mint");
+    let service = FilterService::new(ServiceOptions::default());
+    let mut publisher = Publisher::new(source, service.clone())
+        .with_data_directory(DataDirectory::open(directory.path().join("filters"))?)
+        .with_state_filters(&options)?;
+    let database = directory.path().join("mint.sqlite3");
+    let mut mint = Mint::open(&database, publisher.event_feed(), notes)?;
+
+    // The mint's routes: here only its info, which announces the state filters.
+    let entries = [
+        ("XX", options.draft_info()),
+        ("segments", options.segments_info()),
+    ];
+    let entries = entries.map(|(key, value)| format!("{key:?}:{}", value.unwrap_or_default()));
+    let info = format!(r#"{{"nuts":{{{}}}}}"#, entries.join(","));
+    let router = Router::new().route("/v1/info", get(|| async { info }));
+    let router = router.merge(http::filter_router(service));
+    let runtime = tokio::runtime::Runtime::new()?;
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    runtime.spawn(http::serve(listener, router, core::future::pending()));
+
+    // The wallet knows its quotes, blinded messages and proofs.
+    let point = |i| vec![i; 33];
+    let (outputs, proofs) = ([point(2), point(3)], [point(4), point(5)]);
+    let client = MintClient::new(&url, Policy::default())?;
+    let mut wallet = vec![];
+    for (event, ids) in [
+        (Event::MintQuote, vec![b"in".to_vec()]),
+        (Event::MeltQuote, vec![b"out".to_vec()]),
+        (Event::BlindSignature, outputs.to_vec()),
+        (Event::ProofState, proofs.to_vec()),
+    ] {
+        let follower = Follower::new(client.clone(), event, event.states(), &ids)?;
+        wallet.push((event, follower, Progress::default()));
+    }
+    let mut seen = vec![];
+    let ([b1, b2], [y1, y2]) = (&outputs, &proofs);
+    let steps: [Change<'_>; 13] = [
+        ("paid", "mint_quote", b"in", "UNPAID"),
+        ("paid", "mint_quote", b"in", "PAID"),
+        ("minted", "mint_quote", b"in", "ISSUED"),
+        ("minted", "signature", b1, ""),
+        ("swapped", "proof", y1, "SPENT"),
+        ("swapped", "signature", b2, ""),
+        ("melting", "melt_quote", b"out", "UNPAID"),
+        ("melting", "melt_quote", b"out", "PENDING"),
+        ("melting", "proof", y2, "PENDING"),
+        ("failed", "melt_quote", b"out", "UNPAID"),
+        ("failed", "proof", y2, "UNSPENT"),
+        ("melted", "melt_quote", b"out", "PAID"),
+        ("melted", "proof", y2, "SPENT"),
+    ];
+    for changes in steps.chunk_by(|a, b| a.0 == b.0) {
+        let step = changes[0].0;
+        mint.change(changes)?;
+        publisher.refresh()?;
+        for (event, follower, progress) in &mut wallet {
+            let plan = follower.plan(None, None, progress.bookmark.as_ref())?;
+            *progress = follower.run(&plan, progress.clone(), None, &mut |found| {
+                seen.push(format!(
+                    "{step}: {event} {} {}",
+                    found.candidate, found.state
+                ));
+            })?;
+        }
+    }
+    Ok(seen)
+}
+
+#[test]
+fn wallet_sees_every_transition() {
+    let expected = "paid: mint_quote 0 |minted: mint_quote 0 |minted: blind_signature 0 |swapped: blind_signature 1 |\
+        swapped: proof_state 0 SPENT|melting: melt_quote 0 PENDING|melting: proof_state 1 PENDING|\
+        failed: melt_quote 0 UNPAID|failed: proof_state 1 UNSPENT|melted: melt_quote 0 PAID|melted: proof_state 1 SPENT";
+    assert_eq!(run().unwrap().join("|"), expected);
+}

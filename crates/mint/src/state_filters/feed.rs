@@ -1,0 +1,140 @@
+//! [`EventFeed`]: a mint reports its events.
+
+use core::error::Error;
+use core::fmt;
+
+use nutfilter_cashu::state_filters::{Element, ElementHash, Event, StateFilterError};
+use nutfilter_sequence::Inbox;
+
+/// Takes the events of the kinds in [`StateFilterOptions::reported`](super::StateFilterOptions::reported), on any thread.
+/// Get it from [`Publisher::event_feed`](crate::Publisher::event_feed). Clones are handles to the same feed.
+///
+/// Report each change after it is durable in the mint's own database, and keep the intention to report it there until
+/// [`report`](Self::report) has returned: after a crash in between, report it again. So each event is published at least
+/// once. One that is published twice costs its bytes, and a wallet sees it twice.
+///
+/// The events of a call are published by the next refresh, in order of the calls. Whatever a state is reported as, it is
+/// published: `UNSPENT`, `PENDING`, `UNSPENT` are three events.
+///
+/// ```
+/// use nutfilter_mint::source::feed;
+/// use nutfilter_mint::{
+///     DataDirectory, Event, FilterService, Publisher, ServiceOptions, StateFilterOptions,
+/// };
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let directory = directory.path();
+/// let (_notes, source) = feed("my-mint");
+/// let mut options = StateFilterOptions::new(&[]);
+/// options.reported = vec![Event::ProofState, Event::MeltQuote];
+/// let mut publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
+///     .with_data_directory(DataDirectory::open(directory)?)
+///     .with_state_filters(&options)?;
+/// let events = publisher.event_feed();
+/// // A melt begins.
+/// events.report(Event::MeltQuote, "PENDING", &["TRmjduhIsPxd"])?;
+/// events.report(Event::ProofState, "PENDING", &[[2; 33], [3; 33]])?;
+/// # let _ = publisher.refresh();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventFeed(Vec<(Event, Inbox)>);
+
+impl EventFeed {
+    /// Maximum length of an ID, in bytes.
+    pub const MAX_ID_BYTES: usize = 4096;
+
+    pub(super) fn new(inboxes: Vec<(Event, Inbox)>) -> Self {
+        Self(inboxes)
+    }
+
+    /// Reports that these proofs, quotes or blinded messages changed to this state. The state is empty for kinds without
+    /// states. An ID is a point of 33 bytes, or a quote ID as the wallet got it.
+    ///
+    /// When this returns, all of them are in the data directory. At most 16,777,216 events of a kind wait for the next
+    /// refresh.
+    ///
+    /// # Errors
+    ///
+    /// The kind is not reported, or a state or an ID is invalid: then nothing was taken. Or the data directory cannot be
+    /// written, or too many events wait: then report all of them again later.
+    ///
+    /// # Cost
+    ///
+    /// One write and one sync of the disk, however many IDs there are.
+    pub fn report<I: AsRef<[u8]>>(
+        &self,
+        event: Event,
+        state: &str,
+        ids: &[I],
+    ) -> Result<(), ReportError> {
+        let inbox = self.0.iter().find(|(known, _)| *known == event);
+        let (_, inbox) = inbox.ok_or(ReportError::Unexpected { event })?;
+        let hash = ElementHash::new(event, state).map_err(ReportError::Invalid)?;
+        let elements = ids.iter().map(|id| {
+            let (id, bytes) = (id.as_ref(), id.as_ref().len());
+            if bytes > Self::MAX_ID_BYTES && !event.has_point() {
+                return Err(ReportError::LongId { event, bytes });
+            }
+            hash.element(id).map_err(ReportError::Invalid)
+        });
+        let elements: Vec<Element> = elements.collect::<Result<_, _>>()?;
+        inbox.push(&elements).map_err(ReportError::Inbox)
+    }
+
+    /// The number of events of this kind that wait for the next refresh.
+    #[must_use]
+    pub fn waiting(&self, event: Event) -> u64 {
+        let inbox = self.0.iter().find(|(known, _)| *known == event);
+        inbox.map_or(0, |(_, inbox)| inbox.waiting())
+    }
+}
+
+/// Why events could not be reported.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// The kind is not in [`StateFilterOptions::reported`](super::StateFilterOptions::reported).
+    Unexpected {
+        /// The kind.
+        event: Event,
+    },
+    /// The state or an ID is not one of the kind.
+    Invalid(StateFilterError),
+    /// The ID of a quote is too long.
+    LongId {
+        /// The kind.
+        event: Event,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The events could not be stored.
+    Inbox(nutfilter_sequence::Error),
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReportError::Unexpected { event } => {
+                write!(f, "{event} is not a kind that the mint reports")
+            }
+            ReportError::Invalid(error) => error.fmt(f),
+            ReportError::LongId { event, bytes } => write!(
+                f,
+                "{event} ID of {bytes} bytes is too long; maximum {}",
+                EventFeed::MAX_ID_BYTES
+            ),
+            ReportError::Inbox(error) => write!(f, "could not store events: {error}"),
+        }
+    }
+}
+
+impl Error for ReportError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            ReportError::Unexpected { .. } | ReportError::LongId { .. } => None,
+            ReportError::Invalid(error) => error.source(),
+            ReportError::Inbox(error) => error.source(),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Events that a mint reports: what is published of them, and what a wallet sees.
+
+use std::path::Path;
+
+use nutfilter_cashu::state_filters::{Block, BlockInfo, Event, SequencePath};
+use nutfilter_mint::source::{ItemFeed, feed};
+use nutfilter_mint::{
+    DataDirectory, EventFeed, FilterService, NoteKind, Publisher, ReportError, ServiceOptions,
+    StateFilterOptions,
+};
+use nutfilter_wallet::follow::{Follower, Progress, SequenceFormat};
+use nutfilter_wallet::{MintClient, Policy};
+
+use crate::state_filters::{clock, elements, get, manifest, union};
+use crate::support::{Clock, Server, items};
+
+fn options() -> StateFilterOptions {
+    let mut options = StateFilterOptions::new(&[Event::ProofState]);
+    options.reported = Event::ALL.to_vec();
+    options.block_width = 10;
+    options
+}
+
+fn publisher(data: &Path, clock: &Clock) -> (Publisher, EventFeed) {
+    let (notes, source) = feed("my-mint");
+    for kind in NoteKind::ALL {
+        notes.checkpoint(kind, b"").unwrap();
+    }
+    let publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
+        .with_data_directory(DataDirectory::open(data).unwrap())
+        .with_clock(clock.read())
+        .with_state_filters(&options())
+        .unwrap();
+    let events = publisher.event_feed();
+    (publisher, events)
+}
+
+fn ids(event: Event) -> Vec<Vec<u8>> {
+    match event.has_point() {
+        true => items(1, 40, 33),
+        false => (0..40).map(|i| format!("quote-{i}").into_bytes()).collect(),
+    }
+}
+
+#[test]
+fn every_reported_transition_is_in_a_block_and_a_segment() {
+    let (data, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (mut publisher_, events) = publisher(data.path(), &clock);
+    for event in Event::ALL {
+        for state in event.states() {
+            events.report(event, state, &ids(event)).unwrap();
+        }
+        assert_eq!(events.waiting(event), 40 * event.states().len() as u64);
+    }
+    // The process ends before the refresh.
+    drop((publisher_, events));
+    let events;
+    (publisher_, events) = publisher(data.path(), &clock);
+    // The open block is served again.
+    clock.set(1_700_000_600);
+    let report = publisher_.refresh().unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    let server = Server::start(publisher_.service().clone());
+    for event in Event::ALL {
+        assert_eq!(events.waiting(event), 0);
+        let ids = ids(event);
+        let all = event.states().iter();
+        let all: Vec<_> = all.flat_map(|state| elements(event, state, &ids)).collect();
+        let union = union(&server, event);
+        assert_eq!(union.n() as usize, all.len());
+        assert_eq!(union.matches_elements(&all), vec![true; all.len()]);
+        let info = get(&server, SequencePath::BlockInfo(event)).body;
+        let info = BlockInfo::from_json(&info).unwrap();
+        let heights = 0..info.blocks.len() as u64;
+        let blocks = heights.map(|height| get(&server, SequencePath::Block(event, height)).body);
+        let blocks: Vec<_> = blocks
+            .map(|body| Block::from_bytes(body).unwrap())
+            .collect();
+        let is_there = |element| blocks.iter().any(|block| block.may_contain(element));
+        assert!(all.iter().all(is_there), "{event}");
+    }
+    assert_eq!(manifest(&server, Event::ProofState).states.len(), 3);
+    assert!(manifest(&server, Event::MintQuote).states.is_empty());
+}
+
+#[test]
+fn proof_that_comes_back_is_seen_at_each_refresh() {
+    for format in [SequenceFormat::Segments, SequenceFormat::Blocks] {
+        let (data, clock) = (tempfile::tempdir().unwrap(), clock());
+        let (mut publisher, events) = publisher(data.path(), &clock);
+        let server = Server::start(publisher.service().clone());
+        let url = format!("http://{}", server.address);
+        let client = MintClient::new(&url, Policy::default()).unwrap();
+        let event = Event::ProofState;
+        let y = items(7, 1, 33);
+        let follower = Follower::new(client, event, event.states(), &y).unwrap();
+        let (mut progress, mut seen) = (Progress::default(), vec![]);
+        let states = ["UNSPENT", "PENDING", "UNSPENT", "SPENT"];
+        for (i, state) in states.into_iter().enumerate() {
+            events.report(event, state, &y).unwrap();
+            if format == SequenceFormat::Blocks {
+                // The rest of the block.
+                events
+                    .report(event, "SPENT", &items(i as u64, 43, 33))
+                    .unwrap();
+            }
+            clock.set(1_700_000_000 + 600 * i as u64);
+            publisher.refresh().unwrap();
+            let plan = follower.plan(Some(format), None, progress.bookmark.as_ref());
+            progress = follower
+                .run(&plan.unwrap(), progress, None, &mut |found| {
+                    seen.push(found.state)
+                })
+                .unwrap();
+        }
+        assert_eq!(seen, states, "{format:?}");
+    }
+}
+
+#[test]
+fn invalid_events_are_refused_and_nothing_is_taken() {
+    let (data, clock) = (tempfile::tempdir().unwrap(), clock());
+    let (publisher, events) = publisher(data.path(), &clock);
+    let point = vec![2; 33];
+    let long = vec![b'q'; 4097];
+    for (event, state, ids, expected) in [
+        (
+            Event::ProofState,
+            "ISSUED",
+            vec![point.clone()],
+            "invalid state 'ISSUED' of proof_state",
+        ),
+        (
+            Event::MeltQuote,
+            "SPENT",
+            vec![b"q".to_vec()],
+            "invalid state 'SPENT' of melt_quote",
+        ),
+        (
+            Event::MintQuote,
+            "PAID",
+            vec![b"q".to_vec()],
+            "mint_quote has no states",
+        ),
+        (
+            Event::ProofState,
+            "SPENT",
+            vec![point.clone(), vec![2; 32]],
+            "33 bytes, not 32",
+        ),
+        (
+            Event::BlindSignature,
+            "",
+            vec![point.clone(), vec![]],
+            "33 bytes, not 0",
+        ),
+        (
+            Event::MintQuote,
+            "",
+            vec![b"q".to_vec(), vec![]],
+            "empty mint_quote ID",
+        ),
+        (
+            Event::MeltQuote,
+            "PAID",
+            vec![vec![0xff]],
+            "melt_quote ID is not UTF-8",
+        ),
+        (
+            Event::MintQuote,
+            "",
+            vec![long],
+            "ID of 4097 bytes is too long; maximum 4096",
+        ),
+    ] {
+        let error = events.report(event, state, &ids).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!matches!(error, ReportError::Inbox(_)));
+        assert_eq!(events.waiting(event), 0);
+    }
+    drop(publisher);
+    // A feed of a publisher without state filters.
+    let (_, source) = feed("my-mint");
+    let none = Publisher::new(source, FilterService::new(ServiceOptions::default()));
+    let error = none
+        .event_feed()
+        .report(Event::ProofState, "SPENT", &[point]);
+    let error = error.unwrap_err().to_string();
+    assert_eq!(error, "proof_state is not a kind that the mint reports");
+}
+
+#[test]
+fn info_names_kinds_and_states() {
+    let polled = StateFilterOptions::new(&[Event::ProofState, Event::BlindSignature]);
+    let draft = r#"{"kinds":["blind_signature"],"supported":true}"#;
+    assert_eq!(polled.draft_info().as_deref(), Some(draft));
+    let segments = r#"{"kinds":[{"kind":"proof_state","states":["SPENT"]},{"kind":"blind_signature"}],"supported":true,"w":36}"#;
+    assert_eq!(polled.segments_info().as_deref(), Some(segments));
+    let draft =
+        r#"{"kinds":["proof_state","mint_quote","melt_quote","blind_signature"],"supported":true}"#;
+    assert_eq!(options().draft_info().as_deref(), Some(draft));
+    let info = options().segments_info().unwrap();
+    assert!(
+        info.contains(r#"{"kind":"proof_state","states":["UNSPENT","PENDING","SPENT"]}"#),
+        "{info}"
+    );
+    let spent = StateFilterOptions::new(&[Event::ProofState]);
+    assert_eq!(spent.draft_info(), None);
+    assert_eq!(StateFilterOptions::new(&[]).segments_info(), None);
+}
