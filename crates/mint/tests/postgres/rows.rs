@@ -4,7 +4,7 @@ use nutfilter_mint::source::MintSource as _;
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 use crate::history::{Consumer, Held, Tally};
-use crate::support::{LEGACY, MintDatabase, Noted, V1, insert_keyset, insert_member, item};
+use crate::support::{LEGACY, MintDatabase, Noted, V1, delete, insert_keyset, insert_member, item};
 
 fn count(held: &Held) -> usize {
     held.items.values().map(Vec::len).sum()
@@ -44,9 +44,21 @@ fn both_mints_are_detected_listed_and_read() {
     }
 }
 
+/// Ends this many transactions that write nothing.
+fn end_transactions(database: &MintDatabase, count: u32) {
+    database.writer.run(&format!(
+        "DO $$ BEGIN FOR i IN 1..{count} LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$"
+    ));
+}
+
 #[test]
 fn transaction_open_during_reading_is_read_later() {
-    for mint in MintType::ALL {
+    // The ids of few transactions are listed, and those of many are compared.
+    for (mint, ended) in [
+        (MintType::Nutshell, 0),
+        (MintType::Cdk, 0),
+        (MintType::Cdk, 5000),
+    ] {
         let Some(database) = MintDatabase::new(mint) else {
             return;
         };
@@ -59,6 +71,7 @@ fn transaction_open_during_reading_is_read_later() {
             database.writer.run(&insert(2));
             consumer.refresh(&mut source, kind, &mut tally);
             assert_eq!(count(consumer.of(kind)), 1);
+            end_transactions(&database, ended);
             database.writer.run(&insert(3));
             consumer.refresh(&mut source, kind, &mut tally);
             assert_eq!(count(consumer.of(kind)), 2);
@@ -66,6 +79,44 @@ fn transaction_open_during_reading_is_read_later() {
             consumer.refresh(&mut source, kind, &mut tally);
             assert_eq!(count(consumer.of(kind)), 4);
             assert_eq!((tally.increments, tally.whole), (2, 1), "{tally:?}");
+        }
+    }
+}
+
+#[test]
+fn counts_leave_out_keysets_that_cannot_be_served() {
+    for mint in MintType::ALL {
+        let Some(database) = MintDatabase::new(mint) else {
+            return;
+        };
+        for kind in NoteKind::ALL {
+            let insert = |keyset: &str, index| {
+                let sql = insert_member(mint, kind, keyset, &item(index), true);
+                database.writer.run(&sql);
+            };
+            let mut source = database.source();
+            let mut since = None;
+            let mut read = || {
+                let (noted, reading) = Noted::read(&mut source, kind, since.as_ref()).unwrap();
+                since = reading.watermark;
+                (noted.count, reading.total, reading.unservable)
+            };
+            let none = || vec!["none".to_owned()];
+            insert(V1, 0);
+            assert_eq!(read(), (1, Some(1), vec![]));
+            insert(V1, 1);
+            assert_eq!(read(), (1, Some(2), vec![]));
+            // A new row is in such a keyset, then an old one.
+            insert("none", 2);
+            assert_eq!(read(), (0, Some(2), none()));
+            insert(V1, 3);
+            assert_eq!(read(), (1, Some(3), none()));
+            database.writer.run(&delete(mint, kind, &item(2)));
+            assert_eq!(read(), (0, Some(3), vec![]));
+            database.writer.run(&delete(mint, kind, &item(1)));
+            insert(V1, 4);
+            // One of the anchors is gone.
+            assert!(Noted::read(&mut source, kind, since.as_ref()).is_err());
         }
     }
 }

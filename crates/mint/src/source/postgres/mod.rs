@@ -45,7 +45,8 @@ const ATTEMPTS: u32 = 3;
 /// # Cost
 ///
 /// A full reading scans the table at the server. An incremental one scans it too, but only new rows cross the
-/// network. A count that is [asked for](MintSource::verify_next) is another scan. If no transaction has ended since
+/// network, and the server may scan with several processes. A count that is
+/// [asked for](MintSource::verify_next) is another scan. If no transaction has ended since
 /// the last reading, nothing is scanned. After a restart of the server, the next reading is a full one.
 #[derive(Clone, Debug)]
 pub struct PostgresSource {

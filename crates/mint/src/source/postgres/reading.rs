@@ -22,8 +22,8 @@ pub(super) struct Begun<'u> {
     /// Whether nothing has happened since the last reading. Otherwise the table is locked, so that it cannot change
     /// under the transaction's snapshot.
     is_now: bool,
-    /// The count of the table, if one was requested.
-    counted: Option<Counted>,
+    /// Whether a count of the table was requested. A full reading counts the rows as they arrive.
+    verify: bool,
 }
 
 /// Totals of a table.
@@ -50,7 +50,7 @@ impl<'u> Begun<'u> {
             state,
             tells_new: found.may_read_xmin(notes),
             is_now: false,
-            counted: None,
+            verify: verify && since.is_some(),
         };
         if let Some(mark) = since {
             let unreadable = || "the role can no longer read column `xmin`".to_owned();
@@ -64,14 +64,7 @@ impl<'u> Begun<'u> {
                 return Ok(begun);
             }
         }
-        // A full reading counts the rows as they arrive.
-        begun.counted = match verify && since.is_some() {
-            true => Some(count(&mut begun.session, notes)?),
-            false => {
-                lock(&mut begun.session, notes)?;
-                None
-            }
-        };
+        lock(&mut begun.session, notes)?;
         let relation = relation_if_unchanged(&mut begun.session, notes.table.name)?;
         if relation != begun.state.relation {
             let table = notes.table.name;
@@ -92,8 +85,8 @@ impl<'u> Begun<'u> {
                 return Ok(reading(mark));
             }
             self.check_anchors(mark)?;
+            self.session.expect_few_rows()?;
         }
-        let counted = self.counted.take();
         let sql = self.select(since.as_ref());
         let is_whole = since.is_none();
         let (anchors, recent, known_unservable) = since.map_or_else(Default::default, |mark| {
@@ -105,6 +98,12 @@ impl<'u> Begun<'u> {
             bad: 0,
         };
         let gathered = self.copy(kind, &sql, &mut copied, sink)?;
+        let all_servable = known_unservable.is_empty() && gathered.unservable.is_empty();
+        let counted = match (self.verify, all_servable) {
+            (false, _) => None,
+            (true, true) => Some(count(&mut self.session, self.notes)?),
+            (true, false) => Some(count_by_keyset(&mut self.session, self.notes)?),
+        };
         self.session.finish();
         let bad = copied.bad;
         let (members, unservable) = match counted {
@@ -161,19 +160,22 @@ impl<'u> Begun<'u> {
             member,
             ..
         } = self.notes;
-        let xmin = if self.tells_new { "t.xmin" } else { "NULL" };
-        let mut select = format!(
-            "SELECT {keyset}, {item}, {xmin}::pg_catalog.xid FROM {} AS t WHERE ({member})",
-            table.name
-        );
-        if let Some(mark) = since {
-            // Rows only have the lower 32 bits of a transaction id.
-            let oldest = mark.state.snapshot.xmin as u32;
-            select.push_str(&format!(
-                " AND pg_catalog.age(t.xmin) <= (SELECT pg_catalog.age('{oldest}'::pg_catalog.xid))"
-            ));
-        }
-        select
+        let table = table.name;
+        let Some(mark) = since else {
+            let xmin = if self.tells_new { "t.xmin" } else { "NULL" };
+            return format!(
+                "SELECT {keyset}, {item}, {xmin}::pg_catalog.xid FROM {table} AS t WHERE ({member})"
+            );
+        };
+        let is_new = mark.is_new(&self.state.snapshot, self.session.lists_quickly());
+        // `OFFSET 0` keeps the two conditions apart. Otherwise, Postgres takes every old row apart to see whether it
+        // is a member, which costs more than the rest.
+        format!(
+            "SELECT {keyset}, {item}, xid FROM (
+                 SELECT {keyset}, {item}, t.xmin AS xid, ({member}) AS member
+                 FROM {table} AS t WHERE {is_new} OFFSET 0
+             ) AS new WHERE member"
+        )
     }
 
     /// Passes on the rows of a query, except those that the earlier reading already passed on.
@@ -290,15 +292,28 @@ fn lock(session: &mut Session<'_>, notes: &Notes) -> Result<(), SourceError> {
     Ok(())
 }
 
+/// Counts all members. All of their keysets can be served.
+///
+/// Not grouping the rows by keyset makes this twice as fast.
 fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceError> {
+    let (table, member) = (notes.table.name, notes.member);
+    let sql = format!("SELECT count(*) FROM {table} WHERE ({member})");
+    let members = session.value(COUNTING, &sql)?;
+    Ok(Counted {
+        members: members.parse().map_err(|_| no_count())?,
+        unservable: vec![],
+    })
+}
+
+fn count_by_keyset(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceError> {
     let (table, keyset, member) = (notes.table.name, notes.keyset, notes.member);
     let sql = format!("SELECT {keyset}, count(*) FROM {table} WHERE ({member}) GROUP BY {keyset}");
     let mut counted = Counted::default();
-    for row in session.rows("counting notes", &sql)? {
+    for row in session.rows(COUNTING, &sql)? {
         let mut row = row.into_iter();
         let id = row.next().flatten().unwrap_or_default();
         let notes = row.next().flatten().and_then(|count| count.parse().ok());
-        let notes: u64 = notes.ok_or_else(|| SourceError::Other("missing row count".into()))?;
+        let notes: u64 = notes.ok_or_else(no_count)?;
         if KeysetId::parse(&id).is_ok() {
             counted.members += notes;
         } else if counted.unservable.len() < MAX_UNSERVABLE {
@@ -309,6 +324,12 @@ fn count(session: &mut Session<'_>, notes: &Notes) -> Result<Counted, SourceErro
     }
     counted.unservable.sort();
     Ok(counted)
+}
+
+const COUNTING: &str = "counting notes";
+
+fn no_count() -> SourceError {
+    SourceError::Other("missing row count".into())
 }
 
 /// The oid of a table that this transaction has read, and thereby locked.

@@ -37,19 +37,28 @@ const GRACE: Duration = Duration::from_secs(15);
 const GOODBYE_LIMIT: Duration = Duration::from_secs(1);
 
 /// About `lock_timeout`: this transaction waits only for the lock of a command that alters the table.
+/// Compiling a query (`jit`) takes longer than it saves.
 const BEGIN: &str = "
     BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL lock_timeout = '10s';
     SET LOCAL idle_in_transaction_session_timeout = '5min';
     SET LOCAL row_security = off;
+    SET LOCAL jit = off;
     SET LOCAL client_encoding = 'UTF8';
     SET LOCAL standard_conforming_strings = on;";
+
+/// Lets the server scan a large table with as many processes as it permits. Without this it expects to pass many rows
+/// between them.
+const FEW_ROWS: &str = "SET LOCAL parallel_setup_cost = 0; SET LOCAL parallel_tuple_cost = 0";
 
 /// Bytes of a copy that are collected before its rows are parsed.
 const GATHERED: usize = 256 << 10;
 
 /// The first version with `pg_current_snapshot`.
 const OLDEST_VERSION: u32 = 13_00_00;
+
+/// The first version that looks up values of a list (`ANY`) by hash.
+const LISTING_VERSION: u32 = 14_00_00;
 
 /// A transaction that sees one state of the database.
 pub(super) struct Session<'u> {
@@ -58,6 +67,8 @@ pub(super) struct Session<'u> {
     runtime: Option<Runtime>,
     client: Client,
     connection: Option<JoinHandle<Result<(), Error>>>,
+    /// The server's version.
+    version: u32,
 }
 
 /// A row as text; `None` for null.
@@ -83,6 +94,7 @@ impl<'u> Session<'u> {
             runtime: Some(runtime),
             client,
             connection: Some(connection),
+            version: 0,
         };
         let limit = STATEMENT_LIMIT.as_millis();
         let begin = format!(
@@ -90,12 +102,20 @@ impl<'u> Session<'u> {
         );
         let version = session.value("beginning", &begin)?;
         match version.parse::<u32>() {
-            Ok(number) if number >= OLDEST_VERSION => Ok(session),
+            Ok(number) if number >= OLDEST_VERSION => {
+                session.version = number;
+                Ok(session)
+            }
             _ => Err(SourceError::PostgresVersion {
                 database: url.to_string(),
                 found: version,
             }),
         }
+    }
+
+    /// Whether a comparison with a list of values takes the same time for a list of any length.
+    pub(super) fn lists_quickly(&self) -> bool {
+        self.version >= LISTING_VERSION
     }
 
     /// The rows of some statements.
@@ -129,6 +149,11 @@ impl<'u> Session<'u> {
             .next()
             .and_then(|row| row.into_iter().next());
         Ok(value.flatten().unwrap_or_default())
+    }
+
+    /// Announces that the next queries return a small part of a table.
+    pub(super) fn expect_few_rows(&mut self) -> Result<(), SourceError> {
+        self.rows("planning in parallel", FEW_ROWS).map(drop)
     }
 
     /// Starts to copy rows of `N` columns out.

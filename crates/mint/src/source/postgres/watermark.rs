@@ -20,6 +20,9 @@ const MAX_DISTANCE: u64 = 1 << 30;
 /// Maximum number of rows that are remembered because the next reading returns them again.
 const MAX_RECENT: usize = 1 << 15;
 
+/// Maximum number of transaction ids in the text of a query.
+const MAX_LISTED: u64 = 4096;
+
 /// Version of the stored format.
 const FORMAT: u32 = 2;
 
@@ -166,6 +169,22 @@ impl Mark {
         // On a standby, the text does not list running transactions. Equal texts are therefore only conclusive if
         // nothing is running.
         self.state == *now && now.snapshot.xmin == now.snapshot.xmax
+    }
+
+    /// The condition that a row, visible in the snapshot `now`, was written by a transaction that was running, or had
+    /// not begun, at this mark. Rows only have the lower 32 bits of a transaction's id.
+    ///
+    /// Listed ids (`list`) are compared by all processes of a parallel query. `age` can only be called by one.
+    pub(super) fn is_new(&self, now: &Snapshot, list: bool) -> String {
+        let oldest = self.state.snapshot.xmin;
+        if list && now.xmax.saturating_sub(oldest) <= MAX_LISTED {
+            let ids: Vec<String> = (oldest..now.xmax)
+                .map(|id| (id as u32).to_string())
+                .collect();
+            return format!("t.xmin = ANY ('{{{}}}'::pg_catalog.xid[])", ids.join(","));
+        }
+        let oldest = oldest as u32;
+        format!("pg_catalog.age(t.xmin) <= (SELECT pg_catalog.age('{oldest}'::pg_catalog.xid))")
     }
 
     /// The statement that counts how many anchors are still members.
@@ -349,6 +368,23 @@ mod tests {
         assert_eq!(snapshot.widen(9), wrap + 9);
         assert_eq!(snapshot.widen(u32::MAX), wrap - 1);
         assert_eq!(snapshot.widen(11), 11);
+    }
+
+    #[test]
+    fn new_rows_have_ids_since_oldest_running_one() {
+        let wrap = 1_u64 << 32;
+        let then = mark(&format!("{}:{}:", wrap - 1, wrap + 1));
+        let now = |xmax| Snapshot::parse(&format!("{xmax}:{xmax}:")).unwrap();
+        let listed = "t.xmin = ANY ('{4294967295,0,1,2}'::pg_catalog.xid[])";
+        assert_eq!(then.is_new(&now(wrap + 3), true), listed);
+        let compared =
+            "pg_catalog.age(t.xmin) <= (SELECT pg_catalog.age('4294967295'::pg_catalog.xid))";
+        assert_eq!(then.is_new(&now(wrap + 3), false), compared);
+        assert!(
+            then.is_new(&now(wrap - 1 + MAX_LISTED), true)
+                .contains("ANY")
+        );
+        assert_eq!(then.is_new(&now(wrap + MAX_LISTED), true), compared);
     }
 
     #[test]

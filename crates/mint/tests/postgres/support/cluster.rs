@@ -67,7 +67,8 @@ impl Cluster {
         let cluster = Cluster {
             options: format!(
                 "-k {} {reached} -c fsync=off -c max_connections=200 \
-                 -c max_prepared_transactions=20 -c autovacuum=off",
+                 -c max_prepared_transactions=20 -c autovacuum=off \
+                 -c min_parallel_table_scan_size=0",
                 directory.display()
             ),
             port: port.unwrap_or(5432),
