@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`validate`] | where the items end | everything |
 //! | [`visit`] | all values, in slices | everything, if it goes to the end |
+//! | [`values_using`] | all values, in one slice | everything |
 //! | [`seek_table`] | places to begin at | everything |
 
 mod lanes;
@@ -33,7 +34,7 @@ pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use spans::{Gap, longest_span};
 use sync::{Place, Stream};
 pub(crate) use visitors::SampleMemory;
-use visitors::{Check, Each, Sample, Visit};
+use visitors::{Check, Each, Sample, Visit, absolute, add};
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
 /// consumer's own data.
@@ -153,24 +154,34 @@ pub(crate) fn visit(
     params: Params,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    visit_using(&mut Vec::new(), level, bytes, n, params, each)
+    let scanner = Scanner::new(level, bytes, n, params);
+    visit_rest(&scanner, bytes, params, each)
 }
 
-/// [`visit`] with memory that the caller keeps for the next filter. Its content is meaningless.
+/// Replaces the content of `values` by all values, and validates the filter. `memory` is kept for the next filter;
+/// its content is meaningless.
 ///
 /// # Errors
 ///
-/// As [`visit`].
-pub(crate) fn visit_using(
+/// As [`validate`]. The values are then meaningless.
+pub(crate) fn values_using(
     memory: &mut Vec<u64>,
+    values: &mut Vec<u64>,
     level: SimdLevel,
     bytes: &[u8],
     n: u32,
     params: Params,
-    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), u64>, DecodeError> {
+) -> Result<(), DecodeError> {
+    values.resize(n as usize, 0);
+    let mut rest = &mut values[..];
+    let mut each = |slice: &[u64], base| {
+        let (out, after) = core::mem::take(&mut rest).split_at_mut(slice.len());
+        add(level, slice, base, out);
+        rest = after;
+        ControlFlow::Continue(())
+    };
     let scanner = Scanner::new(level, bytes, n, params);
-    visit_from(memory, &scanner, bytes, params, &mut each)
+    visit_from(memory, &scanner, bytes, params, &mut each).map(drop)
 }
 
 /// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.
@@ -182,8 +193,9 @@ pub(crate) fn visit_rest(
     scanner: &Scanner<'_>,
     bytes: &[u8],
     params: Params,
-    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
+    each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
+    let mut each = absolute(scanner.level(), each);
     visit_from(&mut Vec::new(), scanner, bytes, params, &mut each)
 }
 
@@ -205,7 +217,7 @@ fn visit_from(
     // filter of a Bitcoin block then takes one chunk of lanes: each chunk reads the codes before its lanes twice.
     let values = (bytes.len() as u64 * 3 / 2 + (48 << 10)) / 8;
     let lane_items = BUFFERED_LANE.min(values / lanes_of(stream.level, stream.n));
-    let mut visit = Visit::new(stream.level, memory, each);
+    let mut visit = Visit::new(memory, each);
     if stream.level == SimdLevel::SCALAR && stream.n < SCALAR_VISIT {
         return sync::drive_serially(stream, place, &mut visit);
     }

@@ -75,6 +75,13 @@ fn check_visit(
     expected: Outcome,
 ) {
     let mut seen = 0;
+    // What an earlier filter left.
+    let (mut memory, mut all) = (vec![7; 100], vec![7; 300]);
+    let read = values_using(&mut memory, &mut all, level, bytes, n, params);
+    assert_eq!(read, expected.map(drop), "{what}");
+    if read.is_ok() {
+        assert_eq!(all, values, "{what}");
+    }
     let visited = visit(level, bytes, n, params, |slice| {
         assert!(!slice.is_empty(), "{what}");
         assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
@@ -109,12 +116,13 @@ fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome
     let mut seen = 0;
     // What an earlier filter left.
     let mut memory = vec![7; 1000];
-    let mut each = |slice: &[u64]| {
+    let mut each = |slice: &[u64], base| {
+        let slice: Vec<u64> = slice.iter().map(|value| value + base).collect();
         assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
         seen += slice.len();
         ControlFlow::Continue(())
     };
-    let mut visit = Visit::new(stream.level, &mut memory, &mut each);
+    let mut visit = Visit::new(&mut memory, &mut each);
     let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut visit);
     assert_eq!(driven, expected.map(ControlFlow::Continue), "{what}");
     if expected.is_ok() {
@@ -718,8 +726,8 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                     all.counts.check("sampled", stream, lane_items, step);
                 }
                 let mut memory = Vec::new();
-                let mut each = |_: &[u64]| ControlFlow::Continue(());
-                let visit = Visit::new(level, &mut memory, &mut each);
+                let mut each = |_: &[u64], _| ControlFlow::Continue(());
+                let visit = Visit::new(&mut memory, &mut each);
                 let mut all = Counting::new(visit);
                 let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());

@@ -161,15 +161,31 @@ fn odd_lines(numbers: usize) -> usize {
     (numbers.div_ceil(8) | 1) * 8
 }
 
-/// The number of values of a lane per call of the visitor: 4 KiB.
+/// The maximum number of values per call of the visitor: 4 KiB.
 const SLICE: usize = 512;
 
-/// Receives slices of values.
-pub(super) type Each<'e> = dyn FnMut(&[u64]) -> ControlFlow<()> + 'e;
+/// Receives slices of values, each relative to a base. No slice is empty.
+pub(super) type Each<'e> = dyn FnMut(&[u64], u64) -> ControlFlow<()> + 'e;
+
+/// Adds the base to the values before they reach `each`.
+pub(super) fn absolute(
+    level: SimdLevel,
+    mut each: impl FnMut(&[u64]) -> ControlFlow<()>,
+) -> impl FnMut(&[u64], u64) -> ControlFlow<()> {
+    let mut block = [0; SLICE];
+    move |values, base| {
+        if base == 0 {
+            return each(values);
+        }
+        // Not in place: the lanes' buffer is in the second-level cache, and would have to be written back to it.
+        let block = &mut block[..values.len()];
+        add(level, values, base, block);
+        each(block)
+    }
+}
 
 /// Passes all values on, in slices. Not generic over the function: there would be a copy of the decoder for each.
 pub(super) struct Visit<'m, 'e> {
-    level: SimdLevel,
     each: &'m mut Each<'e>,
     /// The values of each lane, relative to its start, in stretches of `room`. Longer if an earlier filter needed
     /// more.
@@ -178,9 +194,8 @@ pub(super) struct Visit<'m, 'e> {
 }
 
 impl<'m, 'e> Visit<'m, 'e> {
-    pub(super) fn new(level: SimdLevel, values: &'m mut Vec<u64>, each: &'m mut Each<'e>) -> Self {
+    pub(super) fn new(values: &'m mut Vec<u64>, each: &'m mut Each<'e>) -> Self {
         Self {
-            level,
             each,
             values,
             room: 0,
@@ -224,23 +239,17 @@ impl<const N: usize> Sink<N> for Visit<'_, '_> {
     }
 
     fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
-        let mut block = [0; SLICE];
-        for slice in self.values[lane * self.room..][..count].chunks(SLICE) {
-            // Not in place: the buffer is in the second-level cache, and would have to be written back to it.
-            let block = &mut block[..slice.len()];
-            add(self.level, slice, base, block);
-            (self.each)(block)?;
-        }
-        ControlFlow::Continue(())
+        let mut slices = self.values[lane * self.room..][..count].chunks(SLICE);
+        slices.try_for_each(|slice| (self.each)(slice, base))
     }
 
     fn values(&mut self, values: &[u64]) -> ControlFlow<()> {
-        (self.each)(values)
+        (self.each)(values, 0)
     }
 }
 
 /// Writes `values`, each plus `base`, to `out`.
-fn add(level: SimdLevel, values: &[u64], base: u64, out: &mut [u64]) {
+pub(super) fn add(level: SimdLevel, values: &[u64], base: u64, out: &mut [u64]) {
     level.compiled(
         #[inline(always)]
         || {

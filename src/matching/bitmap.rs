@@ -4,10 +4,8 @@
 //! about twenty needs a search, over the few values that share a word of the bitmap. Targets need no order.
 
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
-use core::ops::ControlFlow;
 
-use super::{Coded, merge::first_at_least};
+use super::{Coded, search};
 use crate::decode;
 use crate::error::DecodeError;
 use crate::params::Params;
@@ -26,8 +24,6 @@ pub(crate) struct Bitmap {
     shift: u32,
     /// One bit for each `2^shift` values of the range.
     words: Vec<u64>,
-    /// For each word that is not zero, the index in `values` of its first value. The others are meaningless.
-    firsts: Vec<u32>,
     /// All values, in order.
     values: Vec<u64>,
     /// The memory of the decoder.
@@ -51,44 +47,38 @@ impl Bitmap {
         let words = (params.range(n) >> self.shift) / 64 + 1;
         self.words.clear();
         self.words.resize(words as usize, 0);
-        self.firsts.resize(words as usize, 0);
-        self.values.clear();
-        let mut lanes = core::mem::take(&mut self.lanes);
-        let visited = decode::visit_using(&mut lanes, level, bytes, n, params, |values| {
-            level.compiled(
-                #[inline(always)]
-                || self.append(values),
-            );
-            ControlFlow::Continue(())
-        });
-        self.lanes = lanes;
-        visited.map(drop)
+        let (lanes, values) = (&mut self.lanes, &mut self.values);
+        decode::values_using(lanes, values, level, bytes, n, params)?;
+        level.compiled(
+            #[inline(always)]
+            || self.fill(),
+        );
+        Ok(())
     }
 
-    /// Adds values that follow those that are there.
+    /// Sets the bits of all values.
     #[inline(always)]
-    fn append(&mut self, values: &[u64]) {
-        let shift = self.shift;
-        let words = &mut self.words[..];
-        // Of equal length, so that one check of an index is enough.
-        let firsts = &mut self.firsts[..words.len()];
-        // No word has the number before the first value.
-        let (mut last, mut word, mut first) = (usize::MAX, 0, 0);
-        if let Some(value) = self.values.last() {
-            last = (value >> shift) as usize / 64;
-            (word, first) = (words[last], firsts[last]);
-        }
-        for (index, value) in (self.values.len() as u32..).zip(values) {
+    fn fill(&mut self) {
+        let (shift, words) = (self.shift, &mut self.words[..]);
+        let mut set = |value: u64| {
             let bucket = value >> shift;
-            let at = bucket as usize / 64;
-            // Without branches: whether two values share a word is a matter of chance.
-            word = select_unpredictable(at == last, word, 0) | 1 << (bucket % 64);
-            first = select_unpredictable(at == last, first, index);
-            words[at] = word;
-            firsts[at] = first;
-            last = at;
+            words[(bucket / 64) as usize] |= 1 << (bucket % 64);
+        };
+        // Neighbours often share a word, and wait for each other. Values from four places rarely do.
+        let (first, second) = self.values.split_at(self.values.len() / 2);
+        let ((a, b), (c, d)) = (
+            first.split_at(first.len() / 2),
+            second.split_at(second.len() / 2),
+        );
+        for (((&a, &b), &c), &d) in a.iter().zip(b).zip(c).zip(d) {
+            set(a);
+            set(b);
+            set(c);
+            set(d);
         }
-        self.values.extend_from_slice(values);
+        for rest in [b, c, d] {
+            rest[a.len()..].iter().copied().for_each(&mut set);
+        }
     }
 
     /// Calls `visit` with the index in `targets` of each value of the set, in order, until `visit` returns false.
@@ -101,13 +91,15 @@ impl Bitmap {
     ) -> bool {
         let mut places = [0; BATCH];
         for (start, targets) in (0..).step_by(BATCH).zip(targets.chunks(BATCH)) {
+            let mut found = [0; BATCH];
             let count = level.compiled(
                 #[inline(always)]
-                || self.test(targets, &mut places),
+                || self.test(targets, &mut places, &mut found),
             );
-            for &place in &places[..count] {
+            for (&place, &found) in places[..count].iter().zip(&found) {
                 let place = usize::from(place);
-                if self.contains(targets[place]) && !visit(start + place) {
+                let near = self.values.iter().skip(found as usize).take(2);
+                if near.copied().any(|value| value == targets[place]) && !visit(start + place) {
                     return false;
                 }
             }
@@ -115,9 +107,10 @@ impl Bitmap {
         true
     }
 
-    /// Writes the indexes of the targets whose bit is set to `places`, and returns their number.
+    /// Writes the indexes of the targets whose bit is set to `places`, and for each of them where it was searched to
+    /// `found`, which is 0: it is this value, the next one, or absent. Returns their number.
     #[inline(always)]
-    fn test(&self, targets: &[u64], places: &mut [u16; BATCH]) -> usize {
+    fn test(&self, targets: &[u64], places: &mut [u16; BATCH], found: &mut [u32; BATCH]) -> usize {
         let mut count = 0;
         for (place, target) in (0..).zip(targets) {
             let bucket = target >> self.shift;
@@ -126,15 +119,9 @@ impl Bitmap {
             places[count % BATCH] = place;
             count += (word.copied().unwrap_or_default() >> (bucket % 64) & 1) as usize;
         }
+        let target = |i: usize| targets[usize::from(places[i])];
+        search(&self.values, target, &mut found[..count]);
         count
-    }
-
-    /// Returns whether a target whose bit is set is in the set.
-    fn contains(&self, target: u64) -> bool {
-        let word = (target >> self.shift) as usize / 64;
-        let first = self.firsts.get(word).copied().unwrap_or_default() as usize;
-        let values = self.values.get(first..).unwrap_or_default();
-        values.get(first_at_least(values, target)) == Some(&target)
     }
 }
 

@@ -128,7 +128,7 @@ fn locate_all(level: SimdLevel, table: &SeekTable, targets: &[u64], points: &mut
         places.fill(0);
         level.compiled(
             #[inline(always)]
-            || search(&table.bases, targets, places),
+            || search(&table.bases, |i| targets[i], places),
         );
         for (point, &place) in points.iter_mut().zip(&*places) {
             let place = place as usize;
@@ -151,18 +151,18 @@ fn locate_all(level: SimdLevel, table: &SeekTable, targets: &[u64], points: &mut
 /// The binary searches have no branches, and all advance one step at a time. The loads of one search do not
 /// wait for those of another.
 #[inline(always)]
-fn search(bases: &[u64], targets: &[u64], places: &mut [u32]) {
+fn search(bases: &[u64], target: impl Fn(usize) -> u64, places: &mut [u32]) {
     let Some(last) = bases.len().checked_sub(1) else {
         return;
     };
     let mut size = bases.len();
     while size > 1 {
         let half = size / 2;
-        for (place, &target) in places.iter_mut().zip(targets) {
+        for (i, place) in places.iter_mut().enumerate() {
             // Of the `size` bases from here on, the result is the first, or the last smaller one. The minimum
             // only saves a bounds check: none of these is beyond the last.
             let middle = (*place as usize + half).min(last);
-            *place += select_unpredictable(bases[middle] < target, half as u32, 0);
+            *place += select_unpredictable(bases[middle] < target(i), half as u32, 0);
         }
         size -= half;
     }

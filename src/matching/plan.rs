@@ -75,7 +75,7 @@ impl Costs {
                 visit: Pass {
                     serial: 2_900,
                     lanes: 1_150,
-                    start: 8_000_000,
+                    start: 4_000_000,
                 },
                 seek: Pass {
                     serial: 3_400,
@@ -91,7 +91,7 @@ impl Costs {
                 visit: Pass {
                     serial: 2_900,
                     lanes: 900,
-                    start: 5_000_000,
+                    start: 3_000_000,
                 },
                 seek: Pass {
                     serial: 3_400,
@@ -120,10 +120,10 @@ const SEARCH: u64 = 700;
 /// take as long as finding its point.
 const BESIDE: u64 = 8;
 /// Putting an item into a bitmap.
-const KEEP: u64 = 1_300;
+const KEEP: u64 = 600;
 /// Testing a target in a bitmap. One in twenty needs a search.
-const TEST: u64 = 2_000;
-/// The maximum number of items of a bitmap, which takes 13 bytes per item. More do not fit in a cache near the
+const TEST: u64 = 1_400;
+/// The maximum number of items of a bitmap, which takes 11 bytes per item. More do not fit in a cache near the
 /// core, and at a million items the page faults of fresh memory take longer than a merge.
 const MOST_IN_BITMAP: u32 = 1 << 17;
 /// With fewer bits per item, a bitmap would take more than six times the memory of the filter.
