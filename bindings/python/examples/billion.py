@@ -3,7 +3,7 @@
     python billion.py --items 1e9 --workers 2 --kill --compare ../../target/release/nutfilter
 
 Needs pyspark, Java 17, numpy, pyarrow and nutfilter. --kill kills one executor in the middle, by its process id. The
-disk needs about 10 bytes per item for the shuffle, and as much for `nutfilter build`.
+disk needs 8 bytes per item for the shuffle, and as much for `nutfilter build`; what an executor lost is made again.
 """
 
 import argparse
@@ -67,24 +67,27 @@ def executors():
     return [process for process in found if is_ours(process)]
 
 
-def kill_one_executor(spark, killed):
+def kill_one_executor(spark, pieces, killed, ended):
     """Kills an executor when a third of the tasks of the last stage have ended."""
     tracker = spark.sparkContext.statusTracker()
-    while not killed.is_set():
+    while not ended.wait(0.05):
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
-            if info and info.numTasks == 64 and info.numCompletedTasks >= 20:
+            if info and info.numTasks == pieces and info.numCompletedTasks >= pieces // 3:
                 victim = executors()[0]
                 os.kill(victim, signal.SIGKILL)
-                print(f"killed executor {victim} after {info.numCompletedTasks} of 64 pieces", flush=True)
+                print(f"killed executor {victim} after {info.numCompletedTasks} of {pieces} pieces", flush=True)
                 killed.set()
                 return
-        time.sleep(0.05)
 
 
-def shuffled_bytes(directory):
-    """What lies in Spark's directories: the shuffle and what was spilled."""
-    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+def watch_disk(directory, most, ended):
+    """Keeps the most bytes that lay in Spark's directories: the shuffle and what was spilled."""
+    while True:
+        sizes = subprocess.run(["du", "-sb", directory], capture_output=True, text=True).stdout
+        most[0] = max(most[0], int(sizes.split()[0]) if sizes else 0)
+        if ended.wait(2):
+            return
 
 
 def main():
@@ -93,6 +96,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="worker processes of one core each")
     parser.add_argument("--worker-memory", type=int, default=2048, help="MiB of a worker's JVM")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("billion"), help="directory for all files")
+    parser.add_argument("--bits", type=int, default=6, help="make 2**BITS pieces")
     parser.add_argument("--kill", action="store_true", help="kill one executor in the middle")
     parser.add_argument("--compare", metavar="NUTFILTER", help="the command, to build the same filter on one machine")
     parser.add_argument("--check", action="store_true", help="compare with Filter.build in this process (in memory)")
@@ -115,22 +119,27 @@ def main():
     )
     spark.sparkContext.addPyFile(spark_filter.__file__)
     blocks = -(-options.items // BLOCK)
-    numbers = spark.range(0, blocks, 1, min(blocks, 64 * options.workers + 1))
+    numbers = spark.range(0, blocks, 1, min(blocks, 2**options.bits * options.workers + 1))
     items = numbers.mapInArrow(make_items(options.items), "y binary")
-    killed = threading.Event()
+    killed, ended, most = threading.Event(), threading.Event(), [0]
+    watches = [threading.Thread(target=watch_disk, args=(work / "spark", most, ended))]
     if options.kill:
-        threading.Thread(target=kill_one_executor, args=(spark, killed), daemon=True).start()
+        watches.append(threading.Thread(target=kill_one_executor, args=(spark, 2**options.bits, killed, ended)))
+    for watch in watches:
+        watch.start()
     start = time.monotonic()
-    n = spark_filter.build(items, f"file://{work}/pieces", str(work / "spark.raw"))
-    seconds = time.monotonic() - start
-    shuffled = shuffled_bytes(work / "spark")
+    try:
+        n = spark_filter.build(items, str(work / "pieces"), str(work / "spark.raw"), options.bits, n=options.items)
+    finally:
+        seconds = time.monotonic() - start
+        ended.set()
+        for watch in watches:
+            watch.join()
     rate = n / seconds / options.workers
     print(f"spark: {n} items, {seconds:.1f} s with {options.workers} workers, {rate:,.0f} items/s per core, "
-          f"{shuffled / 1e6:,.0f} MB shuffled and spilled", flush=True)
-    failed = options.kill and not killed.is_set()
-    killed.set()
+          f"at most {most[0] / 1e6:,.0f} MB shuffled and spilled", flush=True)
     spark.stop()
-    if failed:
+    if options.kill and not killed.is_set():
         sys.exit("the work ended before an executor was killed: use more items")
 
     if options.check:
