@@ -39,6 +39,7 @@ mod universe;
 use alloc::vec::Vec;
 
 use crate::arch::SimdLevel;
+use crate::arch::memory::prefer_huge_pages;
 use crate::encode;
 use crate::error::{BuildError, BuildFault};
 use crate::filter::{Filter, Values};
@@ -157,6 +158,8 @@ impl Segment {
             let mut hashes = Vec::new();
             let n = parts.iter().map(|part| part.n() as usize).sum();
             merge::reserve(&mut hashes, n)?;
+            // Each part alone is too small to ask for them.
+            prefer_huge_pages(&mut hashes.spare_capacity_mut()[..n]);
             for part in parts {
                 part.append_hashes(&mut hashes);
             }

@@ -3,13 +3,15 @@
 //! ```sh
 //! cargo run --release -p nutfilter-cashu --example simulate -- [--rate EVENTS_PER_SECOND] [--days DAYS]
 //!     [--sync SECONDS] [--refresh SECONDS] [--candidates COUNT] [--states COUNT] [--block-width B] [--widths W,W,...]
+//! cargo run --release -p nutfilter-cashu --example simulate -- --merges VALUES,VALUES,...
 //! ```
 //!
-//! Prints one JSON object. Times are of one thread. Events come at a steady rate, and their elements are random.
+//! With `--merges`, only merges segments of so many values each, in memory. Prints one JSON object. Times are of one thread. Events come at a steady rate, and their elements are random.
 
 use std::error::Error;
 use std::hint::black_box;
 use std::io::Write;
+use std::str::FromStr;
 use std::time::Instant;
 
 use flate2::Compression;
@@ -34,6 +36,7 @@ struct Options {
     states: u64,
     block_width: u32,
     widths: Vec<u32>,
+    merges: Vec<u64>,
 }
 
 impl Options {
@@ -48,6 +51,18 @@ impl Options {
 
 fn main() -> Result<()> {
     let options = options()?;
+    if !options.merges.is_empty() {
+        let merges = options
+            .merges
+            .iter()
+            .flat_map(|&n| MERGED.map(|parts| merge(parts, n)));
+        let merges = merges.collect::<Result<Vec<_>>>()?;
+        println!(
+            "{:#}",
+            json!({"machine": machine(), "width": 36, "merges": merges})
+        );
+        return Ok(());
+    }
     let mut segments = Vec::new();
     for &width in &options.widths {
         segments.push(replay(&options, Universe::new(width)?)?);
@@ -75,6 +90,7 @@ fn options() -> Result<Options> {
         states: 2,
         block_width: 21,
         widths: vec![33, 36, 40, 48],
+        merges: Vec::new(),
     };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
@@ -87,14 +103,16 @@ fn options() -> Result<Options> {
             "--candidates" => options.candidates = value.parse()?,
             "--states" => options.states = value.parse()?,
             "--block-width" => options.block_width = value.parse()?,
-            "--widths" => {
-                let widths = value.split(',').map(str::parse);
-                options.widths = widths.collect::<std::result::Result<_, _>>()?;
-            }
+            "--widths" => options.widths = list(&value)?,
+            "--merges" => options.merges = list(&value)?,
             _ => return Err(format!("unknown option {name}").into()),
         }
     }
     Ok(options)
+}
+
+fn list<T: FromStr>(text: &str) -> std::result::Result<Vec<T>, T::Err> {
+    text.split(',').map(str::parse).collect()
 }
 
 /// The hash of event `number`: a bijection whose outputs look random.
@@ -388,6 +406,33 @@ fn replay(options: &Options, universe: Universe) -> Result<Value> {
         "insert_ns": encoding / options.events() as f64,
         "merge_all_ns_per_value": merging,
         "merges": merges.collect::<Vec<_>>(),
+    }))
+}
+
+/// Numbers of segments that are merged at once.
+const MERGED: [u64; 5] = [2, 12, 24, 60, 100];
+
+/// Merges this many segments of `n` values in memory: decodes, merges, encodes. Median of up to nine runs.
+fn merge(parts: u64, n: u64) -> Result<Value> {
+    let universe = Universe::new(36)?;
+    let part =
+        |part| Segment::from_hashes(universe, (part * n..(part + 1) * n).map(event).collect());
+    let segments = (0..parts)
+        .map(part)
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    let bytes: usize = segments.iter().map(Segment::file_bytes).sum();
+    let mut times = Vec::new();
+    for _ in 0..(50_000_000 / (parts * n)).clamp(3, 9) {
+        let started = Instant::now();
+        black_box(Segment::merge(&segments)?);
+        times.push(nanoseconds(started, parts * n));
+    }
+    times.sort_by(f64::total_cmp);
+    let time = times[times.len() / 2];
+    Ok(json!({
+        "parts": parts, "values_per_part": n, "ns_per_value": time,
+        "ns_per_value_and_level": time / (parts as f64).log2(),
+        "read_megabytes_per_second": bytes as f64 * 1e3 / (time * (parts * n) as f64),
     }))
 }
 
