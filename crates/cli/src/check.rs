@@ -134,7 +134,7 @@ struct Checked {
 
 /// The result that is printed before an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Maybe,
     Spent,
     Pending,
@@ -160,7 +160,7 @@ impl Verdict {
         }
     }
 
-    fn of(confirmed: Confirmed) -> Self {
+    pub(crate) fn of(confirmed: Confirmed) -> Self {
         match confirmed {
             Confirmed::Absent { .. } => Verdict::Absent,
             Confirmed::Unspent => Verdict::Unspent,
@@ -169,7 +169,7 @@ impl Verdict {
         }
     }
 
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Verdict::Maybe => "maybe",
             Verdict::Spent => "spent",
@@ -180,18 +180,14 @@ impl Verdict {
     }
 
     /// Whether an item with this verdict makes the exit code 0.
-    fn is_match(self) -> bool {
+    pub(crate) fn is_match(self) -> bool {
         matches!(self, Verdict::Maybe | Verdict::Spent | Verdict::Pending)
     }
 }
 
 pub(crate) fn run(args: &CheckArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     let (filter, items) = paths(args)?;
-    if !args.mint.confirm && (args.ask.batch.is_some() || args.ask.max_revealed.is_some()) {
-        return Err(CliError::usage(
-            "--batch and --max-revealed require --confirm",
-        ));
-    }
+    args.ask.needs(args.mint.confirm)?;
     let swapped = |error| match filter {
         Some(filter) if are_swapped(filter, items) => CliError::usage(format!(
             "FILTER comes before ITEMS, and {} is a filter: swap the two",

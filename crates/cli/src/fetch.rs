@@ -91,18 +91,36 @@ pub(crate) struct AskArgs {
 /// The effective limits: the wallet's defaults except where an option is given.
 pub(crate) fn policy(fetch: &FetchArgs, ask: &AskArgs) -> Policy {
     let usual = Policy::default();
-    let batch = ask
-        .batch
-        .and_then(|batch| NonZeroUsize::new(usize::try_from(batch).ok()?));
     // The best P is lower for a lower M.
     let min_p = fetch.min_m.map_or(usual.min_p, |_| 0);
     Policy {
         min_p: fetch.min_p.unwrap_or(min_p),
         max_p: fetch.max_p.unwrap_or(usual.max_p),
         min_m: fetch.min_m.unwrap_or(usual.min_m),
-        batch: batch.unwrap_or(usual.batch),
-        max_revealed: ask.max_revealed.unwrap_or(usual.max_revealed),
-        ..fetch.connection.policy()
+        ..ask.policy(fetch.connection.policy())
+    }
+}
+
+impl AskArgs {
+    /// `usual`, except for the limits that are given.
+    pub(crate) fn policy(&self, usual: Policy) -> Policy {
+        let batch = self.batch;
+        let batch = batch.and_then(|batch| NonZeroUsize::new(usize::try_from(batch).ok()?));
+        Policy {
+            batch: batch.unwrap_or(usual.batch),
+            max_revealed: self.max_revealed.unwrap_or(usual.max_revealed),
+            ..usual
+        }
+    }
+
+    /// An error if a limit is given without --confirm.
+    pub(crate) fn needs(&self, confirm: bool) -> Result<(), CliError> {
+        match !confirm && (self.batch.is_some() || self.max_revealed.is_some()) {
+            true => Err(CliError::usage(
+                "--batch and --max-revealed require --confirm",
+            )),
+            false => Ok(()),
+        }
     }
 }
 

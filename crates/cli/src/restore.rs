@@ -1,7 +1,7 @@
 //! `nutfilter restore`: gets a mint's signatures on the blinded messages that match its filter.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,10 +9,10 @@ use data_encoding::HEXLOWER;
 use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_cashu::state_filters::Event;
 use nutfilter_wallet::follow::{FollowError, Follower};
-use nutfilter_wallet::{BlindSignature, MintFilter, NoteKind, Restored};
+use nutfilter_wallet::{BlindSignature, MintClient, MintFilter, NoteKind, Restored};
 use serde_json::{Value, json};
 
-use crate::check::say_as_of;
+use crate::check::{Verdict, say_as_of};
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::globals::Globals;
@@ -59,6 +59,16 @@ pub(crate) struct RestoreArgs {
     #[arg(long, conflicts_with_all = ["min_m", "min_p", "max_p", "last_seen", "expected", "cache", "profile"])]
     state_filters: bool,
 
+    /// File of the points Y of the same notes, in the same order as ITEMS. Those of the signed items are looked up in
+    /// the state filters for proof_state, and the mint is asked which of the matches are spent.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "state_filters",
+        conflicts_with = "count"
+    )]
+    ys: Option<PathBuf>,
+
     /// Print the counts instead of a line for each item.
     #[arg(long)]
     count: bool,
@@ -80,6 +90,8 @@ items. Prints one line per item, in input order:
   signed<TAB>item<TAB>signature   the signature is a JSON object with amount, id, C_ and, if present, dleq
   unsigned<TAB>item               the item matched by chance
   absent<TAB>item                 the item is not in the filter
+With --ys, `signed` lines end in <TAB>spent, pending, unspent (matched by chance) or absent (not in the state
+filters for spent proofs).
 Exit code: 0 some item has a signature, 1 none has, 2 error.
 
 The signatures are not verified: unblind them, and check them against the keyset's keys. Deriving the messages
@@ -87,7 +99,8 @@ from a seed, and deciding when to stop (the gap limit of NUT-13), is up to the w
 
 Examples:
   nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex
-  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3";
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e blinded.hex | grep ^signed | cut -f2,3
+  nutfilter restore --mint https://mint.example --keyset 009a1f293253e41e --state-filters --ys ys.hex blinded.hex";
 
 /// The results, and the properties of the filter.
 struct Answers {
@@ -95,6 +108,8 @@ struct Answers {
     /// Unknown for state filters.
     n: Option<u32>,
     as_of: u64,
+    /// For each item with a signature, whether its proof is spent, if that was asked.
+    spent: Vec<Option<Verdict>>,
 }
 
 pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, CliError> {
@@ -154,6 +169,7 @@ fn restore<H: ItemHash + Default>(
         restored,
         n: Some(filter.n()),
         as_of: filter.as_of(),
+        spent: vec![],
     })
 }
 
@@ -168,6 +184,10 @@ fn restore_by_state_filters(
     let place = fetch::place(&client);
     let at = |error: FollowError| CliError::at(&place, error);
     let items = items.items();
+    let ys = match &args.ys {
+        Some(path) => Some(read_ys(path, items.len(), globals)?),
+        None => None,
+    };
     let follower = Follower::new(client.clone(), Event::BlindSignature, &[], &items)?;
     let plan = follower.plan(None, None, None).map_err(at)?;
     announce(&plan, globals);
@@ -175,15 +195,60 @@ fn restore_by_state_filters(
     let restored = client
         .restore(&keyset, &matches)
         .map_err(|error| CliError::at(&place, error))?;
+    let spent = match ys {
+        Some(ys) => look_up_spent(&client, &restored, &ys.items(), globals)?,
+        None => vec![],
+    };
     Ok(Answers {
         restored,
         n: None,
         as_of: matches.as_of(),
+        spent,
     })
+}
+
+fn read_ys(path: &Path, items: usize, globals: &Globals) -> Result<ItemList, CliError> {
+    let ys = ItemList::read(Input::open(path)?, globals)?;
+    let count = ys.items().len();
+    if count != items {
+        return Err(CliError::at(
+            path.display(),
+            format_args!("{count} points for {items} items; give one for each item"),
+        ));
+    }
+    Ok(ys)
+}
+
+/// For each item with a signature, whether its proof is spent: the state filters first, and the mint about matches.
+fn look_up_spent(
+    client: &MintClient,
+    restored: &[Restored],
+    ys: &[&[u8]],
+    globals: &Globals,
+) -> Result<Vec<Option<Verdict>>, CliError> {
+    let place = fetch::place(client);
+    let at = |error: FollowError| CliError::at(&place, error);
+    let is_signed = |one: &Restored| matches!(one, Restored::Signed(_));
+    let signed = restored.iter().zip(ys).filter(|(one, _)| is_signed(one));
+    let signed: Vec<&[u8]> = signed.map(|(_, y)| *y).collect();
+    if signed.is_empty() {
+        return Ok(vec![None; restored.len()]);
+    }
+    let follower = Follower::new(client.clone(), Event::ProofState, &["SPENT"], &signed)?;
+    let plan = follower.plan(None, None, None).map_err(at)?;
+    announce(&plan, globals);
+    let matches = follower.matches(&plan, &signed).map_err(at)?;
+    let confirmed = client
+        .confirm(&matches)
+        .map_err(|error| CliError::at(&place, error))?;
+    let mut verdicts = confirmed.into_iter().map(Verdict::of);
+    let verdict = |one| is_signed(one).then(|| verdicts.next()).flatten();
+    Ok(restored.iter().map(verdict).collect())
 }
 
 fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), CliError> {
     let all = || answers.restored.iter().zip(items.texts());
+    let spent = || answers.spent.iter().copied().chain(std::iter::repeat(None));
     let count = |wanted| all().filter(|(one, _)| word(one) == wanted).count();
     let words = ["signed", "unsigned", "absent"];
     if args.json {
@@ -192,7 +257,10 @@ fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), 
             object[word] = count(word).into();
         }
         if !args.count {
-            object["answers"] = all().map(|(one, item)| entry(one, item)).collect();
+            let entries = all().zip(spent());
+            object["answers"] = entries
+                .map(|((one, item), spent)| entry(one, item, spent))
+                .collect();
         }
         return output::print_json(&object);
     }
@@ -203,18 +271,20 @@ fn print(args: &RestoreArgs, answers: &Answers, items: &ItemList) -> Result<(), 
         }
         return Ok(out.flush()?);
     }
-    for (one, item) in all() {
-        match one {
-            Restored::Signed(signature) => {
-                writeln!(out, "{}\t{item}\t{}", word(one), as_json(signature))?;
-            }
-            _ => writeln!(out, "{}\t{item}", word(one))?,
+    for ((one, item), spent) in all().zip(spent()) {
+        write!(out, "{}\t{item}", word(one))?;
+        if let Restored::Signed(signature) = one {
+            write!(out, "\t{}", as_json(signature))?;
+        }
+        match spent {
+            Some(verdict) => writeln!(out, "\t{}", verdict.as_str())?,
+            None => writeln!(out)?,
         }
     }
     Ok(out.flush()?)
 }
 
-fn word(restored: &Restored) -> &'static str {
+pub(crate) fn word(restored: &Restored) -> &'static str {
     match restored {
         Restored::Absent { .. } => "absent",
         Restored::Unsigned => "unsigned",
@@ -222,16 +292,19 @@ fn word(restored: &Restored) -> &'static str {
     }
 }
 
-fn entry(restored: &Restored, item: &str) -> Value {
+fn entry(restored: &Restored, item: &str, spent: Option<Verdict>) -> Value {
     let mut entry = json!({ "item": item, "answer": word(restored) });
     if let Restored::Signed(signature) = restored {
         entry["signature"] = as_json(signature);
+    }
+    if let Some(verdict) = spent {
+        entry["state"] = verdict.as_str().into();
     }
     entry
 }
 
 /// Writes a signature as in NUT-00, so that wallets can parse it.
-fn as_json(signature: &BlindSignature) -> Value {
+pub(crate) fn as_json(signature: &BlindSignature) -> Value {
     let mut object = json!({
         "amount": signature.amount,
         "id": signature.keyset.as_str(),

@@ -11,15 +11,19 @@ use nutfilter_cashu::state_filters::Event;
 use nutfilter_wallet::follow::{
     Bookmark, FollowError, Follower, Found, Plan, Progress, SequenceFormat,
 };
-use nutfilter_wallet::{FetchError, MintError, RejectReason};
+use nutfilter_wallet::{
+    FetchError, KeysetId, Matches, MintClient, MintError, Policy, QueryError, RejectReason,
+    Restored,
+};
 
 use super::element;
-use crate::check::EXIT_NONE_MATCHED;
+use crate::check::{EXIT_NONE_MATCHED, Verdict};
 use crate::error::CliError;
-use crate::fetch::{self, ConnectionArgs};
+use crate::fetch::{self, AskArgs, ConnectionArgs};
 use crate::globals::Globals;
 use crate::inspect::utc;
 use crate::items::{Input, InputArgs};
+use crate::restore;
 use crate::value_parsers;
 
 /// Wait between two looks if the mint does not say how long its answer stays current.
@@ -77,6 +81,28 @@ pub(crate) struct FollowArgs {
 
     #[command(flatten)]
     connection: ConnectionArgs,
+
+    /// Ask the mint about the matches before printing them: whether proofs are spent (proof_state), or for the
+    /// signatures on messages (blind_signature, with --keyset). Reveals only the matches to the mint.
+    #[arg(long, help_heading = "Queries about matches")]
+    confirm: bool,
+
+    /// Keyset of the messages, for --confirm with blind_signature.
+    #[arg(
+        long,
+        value_name = "ID",
+        requires = "confirm",
+        allow_hyphen_values = true,
+        help_heading = "Queries about matches"
+    )]
+    keyset: Option<String>,
+
+    /// Do not pad requests with decoy points. A query for signatures never has decoys.
+    #[arg(long, requires = "confirm", help_heading = "Queries about matches")]
+    no_decoys: bool,
+
+    #[command(flatten)]
+    ask: AskArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -92,11 +118,13 @@ Prints a line for each candidate that may be in an interval, as it comes:
   SPENT<TAB>candidate<TAB>start-end      the state, or the kind if it has no states; Unix seconds
 A match may be a false positive: confirm it before anything irreversible. The end of an interval that will be read
 again is `open`. Nothing about the candidates is sent to the mint.
-Exit code with --once: 0 some candidate matched, 1 none did, 2 error.
+With --confirm, the line ends in <TAB>spent, pending or unspent, or in <TAB>unsigned or <TAB>signed<TAB>signature
+(JSON). The mint sees the matches, for spent proofs mixed with random points.
+Exit code with --once: 0 some candidate matched (--confirm: is spent, pending or signed), 1 none did, 2 error.
 
 Examples:
   nutfilter follow --mint https://mint.example --kind proof_state --once ys.hex
-  nutfilter follow --mint https://mint.example --kind proof_state --data-dir bookmarks ys.hex
+  nutfilter follow --mint https://mint.example --kind proof_state --data-dir bookmarks --confirm ys.hex
   nutfilter follow --mint https://mint.example --kind mint_quote --since 1767225600 quotes.txt";
 
 pub(crate) fn run(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
@@ -108,13 +136,14 @@ pub(crate) fn run(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliE
 }
 
 fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
+    args.ask.needs(args.confirm)?;
+    let question = Question::of(args)?;
     let (texts, ids) = read_candidates(args, globals)?;
-    let client = fetch::client(
-        &args.url,
-        args.connection.policy(),
-        &args.connection,
-        globals,
-    )?;
+    let policy = Policy {
+        decoys: !args.no_decoys,
+        ..args.ask.policy(args.connection.policy())
+    };
+    let client = fetch::client(&args.url, policy, &args.connection, globals)?;
     let place = fetch::place(&client);
     let usual = match args.kind {
         Event::ProofState => "SPENT",
@@ -126,7 +155,10 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     if states.is_empty() && !usual.is_empty() {
         states.push(usual);
     }
-    let follower = Follower::new(client, args.kind, &states, &ids)
+    if question == Some(Question::Spent) && states != ["SPENT"] {
+        return Err(CliError::usage("--confirm works with the state SPENT only"));
+    }
+    let follower = Follower::new(client.clone(), args.kind, &states, &ids)
         .map_err(|error| CliError::usage(error.to_string()))?;
     let bookmark = match &args.data_dir {
         Some(directory) => Bookmark::load(directory, args.kind)?,
@@ -144,8 +176,11 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     loop {
         let mut rounds = Rounds {
             args,
+            client: &client,
             follower: &follower,
+            question: question.as_ref(),
             texts: &texts,
+            ids: &ids,
             globals,
             any: &mut any,
         };
@@ -160,6 +195,13 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
                 USUAL_INTERVAL
             }
             Err(Failure::Follow(error)) => return Err(CliError::at(place, error)),
+            Err(Failure::Query(QueryError::Fetch(error)))
+                if !args.once && is_transient_fetch(&error) =>
+            {
+                globals.warn(format_args!("{place}: {error}; will retry"));
+                USUAL_INTERVAL
+            }
+            Err(Failure::Query(error)) => return Err(CliError::at(place, error)),
             Err(Failure::Output(error)) => return Err(error),
         };
         if args.once {
@@ -194,16 +236,72 @@ fn read_candidates(
     Ok((texts, ids))
 }
 
+/// What the mint is asked about matches.
+#[derive(Debug, PartialEq, Eq)]
+enum Question {
+    /// Whether proofs are spent.
+    Spent,
+    /// For the signatures on messages of this keyset.
+    Signatures(KeysetId),
+}
+
+impl Question {
+    fn of(args: &FollowArgs) -> Result<Option<Self>, CliError> {
+        match (args.kind, args.keyset.as_deref()) {
+            _ if !args.confirm => Ok(None),
+            (Event::ProofState, None) => Ok(Some(Self::Spent)),
+            (Event::BlindSignature, Some(id)) => Ok(Some(Self::Signatures(fetch::keyset(id)?))),
+            (Event::BlindSignature, None) => Err(CliError::usage(
+                "--confirm with blind_signature requires --keyset",
+            )),
+            (_, Some(_)) => Err(CliError::usage("--keyset works with blind_signature only")),
+            (kind, None) => Err(CliError::usage(format!(
+                "--confirm does not work with {kind}"
+            ))),
+        }
+    }
+
+    /// For each candidate, what to print, and whether it makes the exit code 0.
+    fn ask(
+        &self,
+        client: &MintClient,
+        matches: &Matches<'_>,
+    ) -> Result<Vec<(String, bool)>, QueryError> {
+        Ok(match self {
+            Self::Spent => {
+                let verdicts = client.confirm(matches)?.into_iter().map(Verdict::of);
+                verdicts
+                    .map(|verdict| (verdict.as_str().to_owned(), verdict.is_match()))
+                    .collect()
+            }
+            Self::Signatures(keyset) => {
+                let answer = |restored| match restored {
+                    Restored::Signed(signature) => {
+                        (format!("signed\t{}", restore::as_json(&signature)), true)
+                    }
+                    other => (restore::word(&other).to_owned(), false),
+                };
+                let restored = client.restore(keyset, matches)?;
+                restored.into_iter().map(answer).collect()
+            }
+        })
+    }
+}
+
 struct Rounds<'a> {
     args: &'a FollowArgs,
+    client: &'a MintClient,
     follower: &'a Follower,
+    question: Option<&'a Question>,
     texts: &'a [String],
+    ids: &'a [Vec<u8>],
     globals: &'a Globals,
     any: &'a mut bool,
 }
 
 enum Failure {
     Follow(FollowError),
+    Query(QueryError),
     Output(CliError),
 }
 
@@ -240,15 +338,32 @@ impl Rounds<'_> {
 
     fn run_plan(&mut self, plan: &Plan, before: Progress) -> Result<Progress, Failure> {
         let directory = self.args.data_dir.as_deref();
+        let audit = directory.filter(|_| self.args.audit);
         let mut printed = Ok(());
-        let mut print = |found: Found| {
-            *self.any = true;
+        let mut print = |found: Found, answer: Option<&(String, bool)>| {
+            *self.any |= answer.is_none_or(|(_, is_match)| *is_match);
             if printed.is_ok() {
-                printed = print(self.args.kind, &self.texts[found.candidate], found);
+                let answer = answer.map(|(answer, _)| answer.as_str());
+                printed = print(self.args.kind, &self.texts[found.candidate], found, answer);
             }
         };
-        let audit = directory.filter(|_| self.args.audit);
-        let after = self.follower.run(plan, before, audit, &mut print)?;
+        let after = match self.question {
+            None => {
+                let mut print = |found| print(found, None);
+                self.follower.run(plan, before, audit, &mut print)?
+            }
+            Some(question) => {
+                let run = self.follower.run_matching(plan, before, audit, self.ids);
+                let (all, matches, after) = run?;
+                let answers = question
+                    .ask(self.client, &matches)
+                    .map_err(Failure::Query)?;
+                for found in all {
+                    print(found, Some(&answers[found.candidate]));
+                }
+                after
+            }
+        };
         printed.map_err(|error| Failure::Output(error.into()))?;
         if let (Some(directory), Some(bookmark)) = (directory, &after.bookmark) {
             bookmark.store(directory)?;
@@ -275,7 +390,7 @@ pub(crate) fn announce(plan: &Plan, globals: &Globals) {
     ));
 }
 
-fn print(kind: Event, candidate: &str, found: Found) -> io::Result<()> {
+fn print(kind: Event, candidate: &str, found: Found, answer: Option<&str>) -> io::Result<()> {
     let what = match found.state {
         "" => kind.as_str(),
         state => state,
@@ -283,8 +398,12 @@ fn print(kind: Event, candidate: &str, found: Found) -> io::Result<()> {
     let start = found.start;
     let mut out = io::stdout().lock();
     match found.end {
-        Some(end) => writeln!(out, "{what}\t{candidate}\t{start}-{end}")?,
-        None => writeln!(out, "{what}\t{candidate}\t{start}-open")?,
+        Some(end) => write!(out, "{what}\t{candidate}\t{start}-{end}")?,
+        None => write!(out, "{what}\t{candidate}\t{start}-open")?,
+    }
+    match answer {
+        Some(answer) => writeln!(out, "\t{answer}")?,
+        None => writeln!(out)?,
     }
     out.flush()
 }
@@ -292,14 +411,18 @@ fn print(kind: Event, candidate: &str, found: Found) -> io::Result<()> {
 /// Whether the same request may work later.
 fn is_transient(error: &FollowError) -> bool {
     match error {
-        FollowError::Fetch(error) => match error {
-            FetchError::Refused(
-                RejectReason::Status { status } | RejectReason::Mint(MintError { status, .. }),
-            ) => *status == 429 || *status >= 500,
-            FetchError::Transport(_) | FetchError::Deadline { .. } | FetchError::Cut { .. } => true,
-            _ => false,
-        },
+        FollowError::Fetch(error) => is_transient_fetch(error),
         FollowError::Gone { .. } => true,
+        _ => false,
+    }
+}
+
+fn is_transient_fetch(error: &FetchError) -> bool {
+    match error {
+        FetchError::Refused(
+            RejectReason::Status { status } | RejectReason::Mint(MintError { status, .. }),
+        ) => *status == 429 || *status >= 500,
+        FetchError::Transport(_) | FetchError::Deadline { .. } | FetchError::Cut { .. } => true,
         _ => false,
     }
 }

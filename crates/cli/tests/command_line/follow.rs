@@ -21,6 +21,10 @@ fn mint(files: &Files) -> Mint {
     let files = files.clone();
     Mint::answering(move |request| {
         let path = request.line.split(' ').nth(1).expect("a path");
+        let is_broken = files.lock().expect("the files").contains_key("broken");
+        if request.line.starts_with("POST") && is_broken {
+            return ("503 Service Unavailable", vec![]);
+        }
         if request.line.starts_with("POST") {
             return ("200 OK", honest(request).into_bytes());
         }
@@ -260,6 +264,26 @@ fn invalid_uses_of_follow_are_errors() {
             "--data-dir",
         ),
         (&["--kind", "other", "ys"], "proof_state"),
+        (&["--kind", "mint_quote", "--confirm", "ys"], "mint_quote"),
+        (
+            &["--kind", "blind_signature", "--confirm", "ys"],
+            "--keyset",
+        ),
+        (
+            &[
+                "--kind",
+                "proof_state",
+                "--state",
+                "PENDING",
+                "--confirm",
+                "ys",
+            ],
+            "SPENT only",
+        ),
+        (
+            &["--kind", "proof_state", "--batch", "3", "ys"],
+            "require --confirm",
+        ),
         (
             &["--kind", "proof_state", "--since", "-1", "ys"],
             "below zero",
@@ -292,4 +316,74 @@ fn restore_uses_state_filters_and_reveals_only_matches() {
         posts[0].body["outputs"].as_array().expect("outputs").len(),
         1
     );
+}
+
+#[test]
+fn follow_confirms_matches_before_the_bookmark_moves() {
+    let files = Files::default();
+    publish(&files, Event::ProofState, "SPENT", &[(0, 40), (40, 60)]);
+    publish(&files, Event::BlindSignature, "", &[(0, 40)]);
+    let mint = mint(&files);
+    let place = Place::new();
+    place.write("ys", points(0..3) + &points(80..81));
+    let args = |kind| {
+        let first = ["follow", "--mint", &mint.url, "--kind", kind, "--once"];
+        [&first[..], &["--confirm", "--data-dir", "bookmarks", "ys"]].concat()
+    };
+    // Without an answer, nothing is printed and the bookmark stays.
+    files
+        .lock()
+        .expect("files")
+        .insert("broken".to_owned(), vec![]);
+    let error = place.run(&args("proof_state")).error();
+    assert!(error.contains("503"), "{error}");
+    files.lock().expect("files").remove("broken");
+    let lines: String = ["pending", "unspent", "spent"]
+        .iter()
+        .enumerate()
+        .map(|(number, word)| format!("SPENT\t{}\t0-40\t{word}\n", hex(&point(number))))
+        .collect();
+    assert_eq!(place.run(&args("proof_state")).text(), lines);
+    let asked = mint.posts()[1].body["Ys"].as_array().expect("Ys").len();
+    assert_eq!(asked, 64, "matches and decoys");
+    assert_eq!(
+        place.run(&args("proof_state")).code,
+        Some(1),
+        "nothing is new"
+    );
+
+    place.write("ys", points(1..3) + &points(80..81));
+    let signatures = [&args("blind_signature")[..], &["--keyset", KEYSET]].concat();
+    let text = place.run(&signatures).text();
+    let lines: Vec<_> = text.lines().collect();
+    let unsigned = format!("blind_signature\t{}\t0-40\tunsigned", hex(&point(1)));
+    assert_eq!(lines[0], unsigned);
+    assert!(lines[1].contains("\t0-40\tsigned\t{"), "{text}");
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn restore_looks_up_which_restored_proofs_are_spent() {
+    let files = Files::default();
+    publish(&files, Event::BlindSignature, "", &[(0, 60)]);
+    publish(&files, Event::ProofState, "SPENT", &[(0, 40)]);
+    let mint = mint(&files);
+    let place = Place::new();
+    // The proofs of the first three messages: spent, not in the filter, and a match by chance.
+    place.write(
+        "ys",
+        points(5..6) + &points(50..51) + &points(1..2) + &points(6..7),
+    );
+    let ys = place.path("ys").display().to_string();
+    let args = ["--state-filters", "--ys", &ys];
+    let items = points(10..13) + &points(80..81);
+    let text = mint.run("restore", &items, &args).text();
+    let ends: Vec<_> = text.lines().map(|line| line.rsplit('\t').next()).collect();
+    let absent = hex(&point(80));
+    let expected = ["spent", "absent", "unspent", &absent].map(Some);
+    assert_eq!(ends, expected, "{text}");
+    let json = mint.run("restore", &items, &[&args[..], &["--json"]].concat());
+    assert_eq!(json.json()["answers"][0]["state"], "spent");
+    let error = mint.run("restore", &points(10..12), &args).error();
+    assert!(error.contains("4 points for 2 items"), "{error}");
 }

@@ -296,22 +296,42 @@ impl Follower {
         plan: &Plan,
         ids: &'a [I],
     ) -> Result<Matches<'a>, FollowError> {
+        Ok(self.run_matching(plan, Progress::default(), None, ids)?.1)
+    }
+
+    /// As [`Follower::run`], and keeps the candidates that match, to ask the mint about them.
+    ///
+    /// `ids` are the candidates of this follower. Store the bookmark only when the mint has answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`Follower::run`].
+    pub fn run_matching<'a, I: AsRef<[u8]>>(
+        &self,
+        plan: &Plan,
+        progress: Progress,
+        audit: Option<&Path>,
+        ids: &'a [I],
+    ) -> Result<(Vec<Found>, Matches<'a>, Progress), FollowError> {
         let as_of = match &plan.contents {
             Contents::Segments { manifest, .. } => manifest.end(),
             Contents::Blocks { info, .. } => info.blocks.last().map_or(0, |open| open.start),
         };
         let mut answers = vec![Answer::Absent { as_of }; ids.len()];
-        self.run(plan, Progress::default(), None, &mut |found| {
+        let mut all = Vec::new();
+        let progress = self.run(plan, progress, audit, &mut |found| {
             if let Some(answer) = answers.get_mut(found.candidate) {
                 *answer = Answer::MaybePresent;
             }
+            all.push(found);
         })?;
         // The chance of a false match: one in so many.
         let one_in = self.elements.len() as f64 / plan.false_matches().max(f64::MIN_POSITIVE);
         let factor = self.client.policy().max_match_factor;
         // The cast saturates.
         let limit = crate::match_limit(ids.len() as u64, 0, one_in as u64, factor);
-        Ok(Matches::new(ids, &answers, as_of, limit, None))
+        let matches = Matches::new(ids, &answers, as_of, limit, None);
+        Ok((all, matches, progress))
     }
 
     /// What the elements with these indices are.
