@@ -77,6 +77,26 @@ def compare_with_record(browser) -> list[str]:
     return [f"{name}: page and record: {rows[name]}" for name in rows if error[name] > 0.03]
 
 
+def compare_proposal() -> list[str]:
+    """Compares the table of docs/proposal.md with the record, within 3 percent."""
+    units = {"MB": 1e6, "kB": 1e3}
+    lines = [line.split("|")[1:-1] for line in (DOCS / "proposal.md").read_text().splitlines() if line.startswith("| ")]
+    shown = {row[0].strip(): [cell.split() for cell in row[1:]] for row in lines}
+    rows = {f"segments, w = {one['width']}": one for one in RECORD["segments"]}
+    rows |= {f"draft blocks, b = {RECORD['blocks']['width']}": RECORD["blocks"]}
+    faults = []
+    for name, one in rows.items():
+        storage, follow, restore = one["storage"], one["follow_a_day"], one["cold_restore"]
+        follow = [visit["bytes"] for visit in follow[1:]] if isinstance(follow, list) else [follow["bytes"], None]
+        kept = storage["compacted"] if isinstance(storage, dict) else storage
+        theirs = kept, restore["bytes"], restore["expected_false"], *follow, one["insert_ns"]
+        for cell, figure in zip(shown[name], theirs, strict=True):
+            mine = figure and float(cell[0]) * units.get(cell[-1], 1)
+            if figure and abs(mine / figure - 1) > 0.03:
+                faults.append(f"proposal, {name}: {' '.join(cell)} is {figure} in the record")
+    return faults
+
+
 def check(browser, page: Path, name: str) -> list[str]:
     load(browser, page)
     faults = compare_with_record(browser) if name == "desktop-light" else []
@@ -116,4 +136,6 @@ def check(browser, page: Path, name: str) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--screenshots", type=Path)
+    if faults := compare_proposal():
+        sys.exit("\n".join(faults))
     sys.exit(run(PAGE, check, (390, 844), parser.parse_args().screenshots))
