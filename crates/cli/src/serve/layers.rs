@@ -494,9 +494,27 @@ impl Resolved {
         if !state_filters.state_filters.is_empty() && self.options.disk.data_dir.is_none() {
             problems.push(self.given("state_filters").problem("needs data_dir"));
         }
-        if state_filters.state_filters_info_key.as_ref() == Some(&self.options.endpoints.info_key) {
-            let key = self.given("state_filters_info_key");
-            problems.push(key.problem("must differ from info_key"));
+        let keys = [
+            ("info_key", Some(&self.options.endpoints.info_key)),
+            (
+                "state_filters_info_key",
+                state_filters.state_filters_info_key.as_ref(),
+            ),
+            (
+                "segments_info_key",
+                state_filters.segments_info_key.as_ref(),
+            ),
+        ];
+        for (i, (name, key)) in keys.iter().enumerate() {
+            let same = keys[..i]
+                .iter()
+                .find(|(_, other)| key.is_some() && other == key);
+            if let Some((other, _)) = same {
+                problems.push(
+                    self.given(name)
+                        .problem(format!("must differ from {other}")),
+                );
+            }
         }
         self.problems.extend(problems);
     }

@@ -276,6 +276,10 @@ fn missing_counterpart_is_named() {
             "state_filters_info_key: must differ from info_key",
         ),
         (
+            "segments_info_key = 'a'\nstate_filters_info_key = 'a'",
+            "segments_info_key: must differ from state_filters_info_key",
+        ),
+        (
             "refresh = 100\njitter = 50\nready_max_age = 150",
             "ready_max_age: must be more than",
         ),

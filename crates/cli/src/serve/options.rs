@@ -237,6 +237,10 @@ pub(crate) struct StateFilterFlags {
     /// Name of the draft's entry in `nuts` of `/v1/info`, for `blind_signature` (default: no entry)
     #[arg(long, env = "NUTFILTER_STATE_FILTERS_INFO_KEY", value_name = "KEY", value_parser = info_key)]
     pub(crate) state_filters_info_key: Option<String>,
+
+    /// Name of the entry of the segments in `nuts` of `/v1/info`, for all published kinds (default: no entry)
+    #[arg(long, env = "NUTFILTER_SEGMENTS_INFO_KEY", value_name = "KEY", value_parser = info_key)]
+    pub(crate) segments_info_key: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 use nutfilter::segment::Universe;
 use nutfilter_mint::http::{self, AdminOptions, Listener, RouterOptions, ServerOptions, Tls};
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger,
-    Refresher, ServiceOptions, StateFilterOptions, Status,
+    DataDirectory, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger, Refresher,
+    ServiceOptions, StateFilterOptions, Status,
 };
 use tokio::net::TcpListener;
 
@@ -127,18 +127,17 @@ fn state_filters(options: &Options) -> Option<StateFilterOptions> {
     (!given.state_filters.is_empty()).then_some(state_filters)
 }
 
-/// The entries of `nuts` in `/v1/info`: that of the filters, and that of the draft on state filters. It has only
-/// kinds of which every event is published.
+/// The entries of `nuts` in `/v1/info`: that of the filters, that of the draft on state filters, and that of the segments.
 fn info_entries(options: &Options) -> Vec<(String, String)> {
     let supported = r#"{"supported":true}"#.to_owned();
     let mut entries = vec![(options.endpoints.info_key.clone(), supported)];
     let given = &options.state_filters;
-    if let Some(key) = &given.state_filters_info_key
-        && given.state_filters.contains(&Event::BlindSignature)
-    {
-        let value = r#"{"supported":true,"kinds":["blind_signature"]}"#;
-        entries.push((key.clone(), value.to_owned()));
-    }
+    let published = state_filters(options);
+    let published = published.as_ref();
+    let draft = published.and_then(StateFilterOptions::draft_info);
+    let segments = published.and_then(StateFilterOptions::segments_info);
+    entries.extend(given.state_filters_info_key.clone().zip(draft));
+    entries.extend(given.segments_info_key.clone().zip(segments));
     entries
 }
 
