@@ -116,15 +116,12 @@ impl Follower {
         let sha256 = HEXLOWER.encode(&hash(&bytes));
         let block =
             Block::from_bytes(bytes).map_err(|error| FollowError::Block { height, error })?;
-        let (width, b) = (block.width(), info.b);
-        if width > b || (end.is_none() && width != b) {
-            return Err(FollowError::BlockWidth { height, width, b });
-        }
+        // An open block may be narrower: it was sealed after the list was fetched. It has all that it had before.
         if block.false_positive_rate() > MAX_BLOCK_RATE {
             return Err(FollowError::FullBlock {
                 height,
                 popcount: block.popcount().into(),
-                bits: 1 << width,
+                bits: 1 << block.width(),
             });
         }
         if let Some(end) = end

@@ -102,15 +102,6 @@ pub enum FollowError {
         /// Its fault.
         error: StateFilterError,
     },
-    /// A block has a width that the info document does not allow.
-    BlockWidth {
-        /// Its height.
-        height: u64,
-        /// Its width.
-        width: u32,
-        /// The width of the open block.
-        b: u32,
-    },
     /// A block matches too many elements.
     FullBlock {
         /// Its height.
@@ -240,9 +231,6 @@ impl fmt::Display for FollowError {
                 found.0, found.1, listed.0, listed.1
             ),
             Self::Block { height, error } => write!(f, "block {height}: {error}"),
-            Self::BlockWidth { height, width, b } => {
-                write!(f, "block {height} has width {width}; b is {b}")
-            }
             Self::FullBlock {
                 height,
                 popcount,
