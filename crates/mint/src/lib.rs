@@ -83,4 +83,4 @@ pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
 pub use state::{DataDirectory, StateError};
-pub use state_filters::{EventFeed, ReportError, StateFilterOptions};
+pub use state_filters::{EventFeed, OpenBlock, ReportError, StateFilterOptions, StateFilters};

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 
+use crate::Event;
 use crate::snapshot::Snapshot;
-use crate::state_filters::SequenceTable;
+use crate::state_filters::{SequenceTable, StateFilters};
 
 /// The endpoints of a service in addition to the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +150,12 @@ impl FilterService {
     /// Replaces the snapshot. Requests see the old one or the new one, never a mixture.
     pub fn publish(&self, snapshot: Snapshot) {
         self.shared.snapshot.store(Some(Arc::new(snapshot)));
+    }
+
+    /// The state filters of a kind that requests are currently answered from; `None` if the kind is not published.
+    #[must_use]
+    pub fn state_filters(&self, kind: Event) -> Option<Arc<StateFilters>> {
+        self.sequences().get(kind)
     }
 
     /// The published state filters.

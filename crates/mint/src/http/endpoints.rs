@@ -20,7 +20,7 @@ use super::options::RouterOptions;
 use super::representation::Form;
 use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
-use crate::state_filters::Served;
+use crate::state_filters::StateFilters;
 use crate::{Event, KeysetId, NoteKind};
 
 /// The state of the handlers.
@@ -47,7 +47,7 @@ impl Endpoints {
     }
 
     /// What is served of a kind of event.
-    pub(super) fn served(&self, event: Event) -> Result<Arc<Served>, CashuError> {
+    pub(super) fn served(&self, event: Event) -> Result<Arc<StateFilters>, CashuError> {
         let served = self.0.service.sequences().get(event);
         served.ok_or(CashuError::UnknownKind)
     }

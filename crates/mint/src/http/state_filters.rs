@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Extension;
@@ -24,7 +25,7 @@ use super::error::CashuError;
 use super::guard::Route;
 use super::negotiate::{JSON, OCTET_STREAM};
 use super::representation;
-use crate::state_filters::{BlockBody, SealedFile};
+use crate::state_filters::{BlockBody, Compressible, SealedFile, StateFilters};
 
 /// For bytes that never change.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -51,52 +52,10 @@ pub(super) async fn manifest(
     headers: HeaderMap,
     name: Name,
 ) -> impl IntoResponse {
-    let answer = || -> Result<Response, CashuError> {
-        let Path(name) = name.map_err(|_| CashuError::UnknownKind)?;
-        let served = endpoints.served(event(&name)?)?;
-        let body = served.manifest().ok_or(CashuError::NotBuilt)?;
-        let cache_control = endpoints.cache_control();
-        Ok(representation::compressible(
-            &method,
-            &headers,
-            JSON,
-            body,
-            cache_control,
-        ))
-    };
-    (Extension(Route("manifest")), answer())
-}
-
-pub(super) async fn old_manifest(
-    State(endpoints): State<Endpoints>,
-    method: Method,
-    headers: HeaderMap,
-    names: Names,
-) -> impl IntoResponse {
-    let answer = || -> Result<Response, CashuError> {
-        let Path((name, wanted)) = names.map_err(|_| CashuError::UnknownKind)?;
-        let served = endpoints.served(event(&name)?)?;
-        let file = number(&wanted).and_then(|number| served.old_manifest(number));
-        sealed(&method, &headers, JSON, file)
-    };
-    (Extension(Route("manifest")), answer())
-}
-
-pub(super) async fn segment(
-    State(endpoints): State<Endpoints>,
-    method: Method,
-    headers: HeaderMap,
-    names: Names,
-) -> impl IntoResponse {
-    let answer = || -> Result<Response, CashuError> {
-        let Path((name, interval)) = names.map_err(|_| CashuError::UnknownKind)?;
-        let served = endpoints.served(event(&name)?)?;
-        let interval = interval.split_once('-');
-        let interval = interval.and_then(|(start, end)| Some((number(start)?, number(end)?)));
-        let file = interval.and_then(|(start, end)| served.segment(start, end));
-        sealed(&method, &headers, OCTET_STREAM, file)
-    };
-    (Extension(Route("segment")), answer())
+    let answer = document(&endpoints, &method, &headers, name, |served| {
+        served.manifest().ok_or(CashuError::NotBuilt)
+    });
+    (Extension(Route("manifest")), answer)
 }
 
 pub(super) async fn block_info(
@@ -105,20 +64,64 @@ pub(super) async fn block_info(
     headers: HeaderMap,
     name: Name,
 ) -> impl IntoResponse {
-    let answer = || -> Result<Response, CashuError> {
-        let Path(name) = name.map_err(|_| CashuError::UnknownKind)?;
-        let served = endpoints.served(event(&name)?)?;
-        let body = served.info().ok_or(CashuError::UnknownKind)?;
-        let cache_control = endpoints.cache_control();
-        Ok(representation::compressible(
-            &method,
-            &headers,
-            JSON,
-            body,
-            cache_control,
-        ))
-    };
-    (Extension(Route("block_info")), answer())
+    let answer = document(&endpoints, &method, &headers, name, |served| {
+        served.info().ok_or(CashuError::UnknownKind)
+    });
+    (Extension(Route("block_info")), answer)
+}
+
+/// Answers with JSON that the next refresh may change.
+fn document(
+    endpoints: &Endpoints,
+    method: &Method,
+    headers: &HeaderMap,
+    name: Name,
+    body: impl FnOnce(&StateFilters) -> Result<&Compressible, CashuError>,
+) -> Result<Response, CashuError> {
+    let Path(name) = name.map_err(|_| CashuError::UnknownKind)?;
+    let served = endpoints.served(event(&name)?)?;
+    let cache_control = endpoints.cache_control();
+    Ok(representation::compressible(
+        method,
+        headers,
+        JSON,
+        body(&served)?,
+        cache_control,
+    ))
+}
+
+pub(super) async fn old_manifest(
+    State(endpoints): State<Endpoints>,
+    method: Method,
+    headers: HeaderMap,
+    names: Names,
+) -> impl IntoResponse {
+    let answer = object(&endpoints, names).and_then(|(served, wanted)| {
+        let file = number(&wanted).and_then(|number| served.old_manifest(number));
+        sealed(&method, &headers, JSON, file)
+    });
+    (Extension(Route("manifest")), answer)
+}
+
+pub(super) async fn segment(
+    State(endpoints): State<Endpoints>,
+    method: Method,
+    headers: HeaderMap,
+    names: Names,
+) -> impl IntoResponse {
+    let answer = object(&endpoints, names).and_then(|(served, interval)| {
+        let interval = interval.split_once('-');
+        let interval = interval.and_then(|(start, end)| Some((number(start)?, number(end)?)));
+        let file = interval.and_then(|(start, end)| served.segment(start, end));
+        sealed(&method, &headers, OCTET_STREAM, file)
+    });
+    (Extension(Route("segment")), answer)
+}
+
+/// What is served of the kind in a path, and the name of the object.
+fn object(endpoints: &Endpoints, names: Names) -> Result<(Arc<StateFilters>, String), CashuError> {
+    let Path((name, wanted)) = names.map_err(|_| CashuError::UnknownKind)?;
+    Ok((endpoints.served(event(&name)?)?, wanted))
 }
 
 pub(super) async fn block(
@@ -128,8 +131,7 @@ pub(super) async fn block(
     names: Names,
 ) -> impl IntoResponse {
     let answer = || -> Result<Response, CashuError> {
-        let Path((name, height)) = names.map_err(|_| CashuError::UnknownKind)?;
-        let served = endpoints.served(event(&name)?)?;
+        let (served, height) = object(&endpoints, names)?;
         if served.info().is_none() {
             return Err(CashuError::UnknownKind);
         }

@@ -17,8 +17,8 @@ use nutfilter_sequence::{Added, Batch, BlockOptions, Error, Options, Sequence};
 use serde_json::json;
 
 pub use self::feed::{EventFeed, ReportError};
-use self::served::OpenBlock;
-pub(crate) use self::served::{BlockBody, Compressible, SealedFile, SequenceTable, Served};
+pub(crate) use self::served::{BlockBody, Compressible, SealedFile, SequenceTable};
+pub use self::served::{OpenBlock, StateFilters};
 use crate::NoteKind;
 use crate::source::ItemBatch;
 
@@ -325,7 +325,7 @@ impl Published {
         }
         if self.commits != commits || is_due {
             let open = self.open.clone();
-            let served = Served::new(self.sequence.view(), self.open_interval, open);
+            let served = StateFilters::new(self.sequence.view(), self.open_interval, open);
             self.table.publish(self.event, served);
             self.commits = commits;
         }

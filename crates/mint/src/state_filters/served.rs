@@ -36,7 +36,7 @@ impl Compressible {
 
 /// A copy of the open block, which is served until the next one is due.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenBlock {
+pub struct OpenBlock {
     height: u64,
     /// The Unix second of the copy.
     copied: u64,
@@ -50,6 +50,24 @@ impl OpenBlock {
             copied: now,
             body: Arc::new(Compressible::new(bytes)),
         }
+    }
+
+    /// The height.
+    #[must_use]
+    pub fn height(&self) -> u64 {
+        self.height
+    }
+
+    /// When it was copied, in Unix seconds.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// The bitmap.
+    #[must_use]
+    pub fn body(&self) -> &Body {
+        &self.body.plain
     }
 
     /// Whether it need not be replaced yet. If the clock was set back, it is replaced.
@@ -74,9 +92,9 @@ pub(crate) enum BlockBody {
     Open(Arc<Compressible>, u64),
 }
 
-/// What a sequence publishes at one moment.
+/// The state filters of one kind of event, as they are served at one moment.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub struct StateFilters {
     view: View,
     manifest: Option<Compressible>,
     info: Option<Compressible>,
@@ -84,7 +102,7 @@ pub(crate) struct Served {
     open_interval: Option<u64>,
 }
 
-impl Served {
+impl StateFilters {
     pub(crate) fn new(view: View, open_interval: Option<u64>, open: Option<OpenBlock>) -> Self {
         let info = view.block_info(open_interval);
         Self {
@@ -96,6 +114,24 @@ impl Served {
             open,
             open_interval,
         }
+    }
+
+    /// The files of manifests, segments and sealed blocks.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The draft's list of blocks, as JSON; `None` if the kind has no blocks.
+    #[must_use]
+    pub fn block_info(&self) -> Option<&Body> {
+        Some(&self.info.as_ref()?.plain)
+    }
+
+    /// The served copy of the open block and the seconds between two copies; `None` if it is not served.
+    #[must_use]
+    pub fn open_block(&self) -> Option<(&OpenBlock, u64)> {
+        self.open.as_ref().zip(self.open_interval)
     }
 
     /// The current manifest; `None` before the first reading.
@@ -137,22 +173,22 @@ impl Served {
                 etag: format!("\"{}-{height}-{start}-{end}\"", self.view.kind()),
             }));
         }
-        let open = self.open.as_ref().filter(|open| open.height == height)?;
-        Some(BlockBody::Open(Arc::clone(&open.body), self.open_interval?))
+        let (open, interval) = self.open_block()?;
+        (open.height == height).then(|| BlockBody::Open(Arc::clone(&open.body), interval))
     }
 }
 
 /// What is served of each published kind. Clones are handles to the same table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<Served>>>>);
+pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<StateFilters>>>>);
 
 impl SequenceTable {
-    pub(crate) fn publish(&self, event: Event, served: Served) {
+    pub(crate) fn publish(&self, event: Event, served: StateFilters) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(event, Arc::new(served));
     }
 
-    pub(crate) fn get(&self, event: Event) -> Option<Arc<Served>> {
+    pub(crate) fn get(&self, event: Event) -> Option<Arc<StateFilters>> {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         table.get(&event).cloned()
     }
