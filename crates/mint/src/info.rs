@@ -109,14 +109,13 @@ impl InfoService {
     }
 }
 
-/// Fetches the info of the mint at `mint` once, announced as by [`InfoService::start`].
+/// Fetches the info of the mint at `mint` once, with these entries, as [`InfoService::start_with_entries`].
 ///
 /// # Errors
 ///
 /// If the URL is invalid, or if the mint does not answer with an info within 10 s.
-pub fn fetch_info(mint: &str, key: &str) -> Result<Body, InfoError> {
-    let info = Fetcher::new(mint)?.fetch()?;
-    Ok(Body::from_bytes(announced(&info, key, SUPPORTED)?))
+pub fn fetch_info(mint: &str, entries: &[(String, String)]) -> Result<Body, InfoError> {
+    Fetcher::new(mint)?.fetch_with(entries)
 }
 
 fn run(
@@ -129,13 +128,9 @@ fn run(
     // Failures are logged when the state changes, not at every attempt.
     let mut failing = false;
     loop {
-        let with_entries = |info: Vec<u8>| {
-            let mut entries = entries.iter();
-            entries.try_fold(info, |info, (key, value)| announced(&info, key, value))
-        };
-        let pause = match fetcher.fetch().and_then(with_entries) {
+        let pause = match fetcher.fetch_with(entries) {
             Ok(info) => {
-                current.store(Some(Arc::new(Body::from_bytes(info))));
+                current.store(Some(Arc::new(info)));
                 if core::mem::take(&mut failing) {
                     tracing::info!("mint info is available again");
                 }
@@ -187,6 +182,15 @@ impl Fetcher {
             .build()
             .new_agent();
         Ok(Self { agent, url })
+    }
+
+    /// The mint's info, with these entries of `nuts`.
+    fn fetch_with(&self, entries: &[(String, String)]) -> Result<Body, InfoError> {
+        let mut entries = entries.iter();
+        let info = entries.try_fold(self.fetch()?, |info, (key, value)| {
+            announced(&info, key, value)
+        })?;
+        Ok(Body::from_bytes(info))
     }
 
     fn fetch(&self) -> Result<Vec<u8>, InfoError> {

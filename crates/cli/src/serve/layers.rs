@@ -133,7 +133,7 @@ const PUBLISHED: [&str; 4] = ["max_age", "keysets", "info", "info_key"];
 
 /// Whether `publish` has the flag of an option.
 fn is_published(option: &Arg) -> bool {
-    let headings = ["Mint", "Disk", "Refreshing", "Process"];
+    let headings = ["Mint", "Disk", "Refreshing", "State filters", "Process"];
     let heading = option.get_help_heading();
     heading.is_some_and(|heading| headings.contains(&heading)) || PUBLISHED.contains(&name(option))
 }

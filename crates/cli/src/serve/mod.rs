@@ -90,6 +90,21 @@ fn serve(
     globals: &Globals,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), CliError> {
+    let (globals, source) = prepare(options, globals, options.mint.wait_for_database)?;
+    let manager = Arc::new(Manager::of(variable));
+    let runtime = runtime(&globals)?;
+    let result = runtime.block_on(run::until_stopped(options, source, manager));
+    // Tasks that still run end with the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// Starts the threads, and opens the mint's database unless the first read is to open it.
+fn prepare(
+    options: &Options,
+    globals: &Globals,
+    wait_for_database: bool,
+) -> Result<(Globals, WaitingSource), CliError> {
     let mut globals = *globals;
     if globals.threads.is_none() {
         // With the flag, they were started earlier.
@@ -97,15 +112,10 @@ fn serve(
         globals.start_threads()?;
     }
     let mut source = source(options)?;
-    if !options.mint.wait_for_database {
+    if !wait_for_database {
         source.opened()?;
     }
-    let manager = Arc::new(Manager::of(variable));
-    let runtime = runtime(&globals)?;
-    let result = runtime.block_on(run::until_stopped(options, source, manager));
-    // Tasks that still run end with the process.
-    runtime.shutdown_background();
-    result
+    Ok((globals, source))
 }
 
 /// The mint's database, opened at the first read.

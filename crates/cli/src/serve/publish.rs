@@ -8,14 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use nutfilter_mint::{FilterService, ServiceOptions, Snapshot, fetch_info};
-use nutfilter_publish::{Destination, Object, Rules, objects};
+use nutfilter_mint::{Event, FilterService, ServiceOptions, Snapshot, fetch_info};
+use nutfilter_publish::{Destination, Object, PublishError, Report, Rules, objects};
 use tokio::sync::oneshot;
 
 use super::layers::{self, PublishFlags, Sources};
 use super::notify::Manager;
 use super::options::Options;
-use super::run::{REFRESHER_PATIENCE, publisher, refresher};
+use super::run::{REFRESHER_PATIENCE, info_entries, publisher, refresher};
 use super::signals::{Hangup, stop_signal};
 use super::{stopped_at_once, waiting::WaitingSource};
 use crate::error::CliError;
@@ -52,6 +52,7 @@ const EXAMPLES: &str = "\
 Examples:
   nutfilter publish /srv/filters --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
   nutfilter publish s3://bucket/mint --once --mint-database postgres://filters@db/mint
+  nutfilter publish /srv/filters --mint-database mint.sqlite3 --data-dir data --state-filters proof_state
   nutfilter check --mint https://bucket.example/mint --keyset 009a1f293253e41e mine.hex";
 
 pub(crate) fn run(args: &PublishArgs, globals: &Globals) -> Result<(), CliError> {
@@ -81,15 +82,8 @@ fn publish(
     globals: &Globals,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), CliError> {
-    let mut globals = *globals;
-    if globals.threads.is_none() {
-        globals.threads = options.process.threads;
-        globals.start_threads()?;
-    }
-    let mut source = super::source(options)?;
-    if args.once || !options.mint.wait_for_database {
-        source.opened()?;
-    }
+    let wait_for_database = options.mint.wait_for_database && !args.once;
+    let (globals, source) = super::prepare(options, globals, wait_for_database)?;
     let output = Output {
         name: args.destination.clone(),
         destination,
@@ -114,7 +108,7 @@ fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<
     publisher.restore();
     let report = publisher.refresh().map_err(CliError::failed)?;
     if let Some(snapshot) = service.snapshot() {
-        output.publish(&snapshot)?;
+        output.publish(&service, &snapshot)?;
     }
     match report.failures.len() {
         0 => Ok(()),
@@ -195,7 +189,7 @@ fn keep_publishing(
             continue;
         }
         let Some(snapshot) = snapshot else { continue };
-        match output.publish(&snapshot) {
+        match output.publish(service, &snapshot) {
             Ok(()) => {
                 retry = FIRST_RETRY;
                 latest = Some(snapshot);
@@ -221,13 +215,20 @@ struct Output {
 }
 
 impl Output {
-    fn publish(&mut self, snapshot: &Snapshot) -> Result<(), CliError> {
+    fn publish(&mut self, service: &FilterService, snapshot: &Snapshot) -> Result<(), CliError> {
         let start = Instant::now();
-        let objects = self.objects(snapshot);
-        let report = self
-            .destination
-            .publish(&objects)
-            .map_err(|error| CliError::at(&self.name, error))?;
+        let mut report = Report::default();
+        // First, because the info announces them. A sequence that cannot be published does not delay the filters.
+        let mut sequences = Ok(());
+        for kind in Event::ALL {
+            match self.publish_sequence(service, kind) {
+                Ok(published) => report.merge(published),
+                Err(error) => sequences = Err(CliError::at(&self.name, error)),
+            }
+        }
+        let objects = self.objects(snapshot, sequences.is_ok());
+        let published = self.destination.publish(&objects);
+        report.merge(published.map_err(|error| CliError::at(&self.name, error))?);
         let milliseconds = start.elapsed().as_millis();
         if report.written > 0 {
             tracing::info!(
@@ -242,18 +243,42 @@ impl Output {
             let paths = report.superseded;
             tracing::info!(?paths, "another publisher has later objects");
         }
-        Ok(())
+        sequences
     }
 
-    fn objects(&self, snapshot: &Snapshot) -> Vec<Object> {
+    /// Publishes the state filters of a kind, if there are any.
+    fn publish_sequence(
+        &mut self,
+        service: &FilterService,
+        kind: Event,
+    ) -> Result<Report, PublishError> {
+        let max_age = self.options.limits.max_age;
+        let mut filters = service.state_filters(kind);
+        while let Some(current) = filters {
+            match self.destination.publish_state_filters(&current, max_age) {
+                Err(error) if error.is_gone() => {
+                    // A refresh has merged segments in the meantime.
+                    let newest = service.state_filters(kind);
+                    filters = newest.filter(|newest| !Arc::ptr_eq(newest, &current));
+                    if filters.is_none() {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+        Ok(Report::default())
+    }
+
+    fn objects(&self, snapshot: &Snapshot, with_info: bool) -> Vec<Object> {
         let endpoints = &self.options.endpoints;
         let mut rules = Rules::default()
             .max_age(self.options.limits.max_age)
             // There is no mint behind a bucket that would answer.
             .keysets(endpoints.keysets.unwrap_or(true));
         let mint = self.options.mint.mint_api.as_ref();
-        if let Some(mint) = mint.filter(|_| self.options.serves_info()) {
-            match fetch_info(mint.reveal(), &endpoints.info_key) {
+        if let Some(mint) = mint.filter(|_| with_info && self.options.serves_info()) {
+            match fetch_info(mint.reveal(), &info_entries(&self.options)) {
                 Ok(info) => rules = rules.info(info, now()),
                 Err(error) => {
                     tracing::warn!(%error, "could not fetch the mint's info; leaving the last one");

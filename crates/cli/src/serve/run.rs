@@ -59,11 +59,7 @@ pub(super) async fn until_stopped(
         true => Some(Metrics::install()?),
         false => None,
     };
-    let mut publisher = publisher(options, source, service.clone())?;
-    if let Some(state_filters) = state_filters(options) {
-        let with_state_filters = publisher.with_state_filters(&state_filters);
-        publisher = with_state_filters.map_err(CliError::failed)?;
-    }
+    let publisher = publisher(options, source, service.clone())?;
     let refresher = refresher(options, publisher)?;
     let endpoints = endpoints(options, &service, refresher.trigger(), metrics.as_ref())?;
     let router = http::router_with(service.clone(), endpoints);
@@ -111,6 +107,10 @@ pub(super) fn publisher(
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
         publisher = publisher.with_data_directory(directory);
     }
+    if let Some(state_filters) = state_filters(options) {
+        let with_state_filters = publisher.with_state_filters(&state_filters);
+        publisher = with_state_filters.map_err(CliError::failed)?;
+    }
     Ok(publisher)
 }
 
@@ -128,7 +128,7 @@ fn state_filters(options: &Options) -> Option<StateFilterOptions> {
 }
 
 /// The entries of `nuts` in `/v1/info`: that of the filters, that of the draft on state filters, and that of the segments.
-fn info_entries(options: &Options) -> Vec<(String, String)> {
+pub(super) fn info_entries(options: &Options) -> Vec<(String, String)> {
     let supported = r#"{"supported":true}"#.to_owned();
     let mut entries = vec![(options.endpoints.info_key.clone(), supported)];
     let given = &options.state_filters;

@@ -1,39 +1,12 @@
 //! `nutfilter publish`, read back by `nutfilter check` through a server of static files.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use nutfilter_mint::NoteKind;
 use nutfilter_mint::sample::Sample;
 
+use super::file_server::{request, serve_files};
 use super::support::{Server, failure, nutfilter, sample};
-
-/// Serves the files of a directory, and returns its URL.
-fn serve_files(root: PathBuf) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = BufReader::new(&stream).lines().map_while(Result::ok);
-            let request = head.next().unwrap_or_default();
-            head.find(String::is_empty);
-            let path = request.split(' ').nth(1).unwrap_or("/");
-            let (status, body) = match std::fs::read(root.join(&path[1..])) {
-                Ok(body) => ("200 OK", body),
-                Err(_) => ("404 Not Found", vec![]),
-            };
-            let length = body.len();
-            let head = format!(
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-            );
-            let _ = stream.write_all(&[head.as_bytes(), &body].concat());
-        }
-    });
-    url
-}
 
 /// The number of notes in the filter that `check` fetches from `url`; checks that a note of the sample is in it.
 fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
@@ -55,6 +28,14 @@ fn checked(url: &str, sample: &Sample, kind: NoteKind) -> u64 {
     json["n"].as_u64().unwrap()
 }
 
+/// Runs a command that must succeed, and returns what it wrote.
+fn succeed(command: &mut std::process::Command) -> (String, String) {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    (String::from_utf8(output.stdout).unwrap(), errors)
+}
+
 fn publish(database: &Path, destination: &Path) -> std::process::Command {
     let mut command = nutfilter();
     command
@@ -70,16 +51,7 @@ fn check_reads_what_publish_wrote() {
     let directory = tempfile::tempdir().unwrap();
     let sample = sample(directory.path());
     let root = directory.path().join("public");
-    let run = || {
-        let output = publish(directory.path(), &root)
-            .arg("--once")
-            .output()
-            .unwrap();
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{errors}");
-        errors
-    };
-    let log = run();
+    let (_, log) = succeed(publish(directory.path(), &root).arg("--once"));
     assert!(
         log.contains("published") && log.contains("objects=3"),
         "{log}"
@@ -117,6 +89,80 @@ fn publisher_follows_the_database_until_stopped() {
     assert!(publisher.child.wait().unwrap().success());
 }
 
+/// The paths of all files below a directory, from `/` on.
+fn paths(root: &Path, below: &str) -> Vec<String> {
+    let mut paths = vec![];
+    for entry in std::fs::read_dir(root.join(below)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{below}/{}", entry.file_name().to_str().unwrap());
+        match entry.file_type().unwrap().is_dir() {
+            true => paths.extend(self::paths(root, &path)),
+            false => paths.push(path),
+        }
+    }
+    paths
+}
+
+#[test]
+fn follow_reads_state_filters_that_are_published_as_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sample = sample(directory.path());
+    let (root, data) = (
+        directory.path().join("public"),
+        directory.path().join("data"),
+    );
+    let options = [
+        "--state-filters=proof_state,blind_signature",
+        "--block-width=9",
+    ];
+    let run = || {
+        let mut command = publish(directory.path(), &root);
+        command.args(options).arg("--once");
+        succeed(command.arg("--data-dir").arg(&data)).1
+    };
+    run();
+    let database = directory.path().join("cdk-mintd.sqlite");
+    for kind in NoteKind::ALL {
+        sample.grow(&database, kind, 30).unwrap();
+    }
+    run();
+    assert!(!run().contains("published"), "nothing is new");
+
+    let url = serve_files(root.clone());
+    let candidates: PathBuf = directory.path().join("candidates");
+    let note = |kind, index| -> String {
+        let note = sample.note(kind, index);
+        note.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    for (kind, name, format) in [
+        (NoteKind::Spent, "proof_state", "segments"),
+        (NoteKind::Issued, "blind_signature", "segments"),
+        (NoteKind::Issued, "blind_signature", "blocks"),
+    ] {
+        let [old, new, absent] = [7, sample.count(kind) - 1, 10_000].map(|index| note(kind, index));
+        std::fs::write(&candidates, [&*old, &new, &absent].join("\n")).unwrap();
+        let mut follow = nutfilter();
+        follow.args([
+            "follow", "--once", "--mint", &url, "--kind", name, "--format", format,
+        ]);
+        let (found, _) = succeed(follow.arg(&candidates));
+        assert!(found.contains(&old) && found.contains(&new) && !found.contains(&absent));
+    }
+
+    let mut serve = nutfilter();
+    serve
+        .args(["serve", "--port", "0", "--mint-database"])
+        .arg(&database);
+    let server = Server::start(serve.args(options).arg("--data-dir").arg(&data));
+    let paths = paths(&root, "v1/filters");
+    assert!(paths.len() > 15, "{paths:?}");
+    for path in paths {
+        let (head, served) = request("GET", &server.base, &format!("/{path}"), "");
+        assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
+        assert!(served == std::fs::read(root.join(&path)).unwrap(), "{path}");
+    }
+}
+
 #[test]
 fn publish_refuses_what_it_cannot_reach() {
     let directory = tempfile::tempdir().unwrap();
@@ -124,6 +170,9 @@ fn publish_refuses_what_it_cannot_reach() {
     let mut to_ftp = publish(directory.path(), Path::new("ftp://host/x"));
     let error = failure(to_ftp.arg("--once"));
     assert!(error.contains("unsupported destination ftp://"), "{error}");
+    let mut without_data = publish(directory.path(), &directory.path().join("x"));
+    let error = failure(without_data.args(["--once", "--state-filters=proof_state"]));
+    assert!(error.contains("state_filters: needs data_dir"), "{error}");
     let mut without_database = nutfilter();
     without_database
         .arg("publish")

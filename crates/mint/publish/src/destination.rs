@@ -1,15 +1,19 @@
 //! Writes objects to a store, in order and without undoing what other publishers did.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::fs::File;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nutfilter_mint::Event;
 use percent_encoding::percent_decode_str;
 
 use crate::directory::Directory;
-use crate::{DestinationError, Object, PublishError, Put, Replacement, Store, StoreError};
+use crate::state_filters::PublishedSequence;
+use crate::{DestinationError, Found, Object, PublishError, Put, Replacement, Store};
 
 /// How often an object is tried before other publishers win.
-const ATTEMPTS: u32 = 8;
+pub(crate) const ATTEMPTS: u32 = 8;
 
 /// An object dated later than this many seconds from now was published with a wrong clock, and is replaced. Wallets
 /// reject such a filter.
@@ -17,7 +21,8 @@ const MAX_AHEAD: u64 = 300;
 
 /// Where objects are published.
 pub struct Destination {
-    store: Box<dyn Store>,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) sequences: HashMap<Event, PublishedSequence>,
 }
 
 /// Result of a publication.
@@ -32,6 +37,27 @@ pub struct Report {
     pub unchanged: usize,
     /// Paths at which another publisher has a later object.
     pub superseded: Vec<String>,
+}
+
+impl Report {
+    /// Adds the result of another publication.
+    pub fn merge(&mut self, other: Self) {
+        self.written += other.written;
+        self.bytes += other.bytes;
+        self.unchanged += other.unchanged;
+        self.superseded.extend(other.superseded);
+    }
+
+    pub(crate) fn count(&mut self, object: &Object, outcome: Outcome) {
+        match outcome {
+            Outcome::Written => {
+                self.written += 1;
+                self.bytes += object.body().len() as u64;
+            }
+            Outcome::Unchanged => self.unchanged += 1,
+            Outcome::Superseded => self.superseded.push(object.path().to_owned()),
+        }
+    }
 }
 
 impl fmt::Debug for Destination {
@@ -78,6 +104,7 @@ impl Destination {
     pub fn new(store: impl Store + 'static) -> Self {
         Self {
             store: Box::new(store),
+            sequences: HashMap::new(),
         }
     }
 
@@ -87,30 +114,43 @@ impl Destination {
     ///
     /// The first failure. All objects before it are published, and none after it.
     pub fn publish(&mut self, objects: &[Object]) -> Result<Report, PublishError> {
-        let _lock = self
-            .store
-            .lock()
-            .map_err(|source| PublishError::Store { path: None, source })?;
+        let _lock = self.lock()?;
         let mut report = Report::default();
         for object in objects {
-            match self.publish_one(object)? {
-                Outcome::Written => {
-                    report.written += 1;
-                    report.bytes += object.body().len() as u64;
+            let outcome = self.publish_one(object, |found| match object.replacement() {
+                Replacement::Never => Err(PublishError::Differs {
+                    path: object.path().to_owned(),
+                }),
+                Replacement::NotLater { date } => {
+                    let is_wrong = found.date > now() + MAX_AHEAD;
+                    if is_wrong {
+                        tracing::warn!(
+                            path = object.path(),
+                            date = found.date,
+                            "replacing an object that is dated in the future"
+                        );
+                    }
+                    Ok(is_wrong || found.date <= date)
                 }
-                Outcome::Unchanged => report.unchanged += 1,
-                Outcome::Superseded => report.superseded.push(object.path().to_owned()),
-            }
+            })?;
+            report.count(object, outcome);
         }
         Ok(report)
     }
 
-    fn publish_one(&mut self, object: &Object) -> Result<Outcome, PublishError> {
-        let path = || object.path().to_owned();
-        let failed = |source: StoreError| PublishError::Store {
-            path: Some(path()),
-            source,
-        };
+    /// Keeps other publishers away, where replacing an object cannot be made conditional.
+    pub(crate) fn lock(&mut self) -> Result<Option<File>, PublishError> {
+        let locked = self.store.lock();
+        locked.map_err(|source| PublishError::Store { path: None, source })
+    }
+
+    /// Publishes an object. If there is another one, `may_replace` decides.
+    pub(crate) fn publish_one(
+        &mut self,
+        object: &Object,
+        may_replace: impl Fn(&Found) -> Result<bool, PublishError>,
+    ) -> Result<Outcome, PublishError> {
+        let failed = |source| PublishError::at(object.path(), source);
         // Most immutable objects are new. Most others replace one.
         let mut put = match object.replacement() {
             Replacement::Never => self.store.put(object, None).map_err(failed)?,
@@ -120,41 +160,24 @@ impl Destination {
             if put == Put::Written {
                 return Ok(Outcome::Written);
             }
-            let found = self.store.find(object).map_err(failed)?;
-            put = match (found, object.replacement()) {
-                (Some(found), _) if found.is_same => return Ok(Outcome::Unchanged),
-                (Some(_), Replacement::Never) => {
-                    return Err(PublishError::Differs { path: path() });
-                }
-                (Some(found), Replacement::NotLater { date }) => {
-                    let is_wrong = found.date > now() + MAX_AHEAD;
-                    if is_wrong {
-                        tracing::warn!(
-                            path = object.path(),
-                            date = found.date,
-                            "replacing an object that is dated in the future"
-                        );
-                    } else if found.date > date {
-                        return Ok(Outcome::Superseded);
-                    }
-                    self.store
-                        .put(object, Some(&found.version))
-                        .map_err(failed)?
-                }
-                (None, _) => self.store.put(object, None).map_err(failed)?,
+            put = match self.store.find(object).map_err(failed)? {
+                Some(found) if found.is_same => return Ok(Outcome::Unchanged),
+                Some(found) if !may_replace(&found)? => return Ok(Outcome::Superseded),
+                Some(found) => self
+                    .store
+                    .put(object, Some(&found.version))
+                    .map_err(failed)?,
+                None => self.store.put(object, None).map_err(failed)?,
             };
         }
         match put {
             Put::Written => Ok(Outcome::Written),
-            Put::Conflict => Err(PublishError::Contended {
-                path: path(),
-                attempts: ATTEMPTS,
-            }),
+            Put::Conflict => Err(PublishError::contended(object.path())),
         }
     }
 }
 
-enum Outcome {
+pub(crate) enum Outcome {
     Written,
     Unchanged,
     Superseded,

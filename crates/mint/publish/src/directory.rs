@@ -92,6 +92,14 @@ impl Store for Directory {
             .map_err(|error| StoreError::new("locking the directory", error))
     }
 
+    fn read(&mut self, path: &str) -> Result<Option<(Vec<u8>, Version)>, StoreError> {
+        match fs::read(self.root.join(path)) {
+            Ok(bytes) => Ok(Some((bytes, Version::default()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::new("reading", error)),
+        }
+    }
+
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError> {
         let path = self.root.join(object.path());
         let failed = |error| StoreError::new("reading", error);

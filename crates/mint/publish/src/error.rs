@@ -2,6 +2,12 @@
 
 use core::error::Error;
 use core::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use nutfilter_cashu::state_filters::SequenceError;
+
+use crate::destination::ATTEMPTS;
 
 /// An operation of a store failed.
 #[derive(Debug)]
@@ -46,6 +52,42 @@ pub enum PublishError {
         /// The object.
         path: String,
     },
+    /// A later version of the list of a sequence is published. This one is of an older copy of the sequence.
+    Older {
+        /// The list: a manifest, or a list of blocks.
+        path: String,
+        /// What is compared.
+        what: &'static str,
+        /// Its value here.
+        own: u64,
+        /// Its value in the published list.
+        published: u64,
+    },
+    /// The published list is not of this sequence.
+    Forked {
+        /// The list.
+        path: String,
+        /// What differs: a manifest, a segment or a block.
+        what: String,
+        /// How it is here: a SHA-256 in hex, or an interval.
+        own: String,
+        /// How it is published.
+        published: String,
+    },
+    /// A published list cannot be read.
+    Malformed {
+        /// The list.
+        path: String,
+        /// The fault.
+        source: SequenceError,
+    },
+    /// A file of the sequence cannot be read.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Other publishers replaced the object each time before it could be written.
     Contended {
         /// The object.
@@ -53,6 +95,26 @@ pub enum PublishError {
         /// Number of attempts.
         attempts: u32,
     },
+}
+
+impl PublishError {
+    pub(crate) fn at(path: &str, source: StoreError) -> Self {
+        let path = Some(path.to_owned());
+        Self::Store { path, source }
+    }
+
+    pub(crate) fn contended(path: &str) -> Self {
+        Self::Contended {
+            path: path.to_owned(),
+            attempts: ATTEMPTS,
+        }
+    }
+
+    /// Whether a file is gone because a later version of the sequence does not list it. Then publish that one.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 impl fmt::Display for PublishError {
@@ -66,6 +128,31 @@ impl fmt::Display for PublishError {
             PublishError::Differs { path } => {
                 write!(f, "{path}: other bytes are published under this path")
             }
+            PublishError::Older {
+                path,
+                what,
+                own,
+                published,
+            } => write!(
+                f,
+                "{path}: the published {what} is {published}, that of the data directory is only {own}; \
+                 use the newer data directory, or another destination"
+            ),
+            PublishError::Forked {
+                path,
+                what,
+                own,
+                published,
+            } => write!(
+                f,
+                "{path}: the published sequence is another one: {what} is {published}, not {own}; use the data \
+                 directory that it was published from, or another destination"
+            ),
+            PublishError::Malformed { path, source } => write!(
+                f,
+                "{path}: {source}; remove the object to publish all state filters again"
+            ),
+            PublishError::File { path, source } => write!(f, "{}: {source}", path.display()),
             PublishError::Contended { path, attempts } => write!(
                 f,
                 "{path}: other publishers replaced it {attempts} times in the meantime"
@@ -78,7 +165,9 @@ impl Error for PublishError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             PublishError::Store { source, .. } => Some(source),
-            PublishError::Differs { .. } | PublishError::Contended { .. } => None,
+            PublishError::Malformed { source, .. } => Some(source),
+            PublishError::File { source, .. } => Some(source),
+            _ => None,
         }
     }
 }

@@ -27,6 +27,7 @@
 //! - An immutable object is only ever created. A replaceable one has a date, and is never replaced by an older one: it
 //!   is written only if it is still the version whose date was compared (a directory is locked instead). So several
 //!   publishers can share a destination.
+//! - [State filters](Destination::publish_state_filters) are never replaced by an older or another sequence.
 //! - Nothing is deleted.
 
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ mod object;
 #[cfg(feature = "object-store")]
 mod object_store;
 mod snapshot;
+mod state_filters;
 mod store;
 
 pub use destination::{Destination, Report};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, GetOptions, ObjectStore, PutMode, PutOptions, PutPayload, UpdateVersion,
+    Attribute, Attributes, GetOptions, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
+    UpdateVersion,
 };
 use tokio::runtime::Runtime;
 use url::Url;
@@ -66,18 +67,35 @@ impl Bucket {
         })
     }
 
-    fn location(&self, object: &Object) -> Result<Path, StoreError> {
+    fn location(&self, path: &str) -> Result<Path, StoreError> {
         let path = match self.prefix.as_ref() {
-            "" => object.path().to_owned(),
-            prefix => format!("{prefix}/{}", object.path()),
+            "" => path.to_owned(),
+            prefix => format!("{prefix}/{path}"),
         };
         Path::parse(path).map_err(|error| StoreError::new("making the key", error))
     }
 }
 
 impl Store for Bucket {
+    fn read(&mut self, path: &str) -> Result<Option<(Vec<u8>, Version)>, StoreError> {
+        let location = self.location(path)?;
+        let read = async {
+            let got = self
+                .store
+                .get_opts(&location, GetOptions::default())
+                .await?;
+            let version = version(&got.meta);
+            Ok((got.bytes().await?.to_vec(), version))
+        };
+        match self.runtime.block_on(read) {
+            Ok(read) => Ok(Some(read)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(StoreError::new("reading", error)),
+        }
+    }
+
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError> {
-        let location = self.location(object)?;
+        let location = self.location(object.path())?;
         let options = GetOptions::default().with_head(true);
         let got = match self
             .runtime
@@ -96,15 +114,12 @@ impl Store for Bucket {
                 .and_then(|date| date.parse().ok())
                 .unwrap_or(0),
             is_same: metadata(DIGEST) == Some(object.digest()),
-            version: Version {
-                e_tag: got.meta.e_tag.clone(),
-                version: got.meta.version.clone(),
-            },
+            version: version(&got.meta),
         }))
     }
 
     fn put(&mut self, object: &Object, over: Option<&Version>) -> Result<Put, StoreError> {
-        let location = self.location(object)?;
+        let location = self.location(object.path())?;
         let mode = match over {
             None => PutMode::Create,
             Some(version) => PutMode::Update(UpdateVersion {
@@ -139,6 +154,13 @@ impl Store for Bucket {
             Err(object_store::Error::NotFound { .. }) if over.is_some() => Ok(Put::Conflict),
             Err(error) => Err(StoreError::new("writing", error)),
         }
+    }
+}
+
+fn version(meta: &ObjectMeta) -> Version {
+    Version {
+        e_tag: meta.e_tag.clone(),
+        version: meta.version.clone(),
     }
 }
 

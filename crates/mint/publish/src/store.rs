@@ -15,6 +15,13 @@ pub trait Store: Send {
         Ok(None)
     }
 
+    /// The bytes at a path, and which version they are; `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot tell.
+    fn read(&mut self, path: &str) -> Result<Option<(Vec<u8>, Version)>, StoreError>;
+
     /// What is at the path of an object.
     ///
     /// # Errors

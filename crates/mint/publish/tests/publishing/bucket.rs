@@ -1,35 +1,25 @@
 //! Publishing to an S3-compatible server, which `just buckets` starts.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use nutfilter_mint::NoteKind;
-use nutfilter_publish::{Destination, Rules, objects};
+use nutfilter_publish::{Destination, PublishError, Rules, objects};
 
+use super::file_server::request;
+use super::state_filters::{Mint, READERS, Reader, publish};
 use super::support::{fetch, now, snapshot};
 
 const KEYSET: &str = "00aa000000000001";
 
-/// The answer to a request for a path of the server, and the server's URL.
-fn request(method: &str, path: &str) -> (String, String) {
+/// The head of the answer to a request for a path of the server, and the server's URL.
+fn ask(method: &str, path: &str) -> (String, String) {
     let url = std::env::var("AWS_ENDPOINT").expect("AWS_ENDPOINT is the URL of a server for tests");
-    let host = url.strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nx-amz-acl: public-read\r\n\
-         content-length: 0\r\nconnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    (String::from_utf8_lossy(&answer).to_lowercase(), url)
+    let headers = "x-amz-acl: public-read\r\ncontent-length: 0\r\n";
+    (request(method, &url, path, headers).0, url)
 }
 
 #[test]
 #[ignore = "needs an S3 server: `just buckets`"]
 fn wallet_reads_a_published_bucket() {
-    let (created, server) = request("PUT", "/reading");
+    let (created, server) = ask("PUT", "/reading");
     assert!(created.starts_with("http/1.1 200"), "{created}");
     let publish = |count, date| {
         let mut destination = Destination::open("s3://reading/some/mint").unwrap();
@@ -49,7 +39,7 @@ fn wallet_reads_a_published_bucket() {
         let filter = fetch(&format!("{server}/reading/some/mint"), KEYSET, kind).unwrap();
         assert_eq!((filter.n(), filter.as_of()), (1001, newer));
     }
-    let (head, _) = request(
+    let (head, _) = ask(
         "HEAD",
         &format!("/reading/some/mint/v1/filter/spent/{KEYSET}"),
     );
@@ -64,7 +54,7 @@ fn wallet_reads_a_published_bucket() {
 #[test]
 #[ignore = "needs an S3 server: `just buckets`"]
 fn publishers_of_one_bucket_do_not_undo_each_other() {
-    let (created, server) = request("PUT", "/rivals");
+    let (created, server) = ask("PUT", "/rivals");
     assert!(created.starts_with("http/1.1 200"), "{created}");
     let newest = now() - 10;
     std::thread::scope(|scope| {
@@ -94,4 +84,73 @@ fn missing_bucket_is_an_error() {
     let objects = objects(&snapshot(&[(KEYSET, 1)], now()), &Rules::default());
     let error = destination.publish(&objects).unwrap_err().to_string();
     assert!(error.starts_with("v1/filter/spent/"), "{error}");
+}
+
+#[test]
+#[ignore = "needs an S3 server: `just buckets`"]
+fn wallet_follows_a_published_bucket() {
+    let (created, server) = ask("PUT", "/following");
+    assert!(created.starts_with("http/1.1 200"), "{created}");
+    let url = format!("{server}/following/mint");
+    let open = || Destination::open("s3://following/mint").unwrap();
+    let mut mint = Mint::new();
+    let older = mint.filters("data");
+    let mut destination = open();
+    assert_eq!(publish(&mut destination, &older).unwrap().written, 9);
+    let mut readers = READERS.map(|(kind, format)| Reader::new(kind, format));
+    for reader in &mut readers {
+        assert_eq!(reader.follow(&url, &mint), mint.all(), "{reader:?}");
+    }
+    mint.grow(2, 60);
+    mint.grow(30, 8 * 86_400);
+    let newer = mint.filters("data");
+    assert!(publish(&mut destination, &newer).unwrap().written > 9);
+    let again = publish(&mut open(), &newer).unwrap();
+    assert_eq!(again.written, 0, "after a restart");
+    for reader in &mut readers {
+        assert!(reader.follow(&url, &mint).is_superset(&mint.new_since(30)));
+    }
+    let error = publish(&mut open(), &older).unwrap_err();
+    assert!(matches!(error, PublishError::Older { .. }), "{error}");
+
+    let immutable = "public, max-age=31536000, immutable";
+    for (path, media, cache) in [
+        (
+            "manifest/proof_state",
+            "application/json",
+            "public, max-age=60",
+        ),
+        ("manifests/proof_state/0", "application/json", immutable),
+        (
+            "info/blind_signature",
+            "application/json",
+            "public, max-age=60",
+        ),
+        (
+            "blocks/blind_signature/0",
+            "application/octet-stream",
+            immutable,
+        ),
+        (
+            "blocks/blind_signature/1",
+            "application/octet-stream",
+            immutable,
+        ),
+        (
+            "blocks/blind_signature/3",
+            "application/octet-stream",
+            "public, max-age=600",
+        ),
+    ] {
+        let (head, _) = ask("HEAD", &format!("/following/mint/v1/filters/{path}"));
+        let lines: Vec<_> = head.lines().collect();
+        let (media, cache) = (
+            format!("content-type: {media}"),
+            format!("cache-control: {cache}"),
+        );
+        assert!(
+            lines.contains(&&*media) && lines.contains(&&*cache),
+            "{path}: {head}"
+        );
+    }
 }

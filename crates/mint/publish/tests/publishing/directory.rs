@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use nutfilter_mint::NoteKind;
 use nutfilter_publish::{Destination, DestinationError, Rules, objects};
 
-use super::support::{FileServer, keysets, now, snapshot};
+use super::file_server::serve_files;
+use super::support::{fetch, keysets, now, snapshot};
 
 const KEYSET: &str = "00aa000000000001";
 
@@ -19,10 +20,10 @@ fn wallet_reads_a_published_directory() {
     let mut destination = Destination::open(root.to_str().unwrap()).unwrap();
     assert_eq!(destination.publish(&published).unwrap().written, 3);
 
-    let server = FileServer::start(root.clone());
+    let server = serve_files(root.clone());
     assert_eq!(keysets(&server), [KEYSET]);
     for kind in NoteKind::ALL {
-        let filter = server.fetch(KEYSET, kind).unwrap();
+        let filter = fetch(&server, KEYSET, kind).unwrap();
         assert_eq!((filter.n(), filter.as_of()), (1000, at));
     }
     let file = fs::metadata(root.join(format!("v1/filter/spent/{KEYSET}"))).unwrap();
@@ -87,8 +88,8 @@ fn publishers_of_one_directory_take_turns() {
             });
         }
     });
-    let server = FileServer::start(directory.path().to_owned());
-    let filter = server.fetch(KEYSET, NoteKind::Spent).unwrap();
+    let server = serve_files(directory.path().to_owned());
+    let filter = fetch(&server, KEYSET, NoteKind::Spent).unwrap();
     assert_eq!((filter.n(), filter.as_of()), (101, newest));
 }
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "object-store")]
 mod bucket;
 mod directory;
+mod file_server;
+mod state_filters;
 mod support;
 
 use std::time::Duration;
@@ -10,7 +12,8 @@ use std::time::Duration;
 use nutfilter_mint::{Body, NoteKind};
 use nutfilter_publish::{Destination, Object, PublishError, Rules, objects};
 
-use self::support::{FileServer, MemoryStore, keysets, now, snapshot, spent};
+use self::file_server::serve_files;
+use self::support::{MemoryStore, fetch, keysets, now, snapshot, spent};
 
 #[test]
 fn any_crash_leaves_the_old_or_the_new_state() {
@@ -36,12 +39,12 @@ fn any_crash_leaves_the_old_or_the_new_state() {
         let crashed = Destination::new(store.clone()).publish(&after).is_err();
         assert_eq!(crashed, crash_at < after.len());
 
-        let server = FileServer::start(store.clone());
+        let server = serve_files(store.clone());
         let listed = keysets(&server);
         assert_eq!(listed.len(), if crashed { 2 } else { 3 }, "{crash_at}");
         for id in &listed {
             for kind in NoteKind::ALL {
-                let filter = server.fetch(id, kind).unwrap();
+                let filter = fetch(&server, id, kind).unwrap();
                 let (old, new) = (spent(&before, id), spent(&after, id));
                 let state = (Some(filter.n()), filter.as_of());
                 assert!(
@@ -72,8 +75,8 @@ fn older_publisher_does_not_undo_a_newer_one() {
     let report = Destination::new(store.clone()).publish(&old).unwrap();
     // The list of keysets is the same.
     assert_eq!((report.written, report.superseded.len()), (0, 2));
-    let server = FileServer::start(store);
-    let filter = server.fetch("00aa000000000001", NoteKind::Spent).unwrap();
+    let server = serve_files(store);
+    let filter = fetch(&server, "00aa000000000001", NoteKind::Spent).unwrap();
     assert_eq!(filter.n(), 5);
 }
 

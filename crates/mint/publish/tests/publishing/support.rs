@@ -1,11 +1,7 @@
-//! A store in memory that can fail, snapshots, and a server of static files with a wallet.
+//! A store in memory that can fail, snapshots, and a wallet.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nutfilter::{ItemHash, Nut25, Params, SortedHashes};
@@ -13,6 +9,8 @@ use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{Body, BodyPlace, KeysetEntry, KeysetId, NoteKind, PublishedFilter, Snapshot};
 use nutfilter_publish::{Found, Object, Put, Store, StoreError, Version};
 use nutfilter_wallet::{FetchError, MintClient, MintFilter, Policy};
+
+use super::file_server::{Files, request};
 
 pub(crate) fn now() -> u64 {
     SystemTime::now()
@@ -76,7 +74,7 @@ struct Memory {
 pub(crate) struct MemoryStore(Arc<Mutex<Memory>>);
 
 impl MemoryStore {
-    /// Fails at this put, counted from 0 and from now on, and at all later ones.
+    /// Fails after this many objects were written from now on.
     pub(crate) fn fail_at(&self, put: usize) {
         let mut memory = self.0.lock().unwrap();
         (memory.puts, memory.fail_at) = (0, Some(put));
@@ -84,6 +82,10 @@ impl MemoryStore {
 
     pub(crate) fn appear_before_next_put(&self, contents: Contents) {
         self.0.lock().unwrap().appearing = Some(contents);
+    }
+
+    pub(crate) fn set_contents(&self, contents: Contents) {
+        self.0.lock().unwrap().contents = contents;
     }
 
     pub(crate) fn contents(&self) -> Contents {
@@ -99,6 +101,12 @@ fn version(stored: &Stored) -> Version {
 }
 
 impl Store for MemoryStore {
+    fn read(&mut self, path: &str) -> Result<Option<(Vec<u8>, Version)>, StoreError> {
+        let memory = self.0.lock().unwrap();
+        let found = memory.contents.get(path);
+        Ok(found.map(|stored| (stored.bytes.clone(), version(stored))))
+    }
+
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError> {
         let memory = self.0.lock().unwrap();
         let found = memory.contents.get(object.path());
@@ -114,7 +122,6 @@ impl Store for MemoryStore {
         if memory.fail_at.is_some_and(|put| memory.puts >= put) {
             return Err(StoreError::new("writing", "power failure"));
         }
-        memory.puts += 1;
         if let Some(contents) = memory.appearing.take() {
             memory.contents = contents;
         }
@@ -122,6 +129,7 @@ impl Store for MemoryStore {
         if there.as_ref() != over {
             return Ok(Put::Conflict);
         }
+        memory.puts += 1;
         let stored = Stored {
             bytes: object.body().bytes().to_vec(),
             date: object.date().unwrap_or(0),
@@ -132,55 +140,9 @@ impl Store for MemoryStore {
     }
 }
 
-/// Where a server finds its files.
-pub(crate) trait Files: Send + 'static {
-    fn file(&self, path: &str) -> Option<Vec<u8>>;
-}
-
 impl Files for MemoryStore {
     fn file(&self, path: &str) -> Option<Vec<u8>> {
         Some(self.contents().get(path)?.bytes.clone())
-    }
-}
-
-impl Files for PathBuf {
-    fn file(&self, path: &str) -> Option<Vec<u8>> {
-        std::fs::read(self.join(path)).ok()
-    }
-}
-
-/// A server of static files that knows nothing but GET.
-pub(crate) struct FileServer {
-    url: String,
-}
-
-impl FileServer {
-    pub(crate) fn start(files: impl Files) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut head = BufReader::new(&stream).lines().map_while(Result::ok);
-                let request = head.next().unwrap_or_default();
-                head.find(String::is_empty);
-                let path = request.split(' ').nth(1).unwrap_or("/");
-                let (status, body) = match files.file(&path[1..]) {
-                    Some(body) => ("200 OK", body),
-                    None => ("404 Not Found", b"no such file".to_vec()),
-                };
-                let length = body.len();
-                let head = format!(
-                    "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-                );
-                let _ = stream.write_all(&[head.as_bytes(), &body].concat());
-            }
-        });
-        Self { url }
-    }
-
-    pub(crate) fn fetch(&self, id: &str, kind: NoteKind) -> Result<MintFilter, FetchError> {
-        fetch(&self.url, id, kind)
     }
 }
 
@@ -191,13 +153,9 @@ pub(crate) fn fetch(url: &str, id: &str, kind: NoteKind) -> Result<MintFilter, F
 }
 
 /// The ids in the published list of keysets.
-pub(crate) fn keysets(server: &FileServer) -> Vec<String> {
-    use std::io::Read;
-    let address = server.url.strip_prefix("http://").unwrap();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET /v1/keysets HTTP/1.1\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+pub(crate) fn keysets(url: &str) -> Vec<String> {
+    let (_, body) = request("GET", url, "/v1/keysets", "");
+    let answer = String::from_utf8(body).unwrap();
     let ids = answer.split("\"id\":\"").skip(1);
     ids.map(|rest| rest[..16].to_owned()).collect()
 }

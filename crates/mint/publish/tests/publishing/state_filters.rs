@@ -1,0 +1,253 @@
+//! Sequences of state filters, published and followed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use nutfilter_mint::sample::Sample;
+use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint::{
+    DataDirectory, Event, FilterService, NoteKind, Publisher, ServiceOptions, StateFilterOptions,
+    StateFilters,
+};
+use nutfilter_publish::{Destination, PublishError, Report};
+use nutfilter_wallet::follow::{Follower, Progress, SequenceFormat};
+use nutfilter_wallet::{MintClient, Policy};
+
+use super::file_server::serve_files;
+use super::support::{MemoryStore, now};
+
+const KINDS: [Event; 2] = [Event::ProofState, Event::BlindSignature];
+
+pub(crate) const READERS: [(Event, SequenceFormat); 3] = [
+    (Event::ProofState, SequenceFormat::Segments),
+    (Event::BlindSignature, SequenceFormat::Segments),
+    (Event::BlindSignature, SequenceFormat::Blocks),
+];
+
+/// A mint's database with as many spent as issued notes, and data directories next to it.
+pub(crate) struct Mint {
+    directory: tempfile::TempDir,
+    sample: Sample,
+    time: u64,
+}
+
+impl Mint {
+    /// With 30 notes of each kind: one block is sealed, and the next one is open.
+    pub(crate) fn new() -> Self {
+        let mint = Self {
+            directory: tempfile::tempdir().unwrap(),
+            sample: Sample::new(30, 30),
+            // Within an hour, so that a minute later no segments are merged.
+            time: (now() - 30 * 86_400) / 3_600 * 3_600 + 600,
+        };
+        mint.sample.write(&mint.path("db"), &mut |_| ()).unwrap();
+        mint
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Lets time pass, and reads new notes of each kind into the data directory `data`.
+    pub(crate) fn grow(&mut self, notes: u64, seconds: u64) {
+        for kind in NoteKind::ALL {
+            self.sample.grow(&self.path("db"), kind, notes).unwrap();
+        }
+        self.time += seconds;
+        self.filters("data");
+    }
+
+    /// What is served of a data directory after a restart and a refresh.
+    pub(crate) fn filters(&self, data: &str) -> Vec<Arc<StateFilters>> {
+        let path = self.path("db");
+        let location = DatabaseLocation::parse(path.to_str().unwrap()).unwrap();
+        let service = FilterService::new(ServiceOptions::default());
+        let time = UNIX_EPOCH + Duration::from_secs(self.time);
+        let mut options = StateFilterOptions::new(&KINDS);
+        // 22 events.
+        options.block_width = 9;
+        let source = SqliteSource::open(&location, None).unwrap();
+        let data = DataDirectory::open(self.path(data)).unwrap();
+        let publisher = Publisher::new(source, service.clone()).with_data_directory(data);
+        let publisher = publisher.with_clock(move || time);
+        let mut publisher = publisher.with_state_filters(&options).unwrap();
+        publisher.restore();
+        publisher.refresh().unwrap();
+        KINDS
+            .map(|kind| service.state_filters(kind).unwrap())
+            .into()
+    }
+
+    /// The indices of all notes.
+    pub(crate) fn all(&self) -> BTreeSet<usize> {
+        self.new_since(0)
+    }
+
+    pub(crate) fn new_since(&self, first: usize) -> BTreeSet<usize> {
+        (first..self.sample.spent as usize).collect()
+    }
+}
+
+pub(crate) fn publish(
+    destination: &mut Destination,
+    filters: &[Arc<StateFilters>],
+) -> Result<Report, PublishError> {
+    let mut report = Report::default();
+    for filters in filters {
+        report.merge(destination.publish_state_filters(filters, Duration::from_secs(60))?);
+    }
+    Ok(report)
+}
+
+fn publish_to(store: &MemoryStore, filters: &[Arc<StateFilters>]) -> Result<Report, PublishError> {
+    publish(&mut Destination::new(store.clone()), filters)
+}
+
+/// A wallet that follows all notes.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    kind: Event,
+    format: SequenceFormat,
+    progress: Progress,
+}
+
+impl Reader {
+    pub(crate) fn new(kind: Event, format: SequenceFormat) -> Self {
+        let progress = Progress::default();
+        Self {
+            kind,
+            format,
+            progress,
+        }
+    }
+
+    /// The notes that were found since the last time.
+    pub(crate) fn follow(&mut self, url: &str, mint: &Mint) -> BTreeSet<usize> {
+        let (notes, states) = match self.kind {
+            Event::ProofState => (NoteKind::Spent, &["SPENT"][..]),
+            _ => (NoteKind::Issued, &[][..]),
+        };
+        let count = mint.sample.count(notes);
+        let ids: Vec<_> = (0..count)
+            .map(|index| mint.sample.note(notes, index))
+            .collect();
+        let client = MintClient::new(url, Policy::default()).unwrap();
+        let follower = Follower::new(client, self.kind, states, &ids).unwrap();
+        let bookmark = self.progress.bookmark.clone();
+        let plan = follower.plan(Some(self.format), None, bookmark.as_ref());
+        let (plan, progress) = (plan.unwrap(), self.progress.clone());
+        let mut found = BTreeSet::new();
+        let progress = follower.run(&plan, progress, None, &mut |one| {
+            found.insert(one.candidate);
+        });
+        self.progress = progress.unwrap();
+        found
+    }
+}
+
+#[test]
+fn any_crash_leaves_the_old_or_the_new_sequence() {
+    let (mut mint, store) = (Mint::new(), MemoryStore::default());
+    publish_to(&store, &mint.filters("data")).unwrap();
+    let (url, old) = (serve_files(store.clone()), store.contents());
+    let mut readers = READERS.map(|(kind, format)| Reader::new(kind, format));
+    for reader in &mut readers {
+        assert_eq!(reader.follow(&url, &mint), mint.all(), "{reader:?}");
+    }
+    // Segments are merged. The open block is filled a little, and then folded when its week is over.
+    mint.grow(2, 60);
+    mint.grow(30, 8 * 86_400);
+    let (new, filters) = (mint.new_since(30), mint.filters("data"));
+    let puts = publish_to(&store, &filters).unwrap().written;
+    assert!(puts > 10, "{puts}");
+    for crash_at in 0..=puts {
+        store.set_contents(old.clone());
+        store.fail_at(crash_at);
+        assert_eq!(publish_to(&store, &filters).is_err(), crash_at < puts);
+        let mut readers = readers.clone();
+        let mut found = Vec::new();
+        for reader in &mut readers {
+            let now = reader.follow(&url, &mint);
+            let is_whole = now.is_empty() || now.is_superset(&new);
+            // An open block is read again, so it may have more than its list says.
+            let is_open = reader.format == SequenceFormat::Blocks;
+            assert!(
+                is_whole || is_open,
+                "{reader:?} after {crash_at} puts: {now:?}"
+            );
+            found.push(now);
+        }
+        store.fail_at(usize::MAX);
+        assert_eq!(
+            publish_to(&store, &filters).unwrap().written,
+            puts - crash_at
+        );
+        for (reader, mut found) in readers.iter_mut().zip(found) {
+            found.extend(reader.follow(&url, &mint));
+            assert!(found.is_superset(&new), "{reader:?} after {crash_at} puts");
+        }
+    }
+}
+
+#[test]
+fn sequence_without_news_costs_nothing() {
+    let (mint, store) = (Mint::new(), MemoryStore::default());
+    let mut destination = Destination::new(store.clone());
+    let filters = mint.filters("data");
+    publish(&mut destination, &filters).unwrap();
+    assert_eq!(
+        publish(&mut destination, &filters).unwrap(),
+        Report::default()
+    );
+    // A restart makes a copy of the open block that is not due, and reads the lists.
+    let report = publish_to(&store, &mint.filters("data")).unwrap();
+    assert_eq!((report.written, report.unchanged), (0, 4));
+}
+
+#[test]
+fn older_and_other_sequences_are_refused() {
+    let (mut mint, store) = (Mint::new(), MemoryStore::default());
+    let (older, first) = (mint.filters("data"), MemoryStore::default());
+    publish_to(&first, &older).unwrap();
+    mint.grow(5, 60);
+    let newer = mint.filters("data");
+    publish_to(&store, &newer).unwrap();
+    let published = store.contents();
+    let error = publish_to(&store, &older).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            PublishError::Older {
+                own: 0,
+                published: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("the published number is 1, that of the data directory is only 0"),
+        "{error}"
+    );
+    let other = mint.filters("other");
+    let error = publish_to(&first, &other).unwrap_err();
+    assert!(
+        matches!(&error, PublishError::Forked { own, published, .. } if own != published),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("the SHA-256 of manifest 0 is "),
+        "{error}"
+    );
+    assert_eq!(store.contents(), published);
+
+    // The newer one appears after the older one has looked, and before it writes.
+    let late = MemoryStore::default();
+    late.appear_before_next_put(published.clone());
+    let error = publish_to(&late, &older).unwrap_err();
+    assert!(matches!(error, PublishError::Older { .. }), "{error}");
+    assert_eq!(late.contents(), published);
+}
