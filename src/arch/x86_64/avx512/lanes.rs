@@ -53,7 +53,7 @@ impl Simd<32> for Avx512 {
     #[inline(always)]
     unsafe fn window(self, bytes: &[u8], positions: __m512i) -> __m512i {
         // SAFETY: the token proves that the CPU has AVX-512; the rest is the contract of the method.
-        unsafe { step::window(bytes.as_ptr(), positions) }
+        unsafe { step::window(bytes.as_ptr(), positions, self.gathers) }
     }
 
     #[inline(always)]

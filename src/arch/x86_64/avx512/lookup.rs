@@ -156,7 +156,7 @@ fn look_up<const PAIRS: bool>(
 fn step<const PAIRS: bool>(lanes: &mut Lanes, code: &Code, bytes: &[u8], limit: __m512i) {
     let within = _mm512_min_epu64(lanes.position, limit);
     // SAFETY: no position is beyond the limit, where `look_up` found eight bytes.
-    let window = unsafe { window(bytes.as_ptr(), within) };
+    let window = unsafe { window(bytes.as_ptr(), within, true) };
     let (mut runs, top, rest) = code.one(window);
     lanes.value = code.value(lanes.value, runs, top);
     lanes.found |= _mm512_cmpeq_epi64_mask(lanes.value, lanes.target);
