@@ -1,11 +1,7 @@
 //! kill -9 at any moment: after the restart, the served filters are exactly right for the time that they name.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
+use std::path::Path;
 use std::time::Duration;
 
 use nutfilter::segment::Segment;
@@ -18,19 +14,10 @@ use nutfilter_sequence::{BlockOptions, Options, Sequence};
 
 use crate::fake_mint::{FakeMint, KEYSETS, State};
 use crate::observer::Observer;
-
-/// Names the working directory of a child process that will be killed.
-pub(crate) const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
+use crate::victim::{self, random};
 
 /// Default number of kills.
 const KILLS: u64 = 60;
-
-fn random(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
-}
 
 pub(crate) fn publisher(directory: &Path) -> Publisher {
     let mint = FakeMint::in_directory(directory);
@@ -94,9 +81,9 @@ fn timestamps(service: &FilterService) -> BTreeMap<(String, &'static str), u64> 
 }
 
 /// Continues from the existing state, checks it, and refreshes until it is killed.
-pub(crate) fn child_if_asked() -> bool {
-    let Some(directory) = env::var_os(VICTIM).map(PathBuf::from) else {
-        return false;
+pub(crate) fn child_if_asked() {
+    let Some(directory) = victim::directory() else {
+        return;
     };
     let mut seed = u64::from(std::process::id()) << 20 | 1;
     let mut publisher = with_state_filters(&directory);
@@ -150,46 +137,16 @@ pub(crate) fn child_if_asked() -> bool {
 
 #[test]
 fn service_killed_at_any_moment_recovers_exactly() {
-    if env::var_os(VICTIM).is_some() {
+    if victim::directory().is_some() {
         return;
     }
-    let kills = env::var("NUTFILTER_KILLS").ok();
-    let kills = kills.and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let kills = victim::kills(KILLS);
     let directory = tempfile::tempdir().unwrap();
     let mut seed = 88_172_645_463_325_252;
     let mut restored = 0;
     let mut observers: [Observer; 2] = Default::default();
-    for kill in 0..kills {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "a_victim_if_this_process_is_one", "--nocapture"])
-            .env(VICTIM, directory.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        // Most kills happen during refreshes, the others during the start.
-        if random(&mut seed).is_multiple_of(4) {
-            thread::sleep(Duration::from_micros(random(&mut seed) % 60_000));
-        } else {
-            // Some refreshes must complete, even on a slow machine.
-            let refreshes = random(&mut seed) % 3;
-            let far_enough = |said: &str| {
-                said.contains("ready") && said.matches("refreshed").count() as u64 >= refreshes
-            };
-            while !far_enough(&said) && stdout.read_line(&mut said).unwrap() > 0 {}
-            thread::sleep(Duration::from_micros(random(&mut seed) % 40_000));
-        }
-        let died = child.try_wait().unwrap();
-        child.kill().unwrap();
-        stdout.read_to_string(&mut said).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(
-            died.is_none(),
-            "before kill {kill}: {said}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+    for _ in 0..kills {
+        let said = victim::kill(directory.path(), None, &mut seed);
         restored += u64::from(said.contains("restored"));
         observe(directory.path(), &mut observers);
     }

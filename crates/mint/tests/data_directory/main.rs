@@ -9,14 +9,11 @@ mod fake_mint;
 mod observer;
 mod restart;
 mod scripted;
+#[path = "../../sequence/tests/kills/victim.rs"]
+mod victim;
 
-fn main_child() -> bool {
-    crash::child_if_asked()
-}
-
-/// Must run first in a process that another test started. That process is the other test's victim, and runs no
-/// tests.
+/// Not a test: the process that is killed.
 #[test]
 fn a_victim_if_this_process_is_one() {
-    assert!(!main_child() || std::env::var_os(crash::VICTIM).is_some());
+    crash::child_if_asked();
 }

@@ -1,11 +1,7 @@
 //! `kill -9` at any moment: nothing published changes, and nothing is lost or added twice.
 
 use std::env;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::path::Path;
 
 use nutfilter::segment::Segment;
 use nutfilter_sequence::{Faults, Sequence};
@@ -18,8 +14,8 @@ use crate::observer::Observer;
 mod model;
 #[path = "../sequence/observer.rs"]
 mod observer;
+mod victim;
 
-const VICTIM: &str = "NUTFILTER_TEST_VICTIM";
 /// Number of the first event that the victim reports. Without it, it adds elements.
 const REPORTS: &str = "NUTFILTER_TEST_REPORTS";
 
@@ -28,13 +24,6 @@ const KILLS: u64 = 40;
 
 /// Elements per refresh. Each refresh repeats the one before, as after a crash of the mint's service.
 const NEW: u64 = 7;
-
-fn random(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
-}
 
 fn open(directory: &Path) -> Sequence {
     let mut options = options();
@@ -58,7 +47,7 @@ fn refresh(sequence: &mut Sequence) -> u64 {
 /// Not a test: the process that is killed. It adds elements, always a multiple of [`NEW`], or reports events.
 #[test]
 fn a_victim_if_this_process_is_one() {
-    let Some(directory) = env::var_os(VICTIM).map(PathBuf::from) else {
+    let Some(directory) = victim::directory() else {
         return;
     };
     let mut sequence = open(&directory);
@@ -126,11 +115,10 @@ fn reported_events_survive_kills_at_any_moment() {
 }
 
 fn kill_often(reports: bool) {
-    if env::var_os(VICTIM).is_some() {
+    if victim::directory().is_some() {
         return;
     }
-    let kills = env::var("NUTFILTER_KILLS").ok();
-    let kills = kills.and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let kills = victim::kills(KILLS);
     let mut directory = tempfile::tempdir().unwrap();
     let mut observer = Observer::default();
     let mut seed = 88_172_645_463_325_252;
@@ -142,32 +130,11 @@ fn kill_often(reports: bool) {
             observer = Observer::default();
             reported = 0;
         }
-        let mut victim = Command::new(env::current_exe().unwrap());
-        if reports {
-            victim.env(REPORTS, reported.to_string());
-        }
-        let mut child = victim
-            .args(["--exact", "a_victim_if_this_process_is_one", "--nocapture"])
-            .env(VICTIM, directory.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut said = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        // Some refreshes must complete, even on a slow machine.
-        let refreshes = random(&mut seed) % 3;
-        let far_enough = |said: &str| {
-            said.contains("ready") && said.matches("refreshed").count() as u64 >= refreshes
-        };
-        while !far_enough(&said) && stdout.read_line(&mut said).unwrap() > 0 {}
-        thread::sleep(Duration::from_micros(random(&mut seed) % 40_000));
-        let died = child.try_wait().unwrap();
-        child.kill().unwrap();
-        stdout.read_to_string(&mut said).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(died.is_none(), "before kill {kill}: {said}{error}");
+        let said = victim::kill(
+            directory.path(),
+            reports.then_some((REPORTS, reported)),
+            &mut seed,
+        );
         refreshed += u64::from(said.contains("refreshed"));
         if reports {
             let numbers = said
