@@ -195,12 +195,7 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
                 USUAL_INTERVAL
             }
             Err(Failure::Follow(error)) => return Err(CliError::at(place, error)),
-            Err(Failure::Query(QueryError::Fetch(error)))
-                if !args.once && is_transient_fetch(&error) =>
-            {
-                globals.warn(format_args!("{place}: {error}; will retry"));
-                USUAL_INTERVAL
-            }
+            // Not retried: a second query has other decoys, so the points in both are the matches.
             Err(Failure::Query(error)) => return Err(CliError::at(place, error)),
             Err(Failure::Output(error)) => return Err(error),
         };
@@ -411,18 +406,14 @@ fn print(kind: Event, candidate: &str, found: Found, answer: Option<&str>) -> io
 /// Whether the same request may work later.
 fn is_transient(error: &FollowError) -> bool {
     match error {
-        FollowError::Fetch(error) => is_transient_fetch(error),
+        FollowError::Fetch(error) => match error {
+            FetchError::Refused(
+                RejectReason::Status { status } | RejectReason::Mint(MintError { status, .. }),
+            ) => *status == 429 || *status >= 500,
+            FetchError::Transport(_) | FetchError::Deadline { .. } | FetchError::Cut { .. } => true,
+            _ => false,
+        },
         FollowError::Gone { .. } => true,
-        _ => false,
-    }
-}
-
-fn is_transient_fetch(error: &FetchError) -> bool {
-    match error {
-        FetchError::Refused(
-            RejectReason::Status { status } | RejectReason::Mint(MintError { status, .. }),
-        ) => *status == 429 || *status >= 500,
-        FetchError::Transport(_) | FetchError::Deadline { .. } | FetchError::Cut { .. } => true,
         _ => false,
     }
 }
