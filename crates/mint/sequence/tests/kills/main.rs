@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use nutfilter::segment::Segment;
 use nutfilter_sequence::{Faults, Sequence};
@@ -114,10 +115,14 @@ fn reported_events_survive_kills_at_any_moment() {
     kill_often(true);
 }
 
+/// One test at a time: a process that another thread starts holds copies of all locks until it executes its program.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn kill_often(reports: bool) {
     if victim::directory().is_some() {
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let kills = victim::kills(KILLS);
     let mut directory = tempfile::tempdir().unwrap();
     let mut observer = Observer::default();
