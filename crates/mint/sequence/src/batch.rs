@@ -57,7 +57,7 @@ impl Batch {
     /// Passes the elements to `visit` in order and in pieces. Equal elements are in one piece.
     pub(crate) fn for_each_piece(
         mut self,
-        mut visit: impl FnMut(&[Element]) -> Result<(), Error>,
+        mut visit: impl FnMut(&mut Vec<Element>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.elements.sort_unstable();
         let mut rest = self.elements.as_slice();
@@ -77,7 +77,7 @@ impl Batch {
                 reader.take_until(last, &mut piece)?;
             }
             piece.sort();
-            visit(&piece)?;
+            visit(&mut piece)?;
         }
         Ok(())
     }

@@ -490,7 +490,10 @@ impl Content {
         batch.for_each_piece(|piece| {
             let (new, known) = match reported {
                 Some(_) => (piece.to_vec(), 0),
-                None => self.split(piece)?,
+                None => {
+                    piece.dedup();
+                    self.split(piece)?
+                }
             };
             added.known += known;
             added.new += new.len() as u64;
@@ -544,8 +547,6 @@ impl Content {
 
     /// The elements of a sorted piece that are new, and the number of the others.
     fn split(&self, piece: &[Element]) -> Result<(Vec<Element>, u64), Error> {
-        let mut piece = piece.to_vec();
-        piece.dedup();
         let hashes: Vec<u64> = piece.iter().map(element_hash).collect();
         let mut known = vec![false; hashes.len()];
         for run in &self.known {
