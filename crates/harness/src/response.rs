@@ -6,7 +6,7 @@ use std::io::Write;
 use arbitrary::Arbitrary;
 use nutfilter::Params;
 use nutfilter_cashu::{FilterResponse, ResponseErrorKind, ResponseWriter};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 /// The text.
@@ -39,8 +39,14 @@ impl Case<'_> {
                 return;
             }
         };
-        let plain = plain.and_then(Result::ok);
-        let plain = plain.unwrap_or_else(|| panic!("accepted: {}", self.text()));
+        let Some(plain) = plain else {
+            // Members that are not needed are skipped: they may have numbers beyond any f64 and halves of surrogate
+            // pairs, which JSON's grammar allows and a `Value` cannot have.
+            let skipped: Result<IgnoredAny, _> = serde_json::from_slice(self.0);
+            assert!(skipped.is_ok(), "accepted: {}", self.text());
+            return;
+        };
+        let plain = plain.unwrap_or_else(|_| panic!("accepted: {}", self.text()));
         assert_eq!(u64::from(response.n), plain.n, "{}", self.text());
         assert_eq!(response.params, plain.params, "{}", self.text());
         assert_eq!(response.timestamp, plain.timestamp, "{}", self.text());

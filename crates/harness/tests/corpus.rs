@@ -152,3 +152,11 @@ fn every_file_belongs_to_a_target() {
         }
     }
 }
+
+#[test]
+fn skipped_members_may_have_what_no_value_can() {
+    for member in [r#""A":191e999784931"#, r#""A":["\ud800"]"#, r#""\ud800":1"#] {
+        let text = format!(r#"{{"n":1,{member},"content":"AAAA","timestamp":1767225600}}"#);
+        nutfilter_harness::response::Case(text.as_bytes()).check();
+    }
+}
