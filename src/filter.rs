@@ -5,6 +5,7 @@
 //! in range, and the bytes end with the last item. Queries on a `Filter` therefore cannot fail.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::ControlFlow;
 
@@ -33,7 +34,7 @@ use crate::params::Params;
 /// assert_eq!(filter.matches(&[[3; 33], [4; 33]]), [true, false]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Filter<D = Vec<u8>, H = Nut25> {
     unvalidated: UnvalidatedFilter<D, H>,
     /// The bit position where the last item ends.
@@ -44,7 +45,7 @@ pub struct Filter<D = Vec<u8>, H = Nut25> {
 ///
 /// Made by [`Filter::check_length`]. Use it for a filter that is queried once and then dropped: validation and
 /// matching share one pass.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct UnvalidatedFilter<D = Vec<u8>, H = Nut25> {
     data: D,
     /// The coded set within the data.
@@ -55,6 +56,30 @@ pub struct UnvalidatedFilter<D = Vec<u8>, H = Nut25> {
     hasher: H,
     /// Changes no answer, so equality ignores it.
     level: SimdLevel,
+}
+
+impl<D, H: fmt::Debug> UnvalidatedFilter<D, H> {
+    /// Without the bytes: an application may log values that hold a filter, and `unwrap` prints them.
+    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("n", &self.n)
+            .field("params", &self.params)
+            .field("len", &self.len)
+            .field("hasher", &self.hasher)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D, H: fmt::Debug> fmt::Debug for UnvalidatedFilter<D, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as("UnvalidatedFilter", f)
+    }
+}
+
+impl<D, H: fmt::Debug> fmt::Debug for Filter<D, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.unvalidated.fmt_as("Filter", f)
+    }
 }
 
 impl<D: AsRef<[u8]>, E: AsRef<[u8]>, H: PartialEq> PartialEq<UnvalidatedFilter<E, H>>

@@ -1,6 +1,7 @@
 //! [`SortedHashes`]: the sorted set of hashes that filters are encoded from.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::num::NonZeroUsize;
 
 use crate::arch::SimdLevel;
@@ -43,13 +44,22 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 ///
 /// Uniform hashes sort faster than with `sort_unstable`. Hashes chosen by an attacker to cluster are passed to
 /// `sort_unstable` after a first try, whose time is then lost.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SortedHashes<H = Nut25> {
     hasher: H,
     /// In ascending order.
     hashes: Vec<u64>,
     /// Changes no byte, so equality ignores it.
     level: SimdLevel,
+}
+
+impl<H: fmt::Debug> fmt::Debug for SortedHashes<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SortedHashes")
+            .field("len", &self.hashes.len())
+            .field("hasher", &self.hasher)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<H: PartialEq> PartialEq for SortedHashes<H> {
@@ -101,6 +111,12 @@ pub struct SortedHashesBuilder<H> {
 const BATCH: usize = 256;
 
 impl SortedHashes {
+    /// An empty set for [`Nut25`]. For another hasher, [`Default`] or a [`builder`](Self::builder) makes one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Hashes with [`Nut25`] and sorts `items`, given in any order.
     #[must_use]
     pub fn from_items<I: IntoIterator<Item: AsRef<[u8]>>>(items: I) -> Self {
@@ -299,7 +315,7 @@ impl<H: ItemHash> SortedHashes<H> {
     /// set.
     ///
     /// ```
-    /// use nutfilter::{Nut25, Params, SortedHashes};
+    /// use nutfilter::{Params, SortedHashes};
     ///
     /// let mut spent = SortedHashes::from_items([b"one".as_slice(), b"two"]);
     /// let new = SortedHashes::from_items([b"three".as_slice()]);

@@ -2,6 +2,7 @@
 //! values tell of themselves, the words of errors.
 
 use nutfilter::internals::{SimdLevel, Strategy};
+use nutfilter::segment::{Segment, Universe};
 use nutfilter::{
     DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex, SipHash,
     SortedHashes, bip158,
@@ -97,6 +98,33 @@ fn errors_have_a_class() {
     assert_eq!(error.kind(), SeekIndexErrorKind::NotAnIndex);
     let error = SeekIndex::from_bytes(&[0; 10]).unwrap_err();
     assert_eq!(error.kind(), SeekIndexErrorKind::Damaged);
+}
+
+#[test]
+fn debug_output_of_large_values_is_short() {
+    let items: Vec<[u8; 4]> = (0..1000_u32).map(u32::to_le_bytes).collect();
+    let set = SortedHashes::from_items(&items);
+    let filter = set.encode(Params::default()).unwrap();
+    let index = SeekIndex::build(&filter, IndexInterval::default());
+    let other = SortedHashes::new().encode(Params::default()).unwrap();
+    let response = nutfilter_cashu::FilterResponse::new(&filter, 1);
+    let list = bip158::Watchlist::from_iter(&items);
+    let segment = Segment::from_hashes(Universe::new(48).unwrap(), set.as_slice().to_vec());
+    let values: [(&str, &dyn std::fmt::Debug); 8] = [
+        ("len: 1000", &set),
+        ("n: 1000", &filter),
+        ("n: 1000", &filter.with_index(&index).unwrap()),
+        ("n: 1000", &response),
+        ("len: 1000", &list),
+        ("n: 1000", &segment.unwrap()),
+        ("points: ", &index),
+        // What `unwrap` prints.
+        ("n: 0", &other.into_indexed_with(index.clone()).unwrap_err()),
+    ];
+    for (part, value) in values {
+        let text = format!("{value:?}");
+        assert!(text.contains(part) && text.len() < 500, "{text}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
@@ -43,12 +44,20 @@ use crate::matching::{Coded, Prepared};
 ///
 /// Per block, one decoding pass and one hash per script. Only the scripts that match allocate memory, once the
 /// [`Scratch`] has grown to the largest filter. A list takes about 100 bytes per script.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Watchlist {
     /// Each script, and its place in the columns for its number of words.
     places: BTreeMap<Box<[u8]>, usize>,
     /// In ascending order of the number of words. None is empty.
     columns: Vec<Columns>,
+}
+
+impl fmt::Debug for Watchlist {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watchlist")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Watchlist {
@@ -220,10 +229,16 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Watchlist {
 /// Memory that matching needs, kept from one filter to the next. Each thread needs its own.
 ///
 /// It takes about six times the memory of the largest filter that was matched.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Scratch {
     level: SimdLevel,
     prepared: Prepared,
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
 }
 
 impl Scratch {

@@ -27,12 +27,12 @@ const CHECKSUM: usize = 8;
 /// the order of the ranges.
 ///
 /// ```
-/// use nutfilter::{BuildError, Nut25, Params, Piece, SortedHashes, stitch};
+/// use nutfilter::{BuildError, Params, Piece, SortedHashes, stitch};
 ///
-/// let set = SortedHashes::<Nut25>::from_items(["one", "two", "three"]);
+/// let set = SortedHashes::from_items(["one", "two", "three"]);
 /// let (low, high) = set.as_slice().split_at(2);
 /// let pieces = [low, high].map(|hashes| {
-///     let range = SortedHashes::<Nut25>::from_hashes(hashes.to_vec());
+///     let range = SortedHashes::from_hashes(hashes.to_vec());
 ///     Piece::encode(&range, 3, Params::default())
 /// });
 /// let mut bytes = Vec::new();

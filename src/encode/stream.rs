@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// [`SortedHashes::encode`](crate::SortedHashes::encode).
 ///
 /// ```
-/// use nutfilter::{BuildError, Nut25, Params, SortedHashes, StreamEncoder};
+/// use nutfilter::{BuildError, Params, SortedHashes, StreamEncoder};
 ///
 /// let set = SortedHashes::from_items(["one", "two", "three"]);
 /// let mut bytes = Vec::new();

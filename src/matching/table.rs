@@ -16,6 +16,7 @@
 //! every value. Readers of the bits there must do the usual checks.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::hint::select_unpredictable;
 
 use crate::arch::SimdLevel;
@@ -255,7 +256,7 @@ const CUT_BITS: u32 = 5;
 const MOST_CUT: u32 = (1 << CUT_BITS) - 1;
 
 /// The points of a filter, in lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) layout: Layout,
     pub(crate) lines: Vec<Line>,
@@ -269,6 +270,14 @@ pub(crate) struct Table {
     directory: Vec<u32>,
     /// floor(parts * 2^64 / F): a value times this, shifted right by 64, is its part.
     scale: u64,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("points", &self.points)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The number of items between the points of a filter of `n` items in `len` bytes, if `wanted` are wanted.

@@ -50,7 +50,7 @@ pub enum IndexInterval {
 /// A sampled index over one filter, by value.
 ///
 /// ```
-/// use nutfilter::{Nut25, Params, SeekIndex, SortedHashes, IndexInterval};
+/// use nutfilter::{IndexInterval, Params, SeekIndex, SortedHashes};
 ///
 /// let notes: Vec<[u8; 33]> = (0..1000_u16).map(|i| [i as u8 ^ (i >> 8) as u8 * 7; 33]).collect();
 /// let filter = SortedHashes::from_items(&notes).encode(Params::default())?;

@@ -2,7 +2,6 @@
 //! keyset IDs, and the elements and blocks of the draft on [state filters](state_filters).
 //!
 //! ```
-//! use nutfilter::Nut25;
 //! use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind, endpoint_path};
 //!
 //! let keyset: KeysetId = "009a1f293253e41e".parse()?;

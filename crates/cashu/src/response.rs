@@ -25,7 +25,6 @@ use nutfilter::{DecodeError, Filter, Nut25, Params, ParamsError};
 /// A filter with its numbers, as sent over the network.
 ///
 /// ```
-/// use nutfilter::Nut25;
 /// use nutfilter_cashu::FilterResponse;
 ///
 /// let json = br#"{"n": 0, "p": null, "content": "", "timestamp": 1767225600}"#;
@@ -34,7 +33,7 @@ use nutfilter::{DecodeError, Filter, Nut25, Params, ParamsError};
 /// assert!(!response.into_filter()?.contains("a note"));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilterResponse {
     /// N: the number of items, duplicates included.
@@ -45,6 +44,17 @@ pub struct FilterResponse {
     pub content: Vec<u8>,
     /// When the set was read, in Unix seconds. Items that do not match were not in the set at that time.
     pub timestamp: u64,
+}
+
+impl fmt::Debug for FilterResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilterResponse")
+            .field("n", &self.n)
+            .field("params", &self.params)
+            .field("len", &self.content.len())
+            .field("timestamp", &self.timestamp)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FilterResponse {

@@ -18,7 +18,7 @@ const PIECE: usize = 48 << 10;
 ///
 /// ```
 /// use std::io::Write;
-/// use nutfilter::{Nut25, Params, SortedHashes};
+/// use nutfilter::{Params, SortedHashes};
 /// use nutfilter_cashu::{FilterResponse, ResponseWriter};
 ///
 /// let filter = SortedHashes::from_items(["one", "two"]).encode(Params::default())?;
