@@ -2,10 +2,10 @@
 //! values tell of themselves, the words of errors.
 
 use nutfilter::internals::{SimdLevel, Strategy};
-use nutfilter::segment::{Segment, Universe};
+use nutfilter::segment::{Segment, SegmentErrorKind, Universe};
 use nutfilter::{
-    DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex, SipHash,
-    SortedHashes, bip158,
+    DecodeError, DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex,
+    SipHash, SortedHashes, bip158,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -98,6 +98,26 @@ fn errors_have_a_class() {
     assert_eq!(error.kind(), SeekIndexErrorKind::NotAnIndex);
     let error = SeekIndex::from_bytes(&[0; 10]).unwrap_err();
     assert_eq!(error.kind(), SeekIndexErrorKind::Damaged);
+
+    let parsed = |file: &[u8]| Segment::parse(file).unwrap_err();
+    assert_eq!(parsed(b"").kind(), SegmentErrorKind::File);
+    let universe = Universe::new(20).unwrap();
+    let segment = Segment::from_hashes(universe, vec![1 << 44, 1 << 60]).unwrap();
+    let mut file = segment.to_bytes();
+    assert!(Segment::parse(&file).is_ok());
+    let at = file.len() - nutfilter::gcs::CHECKSUM_BYTES;
+    file.truncate(at);
+    file.push(0);
+    nutfilter::gcs::seal(&mut file);
+    let error = parsed(&file);
+    assert_eq!(error.kind(), SegmentErrorKind::Invalid);
+    let source = std::error::Error::source(&error).unwrap();
+    assert_eq!(
+        source.downcast_ref::<DecodeError>().map(DecodeError::kind),
+        Some(DecodeErrorKind::TrailingData)
+    );
+    let error = Universe::new(7).unwrap_err();
+    assert_eq!(error.kind(), SegmentErrorKind::BadParameter);
 }
 
 #[test]

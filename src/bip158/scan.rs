@@ -9,6 +9,7 @@ use crate::hash::SipHash;
 
 /// A block that may create or spend scripts of a [`Watchlist`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BlockMatch<'w, B> {
     /// The block, as it was given.
     pub block: B,
@@ -18,6 +19,7 @@ pub struct BlockMatch<'w, B> {
 
 /// A block whose filter is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScanError<B> {
     /// The block, as it was given.
     pub block: B,

@@ -27,6 +27,40 @@ pub(super) enum SegmentFault {
     Build(BuildError),
 }
 
+/// The class of a [`SegmentError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SegmentErrorKind {
+    /// A width is outside the limits or does not fit the operation, or there is nothing to merge.
+    BadParameter,
+    /// The bytes are not a `.gcs` file, or a damaged one, or a file of another kind.
+    File,
+    /// The contents of the file are not a canonical segment.
+    Invalid,
+    /// The result has too many values, or memory cannot be allocated.
+    Build,
+}
+
+impl SegmentError {
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> SegmentErrorKind {
+        match self.0 {
+            SegmentFault::Width { .. }
+            | SegmentFault::OtherWidth { .. }
+            | SegmentFault::Wider { .. }
+            | SegmentFault::NoParts => SegmentErrorKind::BadParameter,
+            SegmentFault::Gcs(_) | SegmentFault::Kind { .. } => SegmentErrorKind::File,
+            SegmentFault::HeaderCut { .. }
+            | SegmentFault::TooManyItems { .. }
+            | SegmentFault::RemainderBits { .. }
+            | SegmentFault::Decode(_)
+            | SegmentFault::Repeated { .. } => SegmentErrorKind::Invalid,
+            SegmentFault::Build(_) => SegmentErrorKind::Build,
+        }
+    }
+}
+
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {

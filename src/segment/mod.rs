@@ -48,8 +48,8 @@ use crate::params::Params;
 use crate::seek_index::{IndexInterval, IndexedFilter};
 use crate::sort::sort_hashes;
 
-pub use error::SegmentError;
 use error::SegmentFault;
+pub use error::{SegmentError, SegmentErrorKind};
 pub use stream::SegmentEncoder;
 pub use universe::Universe;
 
