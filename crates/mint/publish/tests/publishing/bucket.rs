@@ -1,13 +1,11 @@
 //! Publishing to an S3-compatible server, which `just buckets` starts.
 
 use nutfilter_mint::NoteKind;
-use nutfilter_publish::{Destination, PublishError, Rules, objects};
+use nutfilter_publish::{Destination, PublishError};
 
 use super::file_server::request;
 use super::state_filters::{Mint, READERS, Reader, publish};
-use super::support::{fetch, now, snapshot};
-
-const KEYSET: &str = "00aa000000000001";
+use super::support::{KEYSET, compete, fetch, now, one_keyset};
 
 /// The head of the answer to a request for a path of the server, and the server's URL.
 fn ask(method: &str, path: &str) -> (String, String) {
@@ -23,10 +21,7 @@ fn wallet_reads_a_published_bucket() {
     assert!(created.starts_with("http/1.1 200"), "{created}");
     let publish = |count, date| {
         let mut destination = Destination::open("s3://reading/some/mint").unwrap();
-        let snapshot = snapshot(&[(KEYSET, count)], date);
-        destination
-            .publish(&objects(&snapshot, &Rules::default()))
-            .unwrap()
+        destination.publish(&one_keyset(count, date)).unwrap()
     };
     let (older, newer) = (now() - 90, now() - 30);
     assert_eq!(publish(1000, older).written, 3);
@@ -56,33 +51,16 @@ fn wallet_reads_a_published_bucket() {
 fn publishers_of_one_bucket_do_not_undo_each_other() {
     let (created, server) = ask("PUT", "/rivals");
     assert!(created.starts_with("http/1.1 200"), "{created}");
-    let newest = now() - 10;
-    std::thread::scope(|scope| {
-        for publisher in 0..4_u64 {
-            scope.spawn(move || {
-                let mut destination = Destination::open("s3://rivals").unwrap();
-                for step in 0..10 {
-                    // Each of them has the newest objects in its last step.
-                    let date = newest - (9 - step) * (publisher + 1);
-                    let count = 1 + u32::try_from(date - (newest - 100)).unwrap();
-                    let snapshot = snapshot(&[(KEYSET, count)], date);
-                    destination
-                        .publish(&objects(&snapshot, &Rules::default()))
-                        .unwrap();
-                }
-            });
-        }
-    });
-    let filter = fetch(&format!("{server}/rivals"), KEYSET, NoteKind::Spent).unwrap();
-    assert_eq!((filter.n(), filter.as_of()), (101, newest));
+    let url = format!("{server}/rivals");
+    compete(|| Destination::open("s3://rivals").unwrap(), 10, &url);
 }
 
 #[test]
 #[ignore = "needs an S3 server: `just buckets`"]
 fn missing_bucket_is_an_error() {
     let mut destination = Destination::open("s3://missing/mint").unwrap();
-    let objects = objects(&snapshot(&[(KEYSET, 1)], now()), &Rules::default());
-    let error = destination.publish(&objects).unwrap_err().to_string();
+    let error = destination.publish(&one_keyset(1, now()));
+    let error = error.unwrap_err().to_string();
     assert!(error.starts_with("v1/filter/spent/"), "{error}");
 }
 

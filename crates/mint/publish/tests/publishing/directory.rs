@@ -4,19 +4,17 @@ use std::fs;
 use std::time::{Duration, UNIX_EPOCH};
 
 use nutfilter_mint::NoteKind;
-use nutfilter_publish::{Destination, DestinationError, Rules, objects};
+use nutfilter_publish::{Destination, DestinationError};
 
 use super::file_server::serve_files;
-use super::support::{fetch, keysets, now, snapshot};
-
-const KEYSET: &str = "00aa000000000001";
+use super::support::{KEYSET, compete, fetch, keysets, now, one_keyset};
 
 #[test]
 fn wallet_reads_a_published_directory() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().join("new/filters");
     let at = now() - 60;
-    let published = objects(&snapshot(&[(KEYSET, 1000)], at), &Rules::default());
+    let published = one_keyset(1000, at);
     let mut destination = Destination::open(root.to_str().unwrap()).unwrap();
     assert_eq!(destination.publish(&published).unwrap().written, 3);
 
@@ -45,7 +43,7 @@ fn wallet_reads_a_published_directory() {
 fn unchanged_file_is_not_written_again() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file://{}", directory.path().display());
-    let published = objects(&snapshot(&[(KEYSET, 10)], now() - 60), &Rules::default());
+    let published = one_keyset(10, now() - 60);
     Destination::open(&url)
         .unwrap()
         .publish(&published)
@@ -71,26 +69,8 @@ fn unfinished_files_are_removed() {
 fn publishers_of_one_directory_take_turns() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
-    let newest = now() - 10;
-    std::thread::scope(|scope| {
-        for publisher in 0..4_u64 {
-            scope.spawn(move || {
-                let mut destination = Destination::open(path).unwrap();
-                for step in 0..20 {
-                    // Each of them has the newest objects in its last step.
-                    let date = newest - (19 - step) * (publisher + 1);
-                    let count = 1 + u32::try_from(date - (newest - 100)).unwrap();
-                    let snapshot = snapshot(&[(KEYSET, count)], date);
-                    destination
-                        .publish(&objects(&snapshot, &Rules::default()))
-                        .unwrap();
-                }
-            });
-        }
-    });
     let server = serve_files(directory.path().to_owned());
-    let filter = fetch(&server, KEYSET, NoteKind::Spent).unwrap();
-    assert_eq!((filter.n(), filter.as_of()), (101, newest));
+    compete(|| Destination::open(path).unwrap(), 20, &server);
 }
 
 #[test]

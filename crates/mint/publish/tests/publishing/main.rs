@@ -13,7 +13,7 @@ use nutfilter_mint::{Body, NoteKind};
 use nutfilter_publish::{Destination, Object, PublishError, Rules, objects};
 
 use self::file_server::serve_files;
-use self::support::{MemoryStore, fetch, keysets, now, snapshot, spent};
+use self::support::{KEYSET, MemoryStore, fetch, keysets, now, one_keyset, snapshot, spent};
 
 #[test]
 fn any_crash_leaves_the_old_or_the_new_state() {
@@ -63,34 +63,20 @@ fn any_crash_leaves_the_old_or_the_new_state() {
 #[test]
 fn older_publisher_does_not_undo_a_newer_one() {
     let store = MemoryStore::default();
-    let old = objects(
-        &snapshot(&[("00aa000000000001", 3)], now() - 90),
-        &Rules::default(),
-    );
-    let new = objects(
-        &snapshot(&[("00aa000000000001", 5)], now() - 30),
-        &Rules::default(),
-    );
+    let (old, new) = (one_keyset(3, now() - 90), one_keyset(5, now() - 30));
     Destination::new(store.clone()).publish(&new).unwrap();
     let report = Destination::new(store.clone()).publish(&old).unwrap();
     // The list of keysets is the same.
     assert_eq!((report.written, report.superseded.len()), (0, 2));
     let server = serve_files(store);
-    let filter = fetch(&server, "00aa000000000001", NoteKind::Spent).unwrap();
+    let filter = fetch(&server, KEYSET, NoteKind::Spent).unwrap();
     assert_eq!(filter.n(), 5);
 }
 
 #[test]
 fn publisher_that_is_overtaken_gives_way() {
     let (store, rival) = (MemoryStore::default(), MemoryStore::default());
-    let old = objects(
-        &snapshot(&[("00aa000000000001", 3)], now() - 90),
-        &Rules::default(),
-    );
-    let new = objects(
-        &snapshot(&[("00aa000000000001", 5)], now() - 30),
-        &Rules::default(),
-    );
+    let (old, new) = (one_keyset(3, now() - 90), one_keyset(5, now() - 30));
     Destination::new(rival.clone()).publish(&new).unwrap();
     // The rival's objects appear after the older publisher has looked, and before it writes.
     store.appear_before_next_put(rival.contents());

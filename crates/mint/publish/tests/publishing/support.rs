@@ -7,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nutfilter::{ItemHash, Nut25, Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{Body, BodyPlace, KeysetEntry, KeysetId, NoteKind, PublishedFilter, Snapshot};
-use nutfilter_publish::{Found, Object, Put, Store, StoreError, Version};
+use nutfilter_publish::{
+    Destination, Found, Object, Put, Rules, Store, StoreError, Version, objects,
+};
 use nutfilter_wallet::{FetchError, MintClient, MintFilter, Policy};
 
 use super::file_server::{Files, request};
@@ -41,6 +43,34 @@ pub(crate) fn snapshot(keysets: &[(&str, u32)], date: u64) -> Snapshot {
         }
     });
     Snapshot::new(entries.collect(), date)
+}
+
+pub(crate) const KEYSET: &str = "00aa000000000001";
+
+/// What is published of one keyset with this number of notes.
+pub(crate) fn one_keyset(notes: u32, date: u64) -> Vec<Object> {
+    objects(&snapshot(&[(KEYSET, notes)], date), &Rules::default())
+}
+
+/// Four publishers of one destination, each with newer objects in every step, and the newest in its last one.
+/// Afterwards the newest filter is there.
+pub(crate) fn compete(open: impl Fn() -> Destination + Sync, steps: u64, url: &str) {
+    let newest = now() - 10;
+    std::thread::scope(|scope| {
+        for publisher in 0..4 {
+            let open = &open;
+            scope.spawn(move || {
+                let mut destination = open();
+                for step in 1..=steps {
+                    let date = newest - (steps - step) * (publisher + 1);
+                    let notes = 1 + u32::try_from(date - (newest - 100)).unwrap();
+                    destination.publish(&one_keyset(notes, date)).unwrap();
+                }
+            });
+        }
+    });
+    let filter = fetch(url, KEYSET, NoteKind::Spent).unwrap();
+    assert_eq!((filter.n(), filter.as_of()), (101, newest));
 }
 
 /// The number of spent notes that these objects declare for a keyset.
