@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features arm bytes contrib peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features arm bytes contrib tutorial peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -246,6 +246,24 @@ contrib: release e2e-venv
     for example in mint wallet owned_index own_hasher streaming_decode; do \
         cargo run --locked --quiet --example "$example"; \
     done
+
+# The code of the wallet tutorial compiles
+[group('campaign')]
+tutorial:
+    #!/usr/bin/env python3
+    import pathlib, re, subprocess
+    text, folder = pathlib.Path("docs/tutorial-wallet.md").read_text(), pathlib.Path("{{work}}/tutorial")
+    code = re.findall("```rust\n(.*?)```", text, re.S)
+    # The one part that is not a list of items stands in a function of the wallet.
+    (body,) = [part for part in code if part.startswith("let client")]
+    head = "fn restore(candidates: &[Candidate], keys: &BTreeMap<u64, PublicKey>) -> Result<Vec<Proof>, Error>"
+    code[code.index(body)] = head + " {\n" + body.replace("&candidates, &keys", "candidates, keys") + "Ok(proofs)\n}\n"
+    dependencies = re.search("```toml\n(.*?)```", text, re.S)[1].replace("../nutfilter", "{{justfile_directory()}}")
+    (folder / "src").mkdir(parents=True, exist_ok=True)
+    (folder / "src/lib.rs").write_text("#![allow(dead_code)]\n" + "\n".join(code))
+    (folder / "Cargo.toml").write_text(f'[package]\nname = "tutorial"\nedition = "2024"\n{dependencies}\n[workspace]\n')
+    (folder / "Cargo.lock").write_bytes(pathlib.Path("Cargo.lock").read_bytes())
+    subprocess.run(["cargo", "check", "--quiet", "--manifest-path", folder / "Cargo.toml", "--target-dir", "target"], check=True)
 
 # The benchmarks with other libraries; a run too short to measure
 [group('campaign')]
