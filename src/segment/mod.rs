@@ -1,7 +1,7 @@
 //! Segments: Golomb-coded sets in a fixed universe, whose unions are exact.
 //!
 //! The values of a [`Filter`] depend on N, so one more item moves all of them. A [`Segment`] takes its range from
-//! the sequence that it belongs to: every value has w bits ([`Universe`]), whatever the number of values is. Two
+//! the sequence that it belongs to: every value has w bits ([`Universe`]), regardless of the number of values. Two
 //! segments therefore merge without their items, and the result is the same, byte for byte, as the segment of all
 //! items. Anyone who has the parts can check it.
 //!

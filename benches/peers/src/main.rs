@@ -55,7 +55,7 @@ fn run(options: &Options) -> Record {
             peers::add(&mut group, &fixture);
             let before = record.rows.len();
             measure(&mut record, &mut group, options.effort(), &pools);
-            record.rows[before..].iter().for_each(say);
+            record.rows[before..].iter().for_each(print_row);
         });
     }
     if let Some(extent) = options.extent() {
@@ -78,7 +78,7 @@ fn measure(record: &mut Record, group: &mut Group<'_>, effort: Effort, pools: &P
     record.add(group, &series);
 }
 
-fn say(row: &RowRecord) {
+fn print_row(row: &RowRecord) {
     let (minimum, median, unit) = (row.minimum, row.median, &row.unit);
     let samples = row.samples;
     eprintln!(
