@@ -64,6 +64,9 @@ pub(super) struct Odd;
 /// neighbours.
 const LONGEST_RUN: u64 = 256;
 
+/// A round that is repeated reads at most so many times the bits of the lanes in vain.
+const GUESSED: u64 = 2;
+
 impl<S> Decoder<'_, S> {
     /// Decodes one code at `position`: returns the number and the position of the next code.
     #[inline]
@@ -118,6 +121,7 @@ impl<S> Decoder<'_, S> {
     ///
     /// Works in rounds. The first estimate of a round's groups uses the mean length of a code. If a lane passes
     /// its stop, the round is repeated. From then on the estimate uses the maximum length of a kernel's code.
+    /// In dense filters that is many times the mean, so a round is limited to [`GUESSED`] lanes of such codes.
     #[inline(always)]
     fn in_step<const N: usize>(
         &self,
@@ -132,13 +136,19 @@ impl<S> Decoder<'_, S> {
         let guess = self.group_bits * 17 / 16 + 1;
         let mut guessing = guess < LONGEST_GROUP;
         let mut done = 0;
+        let mut most = None;
         loop {
             let gaps = lanes.positions.iter().zip(stops);
             let gap = gaps
                 .map(|(&position, &stop)| stop.saturating_sub(position))
-                .min();
-            let length = if guessing { guess } else { LONGEST_GROUP };
-            let groups = (gap.unwrap_or_default() / length) as usize;
+                .min()
+                .unwrap_or_default();
+            let groups = if guessing {
+                let most = *most.get_or_insert((GUESSED * gap / LONGEST_GROUP).max(1));
+                (gap / guess).min(most) as usize
+            } else {
+                (gap / LONGEST_GROUP) as usize
+            };
             let before = (*lanes, done);
             let (moved, short) =
                 self.round(lanes, &mut done, groups, guessing, stops, take, budget)?;

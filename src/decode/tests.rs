@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::arch::lanes::{self as kernels, Lanes, Simd};
 use crate::bits::BitWriter;
+use crate::cost;
 use crate::rice;
 use crate::splitmix::Random;
 
@@ -734,6 +735,61 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
                 all.counts
                     .check("visited", stream, BUFFERED_LANE, usize::MAX);
             }
+        }
+    }
+}
+
+/// Codes whose length changes mislead the guess of how many codes fit before the stops of the lanes.
+#[test]
+fn dense_filters_of_changing_density_are_read_a_few_times() {
+    for p in 0..=3 {
+        for n in [6_001_u64, 20_000, 65_755, 150_000] {
+            // The values reach the end of the range within so many percent of the items, and stay there.
+            for percent in [1, 4, 5, 7, 10, 15, 25, 50, 75, 100] {
+                let long = (n * percent / 100) as usize;
+                let each = (n - 1) / long as u64;
+                let more = (n - 1) as usize % long;
+                let mut steps = vec![each + 1; more];
+                steps.resize(long, each);
+                steps.resize(n as usize, 0);
+                for reversed in [false, true] {
+                    if reversed {
+                        steps.reverse();
+                    }
+                    check_bits_read(&steps, p);
+                }
+            }
+        }
+    }
+}
+
+/// Decodes values of M = 1 in all ways, each of which may read four times the bits.
+fn check_bits_read(steps: &[u64], p: u32) {
+    let params = Params::new(p, 1).unwrap();
+    let bytes = coded(steps.iter().copied(), p);
+    let (n, bits) = (steps.len() as u32, bytes.len() as u64 * 8);
+    for level in SimdLevel::available() {
+        let within = |what: &str, decoded: Outcome, before: Option<u64>| {
+            assert!(decoded.is_ok(), "{what}, {level}");
+            let (Some(before), Some(after)) = (before, cost::decoded_bits()) else {
+                return;
+            };
+            let read = after - before;
+            let (first, last) = (steps[0], steps[steps.len() - 1]);
+            assert!(
+                read <= 4 * bits,
+                "{what}: {read} of {bits} bits, {n} items, P = {p}, {first} to {last}, {level}"
+            );
+        };
+        let before = cost::decoded_bits();
+        within("check", validate(level, &bytes, n, params), before);
+        let before = cost::decoded_bits();
+        let visited = visit(level, &bytes, n, params, |_| ControlFlow::Continue(()));
+        within("visit", visited.map(|_| bits), before);
+        for step in [8, 256] {
+            let before = cost::decoded_bits();
+            let table = seek_table(level, &bytes, n, params, step, u64::MAX);
+            within("table", table.map(|table| table.end), before);
         }
     }
 }
