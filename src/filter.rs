@@ -302,15 +302,15 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// One decoding pass, in several lanes if the CPU supports it. Memory: 8 bytes per item. A filter with a
     /// small P can hold eight items per byte.
     pub fn append_values(&self, out: &mut Vec<u64>) {
-        let n = self.n() as usize;
-        out.reserve(n);
-        prefer_huge_pages(&mut out.spare_capacity_mut()[..n]);
-        let coded = self.coded();
-        let decoded = decode::visit(coded.level, coded.bytes, coded.n, coded.params, |values| {
-            out.extend_from_slice(values);
-            ControlFlow::Continue(())
-        });
-        let _ = decoded.expect(VALIDATED);
+        let Coded {
+            level,
+            bytes,
+            n,
+            params,
+        } = self.coded();
+        out.reserve(n as usize);
+        prefer_huge_pages(&mut out.spare_capacity_mut()[..n as usize]);
+        decode::append_values(&mut Vec::new(), out, level, bytes, n, params).expect(VALIDATED);
     }
 
     /// Whether a mapped value is in the set.

@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
+use crate::arch::SimdLevel;
+
 /// The bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -67,6 +69,22 @@ pub(crate) fn prefer_huge_pages(fresh: &mut [MaybeUninit<u64>]) {
     if size >= ALWAYS_FRESH {
         advise_huge_pages(fresh.as_mut_ptr().cast(), size);
     }
+}
+
+/// Appends the values, each plus `base`.
+pub(crate) fn append(level: SimdLevel, values: &[u64], base: u64, out: &mut Vec<u64>) {
+    out.reserve(values.len());
+    let fresh = &mut out.spare_capacity_mut()[..values.len()];
+    level.compiled(
+        #[inline(always)]
+        || {
+            for (fresh, value) in fresh.iter_mut().zip(values) {
+                fresh.write(value.wrapping_add(base));
+            }
+        },
+    );
+    // SAFETY: the loop initialised so many more.
+    unsafe { out.set_len(out.len() + values.len()) };
 }
 
 /// Requests huge pages for `bytes` bytes. The request changes no content, and may fail.

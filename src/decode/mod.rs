@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | [`validate`] | where the items end | everything |
 //! | [`visit`] | all values, in slices | everything, if it goes to the end |
-//! | [`values_using`] | all values, in one slice | everything |
+//! | [`append_values`] | all values, in one vector | everything |
 //! | [`seek_table`] | places to begin at | everything |
 
 mod lanes;
@@ -26,6 +26,7 @@ use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
 use crate::arch::lanes::{GROUP, Scalar};
+use crate::arch::memory::append;
 use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::params::Params;
@@ -34,7 +35,7 @@ pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use spans::{Gap, longest_span};
 use sync::{Place, Stream};
 pub(crate) use visitors::SampleMemory;
-use visitors::{Check, Each, Sample, Visit, absolute, add};
+use visitors::{Check, Each, Sample, Visit, absolute};
 
 /// The number of values per block of a consumer: 1 KiB, which leaves room in the first-level cache for the
 /// consumer's own data.
@@ -158,13 +159,13 @@ pub(crate) fn visit(
     visit_rest(&scanner, bytes, params, each)
 }
 
-/// Replaces the content of `values` by all values, and validates the filter. `memory` is kept for the next filter;
-/// its content is meaningless.
+/// Appends all values to `values`, and validates the filter. `memory` is kept for the next filter; its content is
+/// meaningless.
 ///
 /// # Errors
 ///
-/// As [`validate`]. The values are then meaningless.
-pub(crate) fn values_using(
+/// As [`validate`]. Some values may have been appended.
+pub(crate) fn append_values(
     memory: &mut Vec<u64>,
     values: &mut Vec<u64>,
     level: SimdLevel,
@@ -172,12 +173,9 @@ pub(crate) fn values_using(
     n: u32,
     params: Params,
 ) -> Result<(), DecodeError> {
-    values.resize(n as usize, 0);
-    let mut rest = &mut values[..];
+    values.reserve(n as usize);
     let mut each = |slice: &[u64], base| {
-        let (out, after) = core::mem::take(&mut rest).split_at_mut(slice.len());
-        add(level, slice, base, out);
-        rest = after;
+        append(level, slice, base, values);
         ControlFlow::Continue(())
     };
     let scanner = Scanner::new(level, bytes, n, params);

@@ -48,7 +48,8 @@ impl Bitmap {
         self.words.clear();
         self.words.resize(words as usize, 0);
         let (lanes, values) = (&mut self.lanes, &mut self.values);
-        decode::values_using(lanes, values, level, bytes, n, params)?;
+        values.clear();
+        decode::append_values(lanes, values, level, bytes, n, params)?;
         level.compiled(
             #[inline(always)]
             || self.fill(),
