@@ -95,8 +95,10 @@ impl<T: Plain> Drop for Guarded<T> {
 mod tests {
     use super::*;
     use crate::arch::lanes::{GROUP, Lanes, Scalar, advance, advance_into};
+    use crate::arch::lookup;
     use crate::arch::x86_64::CodeStream;
     use crate::arch::{Kind, SimdLevel};
+    use crate::matching::Point;
     use alloc::vec;
     use alloc::vec::Vec;
 
@@ -176,31 +178,48 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_read_nothing_beyond_the_end_of_bits_and_lists() {
-        let Kind::Avx512(avx512) = SimdLevel::detect().kind() else {
-            return;
-        };
-        for len in [0, 1, 7, 8, 9, 20, 100] {
-            for stream in streams(len) {
-                let bytes = Guarded::new(&stream);
-                let bits = len as u64 * 8;
-                for count in (0..=70).chain([255, 256]) {
-                    let position = |i: u64| match i % 5 {
-                        4 => noise(i),
-                        _ => (bits + 70).saturating_sub(i * 3 % 200),
-                    };
-                    let positions: Vec<u64> = (0..count).map(position).collect();
-                    let positions = Guarded::new(&positions);
-                    let bases = Guarded::new(&vec![0_u64; count as usize]);
-                    let targets = Guarded::new(&vec![u64::MAX; count as usize]);
-                    let mut answers = Guarded::new(&vec![0_u8; count as usize]);
-                    for p in [0, 3, 19, 27, 32] {
-                        for in_pairs in [false, true] {
-                            let lists = (&*positions, &*bases, &*targets);
-                            avx512.look_up(&bytes, (p, in_pairs), lists, &mut answers);
+    fn look_ups_read_nothing_beyond_the_end() {
+        fn look_up_near_the_end<const N: usize>(simd: impl lookup::LookUp<N>) {
+            for len in [0, 1, 7, 8, 9, 20, 100, 200, 1_000] {
+                for stream in streams(len) {
+                    let bytes = Guarded::new(&stream);
+                    let bits = len as u64 * 8;
+                    for count in (0..=70).chain([255, 256]) {
+                        let position = |i: u64| match i % 5 {
+                            4 => noise(i),
+                            3 => (bits + 70).saturating_sub(i * 37),
+                            _ => (bits + 70).saturating_sub(i * 3 % 200),
+                        };
+                        let point = |i| Point {
+                            position: position(i),
+                            base: 0,
+                        };
+                        let points: Vec<Point> = (0..count).map(point).collect();
+                        let targets = Guarded::new(&vec![u64::MAX >> 2; count as usize]);
+                        let mut answers = Guarded::new(&vec![0_u8; count as usize]);
+                        for p in [0, 3, 19, 27, 32] {
+                            for in_pairs in [false, true] {
+                                let code = (p, in_pairs);
+                                lookup::look_up(
+                                    simd,
+                                    &bytes,
+                                    code,
+                                    &points,
+                                    &targets,
+                                    &mut answers,
+                                );
+                            }
                         }
                     }
                 }
+            }
+        }
+
+        for level in SimdLevel::available() {
+            match level.kind() {
+                Kind::Scalar => (),
+                Kind::Avx2(avx2) => look_up_near_the_end(avx2),
+                Kind::Avx512(avx512) => look_up_near_the_end(avx512),
             }
         }
     }

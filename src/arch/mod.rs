@@ -21,6 +21,9 @@ mod float_environment;
 mod guard_page;
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod lookup;
 #[allow(unsafe_code)]
 pub(crate) mod memory;
 pub(crate) mod network;

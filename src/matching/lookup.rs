@@ -1,13 +1,15 @@
 //! Point look-ups: each target is searched individually, from the [`Point`] that a table gives for it.
 //!
 //! One look-up is a dependency chain: each code waits for the previous one. Separate look-ups are independent,
-//! so four run in parallel in scalar code, and 32 in AVX-512 vectors. The targets then need no order; sorting
-//! them would take longer than finding them.
+//! so four run in parallel in scalar code, and 16 or 32 in vectors. The targets then need no order; sorting them
+//! would take longer than finding them.
 //!
 //! Points are not trusted. With any point, reads stay within the bytes, and every step consumes bits. If a
 //! forged point leads to bits that are not a code, the look-up returns [`Astray`].
 
 use crate::arch::lanes::WINDOW;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::lookup;
 use crate::arch::memory::prefetch;
 use crate::arch::{Kind, SimdLevel};
 use crate::bits::BitReader;
@@ -37,10 +39,14 @@ pub(crate) struct Astray;
 
 /// The number of targets per batch. Few enough that their state stays in the first-level cache, and enough that
 /// lanes waiting for the last target cost little.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 
 /// Fewer targets than this are faster one by one than in lanes.
 const FEW: usize = 5;
+
+/// Fewer targets than this do not fill the lanes of a vector kernel.
+#[cfg(target_arch = "x86_64")]
+const FEW_FOR_LANES: usize = 8;
 
 impl Stream<'_> {
     /// Returns whether `target`, which is below F, is among the items after `point`. Before the target, no item
@@ -213,20 +219,25 @@ impl Stream<'_> {
         match self.level.kind() {
             Kind::Scalar => self.find_in_fours(points, targets, found),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => avx2.compiled(
-                #[inline(always)]
-                || self.find_in_fours(points, targets, found),
-            ),
+            Kind::Avx2(avx2) if self.suits_lanes(targets) => {
+                self.find_in_lanes(avx2, points, targets, found)
+            }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) if self.params.p() <= Params::MAX_P => {
+            Kind::Avx512(avx512) if self.suits_lanes(targets) => {
                 self.find_in_lanes(avx512, points, targets, found)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => avx512.avx2().compiled(
+            _ => self.level.compiled(
                 #[inline(always)]
                 || self.find_in_fours(points, targets, found),
             ),
         }
+    }
+
+    /// Whether the lanes' numbers can hold the values, and there are enough targets.
+    #[cfg(target_arch = "x86_64")]
+    fn suits_lanes(&self, targets: &[u64]) -> bool {
+        self.params.p() <= Params::MAX_P && self.range < 1 << 62 && targets.len() >= FEW_FOR_LANES
     }
 
     /// Four chains of codes in parallel: while one waits for its last code, the others proceed.
@@ -299,30 +310,22 @@ impl Stream<'_> {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn find_in_lanes(
+    fn find_in_lanes<const N: usize>(
         &self,
-        avx512: crate::arch::x86_64::Avx512,
+        simd: impl lookup::LookUp<N>,
         points: &[Point],
         targets: &[u64],
         found: &mut [bool],
     ) -> Result<(), Astray> {
-        use crate::arch::x86_64::avx512::{ABSENT, FOUND};
-        let n = targets.len();
-        let (mut positions, mut bases, mut answers) = ([0; BATCH], [0; BATCH], [ABSENT; BATCH]);
-        for (at, point) in points.iter().enumerate() {
-            (positions[at], bases[at]) = (point.position, point.base);
-        }
-        avx512.look_up(
-            self.bytes,
-            (self.params.p(), in_pairs(self.params)),
-            (&positions[..n], &bases[..n], targets),
-            &mut answers[..n],
-        );
+        let mut answers = [lookup::ABSENT; BATCH];
+        let answers = &mut answers[..targets.len()];
+        let code = (self.params.p(), in_pairs(self.params));
+        lookup::look_up(simd, self.bytes, code, points, targets, answers);
         for (at, found) in found.iter_mut().enumerate() {
             *found = targets[at] < self.range
                 && match answers[at] {
-                    ABSENT => false,
-                    FOUND => true,
+                    lookup::ABSENT => false,
+                    lookup::FOUND => true,
                     // A long code, or the last few items: the lanes leave those to this function.
                     _ => self.find(points[at], targets[at])?,
                 };

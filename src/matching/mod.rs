@@ -21,13 +21,15 @@ use crate::hash::{ItemHash, map_all_at};
 use crate::params::Params;
 
 use bitmap::Bitmap;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use lookup::BATCH;
 pub(crate) use lookup::{Astray, Stream};
 pub use plan::Strategy;
 pub(crate) use prepared::Prepared;
 pub(crate) use table::{LINE, Line, Point, Table, step};
 
 /// The number of items that are hashed before they are mapped.
-const BATCH: usize = 512;
+const HASHED: usize = 512;
 
 /// The mapped values of `items`, in the given order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
@@ -38,7 +40,7 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
 ) -> Vec<u64> {
     let mut values = vec![0; items.len()];
     // The hashes are still in the first-level cache when they are mapped.
-    for (items, values) in items.chunks(BATCH).zip(values.chunks_mut(BATCH)) {
+    for (items, values) in items.chunks(HASHED).zip(values.chunks_mut(HASHED)) {
         level.while_hashing(|| hasher.hash_items(items, values));
         map_all_at(level, values, range);
     }

@@ -82,8 +82,8 @@ impl Costs {
                     lanes: 730,
                     start: 4_500_000,
                 },
-                look_up: 12_000,
-                scan: 1_700,
+                look_up: 6_000,
+                scan: 1_000,
                 far: 15_000,
             },
             #[cfg(target_arch = "x86_64")]

@@ -12,6 +12,7 @@
 use core::arch::x86_64::*;
 
 use crate::arch::lanes::{GROUP, Simd};
+use crate::arch::lookup::LookUp;
 use crate::arch::x86_64::{Avx2, token_methods};
 
 impl Simd<16> for Avx2 {
@@ -71,6 +72,51 @@ impl Simd<16> for Avx2 {
             unsafe { _mm256_storeu_si256(out.as_mut_ptr().add(at(lane)).cast(), column) };
         }
     }
+}
+
+impl LookUp<16> for Avx2 {
+    type Set = __m256i;
+
+    token_methods! { "avx2",
+        fn empty() -> __m256i { _mm256_setzero_si256() }
+        fn or_equal(set: __m256i, a: __m256i, b: __m256i) -> __m256i {
+            _mm256_or_si256(set, _mm256_cmpeq_epi64(a, b))
+        }
+        fn without(set: __m256i, bits: u32) -> __m256i { expand(set, bits, _mm256_setzero_si256()) }
+        fn bits(set: __m256i) -> u32 { _mm256_movemask_pd(_mm256_castsi256_pd(set)) as u32 }
+        fn above(a: __m256i, b: __m256i) -> u32 {
+            _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(a, b))) as u32
+        }
+        fn expand(old: __m256i, bits: u32, next: __m256i) -> __m256i { expand(old, bits, next) }
+    }
+}
+
+/// For each set of lanes, the numbers of the halves of the next lanes. Those of the others are negative.
+const EXPANDED: [[u32; 8]; 16] = {
+    let mut all = [[1 << 31; 8]; 16];
+    let mut bits = 0;
+    while bits < 16 {
+        let (mut lane, mut next) = (0, 0);
+        while lane < 4 {
+            if bits >> lane & 1 == 1 {
+                all[bits][2 * lane] = 2 * next;
+                all[bits][2 * lane + 1] = 2 * next + 1;
+                next += 1;
+            }
+            lane += 1;
+        }
+        bits += 1;
+    }
+    all
+};
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn expand(old: __m256i, bits: u32, next: __m256i) -> __m256i {
+    let halves = &EXPANDED[bits as usize % 16];
+    // SAFETY: the array has 32 bytes.
+    let halves = unsafe { _mm256_loadu_si256(halves.as_ptr().cast()) };
+    select(halves, old, _mm256_permutevar8x32_epi32(next, halves))
 }
 
 /// # Safety

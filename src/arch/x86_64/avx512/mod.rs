@@ -3,8 +3,4 @@
 mod encode;
 mod hash;
 pub(crate) mod lanes;
-mod lookup;
 mod sort;
-mod step;
-
-pub(crate) use lookup::{ABSENT, FOUND};
