@@ -228,7 +228,7 @@ struct Sequence {
     cover: Vec<Published>,
     /// With the time until which they are listed.
     parts: Vec<(ManifestSegment, u64)>,
-    merges: [Merges; 4],
+    merges: [Merges; Level::ALL.len()],
 }
 
 impl Sequence {
@@ -334,9 +334,9 @@ fn replay(options: &Options, universe: Universe) -> Result<Value> {
     };
     let end = options.days * 86_400;
     let from = end.saturating_sub(31 * 86_400).max(options.sync);
-    let times = [0, Level::Hour.grace() + options.refresh, options.sync / 2];
-    let mut followers = times.map(|after| Follower {
-        after,
+    // At all times between two full hours.
+    let mut followers = core::array::from_fn::<_, 12, _>(|i| Follower {
+        after: options.sync * i as u64 / 12 + options.refresh,
         ..Follower::default()
     });
     let (mut as_published, mut encoding, mut number) = (0, 0.0, 0);

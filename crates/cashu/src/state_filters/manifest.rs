@@ -1,9 +1,9 @@
 //! [`Manifest`]: the list of the segments of a sequence, and the rules of the sequence.
 //!
 //! A sequence holds the elements of one kind of event, in segments by interval of time. The *cover* is a list of
-//! intervals without gaps from 0 on. Compaction merges the segments of a finished hour, day, month and year
-//! ([`Level`]). Parts that were just merged stay listed for a while, inside the interval of their merge, so that a
-//! wallet between two downloads needs only what is new.
+//! intervals without gaps from 0 on. Compaction merges the segments of finished ten minutes, hours, days, months and
+//! years ([`Level`]). Parts that were just merged stay listed for a while, inside the interval of their merge, so that
+//! a wallet between two downloads needs only what is new.
 //!
 //! Every manifest has a number and names the SHA-256 of the bytes of the one before it.
 
@@ -60,6 +60,8 @@ pub fn hash(bytes: &[u8]) -> Hash {
 /// the finished unit are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
+    /// 600 s.
+    TenMinutes,
     /// 3,600 s.
     Hour,
     /// 86,400 s.
@@ -72,12 +74,19 @@ pub enum Level {
 
 impl Level {
     /// All levels, the finest first.
-    pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Month, Self::Year];
+    pub const ALL: [Self; 5] = [
+        Self::TenMinutes,
+        Self::Hour,
+        Self::Day,
+        Self::Month,
+        Self::Year,
+    ];
 
     /// The length of a unit, in seconds.
     #[must_use]
     pub const fn seconds(self) -> u64 {
         match self {
+            Self::TenMinutes => 600,
             Self::Hour => 3_600,
             Self::Day => 86_400,
             Self::Month => 30 * 86_400,
@@ -88,12 +97,13 @@ impl Level {
     /// How long the parts of a merge into this level stay listed and served after it, in seconds.
     ///
     /// Parts save a wallet from downloading the whole merge for a short interval, and cost everybody a longer
-    /// manifest. Minutes are listed just long enough for a download that has begun. From hours on, a merge is much
-    /// larger than the news since the last visit of a wallet that visits twice per part.
+    /// manifest. Minutes are listed just long enough for a download that has begun. Larger parts are listed until a
+    /// wallet that visits every hour, or twice per part, has seen the merge.
     #[must_use]
     pub const fn grace(self) -> u64 {
         match self {
-            Self::Hour => 300,
+            Self::TenMinutes => 300,
+            Self::Hour => Self::Hour.seconds(),
             Self::Day => 2 * Self::Hour.seconds(),
             Self::Month => 2 * Self::Day.seconds(),
             Self::Year => 2 * Self::Month.seconds(),

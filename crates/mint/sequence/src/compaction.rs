@@ -46,12 +46,15 @@ mod tests {
         for (ends, expected) in [
             (Vec::<u64>::new(), None),
             (vec![10], None),
+            // All in the ten minutes that are not over.
+            (vec![10, 20, 600], None),
+            (vec![10, 600, 601], Some((Level::TenMinutes, 0..2))),
             // All in the hour that is not over.
-            (vec![10, 20, 3_600], None),
+            (vec![10, 1_200, 3_600], None),
             (vec![10, 3_600, 3_601], Some((Level::Hour, 0..2))),
             // One segment in the finished hour needs no merge.
             (vec![10, 3_601, 3_602], None),
-            (vec![10, 3_601, 3_700, 7_201], Some((Level::Hour, 1..3))),
+            (vec![10, 3_601, 4_300, 7_201], Some((Level::Hour, 1..3))),
             (vec![3_600, 7_200, DAY], None),
             (vec![3_600, 7_200, DAY, DAY + 1], Some((Level::Day, 0..3))),
             (vec![DAY, 2 * DAY, 30 * DAY + 1], Some((Level::Month, 0..2))),

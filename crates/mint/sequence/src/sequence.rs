@@ -262,7 +262,7 @@ impl Sequence {
         Ok(added)
     }
 
-    /// Merges the segments of finished hours, days, months and years. Returns whether there were any.
+    /// Merges the segments of finished levels: ten minutes, hours, days, months and years. Returns whether there were any.
     ///
     /// # Errors
     ///

@@ -92,9 +92,10 @@ fn parts_stay_listed_for_their_time() {
     refresh(3_000, 0);
     refresh(3_300, 1);
     let listed = refresh(3_600, 2);
+    // Two in the ten minutes from 3,000 on.
     let parts = [(0, 3_301), (0, 3_001), (3_001, 3_301), (3_301, 3_601)];
     assert_eq!(listed, parts);
-    let grace = Level::Hour.grace();
+    let grace = Level::TenMinutes.grace();
     assert_eq!(refresh(3_600 + grace - 1, 3)[..4], parts);
     assert_eq!(refresh(3_600 + grace, 4)[..2], [(0, 3_301), (3_301, 3_601)]);
     let files = std::fs::read_dir(directory.path().join("segments")).unwrap();
