@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nutfilter_mint::sample::Sample;
-use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
+use nutfilter_mint::source::{DatabaseLocation, ItemFeed, SqliteSource, feed};
 use nutfilter_mint::{
     DataDirectory, Event, FilterService, NoteKind, Publisher, ServiceOptions, StateFilterOptions,
     StateFilters,
@@ -132,14 +133,25 @@ impl Reader {
         let ids: Vec<_> = (0..count)
             .map(|index| mint.sample.note(notes, index))
             .collect();
+        let found = self.follow_ids(url, states, &ids);
+        found.into_iter().map(|(candidate, _)| candidate).collect()
+    }
+
+    /// The IDs that were found since the last time, and their states.
+    fn follow_ids<I: AsRef<[u8]>>(
+        &mut self,
+        url: &str,
+        states: &[&str],
+        ids: &[I],
+    ) -> BTreeSet<(usize, &'static str)> {
         let client = MintClient::new(url, Policy::default()).unwrap();
-        let follower = Follower::new(client, self.kind, states, &ids).unwrap();
+        let follower = Follower::new(client, self.kind, states, ids).unwrap();
         let bookmark = self.progress.bookmark.clone();
         let plan = follower.plan(Some(self.format), None, bookmark.as_ref());
         let (plan, progress) = (plan.unwrap(), self.progress.clone());
         let mut found = BTreeSet::new();
         let progress = follower.run(&plan, progress, None, &mut |one| {
-            found.insert(one.candidate);
+            found.insert((one.candidate, one.state));
         });
         self.progress = progress.unwrap();
         found
@@ -186,6 +198,57 @@ fn any_crash_leaves_the_old_or_the_new_sequence() {
         for (reader, mut found) in readers.iter_mut().zip(found) {
             found.extend(reader.follow(&url, &mint));
             assert!(found.is_superset(&new), "{reader:?} after {crash_at} puts");
+        }
+    }
+}
+
+#[test]
+fn reported_events_are_published_and_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let time = Arc::new(AtomicU64::new(now() - 30 * 86_400));
+    let clock = Arc::clone(&time);
+    let mut options = StateFilterOptions::new(&[]);
+    (options.reported, options.block_width) = (Event::ALL.to_vec(), 9);
+    let (notes, source) = feed("mint");
+    for kind in NoteKind::ALL {
+        notes.checkpoint(kind, b"").unwrap();
+    }
+    let service = FilterService::new(ServiceOptions::default());
+    let data = DataDirectory::open(directory.path()).unwrap();
+    let mut publisher = Publisher::new(source, service.clone())
+        .with_data_directory(data)
+        .with_clock(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed)))
+        .with_state_filters(&options)
+        .unwrap();
+    let (events, store) = (publisher.event_feed(), MemoryStore::default());
+    let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
+    let ids: Vec<[u8; 33]> = (2..42).map(|byte| [byte; 33]).collect();
+    let formats = [SequenceFormat::Segments, SequenceFormat::Blocks];
+    let mut readers: Vec<_> = Event::ALL
+        .into_iter()
+        .flat_map(|kind| formats.map(|format| Reader::new(kind, format)))
+        .collect();
+    // 22 events fill a block.
+    for new in [0..30, 30..40] {
+        for event in Event::ALL {
+            for state in event.states() {
+                events.report(event, state, &ids[new.clone()]).unwrap();
+            }
+        }
+        time.fetch_add(3_600, Ordering::Relaxed);
+        publisher.refresh().unwrap();
+        let filters = Event::ALL.map(|event| service.state_filters(event).unwrap());
+        publish(&mut destination, &filters).unwrap();
+        for reader in &mut readers {
+            let states = reader.kind.states();
+            let found = reader.follow_ids(&url, states, &ids);
+            let expected = new
+                .clone()
+                .flat_map(|id| states.iter().map(move |state| (id, *state)));
+            let expected: BTreeSet<_> = expected.collect();
+            // What was in the open block is found again when it is sealed.
+            let again = reader.format == SequenceFormat::Blocks && found.is_superset(&expected);
+            assert!(again || found == expected, "{reader:?}: {found:?}");
         }
     }
 }
