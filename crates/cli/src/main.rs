@@ -29,6 +29,7 @@ mod value_parsers;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::error::CliError;
@@ -37,8 +38,10 @@ use crate::error::CliError;
 const EXIT_ERROR: u8 = 2;
 
 fn main() -> ExitCode {
-    // On a usage error clap prints the error and exits with 2.
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage_error(&error),
+    };
     match run(cli) {
         Ok(code) => code,
         Err(CliError::OutputClosed) => ExitCode::SUCCESS,
@@ -48,6 +51,22 @@ fn main() -> ExitCode {
             ExitCode::from(EXIT_ERROR)
         }
     }
+}
+
+/// An invalid value is one line, as every other error of a command. For other errors, and `--help`, clap prints more.
+fn usage_error(error: &clap::Error) -> ExitCode {
+    if !matches!(
+        error.kind(),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation
+    ) {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let message = lines.collect::<Vec<_>>().join(" ");
+    globals::eprint_error(message.strip_prefix("error: ").unwrap_or(&message));
+    ExitCode::from(EXIT_ERROR)
 }
 
 /// The exit codes of `check` and `restore` also say whether any item matched.

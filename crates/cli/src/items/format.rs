@@ -29,6 +29,10 @@ pub(crate) struct InputArgs {
     /// Items end with a NUL byte instead of a line break (for hex, text and base64).
     #[arg(long)]
     pub(crate) null: bool,
+
+    /// Whether these come from the command line. A command without these options has the defaults.
+    #[arg(skip = true)]
+    can_change: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -223,7 +227,11 @@ fn lines(
         encoding.decode_into(text, &mut bytes).map_err(|error| {
             // After a valid line, an invalid one is an error in that line only.
             let hint = match guess::format_of(line) {
-                Some(hint) if first && error.is_other_format => format!("; {hint}"),
+                Some((format, option)) if first && error.is_other_format => {
+                    let option = option.filter(|_| args.can_change);
+                    let option = option.map_or(String::new(), |option| format!("; use {option}"));
+                    format!("; the input looks {format}{option}")
+                }
                 _ => String::new(),
             };
             let place = format_args!("{name}, {unit} {number}");

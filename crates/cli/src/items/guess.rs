@@ -9,30 +9,27 @@ use nutfilter::gcs;
 /// Number of bytes at the beginning of a file that are inspected.
 const HEAD: u64 = 4 << 10;
 
-/// A hint for a first line that is not a valid item.
-pub(super) fn format_of(line: &[u8]) -> Option<&'static str> {
+/// What a first line that is not a valid item looks like, and the option for that.
+pub(super) fn format_of(line: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
     let line = line.trim_ascii();
     if looks_like_filter(line) {
-        return Some("the input looks like a filter, not like items");
+        return Some(("like a filter, not like items", None));
     }
     let is_control = |byte: &&u8| byte.is_ascii_control() && !matches!(byte, b'\t' | 0);
     let text = str::from_utf8(line).ok();
-    Some(
-        match text.filter(|_| line.iter().find(is_control).is_none()) {
-            None => "the input looks like binary records; use --record-bytes LEN with build",
-            Some(text) if text.contains('\0') => "the input looks NUL-separated; use --null",
-            Some(text) if text.starts_with(['{', '"']) && is_json(text) => {
-                "the input looks like JSON lines; use --input jsonl"
-            }
-            Some(text) if text.contains(',') => "the input looks like CSV; use --input csv",
-            Some(text) if looks_like_base64(text) => {
-                "the input looks like base64; use --input base64"
-            }
-            // Hex with errors.
-            Some(text) if mostly_hex(text) => return None,
-            Some(_) => "the input looks like text; use --input text",
-        },
-    )
+    let (format, option) = match text.filter(|_| line.iter().find(is_control).is_none()) {
+        None => ("like binary records", "--record-bytes LEN with build"),
+        Some(text) if text.contains('\0') => ("NUL-separated", "--null"),
+        Some(text) if text.starts_with(['{', '"']) && is_json(text) => {
+            ("like JSON lines", "--input jsonl")
+        }
+        Some(text) if text.contains(',') => ("like CSV", "--input csv"),
+        Some(text) if looks_like_base64(text) => ("like base64", "--input base64"),
+        // Hex with errors.
+        Some(text) if mostly_hex(text) => return None,
+        Some(_) => ("like text", "--input text"),
+    };
+    Some((format, Some(option)))
 }
 
 /// Whether this is the beginning of a response object or of a .gcs file.
@@ -90,7 +87,7 @@ mod tests {
             (b"\x01\x02", "--record-bytes"),
             (b"{\"n\":1,\"content\":\"\"}", "a filter"),
         ] {
-            let hint = format_of(line).unwrap_or_default();
+            let hint = format!("{:?}", format_of(line));
             assert!(hint.contains(wanted), "{hint}");
         }
         assert_eq!(format_of(b"02a9acg4f3b1c2d5e6f7"), None);

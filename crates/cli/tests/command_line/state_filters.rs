@@ -74,6 +74,7 @@ fn invalid_events_are_errors_without_output() {
     ] {
         let error = place.run(&[&["element", "--kind"], args].concat()).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
     }
 }
 
@@ -182,6 +183,7 @@ fn invalid_input_of_blocks_and_segments_leaves_no_file() {
     let place = Place::new();
     place.write("in", elements(0..10));
     place.write("short", "00\n");
+    place.write("text", "not hex\n");
     place
         .run(&["segment", "build", "--width", "20", "in", "-o", "s20"])
         .ok();
@@ -212,6 +214,11 @@ fn invalid_input_of_blocks_and_segments_leaves_no_file() {
         (
             &["segment", "build", "--width", "20", "short", "-o", "new"],
             "short, element 1: expected 64 hex digits, not 2",
+        ),
+        // Without the options of `build` for other formats.
+        (
+            &["segment", "build", "--width", "20", "text", "-o", "new"],
+            "digit; the input looks like text\n",
         ),
         (
             &["segment", "merge", "s20", "s30", "-o", "new"],
@@ -252,6 +259,8 @@ fn invalid_input_of_blocks_and_segments_leaves_no_file() {
     ] {
         let error = place.run(args).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
+        let one_line = error.lines().count() == 1 || error.contains("Usage:");
+        assert!(one_line, "{args:?}: {error}");
         assert_eq!(place.names(), before, "{args:?}");
     }
 }
