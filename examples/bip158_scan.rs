@@ -29,13 +29,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let scripts = arguments
         .next()
         .ok_or("usage: bip158_scan SCRIPTS DIRECTORY, or bip158_scan SCRIPTS < FILTERS")?;
-    let scripts = std::fs::read_to_string(scripts)?;
-    let scripts = scripts.lines().map(Vec::from_hex);
-    let watchlist = scripts.collect::<Result<Watchlist, _>>()?;
+    let at = |error: &dyn Error| format!("{scripts}: {error}");
+    let text = std::fs::read_to_string(&scripts).map_err(|error| at(&error))?;
+    let watchlist = text.lines().map(Vec::from_hex);
+    let watchlist = watchlist.collect::<Result<Watchlist, _>>();
+    let watchlist = watchlist.map_err(|error| at(&error))?;
 
     let filters: Box<dyn Iterator<Item = Result<Filter, Box<dyn Error>>>> = match arguments.next() {
         Some(directory) => {
-            let files = std::fs::read_dir(directory)?;
+            let files = std::fs::read_dir(&directory);
+            let files = files.map_err(|error| format!("{directory}: {error}"))?;
             Box::new(files.map(|file| read(&file?.path())))
         }
         None => Box::new(stdin().lines().map(|line| parse(&line?))),
@@ -47,13 +50,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         blocks += usize::from(filter.is_ok());
         filter.map_err(|error| failure = Some(error)).ok()
     });
-    let mut matches = 0;
+    let (mut matches, mut invalid) = (0, 0);
     for found in watchlist.par_scan(filters) {
-        let found = found?;
-        matches += 1;
-        println!("{}", found.block);
-        for script in found.scripts {
-            println!("    {}", script.as_hex());
+        match found {
+            Ok(found) => {
+                matches += 1;
+                println!("{}", found.block);
+                for script in found.scripts {
+                    println!("    {}", script.as_hex());
+                }
+            }
+            // Ask another peer for this filter; the others are usable.
+            Err(error) => {
+                invalid += 1;
+                eprintln!("{error}: {}", error.error);
+            }
         }
     }
     if let Some(error) = failure {
@@ -63,6 +74,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{matches} of {blocks} blocks match {} scripts",
         watchlist.len()
     );
+    if invalid > 0 {
+        return Err(format!("{invalid} invalid filters").into());
+    }
     Ok(())
 }
 
@@ -71,7 +85,9 @@ fn read(path: &Path) -> Result<Filter, Box<dyn Error>> {
     let hash = name
         .parse()
         .map_err(|_| format!("'{}' is not named after a block hash", path.display()))?;
-    Ok((hash, std::fs::read(path)?))
+    let filter = std::fs::read(path);
+    let filter = filter.map_err(|error| format!("'{}': {error}", path.display()))?;
+    Ok((hash, filter))
 }
 
 fn parse(line: &str) -> Result<Filter, Box<dyn Error>> {
