@@ -149,7 +149,8 @@ package most='300':
     echo "nutfilter: $kib KiB"
     [ "$kib" -le {{most}} ]
 
-# Changes of the public API since a published version or a commit (`cargo install cargo-semver-checks`)
+# Changes of the public API since a commit (`cargo install --locked cargo-semver-checks`; 0.51.0 reads what the pinned
+# compiler writes)
 semver baseline='main':
     NUTFILTER_INTERNALS=0 cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev {{baseline}}
 
