@@ -313,6 +313,7 @@ wasm:
 
 # Write the benchmark page to target/dashboard/index.html
 page:
+    [ -x target/venv/bin/python ] || python3 -m venv target/venv
     target/venv/bin/pip install -q -r benches/dashboard/requirements.txt
     {{venv}}/python -m benches.dashboard page
 
