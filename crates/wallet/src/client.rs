@@ -246,13 +246,13 @@ impl MintClient {
     }
 
     /// Gets an object of a sequence, of at most `max_bytes`.
-    pub(crate) fn object(&self, path: SequencePath, max_bytes: u64) -> Result<Vec<u8>, FetchError> {
+    pub(crate) fn object(&self, path: SequencePath, max_bytes: u64) -> Result<Answer, FetchError> {
         let url = self.base.join(&path.to_string())?;
         let policy = Policy {
             max_bytes,
             ..self.policy.clone()
         };
-        Ok(accept_status(self.transport.get_bytes(url, &policy)?)?.body)
+        accept_status(self.transport.get_bytes(url, &policy)?)
     }
 
     fn is_of_this_mint(&self, matches: &Matches<'_>) -> Result<(), QueryError> {

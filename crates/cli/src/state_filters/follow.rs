@@ -413,7 +413,7 @@ fn is_transient(error: &FollowError) -> bool {
             FetchError::Transport(_) | FetchError::Deadline { .. } | FetchError::Cut { .. } => true,
             _ => false,
         },
-        FollowError::Gone { .. } => true,
+        FollowError::Gone { .. } | FollowError::Stale { .. } => true,
         _ => false,
     }
 }

@@ -112,7 +112,15 @@ impl Follower {
     ) -> Result<Block, FollowError> {
         let max = 1 << (info.b - 3);
         let path = SequencePath::Block(self.kind, height);
-        let bytes = self.client.object(path, max)?;
+        let answer = self.client.object(path, max)?;
+        // Only the open block may be kept so short a time. Events are missing in an old copy of it.
+        if let Some(seconds) = answer.max_age
+            && end.is_some()
+            && answer.max_age == info.open_interval
+        {
+            return Err(FollowError::Stale { height, seconds });
+        }
+        let bytes = answer.body;
         let sha256 = HEXLOWER.encode(&hash(&bytes));
         let block =
             Block::from_bytes(bytes).map_err(|error| FollowError::Block { height, error })?;

@@ -102,6 +102,13 @@ pub enum FollowError {
         /// Its fault.
         error: StateFilterError,
     },
+    /// A cache between the mint and the wallet has a copy from when the block was open. Try again later.
+    Stale {
+        /// Its height.
+        height: u64,
+        /// For how many seconds a cache may keep the copy.
+        seconds: u64,
+    },
     /// A block matches too many elements.
     FullBlock {
         /// Its height.
@@ -231,6 +238,10 @@ impl fmt::Display for FollowError {
                 found.0, found.1, listed.0, listed.1
             ),
             Self::Block { height, error } => write!(f, "block {height}: {error}"),
+            Self::Stale { height, seconds } => write!(
+                f,
+                "a cache still has a copy of block {height} from before it was sealed; try again in {seconds} s"
+            ),
             Self::FullBlock {
                 height,
                 popcount,

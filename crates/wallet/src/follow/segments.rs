@@ -157,7 +157,7 @@ impl Follower {
         let path = SequencePath::Segment(self.kind, start, end);
         let bytes = match self.client.object(path, length) {
             Err(error) if not_found(&error) => return Err(FollowError::Gone { start, end }),
-            downloaded => downloaded?,
+            downloaded => downloaded?.body,
         };
         let got = bytes.len() as u64;
         if got != length {

@@ -395,6 +395,28 @@ fn blocks_that_change_or_restart_are_errors() {
 }
 
 #[test]
+fn sealed_block_with_the_cache_rules_of_the_open_one_is_an_error() {
+    let publisher = Publisher::new();
+    let mut info = publish_blocks(&publisher, 40..41);
+    let follower = candidate(&publisher);
+    follow(&follower, Progress::default()).expect("other rules");
+    // Every answer has these.
+    info.open_interval = Some(60);
+    publisher.put(INFO, info.to_json());
+    assert_follow_error!(
+        follow(&follower, Progress::default()),
+        FollowError::Stale {
+            height: 0,
+            seconds: 60
+        }
+    );
+    info.blocks.drain(1..);
+    info.blocks[0].end = None;
+    publisher.put(INFO, info.to_json());
+    follow(&follower, Progress::default()).expect("the open block");
+}
+
+#[test]
 fn invalid_blocks_are_errors() {
     let with = |height: usize, bytes: Vec<u8>| {
         let publisher = Publisher::new();
