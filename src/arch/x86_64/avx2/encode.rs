@@ -8,24 +8,18 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::x86_64::{Avx2, CodeStream, LANE_BITS, encodes_pairs, prefetch};
+use crate::arch::x86_64::{
+    AHEAD, Avx2, CodeStream, LANE_BITS, encodes_pairs, group_bytes, prefetch,
+};
 use crate::hash::map_to_range;
 
 /// Items per group.
 const GROUP: usize = 8;
 
-/// The maximum number of bytes that a group adds to the stream: four lanes of 57 bits. Its last store starts in
-/// the byte of bit 7 + 3 * 57 at most, and therefore ends one byte further.
-const GROUP_BYTES: usize = 29;
-
-/// How many items ahead the hashes are prefetched: 8 KiB.
-const AHEAD: usize = 1024;
+const GROUP_BYTES: usize = group_bytes(4);
 
 impl Avx2 {
-    /// Maps hashes to `[0, range)` and appends their codes with `p` remainder bits, in groups of 8. Returns the
-    /// number of encoded items: 0 if `p` is not supported (see [`encodes_pairs`]). Stops before a group that might
-    /// not fit in the room, has an item smaller than its predecessor, or has two codes of more than 57 bits
-    /// together in one lane.
+    /// As [`Avx512::encode_pairs`](super::super::Avx512::encode_pairs), in groups of 8.
     pub(crate) fn encode_pairs(
         self,
         range: u64,

@@ -10,18 +10,14 @@
 
 use core::arch::x86_64::*;
 
-use crate::arch::x86_64::{Avx512, CodeStream, LANE_BITS, encodes_pairs, prefetch};
+use crate::arch::x86_64::{
+    AHEAD, Avx512, CodeStream, LANE_BITS, encodes_pairs, group_bytes, prefetch,
+};
 
 /// Items per group.
 const GROUP: usize = 16;
 
-/// The maximum number of bytes that a group adds to the stream: eight lanes of 57 bits. Its last store starts in
-/// the byte of bit 7 + 7 * 57 at most, and therefore ends one byte further.
-const GROUP_BYTES: usize = 57;
-
-/// How many items ahead the hashes are prefetched: 8 KiB. With this distance, hashes from DRAM cost 0.2 ns per
-/// item instead of 1.2.
-const AHEAD: usize = 1024;
+const GROUP_BYTES: usize = group_bytes(8);
 
 /// The first i of the eight bytes of lane i.
 const LANES_BEFORE: u64 = 0x7f3f_1f0f_0703_0100;
