@@ -79,6 +79,26 @@ fn manifest_is_read_back_and_its_cover_has_no_parts() {
 }
 
 #[test]
+fn manifest_of_the_specification_is_read_and_written() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/format-segments.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (_, json) = page.split_once("```json").unwrap();
+    let (json, _) = json.split_once("```").unwrap();
+    let json: String = json.split_whitespace().collect();
+    let manifest = Manifest::from_json(json.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(manifest.to_json()).unwrap(), json);
+    // Of the manifest before, and of the example of a segment.
+    let mut first = manifest.clone();
+    first.segments.truncate(1);
+    (first.number, first.previous, first.time) = (0, None, 1_767_225_600);
+    assert_eq!(manifest.previous, Some(hash(&first.to_json())));
+    let (_, file) = page.split_once("\nfile: ").unwrap();
+    let bytes = file.lines().next().unwrap().split(' ');
+    let bytes: Result<Vec<_>, _> = bytes.map(|byte| u8::from_str_radix(byte, 16)).collect();
+    assert_eq!(manifest.segments[0].sha256, hash(&bytes.unwrap()));
+}
+
+#[test]
 fn invalid_manifests_are_refused_with_their_numbers() {
     type Change = fn(&mut Value);
     let cases: [(Change, &[&str]); 27] = [
