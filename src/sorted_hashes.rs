@@ -40,7 +40,8 @@ use crate::sort::{Collector, sort_hashes, sort_made};
 ///
 /// A set takes 8 bytes per item, plus up to 2 bytes of overhead. Building from records, or from items whose
 /// count the iterator knows, needs no more: the hashes are written into the memory in which they are sorted.
-/// [`from_hashes`](Self::from_hashes), and items of unknown count, need 8 more bytes per item during the sort.
+/// [`from_hashes`](Self::from_hashes) needs 8 more bytes per item during the sort. Items of unknown count need up to
+/// 16 more, because the vector that collects their hashes doubles when it is full.
 ///
 /// Uniform hashes sort faster than with `sort_unstable`. Hashes chosen by an attacker to cluster are passed to
 /// `sort_unstable` after a first try, whose time is then lost.

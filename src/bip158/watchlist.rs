@@ -228,7 +228,7 @@ impl<S: AsRef<[u8]>> FromIterator<S> for Watchlist {
 
 /// Memory that matching needs, kept from one filter to the next. Each thread needs its own.
 ///
-/// It takes about six times the memory of the largest filter that was matched.
+/// It takes at most eight times the memory of the largest filter that was matched.
 #[derive(Clone)]
 pub struct Scratch {
     level: SimdLevel,

@@ -1,5 +1,5 @@
-//! Memory: encoding takes the filter and at most a fourth more, merging in place little in addition, and scanning
-//! nothing after the first filter.
+//! Memory: encoding takes the filter and at most a fourth more, merging in place little in addition, sorting what its
+//! documentation says, and scanning nothing after the first filter.
 
 use nutfilter::bip158::{self, Scratch, Watchlist};
 use nutfilter::internals::SimdLevel;
@@ -27,11 +27,33 @@ fn a_second_filter_is_scanned_without_allocation() {
             let mut scratch = Scratch::new().with_level(level);
             let mut ask = |filter: &[u8]| list.match_any(&mut scratch, key, filter).unwrap();
             let ((), peak) = peak_of(|| assert!(!ask(&large)));
-            assert!(peak > 0, "nothing is counted");
+            assert!(
+                (1..=8 * large.len()).contains(&peak),
+                "{scripts} scripts, {level}: {peak} bytes for a filter of {}",
+                large.len()
+            );
             let ((), peak) = peak_of(|| assert!(!ask(&small)));
             assert_eq!(peak, 0, "{scripts} scripts, {level}");
         }
     }
+}
+
+#[test]
+fn sorting_takes_the_documented_bytes_per_item() {
+    // The vector that collects them has just doubled.
+    let n = (1 << 16) + 1;
+    let items = || (0..n as u64).map(u64::to_le_bytes);
+    let hashes = SortedHashes::from_items(items()).into_hashes();
+    let scattered: Vec<u64> = (0..n).map(|i| hashes[i * 7919 % n]).collect();
+    let (known, peak) = peak_of(|| SortedHashes::from_items(items()));
+    assert!(peak <= 10 * n + FIXED, "known count: {peak} bytes");
+    let (unknown, peak) = peak_of(|| SortedHashes::from_items(items().filter(|_| true)));
+    assert!(peak <= 26 * n + FIXED, "unknown count: {peak} bytes");
+    assert!(peak > 20 * n, "unknown count: {peak} bytes");
+    // The given vector is not counted.
+    let (sorted, peak) = peak_of(|| SortedHashes::from_hashes(scattered));
+    assert!(peak <= 10 * n + FIXED, "hashes: {peak} bytes");
+    assert!(known == unknown && known == sorted);
 }
 
 #[test]
