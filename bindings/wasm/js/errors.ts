@@ -20,7 +20,7 @@ export type FilterErrorCode =
   | 'RateTooHigh'
   /** There is not enough memory. */
   | 'OutOfMemory'
-  /** N * M exceeds 2^53, the limit of the plain TypeScript code. */
+  /** N * M exceeds 2^53, the limit of the plain TypeScript code; or `init` names an engine that does not start here. */
   | 'Unsupported'
   /** `init` has not finished. */
   | 'NotInitialized';

@@ -4,10 +4,12 @@ import { Decoder, mapToRange } from './golomb.js';
 import { checkHasher, type Hasher, hashInto, type Profile } from './hash.js';
 import {
   checkCoded,
+  checkOptions,
   checkParams,
   DEFAULT_M,
   DEFAULT_P,
   isBytes,
+  isDetached,
   isIntegerWithin,
   MAX_U32,
   show,
@@ -49,6 +51,7 @@ export class Filter {
    * anything is wrong with it.
    */
   constructor(bytes: Uint8Array, n: number, options: FilterOptions = {}) {
+    checkOptions(options);
     const { p = DEFAULT_P, m = DEFAULT_M } = options;
     this.hasher = checkHasher(options.profile, options.key);
     this.profile = this.hasher.profile;
@@ -102,6 +105,9 @@ export class Index {
 
   /** Decodes the filter once. */
   constructor(filter: Filter, step = 64) {
+    if (!(filter instanceof Filter)) {
+      throw new FilterError('BadArgument', `the filter is ${show(filter)}; expected a Filter`);
+    }
     if (!isIntegerWithin(step, 1, MAX_U32)) {
       throw new FilterError('BadParameter', `the step of the index is ${show(step)}; expected a positive integer`);
     }
@@ -202,6 +208,7 @@ export class FilterBuilder {
   private count = 0;
 
   constructor(options: FilterOptions = {}) {
+    checkOptions(options);
     const { p = DEFAULT_P, m = DEFAULT_M } = options;
     checkParams(p, m);
     this.p = p;
@@ -221,7 +228,7 @@ export class FilterBuilder {
 
   /** Adds items of `width` bytes each that lie one after another. Faster than `add` for large sets. */
   addRecords(records: Uint8Array, width: number): this {
-    if (!isBytes(records)) {
+    if (!isBytes(records) || isDetached(records)) {
       throw new FilterError('BadArgument', `the records are ${show(records)}; expected a Uint8Array`);
     }
     if (!isIntegerWithin(width, 1, MAX_U32) || records.length % width !== 0) {
@@ -283,7 +290,7 @@ export class GCSFilter<T extends Uint8Array = Uint8Array> {
     m = DEFAULT_M,
   ): GCSFilter<T> {
     const { bytes, n } = Filter.from(items, { p, m });
-    return new GCSFilter(likeFirst(items, bytes), n, m, p);
+    return received(likeFirst(items, bytes), n, m, p);
   }
 
   /** Returns for each target whether it may be in the set, in the given order. */
@@ -293,6 +300,11 @@ export class GCSFilter<T extends Uint8Array = Uint8Array> {
     checkCoded(coded);
     return engine().matches(coded, items, { profile: 'nut25' });
   }
+}
+
+/** A reference to the class from within itself would make esbuild rename it. */
+function received<T extends Uint8Array>(content: T, n: number, m: number, p: number): GCSFilter<T> {
+  return new GCSFilter(content, n, m, p);
 }
 
 interface BufferClass {
@@ -314,8 +326,9 @@ function checkItems(items: Iterable<Uint8Array>): readonly Uint8Array[] {
   }
   const list: readonly Uint8Array[] = Array.isArray(items) ? items : Array.from(items);
   for (let i = 0; i < list.length; i++) {
-    if (!isBytes(list[i])) {
-      throw new FilterError('BadArgument', `item ${i} is ${show(list[i])}; expected a Uint8Array`);
+    const item = list[i];
+    if (!isBytes(item) || isDetached(item)) {
+      throw new FilterError('BadArgument', `item ${i} is ${show(item)}; expected a Uint8Array`);
     }
   }
   return list;

@@ -33,7 +33,16 @@ export function init({ engine }: InitOptions = {}): Promise<EngineName> {
   if (engine === undefined) {
     return (initialised ??= fastest());
   }
-  return (initialised = start(engine));
+  const previous = initialised;
+  const chosen = start(engine);
+  initialised = chosen;
+  chosen.catch(() => {
+    // A call that fails changes nothing.
+    if (initialised === chosen) {
+      initialised = previous;
+    }
+  });
+  return chosen;
 }
 
 async function fastest(): Promise<EngineName> {
@@ -53,7 +62,11 @@ async function start(name: EngineName): Promise<EngineName> {
     use(plainEngine);
   } else if (name === 'simd128' || name === 'wasm') {
     const modules = (globalThis as Record<symbol, unknown>)[Symbol.for(`nutfilter ${VERSION}`)];
-    use(await load(name, (modules as Record<string, string>)[name]!));
+    try {
+      use(await load(name, (modules as Record<string, string>)[name]!));
+    } catch (error) {
+      throw new FilterError('Unsupported', `the engine '${name}' does not start in this runtime: ${error}`);
+    }
   } else {
     throw new FilterError('BadArgument', `unknown engine '${name}'; expected 'simd128', 'wasm' or 'plain'`);
   }

@@ -62,9 +62,32 @@ export function hasSafeRange(n: number, m: number): boolean {
   return n * m <= Number.MAX_SAFE_INTEGER;
 }
 
-/** Works across realms, where `instanceof` does not. */
+/** Works across realms, where `instanceof` does not. Objects that only claim to be a `Uint8Array` are not views. */
 export function isBytes(value: unknown): value is Uint8Array {
-  return value instanceof Uint8Array || Object.prototype.toString.call(value) === '[object Uint8Array]';
+  return (
+    ArrayBuffer.isView(value) &&
+    (value instanceof Uint8Array || Object.prototype.toString.call(value) === '[object Uint8Array]')
+  );
+}
+
+/** Whether the memory has been transferred away, for example by `postMessage`. The length is then 0. */
+export function isDetached(bytes: Uint8Array): boolean {
+  if (bytes.length > 0) {
+    return false;
+  }
+  try {
+    new Uint8Array(bytes.buffer);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+/** Checks that the argument with the options is an object. */
+export function checkOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null) {
+    throw new FilterError('BadArgument', `the options are ${show(options)}; expected an object`);
+  }
 }
 
 export function isIntegerWithin(value: unknown, min: number, max: number): value is number {
@@ -75,6 +98,9 @@ export function isIntegerWithin(value: unknown, min: number, max: number): value
 export function show(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'boolean' || value === undefined || value === null) {
     return String(value);
+  }
+  if (isBytes(value) && isDetached(value)) {
+    return 'a Uint8Array whose memory was transferred away';
   }
   return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
 }

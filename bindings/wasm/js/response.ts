@@ -1,7 +1,7 @@
 import { decodeBase64 } from './base64.js';
 import { FilterError } from './errors.js';
 import { Filter, type FilterOptions } from './filter.js';
-import { DEFAULT_M, DEFAULT_P, isBytes, isIntegerWithin, MAX_U32, show } from './params.js';
+import { checkOptions, DEFAULT_M, DEFAULT_P, isBytes, isIntegerWithin, MAX_U32, show } from './params.js';
 
 /** What a mint answers at `/v1/filter/spent/{keyset_id}` and `/v1/filter/issued/{keyset_id}`. */
 export interface FilterResponse {
@@ -33,6 +33,7 @@ export interface ResponseOptions extends Pick<FilterOptions, 'profile' | 'key'> 
  * Missing or null `p` and `m` mean 19 and 784931.
  */
 export function parseResponse(response: string | Uint8Array | object, options: ResponseOptions = {}): FilterResponse {
+  checkOptions(options);
   const { minM = DEFAULT_M, ...hash } = options;
   const members = asObject(response);
   const p = integer(members, 'p', 255, DEFAULT_P);

@@ -28,6 +28,7 @@ for (const [engine, entry] of Object.entries(engines)) {
   });
 
   test(`${engine}: GCSFilter has the properties and the answers of the original`, () => {
+    assert.equal(GCSFilter.name, 'GCSFilter');
     const filter = GCSFilter.create(members);
     assert.equal(filter.numItems, 2000);
     assert.equal(filter.invFpr, 784931);
@@ -166,10 +167,22 @@ for (const [engine, entry] of Object.entries(engines)) {
       assert.equal(outcome(() => filter.matchMany(wrong)), 'BadArgument');
       assert.equal(outcome(() => GCSFilter.create(wrong)), 'BadArgument');
     }
-    for (const wrong of [undefined, null, 5, '02ab', [1, 2], new ArrayBuffer(3), new Uint16Array(3)]) {
+    const transferred = new Uint8Array(33);
+    structuredClone(transferred, { transfer: [transferred.buffer] });
+    const fake = { length: 33, [Symbol.toStringTag]: 'Uint8Array' };
+    const noBytes = [undefined, null, 5, '02ab', [1, 2], new ArrayBuffer(3), new Uint16Array(3), fake];
+    for (const wrong of [...noBytes, new Proxy(members[0], {}), Object.create(Uint8Array.prototype), transferred]) {
       assert.equal(outcome(() => filter.matchMany([members[0], wrong])), 'BadArgument');
-      assert.equal(outcome(() => new GCSFilter(wrong, 3)), 'BadArgument');
+      assert.equal(outcome(() => new GCSFilter(wrong, 3)), wrong === transferred ? 'TooShort' : 'BadArgument');
       assert.equal(outcome(() => new FilterBuilder().addRecords(wrong, 1)), 'BadArgument');
+      assert.equal(outcome(() => new Filter(filter.content, 2000).index().contains(wrong)), 'BadArgument');
+      assert.equal(outcome(() => new Index(wrong)), 'BadArgument');
+    }
+    throwsCode(() => filter.matchMany([transferred]), 'BadArgument', 'transferred');
+    for (const wrong of [null, 784931, 'nut25']) {
+      assert.equal(outcome(() => new Filter(filter.content, 2000, wrong)), 'BadArgument');
+      assert.equal(outcome(() => new FilterBuilder(wrong)), 'BadArgument');
+      assert.equal(outcome(() => parseResponse({ n: 0, content: '', timestamp: 0 }, wrong)), 'BadArgument');
     }
     throwsCode(() => filter.matchMany([members[0], 'ab']), 'BadArgument', 'item 1 is a string');
     throwsCode(() => new FilterBuilder().addRecords(new Uint8Array(34), 33), 'BadArgument', '34 bytes');
@@ -291,4 +304,20 @@ test('without WebAssembly, or if it is forbidden, init takes the plain engine', 
 test('init rejects an unknown engine', async () => {
   const { init } = await import('../dist/index.mjs?unknown');
   await assert.rejects(init({ engine: 'gpu' }), { name: 'FilterError', code: 'BadArgument' });
+});
+
+test('an engine that does not start is a typed error, and init still works afterwards', async () => {
+  const { init, Filter } = await import('../dist/index.mjs?absent');
+  const { WebAssembly } = globalThis;
+  globalThis.WebAssembly = undefined;
+  try {
+    await assert.rejects(init({ engine: 'wasm' }), { name: 'FilterError', code: 'Unsupported' });
+    assert.equal(await init(), 'plain');
+    assert.equal(await init({ engine: 'plain' }), 'plain');
+    await assert.rejects(init({ engine: 'simd128' }), { code: 'Unsupported' });
+    assert.equal(await init(), 'plain');
+    assert.deepEqual(Filter.from(members).matches([members[0]]), [true]);
+  } finally {
+    globalThis.WebAssembly = WebAssembly;
+  }
 });
