@@ -116,6 +116,21 @@ impl<'py> Buffer<'py> {
         })
     }
 
+    /// Whether the elements are single bytes.
+    pub(crate) fn is_bytes(&self) -> bool {
+        ["B", "b", "c"].contains(&self.format.as_str())
+    }
+
+    /// Whether the elements are byte strings of one length.
+    pub(crate) fn is_record(&self) -> bool {
+        self.format.ends_with(['s', 'x']) && !self.format.contains(['T', '{'])
+    }
+
+    /// Whether the memory can be an item. Numbers, text and references to objects are not.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.is_bytes() || self.is_record()
+    }
+
     /// All bytes.
     ///
     /// Another thread must not write to them meanwhile. The package documents that for arguments that can be

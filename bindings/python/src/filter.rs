@@ -65,7 +65,7 @@ impl Filter {
         items: &Bound<'_, PyAny>,
         p: Number,
         m: Number,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
         profile: &str,
         key: Option<&[u8]>,
     ) -> PyResult<Self> {
@@ -123,7 +123,7 @@ impl Filter {
     fn matches(
         &self,
         items: &Bound<'_, PyAny>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
     ) -> PyResult<Vec<bool>> {
         let values = self.values_of(items, record_bytes)?;
         Ok(items.py().detach(|| self.core.matches_values(&values)))
@@ -135,7 +135,7 @@ impl Filter {
     fn mask<'py>(
         &self,
         items: &Bound<'py, PyAny>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let found = self.matches(items, record_bytes)?;
         bytes_of(items.py(), &found)
@@ -206,7 +206,7 @@ impl Filter {
     fn values_of(
         &self,
         items: &Bound<'_, PyAny>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
     ) -> PyResult<Vec<u64>> {
         values_of(items, record_bytes, self.profile, self.core.range())
     }
@@ -215,7 +215,7 @@ impl Filter {
 /// The mapped values of `items`, in the order of the items.
 pub(crate) fn values_of(
     items: &Bound<'_, PyAny>,
-    record_bytes: Option<usize>,
+    record_bytes: Option<Number>,
     profile: Profile,
     range: u64,
 ) -> PyResult<Vec<u64>> {

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::filter::{Filter, bytes_of, values_of};
+use crate::number::Number;
 use crate::profile::Profile;
 use crate::{errors, items};
 
@@ -23,11 +24,19 @@ pub(crate) struct SeekIndex {
 #[pymethods]
 impl SeekIndex {
     #[new]
-    #[pyo3(signature = (filter, items=64))]
-    fn new(py: Python<'_>, filter: &Filter, items: u32) -> Self {
-        let core =
-            py.detach(|| nutfilter::SeekIndex::build(&filter.core, IndexInterval::Items(items)));
-        Self { core }
+    #[pyo3(signature = (filter, items=Number::ITEMS))]
+    #[pyo3(text_signature = "(filter, items=64)")]
+    fn new(py: Python<'_>, filter: &Filter, items: Number) -> PyResult<Self> {
+        let interval = items.get().and_then(|items| u32::try_from(items).ok());
+        let interval = interval.map(IndexInterval::Items).ok_or_else(|| {
+            let message = format!(
+                "an index with one place per {items} items; use 1 to {}",
+                u32::MAX
+            );
+            errors::invalid_params(message)
+        })?;
+        let core = py.detach(|| nutfilter::SeekIndex::build(&filter.core, interval));
+        Ok(Self { core })
     }
 
     /// Reads an index written by `to_bytes`.
@@ -102,7 +111,7 @@ impl IndexedFilter {
     fn matches(
         &self,
         items: &Bound<'_, PyAny>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
     ) -> PyResult<Vec<bool>> {
         let range = self.core().filter().range();
         let values = values_of(items, record_bytes, self.profile, range)?;
@@ -114,7 +123,7 @@ impl IndexedFilter {
     fn mask<'py>(
         &self,
         items: &Bound<'py, PyAny>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let found = self.matches(items, record_bytes)?;
         bytes_of(items.py(), &found)

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::arrow;
 use crate::buffer::Buffer;
+use crate::number::Number;
 use crate::profile::Profile;
 
 /// Calls `with` with the bytes of one item.
@@ -16,8 +17,8 @@ pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> 
         return Ok(with(bytes.as_bytes()));
     }
     match Buffer::of(item)? {
-        Some(buffer) => Ok(with(buffer.bytes())),
-        None => Err(not_bytes(item, "item")),
+        Some(buffer) if buffer.has_bytes() => Ok(with(buffer.bytes())),
+        _ => Err(not_bytes(item, "item")),
     }
 }
 
@@ -26,10 +27,17 @@ pub(crate) fn with_item<R>(item: &Bound<'_, PyAny>, with: impl FnOnce(&[u8]) -> 
 /// `record_bytes` is for one buffer that holds records one after another.
 pub(crate) fn hash_all(
     items: &Bound<'_, PyAny>,
-    record_bytes: Option<usize>,
+    record_bytes: Option<Number>,
     profile: Profile,
 ) -> PyResult<Vec<u64>> {
     let py = items.py();
+    let record_bytes = record_bytes.map(|number| {
+        let width = number.get().and_then(|width| usize::try_from(width).ok());
+        width.ok_or_else(|| {
+            PyValueError::new_err(format!("record_bytes is {number}; use 1 or more"))
+        })
+    });
+    let record_bytes = record_bytes.transpose()?;
     let mut hashes = Vec::new();
     if record_bytes.is_none() && arrow::hash_all(items, profile, &mut hashes)? {
         return Ok(hashes);
@@ -62,8 +70,8 @@ pub(crate) fn hash_all(
 /// bytes with a given `record_bytes`.
 fn record_width(buffer: &Buffer<'_>, record_bytes: Option<usize>) -> PyResult<NonZeroUsize> {
     let (shape, format) = (&buffer.shape, &buffer.format);
-    let is_bytes = ["B", "b", "c"].contains(&format.as_str());
-    let is_record = format.ends_with(['s', 'x']) && !format.contains(['T', '{']);
+    let is_bytes = buffer.is_bytes();
+    let is_record = buffer.is_record();
     let width = match (shape.as_slice(), record_bytes) {
         ([len], Some(width)) if is_bytes => {
             if width == 0 || len % width != 0 {
@@ -133,7 +141,7 @@ fn hash_iterable(
                 Ok(bytes) => Item::Bytes(bytes),
                 Err(error) => {
                     let item = error.into_inner();
-                    let buffer = Buffer::of(&item)?;
+                    let buffer = Buffer::of(&item)?.filter(Buffer::has_bytes);
                     let at = hashes.len() + batch.len();
                     let buffer = buffer.ok_or_else(|| not_bytes(&item, &format!("item {at}")))?;
                     Item::Copy(buffer.bytes().to_vec())

@@ -49,7 +49,7 @@ mod _native {
     #[pyo3(signature = (items, record_bytes=None, profile="nut25", key=None))]
     fn hash64_many<'py>(
         items: &Bound<'py, PyAny>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<number::Number>,
         profile: &str,
         key: Option<&[u8]>,
     ) -> PyResult<Bound<'py, PyAny>> {

@@ -67,7 +67,7 @@ impl SortedHashes {
     #[pyo3(signature = (items=None, record_bytes=None, profile="nut25", key=None))]
     pub(crate) fn new(
         items: Option<&Bound<'_, PyAny>>,
-        record_bytes: Option<usize>,
+        record_bytes: Option<Number>,
         profile: &str,
         key: Option<&[u8]>,
     ) -> PyResult<Self> {
@@ -101,7 +101,7 @@ impl SortedHashes {
     /// Cost: hashes the items, about 5 ns each for arrays and Arrow, 30 ns for lists. They are sorted once, by
     /// the next `encode`, `merge` or `hashes`.
     #[pyo3(signature = (items, record_bytes=None))]
-    fn add(&self, items: &Bound<'_, PyAny>, record_bytes: Option<usize>) -> PyResult<()> {
+    fn add(&self, items: &Bound<'_, PyAny>, record_bytes: Option<Number>) -> PyResult<()> {
         let hashes = items::hash_all(items, record_bytes, self.profile)?;
         items.py().detach(|| self.append(hashes))
     }

@@ -79,6 +79,25 @@ def test_empty_forms_give_the_empty_filter():
         assert Filter.build(empty) == Filter(b"", 0)
 
 
+def with_offsets(kind, integer):
+    """An array of which pyarrow checks the first and the last offset only."""
+    offsets = pa.py_buffer(np.array([0, 3, 2, 4], integer))
+    return pa.Array.from_buffers(kind, 3, [None, offsets, pa.py_buffer(b"abcd")])
+
+
+# The second item, of 13 bytes, has its bytes in a buffer that does not exist.
+WRONG_VIEW = pa.Array.from_buffers(pa.binary_view(), 2, [
+    None, pa.py_buffer(np.array([0, 0, 0, 0, 13, 0, 7, 0], np.int32)), pa.py_buffer(bytes(13)),
+])
+
+
+def nested(levels):
+    array = pa.array([b"a"])
+    for _ in range(levels):
+        array = pa.StructArray.from_arrays([array], ["x"])
+    return array
+
+
 BAD = [
     ("00" * 33, TypeError, "items is str"),
     (PACKED, TypeError, "record_bytes"),
@@ -86,6 +105,9 @@ BAD = [
     (None, TypeError, "not NoneType"),
     ([b"a", 5], TypeError, "item 1 is int"),
     ([b"a", "b"], TypeError, "item 1 is str.*fromhex"),
+    ([b"a", np.str_("b")], TypeError, "item 1 is str_"),
+    ([b"a", np.zeros(4, np.uint64)], TypeError, "item 1 is ndarray"),
+    ([np.array([b"a"], object)], TypeError, "item 0 is ndarray"),
     (np.zeros(5, np.uint64), TypeError, r"shape \[5\]"),
     (np.zeros((3, 3, 3), np.uint8), TypeError, "shape"),
     (np.zeros((5, 0), np.uint8), ValueError, "0 bytes"),
@@ -96,6 +118,12 @@ BAD = [
     (pa.array([b"a"]).dictionary_encode(), TypeError, "Dictionary"),
     (pa.table({"a": [b"a"], "b": [b"b"]}), TypeError, "2 columns"),
     (pa.array([None, b"a" * 33], pa.binary(33)), ValueError, "1 null"),
+    (with_offsets(pa.binary(), np.int32), ValueError, "offsets of item 1"),
+    (with_offsets(pa.large_binary(), np.int64), ValueError, "offsets of item 1"),
+    (pa.chunked_array([with_offsets(pa.binary(), np.int32)]), ValueError, "offsets of item 1"),
+    (WRONG_VIEW, ValueError, "invalid Arrow data"),
+    (nested(5000), TypeError, "more than 64 levels"),
+    (pa.chunked_array([nested(5000)]), TypeError, "more than 64 levels"),
 ]
 
 
@@ -160,6 +188,24 @@ def test_parameters_outside_the_format_are_rejected(parameters):
         Filter(b"", 0, **parameters)
     with pytest.raises(ParamsError):
         Filter.build([], **parameters)
+
+
+def test_single_items_are_bytes():
+    for wrong in [np.zeros(4, np.uint64), np.array([b"a"], object), np.str_("a"), np.float64(1), "a"]:
+        for ask in [EXPECTED.contains, nutfilter.hash64, lambda item: Filter(item, 1)]:
+            with pytest.raises(TypeError, match="items are bytes"):
+                ask(wrong)
+    for row in [ARRAY[5], ARRAY.view("S33").ravel()[5], ARRAY.view("V33").ravel()[5], memoryview(ITEMS[5])]:
+        assert EXPECTED.contains(row)
+
+
+@pytest.mark.parametrize("number", [-1, 2**64, 10**400])
+def test_numbers_outside_the_limits_are_value_errors(number):
+    shown = "bits" if number == 10**400 else str(number)
+    with pytest.raises(ValueError, match=f"record_bytes is .*{shown}"):
+        Filter.build(PACKED, record_bytes=number)
+    with pytest.raises(ParamsError, match=shown):
+        SeekIndex(EXPECTED, number)
 
 
 def test_index_belongs_to_one_filter():

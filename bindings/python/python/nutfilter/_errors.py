@@ -2,11 +2,14 @@
 
 
 class NutfilterError(ValueError):
-    """Base class of all exceptions of this package. Wrong types raise TypeError instead."""
+    """Base class of the exceptions about filters, sets, indexes and their numbers.
+
+    Items raise TypeError or ValueError instead, and missing memory raises MemoryError.
+    """
 
 
 class ParamsError(NutfilterError):
-    """P, M, the profile or its key are outside the limits of the format."""
+    """P, M, the profile, its key or the interval of an index are outside the limits."""
 
 
 class BuildError(NutfilterError):
