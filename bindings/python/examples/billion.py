@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 BLOCK = 1 << 20  # items that are made together; block k is the same on every machine
 RECORD = 33
+PROGRESS = 30  # seconds between two lines of progress
 
 
 def block(number, items):
@@ -81,11 +82,18 @@ def kill_one_executor(spark, pieces, killed, ended):
                 return
 
 
-def watch_disk(directory, most, ended):
-    """Keeps the most bytes that lay in Spark's directories: the shuffle and what was spilled."""
+def watch(spark, directory, most, ended):
+    """Keeps the most bytes that lay in Spark's directories, the shuffle and what was spilled, and prints progress."""
+    tracker = spark.sparkContext.statusTracker()
+    printed = time.monotonic()
     while True:
         sizes = subprocess.run(["du", "-sb", directory], capture_output=True, text=True).stdout
         most[0] = max(most[0], int(sizes.split()[0]) if sizes else 0)
+        if time.monotonic() - printed > PROGRESS:
+            printed = time.monotonic()
+            for info in filter(None, map(tracker.getStageInfo, tracker.getActiveStageIds())):
+                print(f"spark: stage {info.stageId}, {info.numCompletedTasks} of {info.numTasks} tasks, "
+                      f"{most[0] / 1e6:,.0f} MB on disk", flush=True)
         if ended.wait(2):
             return
 
@@ -104,7 +112,16 @@ def main():
     options = parser.parse_args()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
+    # Ends as after Ctrl-C: Spark and `nutfilter build` are stopped, and remove their files.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    try:
+        run(options, work)
+    finally:
+        shutil.rmtree(work / "pieces", ignore_errors=True)
+        shutil.rmtree(work / "spark", ignore_errors=True)
 
+
+def run(options, work):
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     memory = options.worker_memory
     spark = (
@@ -122,23 +139,23 @@ def main():
     numbers = spark.range(0, blocks, 1, min(blocks, 2**options.bits * options.workers + 1))
     items = numbers.mapInArrow(make_items(options.items), "y binary")
     killed, ended, most = threading.Event(), threading.Event(), [0]
-    watches = [threading.Thread(target=watch_disk, args=(work / "spark", most, ended))]
+    threads = [threading.Thread(target=watch, args=(spark, work / "spark", most, ended))]
     if options.kill:
-        watches.append(threading.Thread(target=kill_one_executor, args=(spark, 2**options.bits, killed, ended)))
-    for watch in watches:
-        watch.start()
+        threads.append(threading.Thread(target=kill_one_executor, args=(spark, 2**options.bits, killed, ended)))
+    for thread in threads:
+        thread.start()
     start = time.monotonic()
     try:
         n = spark_filter.build(items, str(work / "pieces"), str(work / "spark.raw"), options.bits, n=options.items)
     finally:
         seconds = time.monotonic() - start
         ended.set()
-        for watch in watches:
-            watch.join()
+        for thread in threads:
+            thread.join()
+        spark.stop()
     rate = n / seconds / options.workers
     print(f"spark: {n} items, {seconds:.1f} s with {options.workers} workers, {rate:,.0f} items/s per core, "
           f"at most {most[0] / 1e6:,.0f} MB shuffled and spilled", flush=True)
-    spark.stop()
     if options.kill and not killed.is_set():
         sys.exit("the work ended before an executor was killed: use more items")
 
@@ -151,12 +168,19 @@ def main():
         command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD), "--memory", options.memory,
                    "--scratch", work, "--format", "raw", "--output", work / "one.raw"]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as one:
-            making = 0.0
-            for number in range(blocks):
-                begun = time.monotonic()
-                records = block(number, options.items)
-                making += time.monotonic() - begun
-                one.stdin.write(records)
+            making, printed = 0.0, start
+            try:
+                for number in range(blocks):
+                    begun = time.monotonic()
+                    records = block(number, options.items)
+                    making += time.monotonic() - begun
+                    one.stdin.write(records)
+                    if time.monotonic() - printed > PROGRESS:
+                        printed = time.monotonic()
+                        print(f"nutfilter build: {number + 1} of {blocks} blocks read", flush=True)
+            except BaseException:
+                one.terminate()  # at the end of its input it would write a filter of fewer items
+                raise
             one.stdin.close()
         if one.returncode:
             sys.exit(f"nutfilter build failed: {one.returncode}")
@@ -165,7 +189,6 @@ def main():
         if not filecmp.cmp(work / "spark.raw", work / "one.raw", shallow=False):
             sys.exit("the filters differ")
         print(f"equal: {(work / 'one.raw').stat().st_size} bytes")
-    shutil.rmtree(work / "pieces")
 
 
 if __name__ == "__main__":
