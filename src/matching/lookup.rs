@@ -309,7 +309,9 @@ impl Stream<'_> {
         Ok(())
     }
 
+    /// Not inlined: the scalar look-ups next to it would have fewer registers.
     #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
     fn find_in_lanes<const N: usize>(
         &self,
         simd: impl lookup::LookUp<N>,
