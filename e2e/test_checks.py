@@ -309,6 +309,8 @@ def test_a_sample_counts_what_this_process_has(tmp_path):
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait)
     thread.start()
+    (tmp_path / "state-filters").mkdir()
+    (tmp_path / "state-filters/segment").touch()
     after = drift.sample(os.getpid(), tmp_path)
     ended.set()
     thread.join()

@@ -3,7 +3,7 @@
 use nutfilter::segment::{Segment, Universe};
 use nutfilter_cashu::state_filters::manifest::{hash, segment_lengths};
 use nutfilter_cashu::state_filters::{
-    BlockInfo, BlockInterval, Event, Manifest, ManifestSegment, SequencePath,
+    BlockInfo, BlockInterval, Event, Manifest, ManifestSegment, SequenceErrorKind, SequencePath,
 };
 use serde_json::{Value, json};
 
@@ -262,4 +262,28 @@ fn paths_are_those_of_the_draft_and_the_manifest() {
     ] {
         assert_eq!(path.to_string(), expected);
     }
+}
+
+#[test]
+fn errors_tell_what_is_newer_from_what_is_wrong() {
+    let kind = |change: fn(&mut Value)| {
+        let mut document = manifest_json();
+        change(&mut document);
+        Manifest::from_json(document.to_string().as_bytes())
+            .unwrap_err()
+            .kind()
+    };
+    assert_eq!(
+        kind(|m| m["version"] = json!(2)),
+        SequenceErrorKind::Unknown
+    );
+    assert_eq!(
+        kind(|m| m["kind"] = json!("proof")),
+        SequenceErrorKind::Unknown
+    );
+    assert_eq!(kind(|m| m["version"] = json!("1")), SequenceErrorKind::Json);
+    assert_eq!(
+        kind(|m| m["segments"] = json!([])),
+        SequenceErrorKind::Invalid
+    );
 }

@@ -1,6 +1,8 @@
 //! The draft's values as its authors published them, from the folder that `NUTFILTER_VECTORS` names.
 
-use nutfilter_cashu::state_filters::{Block, Element, ElementHash, Event, Positions};
+use nutfilter_cashu::state_filters::{
+    Block, Element, ElementHash, Event, Positions, StateFilterError, StateFilterErrorKind as Kind,
+};
 use serde_json::Value;
 
 /// The published file, or nothing if the variable is not set.
@@ -123,40 +125,57 @@ fn block_matches_members_and_few_others() {
 
 #[test]
 fn invalid_input_is_refused_with_its_numbers() {
-    let says = |error: nutfilter_cashu::state_filters::StateFilterError, words: &[&str]| {
+    let says = |error: StateFilterError, kind, words: &[&str]| {
+        assert_eq!(error.kind(), kind, "{error}");
         let text = error.to_string();
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
     let hash = |event, state| ElementHash::new(event, state);
     says(
         hash(Event::ProofState, "").unwrap_err(),
+        Kind::State,
         &["''", "proof_state", "SPENT"],
     );
     says(
         hash(Event::ProofState, "PAID").unwrap_err(),
+        Kind::State,
         &["'PAID'", "UNSPENT or PENDING"],
     );
     says(
         hash(Event::MintQuote, "PAID").unwrap_err(),
+        Kind::State,
         &["mint_quote", "no states"],
     );
     let points = hash(Event::BlindSignature, "").unwrap();
-    says(points.element(&[2; 32]).unwrap_err(), &["33", "32"]);
+    says(
+        points.element(&[2; 32]).unwrap_err(),
+        Kind::Item,
+        &["33", "32"],
+    );
     assert_eq!(
         points.elements(&[[2; 33]; 2]).unwrap(),
         [points.element(&[2; 33]).unwrap(); 2]
     );
     let quotes = hash(Event::MeltQuote, "PAID").unwrap();
-    says(quotes.element(b"").unwrap_err(), &["empty"]);
-    says(quotes.element(b"\xff").unwrap_err(), &["UTF-8"]);
+    says(quotes.element(b"").unwrap_err(), Kind::Item, &["empty"]);
+    says(quotes.element(b"\xff").unwrap_err(), Kind::Item, &["UTF-8"]);
     for width in [0, 4, 27, 99] {
-        says(Block::new(width).unwrap_err(), &[&width.to_string(), "2^5"]);
+        says(
+            Block::new(width).unwrap_err(),
+            Kind::Block,
+            &[&width.to_string(), "2^5"],
+        );
         assert!(Block::capacity(width).is_err());
     }
-    says(Block::new(9).unwrap().fold(10).unwrap_err(), &["9", "10"]);
+    says(
+        Block::new(9).unwrap().fold(10).unwrap_err(),
+        Kind::Block,
+        &["9", "10"],
+    );
     for bytes in [0, 1, 2, 3, 5, 63, 65, 1 << 24] {
         says(
             Block::from_bytes(vec![0; bytes]).unwrap_err(),
+            Kind::Block,
             &[&bytes.to_string()],
         );
     }

@@ -33,7 +33,7 @@ pub use block_info::{BlockInfo, BlockInterval};
 pub use element::{Element, ElementHash, Event};
 pub use manifest::{Manifest, ManifestSegment};
 pub use path::SequencePath;
-pub use sequence_error::SequenceError;
+pub use sequence_error::{SequenceError, SequenceErrorKind};
 
 /// An event, an item or a block that the draft does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,35 @@ enum Fault {
     Width { width: u32 },
     BlockLength { bytes: usize },
     Wider { width: u32, wanted: u32 },
+}
+
+/// The class of a [`StateFilterError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StateFilterErrorKind {
+    /// The kind of event has no such state.
+    State,
+    /// The item is not one that the kind of event takes.
+    Item,
+    /// The width or the length of a block is outside the limits, or does not fit the operation.
+    Block,
+}
+
+impl StateFilterError {
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> StateFilterErrorKind {
+        match self.0 {
+            Fault::State { .. } => StateFilterErrorKind::State,
+            Fault::PointLength { .. }
+            | Fault::EmptyId { .. }
+            | Fault::QuoteText { .. }
+            | Fault::IdLength { .. } => StateFilterErrorKind::Item,
+            Fault::Width { .. } | Fault::BlockLength { .. } | Fault::Wider { .. } => {
+                StateFilterErrorKind::Block
+            }
+        }
+    }
 }
 
 impl fmt::Display for StateFilterError {

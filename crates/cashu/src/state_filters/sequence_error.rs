@@ -1,4 +1,4 @@
-//! [`SequenceError`]: why a manifest or an info document is invalid.
+//! [`SequenceError`] and [`SequenceErrorKind`]: why a manifest or an info document is invalid.
 
 use core::error::Error;
 use core::fmt;
@@ -83,6 +83,30 @@ pub(super) enum Fault {
         end: Option<u64>,
         next: Option<u64>,
     },
+}
+
+/// The class of a [`SequenceError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SequenceErrorKind {
+    /// The text is not a JSON object with the right members of the right types.
+    Json,
+    /// A manifest of a version or a kind that this version of the library does not know.
+    Unknown,
+    /// The members have values that are not allowed, or contradict each other.
+    Invalid,
+}
+
+impl SequenceError {
+    /// The class of the fault.
+    #[must_use]
+    pub fn kind(&self) -> SequenceErrorKind {
+        match self.0 {
+            Fault::Json { .. } => SequenceErrorKind::Json,
+            Fault::Version { .. } | Fault::Kind => SequenceErrorKind::Unknown,
+            _ => SequenceErrorKind::Invalid,
+        }
+    }
 }
 
 impl fmt::Display for SequenceError {
