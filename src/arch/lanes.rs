@@ -14,6 +14,8 @@
 //!
 //! Rows `decode/plain`, `decode/sum` and `index/16` in docs/benchmarking.md.
 
+use super::memory::align_frame;
+
 /// The number of codes that a kernel decodes in every lane before it checks them.
 pub(crate) const GROUP: usize = 8;
 
@@ -170,6 +172,9 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
     places: &[usize; N],
 ) -> Advanced {
     assert!(p <= 32);
+    if S::WIDTH > 1 {
+        align_frame();
+    }
     let groups = groups_within(bytes.len(), &lanes.positions, groups, S::LONGEST_RUN);
     let (width, ones) = (u64::from(p) + 1, (2 << p) - 1);
     let (shift, power) = (simd.splat(p.into()), simd.splat(1 << p));
