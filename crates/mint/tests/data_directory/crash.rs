@@ -14,6 +14,7 @@ use nutfilter_sequence::{BlockOptions, Options, Sequence};
 
 use crate::fake_mint::{FakeMint, KEYSETS, State};
 use crate::observer::Observer;
+use crate::open;
 use crate::victim::{self, random};
 
 /// Default number of kills.
@@ -22,7 +23,7 @@ const KILLS: u64 = 60;
 pub(crate) fn publisher(directory: &Path) -> Publisher {
     let mint = FakeMint::in_directory(directory);
     let clock = mint.clone();
-    let kept = DataDirectory::open(directory.join("data")).unwrap();
+    let kept = open(|| DataDirectory::open(directory.join("data")));
     Publisher::new(mint, FilterService::new(ServiceOptions::default()))
         .with_data_directory(kept)
         .restamp_after(Duration::from_secs(3))
@@ -56,7 +57,7 @@ fn observe(directory: &Path, observers: &mut [Observer; 2]) -> [Segment; 2] {
         let data = directory
             .join("data/state-filters")
             .join(options.kind.as_str());
-        let sequence = Sequence::open(data, options, 0).unwrap();
+        let sequence = open(|| Sequence::open(&data, options.clone(), 0));
         match observer.observe(&sequence.view()) {
             Some(manifest) => observer.union(&manifest),
             None => Segment::from_hashes(given.universe, vec![]).unwrap(),

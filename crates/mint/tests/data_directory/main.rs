@@ -12,6 +12,26 @@ mod scripted;
 #[path = "../../sequence/tests/kills/victim.rs"]
 mod victim;
 
+use std::fmt::Display;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Calls `open` again while the directory is in use: a process that another test starts holds copies of all locks until
+/// it executes its program.
+fn open<T, E: Display>(open: impl Fn() -> Result<T, E>) -> T {
+    let began = Instant::now();
+    loop {
+        match open() {
+            Ok(opened) => return opened,
+            Err(error) => assert!(
+                error.to_string().contains("in use") && began.elapsed() < Duration::from_secs(30),
+                "{error}"
+            ),
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Not a test: the process that is killed.
 #[test]
 fn a_victim_if_this_process_is_one() {

@@ -60,7 +60,7 @@ fn data_directory_has_one_owner() {
     assert!(matches!(error, StateError::InUse { .. }), "{error}");
     assert!(error.to_string().contains("deep/data"), "{error}");
     drop(first);
-    DataDirectory::open(&path).unwrap();
+    crate::open(|| DataDirectory::open(&path));
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Scripted {
     }
 
     pub(crate) fn publisher(&self, directory: &Path) -> Publisher {
-        let kept = DataDirectory::open(directory).unwrap();
+        let kept = crate::open(|| DataDirectory::open(directory));
         self.publisher_in_memory().with_data_directory(kept)
     }
 
