@@ -39,7 +39,10 @@ pub(super) struct Split {
 /// continue.
 ///
 /// Each hash must belong to one of `runs`.
-#[inline(always)]
+///
+/// Compiled for the baseline at every level. It has nothing for vectors, and compiled with AVX2 and BMI2 the same
+/// loop made the whole sort take 1.4 to 1.7 times as long on a Zen 4.
+#[inline]
 pub(super) fn deal(
     slots: &mut [u64],
     runs: &mut [Run],
@@ -66,13 +69,8 @@ pub(super) fn deal(
             }
         }
     }
-    // A loop, not Iterator::all: that is not always inlined, and then it is not compiled for the level.
-    for &hash in rest {
-        if !store(take_place(runs, split, hash), hash) {
-            return false;
-        }
-    }
-    true
+    rest.iter()
+        .all(|&hash| store(take_place(runs, split, hash), hash))
 }
 
 /// The place of `hash`, or one beyond all slots if its run is full.

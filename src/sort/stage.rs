@@ -16,7 +16,6 @@ pub(super) enum Stage {
 }
 
 pub(super) struct Pass {
-    level: SimdLevel,
     /// The total number of runs over all buckets, and the number per bucket.
     factor: u64,
     parts: u64,
@@ -44,7 +43,6 @@ impl Stage {
         let room = room(len, parts);
         let factor = buckets * parts;
         Self::Pass(Box::new(Pass {
-            level,
             factor,
             parts,
             bucket: 0,
@@ -108,17 +106,9 @@ impl Pass {
             factor: self.factor,
             base: bucket * self.parts,
         };
-        self.level.compiled(
-            #[inline(always)]
-            || {
-                for piece in pieces {
-                    if !deal(slots, runs, split, piece, |_| false) {
-                        return false;
-                    }
-                }
-                true
-            },
-        )
+        pieces
+            .iter()
+            .all(|piece| deal(slots, runs, split, piece, |_| false))
     }
 
     fn put(&mut self, out: &mut [u64], work: &mut Work) -> usize {
