@@ -107,10 +107,9 @@ pub(crate) fn read(
 /// `2^(P+1) - 1 - (t >> (63 - P))`, without a mask and without a case for P = 0.
 #[inline(always)]
 pub(crate) fn read_one(buffer: u64, p: u32) -> (u64, u32) {
-    // An empty buffer would count 64 zeros. 63 is equally impossible (no code of 64 bits is accepted), and
-    // avoids the special case of a bit scan that is undefined at zero.
-    let run = (buffer | 1).leading_zeros();
-    let end_of_run = buffer << run;
+    // An empty buffer gives 64, and so a length that no buffer has.
+    let run = buffer.leading_zeros();
+    let end_of_run = buffer.wrapping_shl(run);
     let ones = (2_u64 << p) - 1;
     let number = (u64::from(run) << p) + ones - (end_of_run >> (63 - p));
     (number, run + p + 1)
@@ -121,8 +120,8 @@ pub(crate) fn read_one(buffer: u64, p: u32) -> (u64, u32) {
 #[inline(always)]
 pub(crate) fn read_pair(buffer: u64, p: u32) -> (u64, u64, u32) {
     let (first, first_bits) = read_one(buffer, p);
-    // Two shifts, because a code that does not fit can be longer than the buffer.
-    let rest = (buffer << (first_bits - p - 1)) << (p + 1);
+    // The shift by P + 1 comes first, because it need not wait for the run.
+    let rest = (buffer << (p + 1)).wrapping_shl(first_bits - p - 1);
     let (second, second_bits) = read_one(rest, p);
     (first, second, first_bits + second_bits)
 }

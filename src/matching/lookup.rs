@@ -59,7 +59,7 @@ impl Stream<'_> {
         // One chain of codes cannot be vectorized.
         self.level.compiled(
             #[inline(always)]
-            || self.find_here(point, target),
+            move || self.find_here(point, target),
         )
     }
 
@@ -68,42 +68,32 @@ impl Stream<'_> {
     /// # Errors
     ///
     /// The table is forged.
+    #[inline]
     pub(crate) fn find_by(&self, table: &Table, target: u64) -> Result<bool, Astray> {
         self.level.compiled(
             #[inline(always)]
-            || self.find_here(table.locate(target), target),
+            move || self.find_here(table.locate(target), target),
         )
     }
 
     #[inline(always)]
-    fn find_here(&self, point: Point, target: u64) -> Result<bool, Astray> {
+    fn find_here(&self, mut point: Point, target: u64) -> Result<bool, Astray> {
         if let Some(answer) = point.answer() {
             return Ok(answer);
         }
-        let mut cursor = Cursor::new(self.bytes, point);
-        let start = cursor.reader.position();
-        let found = self.find_from(&mut cursor, target);
-        // The last step looked at bits that it did not consume.
-        cost::count(|| cursor.reader.position() - start + u64::from(WINDOW));
-        found
-    }
-
-    #[inline(always)]
-    fn find_from(&self, cursor: &mut Cursor<'_>, target: u64) -> Result<bool, Astray> {
         let (p, in_pairs) = (self.params.p(), in_pairs(self.params));
         loop {
             let step = if in_pairs {
-                cursor.pairs_to(target, p)
+                scan::<true>(self.bytes, point, target, p)
             } else {
-                cursor.singles_to(target, p)
+                scan::<false>(self.bytes, point, target, p)
             };
             match step {
-                Outcome::Found => return Ok(true),
-                Outcome::Absent => return Ok(false),
-                Outcome::Careful => {}
-            }
-            if let Some(found) = self.find_with_care(cursor, target)? {
-                return Ok(found);
+                Step::Answer(found) => return Ok(found),
+                Step::Careful(there) => match self.read_one(there, target)? {
+                    Step::Answer(found) => return Ok(found),
+                    Step::Careful(next) => point = next,
+                },
             }
         }
     }
@@ -112,22 +102,27 @@ impl Stream<'_> {
     /// that. If the code leads beyond the target, reads only as much as it needs to detect that.
     #[cold]
     #[inline(never)]
-    fn find_with_care(&self, cursor: &mut Cursor<'_>, target: u64) -> Result<Option<bool>, Astray> {
-        if cursor.value > target || cursor.reader.position() >= self.end {
-            return Ok(Some(false));
+    fn read_one(&self, point: Point, target: u64) -> Result<Step, Astray> {
+        if point.base > target || point.position >= self.end {
+            return Ok(Step::Answer(false));
         }
         let p = self.params.p();
-        let room = target - cursor.value;
-        let delta = match rice::read(&mut cursor.reader, p, room >> p) {
+        let room = target - point.base;
+        let mut reader = BitReader::at(self.bytes, point.position);
+        let delta = rice::read(&mut reader, p, room >> p);
+        cost::count(|| reader.position() - point.position);
+        let delta = match delta {
             Ok(delta) => delta,
-            Err(Unreadable::QuotientTooLarge) => return Ok(Some(false)),
+            Err(Unreadable::QuotientTooLarge) => return Ok(Step::Answer(false)),
             Err(Unreadable::RunCut | Unreadable::RemainderCut) => return Err(Astray),
         };
         if delta >= room {
-            return Ok(Some(delta == room));
+            return Ok(Step::Answer(delta == room));
         }
-        cursor.value += delta;
-        Ok(None)
+        Ok(Step::Careful(Point {
+            position: reader.position(),
+            base: point.base + delta,
+        }))
     }
 
     /// Calls `visit` with the index in `targets` of each member of the set, in order, until `visit` returns
@@ -350,92 +345,63 @@ fn prefetch_bits(bytes: &[u8], points: &[Point]) {
     }
 }
 
-/// The state of a look-up. All values before it are below the target, except the initial 0 before the first
-/// item.
-#[derive(Clone, Debug)]
-struct Cursor<'a> {
-    reader: BitReader<'a>,
-    value: u64,
+/// The result of a few codes.
+enum Step {
+    /// The target was reached or passed.
+    Answer(bool),
+    /// The next code, from this point on, does not fit in the buffer, or the bytes are nearly used up.
+    Careful(Point),
 }
 
-enum Outcome {
-    Found,
-    Absent,
-    /// The next code does not fit in the buffer, or the bytes are nearly used up.
-    Careful,
-}
-
-impl<'a> Cursor<'a> {
-    #[inline(always)]
-    fn new(bytes: &'a [u8], point: Point) -> Self {
-        Self {
-            reader: BitReader::at(bytes, point.position),
-            value: point.base,
-        }
-    }
-
-    /// Decodes until the target is reached or passed. Padding consists of zeros, which decode as repetitions of
-    /// the last value. They equal a target only if that value did.
-    #[inline(always)]
-    fn pairs_to(&mut self, target: u64, p: u32) -> Outcome {
-        // A local copy keeps the reader in registers during the loop.
-        let mut reader = self.reader.clone();
-        let Some(mut room) = target.checked_sub(self.value) else {
-            return Outcome::Absent;
-        };
-        let step = loop {
-            if !reader.refill_by_word() {
-                break Outcome::Careful;
-            }
-            let (buffer, available) = reader.peek();
-            let (first, second, bits) = rice::read_pair(buffer, p);
-            if bits > available {
-                break Outcome::Careful;
-            }
-            let sum = first + second;
-            if sum >= room {
-                break if first == room || sum == room {
-                    Outcome::Found
-                } else {
-                    Outcome::Absent
-                };
-            }
-            reader.consume(bits);
-            room -= sum;
-        };
-        self.reader = reader;
-        self.value = target - room;
-        step
-    }
-
-    /// The same for codes of which two do not fit in one refill.
-    #[inline(always)]
-    fn singles_to(&mut self, target: u64, p: u32) -> Outcome {
-        let mut reader = self.reader.clone();
-        let Some(mut room) = target.checked_sub(self.value) else {
-            return Outcome::Absent;
-        };
-        let step = loop {
-            if !reader.refill_by_word() {
-                break Outcome::Careful;
-            }
-            let (buffer, available) = reader.peek();
+/// Decodes until the target is reached or passed. `PAIRS` means that two codes usually fit in one refill.
+///
+/// Padding consists of zeros, which decode as repetitions of the last value. They equal a target only if that value
+/// did.
+#[inline(always)]
+fn scan<const PAIRS: bool>(bytes: &[u8], point: Point, target: u64, p: u32) -> Step {
+    let Some(mut room) = target.checked_sub(point.base) else {
+        return Step::Answer(false);
+    };
+    let word = |at: usize| Some(!u64::from_be_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
+    let mut at = usize::try_from(point.position / 8).unwrap_or(usize::MAX);
+    let Some(first) = word(at) else {
+        return Step::Careful(point);
+    };
+    // The bits of an incomplete byte are not counted, as after a refill.
+    let offset = (point.position % 8) as u32;
+    let (mut buffer, mut available) = (first << offset, (56 - offset) | 56);
+    at += 7 + usize::from(offset > 0);
+    let step = loop {
+        let (first, second, bits) = if PAIRS {
+            rice::read_pair(buffer, p)
+        } else {
             let (delta, bits) = rice::read_one(buffer, p);
-            if bits > available {
-                break Outcome::Careful;
-            }
-            if delta >= room {
-                break if delta == room {
-                    Outcome::Found
-                } else {
-                    Outcome::Absent
-                };
-            }
-            reader.consume(bits);
-            room -= delta;
+            (delta, 0, bits)
         };
-        self.reader = reader;
-        self.value = target - room;
-        step
+        if bits > available {
+            break None;
+        }
+        let sum = first + second;
+        if sum >= room {
+            break Some(first == room || sum == room);
+        }
+        room -= sum;
+        available -= bits;
+        let Some(next) = word(at) else {
+            break None;
+        };
+        buffer = buffer << bits | next >> available;
+        at += ((63 - available) >> 3) as usize;
+        available |= 56;
+    };
+    let position = at as u64 * 8 - u64::from(available);
+    // The last step looked at bits that it did not consume.
+    cost::count(|| position - point.position + u64::from(WINDOW));
+    match step {
+        Some(found) => Step::Answer(found),
+        None => Step::Careful(Point {
+            position,
+            base: target - room,
+        }),
     }
 }

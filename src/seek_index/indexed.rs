@@ -59,7 +59,14 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         // Only a forged index leads to a place that cannot be decoded. In that case the filter answers without
         // the index.
         let found = self.stream().find_by(&self.table, value);
-        found.unwrap_or_else(|_| self.filter.contains_value(value))
+        found.unwrap_or_else(|_| self.contains_without_index(value))
+    }
+
+    /// Not inlined: its stack frame takes longer to prepare than a look-up.
+    #[cold]
+    #[inline(never)]
+    fn contains_without_index(&self, value: u64) -> bool {
+        self.filter.contains_value(value)
     }
 
     /// Whether any of the mapped values is in the set.
