@@ -41,7 +41,8 @@ pub use indexed::IndexedFilter;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexInterval {
-    /// At most this number of items. A look-up decodes half of them on average, and never more.
+    /// At most this number of items (less than 8, including 0, counts as 8). A look-up decodes half of them on average,
+    /// and never more.
     Items(u32),
     /// As many items as give about this number of entries in total (0 counts as 1).
     Entries(u32),
