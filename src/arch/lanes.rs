@@ -8,9 +8,12 @@
 //! There is one body for all instruction sets. Each implements [`Simd`] for the token that proves its support.
 //! [`VECTORS`] vectors are interleaved, because the chain of a step is long: 45 cycles with AVX-512.
 //!
-//! `top` of a code is the P + 1 bits `1, inverted remainder`. A code adds `(run << P) + ones - top` to the value,
-//! with `ones = 2^(P+1) - 1`. If only sums are wanted, the tops are summed, and the runs follow from the distance
-//! of the positions. This saves two operations per code.
+//! A code adds `(run << P) + remainder` to the value. After the run, the P + 1 bits `0, remainder` are shifted down.
+//! If only sums are wanted, these are summed, and the runs follow from the distance of the positions. This saves two
+//! operations per code.
+//!
+//! Where leading zeros can be counted, bits are inverted once per window ([`Simd::INVERTED`]). Then these bits are
+//! `ones - remainder`, with `ones = 2^(P+1) - 1`.
 //!
 //! Rows `decode/plain`, `decode/sum` and `index/16` in docs/benchmarking.md.
 
@@ -58,6 +61,11 @@ pub(crate) trait Simd<const LANES: usize>: Copy {
     const LONGEST_RUN: u64;
     /// The number of vectors that record odd lanes. With 1, all lanes wait for an odd one.
     const SLACKS: usize;
+    /// The number of vectors that take each part of a step together. A processor waits for few vector operations at a
+    /// time, so those that can begin should be near each other in the code.
+    const AT_ONCE: usize = VECTORS;
+    /// Whether windows hold inverted bits.
+    const INVERTED: bool = true;
 
     /// Runs `f`, which must be `#[inline(always)]`, compiled for the instruction set.
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R;
@@ -73,17 +81,12 @@ pub(crate) trait Simd<const LANES: usize>: Copy {
     fn shl(self, vector: Self::Vector, counts: Self::Vector) -> Self::Vector;
     /// Shifts each lane right by its count, which is below 64.
     fn shr(self, vector: Self::Vector, counts: Self::Vector) -> Self::Vector;
-    fn leading_zeros(self, vector: Self::Vector) -> Self::Vector;
     /// The sign bits of the lanes.
     fn negative(self, vector: Self::Vector) -> u32;
     /// `a` in lanes where `condition` is negative, `b` in the others.
     fn select(self, condition: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The run of leading ones of inverted bits (`window` counts them as zeros), and the window after it.
-    #[inline(always)]
-    fn run(self, window: Self::Vector) -> (Self::Vector, Self::Vector) {
-        let run = self.leading_zeros(window);
-        (run, self.shl(window, run))
-    }
+    /// The run of leading ones of the bits, and the window after it.
+    fn run(self, window: Self::Vector) -> (Self::Vector, Self::Vector);
 
     /// `value + run * 2^p`, for runs that fit a window and P up to 32. `power` is 2^p in each lane.
     #[inline(always)]
@@ -97,7 +100,13 @@ pub(crate) trait Simd<const LANES: usize>: Copy {
         self.add(value, self.shl(run, p))
     }
 
-    /// The 8 bytes at each bit position, inverted, with the first bit at the top.
+    /// The remainder of a code from the bits after its run, shifted down: `ones` minus inverted bits.
+    #[inline(always)]
+    fn remainder(self, low: Self::Vector, ones: Self::Vector) -> Self::Vector {
+        self.sub(ones, low)
+    }
+
+    /// The 8 bytes at each bit position, with the first bit at the top, inverted if [`Self::INVERTED`].
     ///
     /// # Safety
     ///
@@ -187,7 +196,7 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
     let zero = simd.splat(0);
 
     let mut position = [zero; VECTORS];
-    // The values, or the sums of the tops.
+    // The values, or the sums of the low bits.
     let mut sum = [zero; VECTORS];
     for v in 0..VECTORS {
         position[v] = simd.load(&lanes.positions[v * S::WIDTH..]);
@@ -204,29 +213,38 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
         slack = [zero; VECTORS];
         for first_row in (0..GROUP).step_by(S::ROWS) {
             for row in (0..S::ROWS).step_by(2) {
-                for v in 0..VECTORS {
-                    // SAFETY: `groups_within` guarantees that all positions are within `bytes`.
-                    let window = unsafe { simd.window(bytes, position[v]) };
-                    let (first_run, rest) = simd.run(window);
-                    let first_top = simd.shr(rest, downs);
-                    let (second_run, rest) = simd.run(simd.shl(rest, widths));
-                    let second_top = simd.shr(rest, downs);
-                    if STORE {
-                        for (row, run, top) in [
-                            (row, first_run, first_top),
-                            (row + 1, second_run, second_top),
-                        ] {
-                            let next = simd.add_quotient(sum[v], run, shift, power);
-                            sum[v] = simd.add(next, simd.sub(all_ones, top));
-                            rows[v][row] = sum[v];
-                        }
-                    } else {
-                        sum[v] = simd.add(sum[v], simd.add(first_top, second_top));
+                for first_vector in (0..VECTORS).step_by(S::AT_ONCE) {
+                    let vectors = first_vector..first_vector + S::AT_ONCE;
+                    let mut codes = [[(zero, zero); 2]; VECTORS];
+                    for v in vectors.clone() {
+                        // SAFETY: `groups_within` guarantees that all positions are within `bytes`.
+                        codes[v][0].1 = unsafe { simd.window(bytes, position[v]) };
                     }
-                    let runs = simd.add(first_run, second_run);
-                    let odd = &mut slack[v % S::SLACKS];
-                    *odd = simd.or(*odd, simd.sub(room, runs));
-                    position[v] = simd.add(simd.add(position[v], two_widths), runs);
+                    for v in vectors.clone() {
+                        codes[v][0] = simd.run(codes[v][0].1);
+                    }
+                    for v in vectors.clone() {
+                        codes[v][1] = simd.run(simd.shl(codes[v][0].1, widths));
+                    }
+                    for v in vectors {
+                        let [first, second] = codes[v].map(
+                            #[inline(always)]
+                            |(run, rest)| (run, simd.shr(rest, downs)),
+                        );
+                        if STORE {
+                            for (row, (run, low)) in [(row, first), (row + 1, second)] {
+                                let next = simd.add_quotient(sum[v], run, shift, power);
+                                sum[v] = simd.add(next, simd.remainder(low, all_ones));
+                                rows[v][row] = sum[v];
+                            }
+                        } else {
+                            sum[v] = simd.add(sum[v], simd.add(first.1, second.1));
+                        }
+                        let runs = simd.add(first.0, second.0);
+                        let odd = &mut slack[v % S::SLACKS];
+                        *odd = simd.or(*odd, simd.sub(room, runs));
+                        position[v] = simd.add(simd.add(position[v], two_widths), runs);
+                    }
                 }
             }
             if STORE {
@@ -251,8 +269,8 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
         }
     }
 
-    // What a code adds, except for its top and for 2^P times its bits.
-    let each = ones.wrapping_sub(width << p);
+    // What a code adds, except for its low bits and for 2^P times its length.
+    let each = if S::INVERTED { ones } else { 0 }.wrapping_sub(width << p);
     let codes = (done * GROUP) as u64;
     let most = simd.splat(codes.wrapping_mul(each));
     let least = simd.splat(codes.saturating_sub(GROUP as u64).wrapping_mul(each));
@@ -262,7 +280,11 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
         if !STORE {
             let bits = simd.sub(position[v], simd.load(positions));
             let fixed = simd.select(slack[v % S::SLACKS], least, most);
-            let total = simd.sub(simd.add(simd.shl(bits, shift), fixed), sum[v]);
+            let fixed = simd.add(simd.shl(bits, shift), fixed);
+            let total = match S::INVERTED {
+                true => simd.sub(fixed, sum[v]),
+                false => simd.add(fixed, sum[v]),
+            };
             sum[v] = simd.add(simd.load(values), total);
         }
         simd.store(position[v], positions);
@@ -301,6 +323,7 @@ impl Simd<VECTORS> for Scalar {
     const LONGEST_RUN: u64 = 63;
     // An odd lane is rare, and the lanes are few.
     const SLACKS: usize = 1;
+    const AT_ONCE: usize = 1;
 
     #[inline(always)]
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
@@ -348,9 +371,10 @@ impl Simd<VECTORS> for Scalar {
     }
 
     #[inline(always)]
-    fn leading_zeros(self, number: u64) -> u64 {
+    fn run(self, window: u64) -> (u64, u64) {
         // Below 64, for processors that cannot count the zeros of zero.
-        u64::from((number | 1).leading_zeros())
+        let run = (window | 1).leading_zeros();
+        (run.into(), window << run)
     }
 
     #[inline(always)]

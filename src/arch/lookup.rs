@@ -216,9 +216,9 @@ unsafe fn body<const N: usize, S: LookUp<N>, const CODES: u64>(
                 let mut rest = window;
                 for code in 0..CODES {
                     let (run, after) = simd.run(rest);
-                    let top = simd.shr(after, downs);
+                    let low = simd.shr(after, downs);
                     let value = simd.add_quotient(lanes.value, run, shift, power);
-                    lanes.value = simd.add(value, simd.sub(all_ones, top));
+                    lanes.value = simd.add(value, simd.remainder(low, all_ones));
                     lanes.found = simd.or_equal(lanes.found, lanes.value, lanes.target);
                     runs = if code == 0 { run } else { simd.add(runs, run) };
                     rest = simd.shl(after, widths);

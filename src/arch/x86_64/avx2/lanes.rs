@@ -1,13 +1,12 @@
 //! Four lanes a vector.
 //!
-//! AVX2 cannot count leading zeros in lanes. The exponent of a floating-point number gives them instead. 52 bits
-//! of the window fit the mantissa, so a longer run counts as the longest that fits.
+//! AVX2 cannot count leading ones in lanes. The exponent of a floating-point number gives them instead. 52 bits
+//! of the window fit the mantissa, so a longer run counts as 52.
 //!
-//! Memory safety must not depend on the rounding mode, which is outside state and decides the sign of x - x. The
-//! lowest bit of the mantissa is therefore always set. The difference is then a whole number from 1 to 2^52 - 1,
-//! which is exact, positive and normal in every mode. Its exponent is at least that of 1, which bounds the run.
-//! Counting with integers alone (nibbles looked up in a table, then the first byte that is not zero) takes 14
-//! operations instead of 6.
+//! Memory safety must not depend on the rounding mode, which is outside state. The float is therefore m + 0.5, from
+//! a subtraction whose result has at most 53 bits. It is exact, positive and normal in every mode, and its exponent
+//! bounds the run. Counting with integers alone (nibbles looked up in a table, then the first byte that is not zero)
+//! takes 14 operations instead of 5.
 
 use core::arch::x86_64::*;
 
@@ -18,8 +17,9 @@ use crate::arch::x86_64::{Avx2, token_methods};
 impl Simd<16> for Avx2 {
     type Vector = __m256i;
 
-    const LONGEST_RUN: u64 = 51;
+    const LONGEST_RUN: u64 = 52;
     const SLACKS: usize = 4;
+    const INVERTED: bool = false;
 
     #[inline(always)]
     fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
@@ -33,7 +33,8 @@ impl Simd<16> for Avx2 {
         fn or(a: __m256i, b: __m256i) -> __m256i { _mm256_or_si256(a, b) }
         fn shl(vector: __m256i, counts: __m256i) -> __m256i { _mm256_sllv_epi64(vector, counts) }
         fn shr(vector: __m256i, counts: __m256i) -> __m256i { _mm256_srlv_epi64(vector, counts) }
-        fn leading_zeros(vector: __m256i) -> __m256i { leading_zeros(vector) }
+        fn run(window: __m256i) -> (__m256i, __m256i) { run(window) }
+        fn remainder(low: __m256i, _ones: __m256i) -> __m256i { low }
         fn negative(vector: __m256i) -> u32 { _mm256_movemask_pd(_mm256_castsi256_pd(vector)) as u32 }
         fn select(condition: __m256i, a: __m256i, b: __m256i) -> __m256i { select(condition, a, b) }
     }
@@ -142,25 +143,25 @@ unsafe fn window(bytes: *const u8, positions: __m256i) -> __m256i {
     );
     let swap = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
     let swapped = _mm256_shuffle_epi8(words, _mm256_broadcastsi128_si256(swap));
-    let inverted = _mm256_xor_si256(swapped, _mm256_set1_epi64x(-1));
-    _mm256_sllv_epi64(inverted, _mm256_and_si256(positions, _mm256_set1_epi64x(7)))
+    _mm256_sllv_epi64(swapped, _mm256_and_si256(positions, _mm256_set1_epi64x(7)))
 }
 
+/// The number of leading ones, and the window after them.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn leading_zeros(vector: __m256i) -> __m256i {
-    // 2^52 + m as a float is m in the mantissa; minus 2^52 it is m, and its exponent gives the first one. The
-    // lowest bit of m is set: see above.
-    const TWO_TO_52: i64 = 0x4330_0000_0000_0000;
-    let high = _mm256_srli_epi64::<12>(vector);
-    let biased = _mm256_or_si256(high, _mm256_set1_epi64x(TWO_TO_52 | 1));
+fn run(window: __m256i) -> (__m256i, __m256i) {
+    // With the exponent of 2^52 above its 52 bits, m is the float 2^52 + m. Minus 2^52 - 0.5 it is m + 0.5, whose
+    // exponent gives the first one of m.
+    let high = _mm256_srli_epi64::<12>(window);
+    let inverted = _mm256_xor_si256(high, _mm256_set1_epi64x(0x433f_ffff_ffff_ffff));
     let float = _mm256_sub_pd(
-        _mm256_castsi256_pd(biased),
-        _mm256_castsi256_pd(_mm256_set1_epi64x(TWO_TO_52)),
+        _mm256_castsi256_pd(inverted),
+        _mm256_set1_pd(4_503_599_627_370_495.5),
     );
     let exponent = _mm256_srli_epi64::<52>(_mm256_castpd_si256(float));
-    // The bias of an exponent is 1,023. The exponent of m is 0 to 51.
-    _mm256_sub_epi64(_mm256_set1_epi64x(1023 + 51), exponent)
+    // The bias of an exponent is 1,023. The exponent of m + 0.5 is -1 to 51.
+    let run = _mm256_sub_epi64(_mm256_set1_epi64x(1023 + 51), exponent);
+    (run, _mm256_sllv_epi64(window, run))
 }
 
 #[inline]
@@ -185,4 +186,38 @@ fn transposed(rows: &[__m256i; GROUP]) -> [__m256i; 4] {
         _mm256_permute2x128_si256::<0x31>(ab0, cd0),
         _mm256_permute2x128_si256::<0x31>(ab1, cd1),
     ]
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_any_length_is_counted_before_any_bits() {
+        if Avx2::detect().is_none() {
+            return;
+        }
+        for ones in 0..=64 {
+            let lead = u64::MAX.checked_shr(ones).unwrap_or(0);
+            let after = lead >> 1;
+            // After the run a zero, then zeros, ones, one of each at the end, and a mixture.
+            for rest in [
+                0,
+                after,
+                after & 1,
+                after & !1,
+                after & 0x9e37_79b9_7f4a_7c15,
+            ] {
+                let window = !lead | rest;
+                // SAFETY: detection above.
+                let (run, left): ([u64; 4], [u64; 4]) = unsafe {
+                    let (run, left) = run(_mm256_set1_epi64x(window as i64));
+                    (core::mem::transmute(run), core::mem::transmute(left))
+                };
+                let expected = u64::from(window.leading_ones().min(52));
+                assert_eq!(run, [expected; 4], "{window:#x}");
+                assert_eq!(left, [window << expected; 4], "{window:#x}");
+            }
+        }
+    }
 }

@@ -24,7 +24,6 @@ impl Simd<32> for Avx512 {
         fn or(a: __m512i, b: __m512i) -> __m512i { _mm512_or_si512(a, b) }
         fn shl(vector: __m512i, counts: __m512i) -> __m512i { _mm512_sllv_epi64(vector, counts) }
         fn shr(vector: __m512i, counts: __m512i) -> __m512i { _mm512_srlv_epi64(vector, counts) }
-        fn leading_zeros(vector: __m512i) -> __m512i { _mm512_lzcnt_epi64(vector) }
         fn run(window: __m512i) -> (__m512i, __m512i) { run(window) }
         fn add_quotient(value: __m512i, run: __m512i, _p: __m512i, power: __m512i) -> __m512i {
             // One operation for two: the product fits in 52 bits.
