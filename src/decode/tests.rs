@@ -739,6 +739,25 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
     }
 }
 
+#[test]
+fn lanes_are_spread_over_the_sets_of_a_cache() {
+    for lanes in [4, 16, 32] {
+        for lane_bits in (256..200_000).step_by(32) {
+            let mut spread = lane_bits;
+            while sync::crowded(lanes, spread) {
+                spread -= sync::CROWDED_BITS;
+            }
+            assert!(lane_bits - spread <= 3 * sync::CROWDED_BITS, "{lane_bits}");
+            let mut sets = [0; 64];
+            for lane in 0..lanes as u64 {
+                sets[(lane * spread / 512 % 64) as usize] += 1;
+            }
+            let most = sets.into_iter().max();
+            assert!(most <= Some(5), "{most:?} of {lanes}, {spread} bits apart");
+        }
+    }
+}
+
 /// Codes whose length changes mislead the guess of how many codes fit before the stops of the lanes.
 #[test]
 fn dense_filters_of_changing_density_are_read_a_few_times() {
