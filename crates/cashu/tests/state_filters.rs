@@ -152,6 +152,17 @@ fn invalid_input_is_refused_with_its_numbers() {
         Kind::Item,
         &["33", "32"],
     );
+    for first in [0, 1, 4, 255] {
+        let mut id = [2; 33];
+        id[0] = first;
+        let prefix = format!("not {first:02x}");
+        says(
+            points.elements(&[id]).unwrap_err(),
+            Kind::Item,
+            &["02 or 03", &prefix],
+        );
+    }
+    assert!(points.element(&[3; 33]).is_ok());
     assert_eq!(
         points.elements(&[[2; 33]; 2]).unwrap(),
         [points.element(&[2; 33]).unwrap(); 2]

@@ -120,11 +120,17 @@ impl ElementHash {
     ///
     /// # Errors
     ///
-    /// A point does not have 33 bytes, or a quote ID is empty or not UTF-8.
+    /// A point does not have 33 bytes or does not begin with 02 or 03, or a quote ID is empty or not UTF-8.
     pub fn element(&self, id: &[u8]) -> Result<Element, StateFilterError> {
         let (event, bytes) = (self.event, id.len());
         if event.has_point() && bytes != POINT_BYTES {
             return Err(StateFilterError(Fault::PointLength { event, bytes }));
+        }
+        // Other encodings of a point, or anything else, would be an element that no one asks for.
+        if let (true, &[first, ..]) = (event.has_point(), id)
+            && !matches!(first, 2 | 3)
+        {
+            return Err(StateFilterError(Fault::PointPrefix { event, first }));
         }
         if bytes == 0 {
             return Err(StateFilterError(Fault::EmptyId { event }));
@@ -140,7 +146,7 @@ impl ElementHash {
     ///
     /// # Errors
     ///
-    /// The IDs of this kind are not points.
+    /// The IDs of this kind are not points, or one does not begin with 02 or 03.
     pub fn elements(&self, points: &[[u8; POINT_BYTES]]) -> Result<Vec<Element>, StateFilterError> {
         let elements = points.iter().map(|point| self.element(point));
         elements.collect()

@@ -43,6 +43,7 @@ pub struct StateFilterError(Fault);
 enum Fault {
     State { event: Event, state: String },
     PointLength { event: Event, bytes: usize },
+    PointPrefix { event: Event, first: u8 },
     EmptyId { event: Event },
     QuoteText { event: Event },
     IdLength { bytes: usize },
@@ -70,6 +71,7 @@ impl StateFilterError {
         match self.0 {
             Fault::State { .. } => StateFilterErrorKind::State,
             Fault::PointLength { .. }
+            | Fault::PointPrefix { .. }
             | Fault::EmptyId { .. }
             | Fault::QuoteText { .. }
             | Fault::IdLength { .. } => StateFilterErrorKind::Item,
@@ -94,6 +96,10 @@ impl fmt::Display for StateFilterError {
             Fault::PointLength { event, bytes } => {
                 write!(f, "{event} takes points of 33 bytes, not {bytes}")
             }
+            Fault::PointPrefix { event, first } => write!(
+                f,
+                "{event} takes compressed points, which begin with 02 or 03, not {first:02x}"
+            ),
             Fault::EmptyId { event } => write!(f, "empty {event} ID"),
             Fault::QuoteText { event } => write!(f, "{event} ID is not UTF-8"),
             Fault::IdLength { bytes } => {
