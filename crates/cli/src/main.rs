@@ -54,6 +54,7 @@ fn main() -> ExitCode {
 }
 
 /// An invalid value is one line, as every other error of a command. For other errors, and `--help`, clap prints more.
+/// Its tip repeats one of the possible values.
 fn usage_error(error: &clap::Error) -> ExitCode {
     if !matches!(
         error.kind(),
@@ -63,7 +64,9 @@ fn usage_error(error: &clap::Error) -> ExitCode {
     }
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let left_out = ["For more information", "tip:"];
+    let lines = lines.filter(|line| !left_out.iter().any(|start| line.starts_with(start)));
+    let lines = lines.filter(|line| !line.is_empty());
     let message = lines.collect::<Vec<_>>().join(" ");
     globals::eprint_error(message.strip_prefix("error: ").unwrap_or(&message));
     ExitCode::from(EXIT_ERROR)

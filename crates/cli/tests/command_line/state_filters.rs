@@ -52,6 +52,7 @@ fn invalid_events_are_errors_without_output() {
     let place = Place::new();
     place.write("points", hex(&item(1)));
     place.write("short", format!("{}\n{}\n", hex(&item(1)), hex(&[2; 32])));
+    place.write("prefix", hex(&[4; 33]));
     place.write("text", "not hex\n");
     for (args, wanted) in [
         (
@@ -67,13 +68,16 @@ fn invalid_events_are_errors_without_output() {
             &["blind_signature", "--state", "SPENT", "points"],
             "no states",
         ),
+        (&["blind_signature", "prefix"], "02 or 03, not 04"),
         (&["blind_signature", "text"], "line 1"),
         (&["melt_quote", "text"], "UNPAID"),
         (&["mint_quote", "missing"], "missing"),
         (&["other", "points"], "proof_state"),
+        (&["proof_stat", "points"], "proof_state"),
     ] {
         let error = place.run(&[&["element", "--kind"], args].concat()).error();
         assert!(error.contains(wanted), "{args:?}: {error}");
+        assert!(!error.contains("tip:"), "{args:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
     }
 }
