@@ -107,8 +107,10 @@ fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<
     let mut publisher = publisher(options, source, service.clone())?.timestamp_grid(grid);
     publisher.restore();
     let report = publisher.refresh().map_err(CliError::failed)?;
-    if let Some(snapshot) = service.snapshot() {
-        output.publish(&service, &snapshot)?;
+    if let Some(snapshot) = service.snapshot()
+        && output.publish(&service, &snapshot)? == 0
+    {
+        tracing::info!("nothing new to publish");
     }
     match report.failures.len() {
         0 => Ok(()),
@@ -190,7 +192,7 @@ fn keep_publishing(
         }
         let Some(snapshot) = snapshot else { continue };
         match output.publish(service, &snapshot) {
-            Ok(()) => {
+            Ok(_) => {
                 retry = FIRST_RETRY;
                 latest = Some(snapshot);
                 if let Some(published) = published.take() {
@@ -215,7 +217,8 @@ struct Output {
 }
 
 impl Output {
-    fn publish(&mut self, service: &FilterService, snapshot: &Snapshot) -> Result<(), CliError> {
+    /// Returns the number of objects that were written.
+    fn publish(&mut self, service: &FilterService, snapshot: &Snapshot) -> Result<usize, CliError> {
         let start = Instant::now();
         let mut report = Report::default();
         // First, because the info announces them. A sequence that cannot be published does not delay the filters.
@@ -243,7 +246,7 @@ impl Output {
             let paths = report.superseded;
             tracing::info!(?paths, "another publisher has later objects");
         }
-        sequences
+        sequences.map(|()| report.written)
     }
 
     /// Publishes the state filters of a kind, if there are any.

@@ -126,7 +126,9 @@ fn follow_reads_state_filters_that_are_published_as_served() {
         sample.grow(&database, kind, 30).unwrap();
     }
     run();
-    assert!(!run().contains("published"), "nothing is new");
+    let log = run();
+    let says_so = log.contains("nothing new to publish");
+    assert!(says_so && !log.contains("published"), "{log}");
 
     let url = serve_files(root.clone());
     let candidates: PathBuf = directory.path().join("candidates");
