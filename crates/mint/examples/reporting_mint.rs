@@ -139,7 +139,7 @@ fn run() -> Result<Vec<String>> {
     runtime.spawn(http::serve(listener, router, core::future::pending()));
 
     // The wallet knows its quotes, blinded messages and proofs.
-    let point = |i| vec![i; 33];
+    let point = |i| [&[2][..], &[i; 32]].concat();
     let (outputs, proofs) = ([point(2), point(3)], [point(4), point(5)]);
     let client = MintClient::new(&url, Policy::default())?;
     let mut wallet = vec![];
