@@ -218,9 +218,11 @@ impl Stream<'_> {
                 self.find_in_lanes(avx2, points, targets, found)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) if self.suits_lanes(targets) => {
-                self.find_in_lanes(avx512, points, targets, found)
-            }
+            Kind::Avx512(avx512) if self.suits_lanes(targets) => match targets.len() {
+                // They would leave half of the 32 lanes idle.
+                ..=16 => self.find_in_lanes(avx512.avx2(), points, targets, found),
+                _ => self.find_in_lanes(avx512, points, targets, found),
+            },
             #[cfg(target_arch = "x86_64")]
             _ => self.level.compiled(
                 #[inline(always)]
