@@ -331,8 +331,10 @@ pub fn map_all_to_range(hashes: &mut [u64], f: u64) {
 pub(crate) fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
+        Kind::Avx2(avx2) => avx2.map_to_range(hashes, f),
+        #[cfg(target_arch = "x86_64")]
         Kind::Avx512(avx512) => avx512.map_to_range(hashes, f),
-        _ => {
+        Kind::Scalar => {
             for hash in hashes {
                 *hash = map_to_range(*hash, f);
             }
