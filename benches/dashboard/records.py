@@ -7,8 +7,8 @@ from pathlib import Path
 
 SCHEMA = 2
 LEVELS = {"avx512": "AVX-512", "avx2": "AVX2", "neon": "NEON", "portable": "portable code"}
-# The core behind a name that does not tell it, by maker and family.
-CORES = {("AMD", "26"): "Zen 5"}
+# The core behind a name that does not tell it, by maker, family and model.
+CORES = {("AMD", "25-17"): "Zen 4", ("AMD", "26-2"): "Zen 5"}
 SIZES = {"100k": "100,000", "1m": "1 million", "10m": "10 million"}
 # What each peer is, for readers who know none of the row names.
 PEERS = {
@@ -108,7 +108,7 @@ class Cpu:
     @property
     def name(self) -> str:
         name = self.machine["cpu"].replace("(R)", "").replace("(TM)", "").replace(" Processor", "")
-        core = CORES.get((name.split()[0], self.machine["cpu_version"].split("-")[0]))
+        core = CORES.get((name.split()[0], self.machine["cpu_version"].rpartition("-")[0]))
         return f"{name} ({core})" if core else name
 
     @property
