@@ -194,9 +194,9 @@ mod tests {
 
     #[test]
     fn a_run_of_any_length_is_counted_before_any_bits() {
-        if Avx2::detect().is_none() {
+        let Some(avx2) = Avx2::detect() else {
             return;
-        }
+        };
         for ones in 0..=64 {
             let lead = u64::MAX.checked_shr(ones).unwrap_or(0);
             let after = lead >> 1;
@@ -209,13 +209,13 @@ mod tests {
                 after & 0x9e37_79b9_7f4a_7c15,
             ] {
                 let window = !lead | rest;
+                let (mut counted, mut left) = ([0; 4], [0; 4]);
                 // SAFETY: detection above.
-                let (run, left): ([u64; 4], [u64; 4]) = unsafe {
-                    let (run, left) = run(_mm256_set1_epi64x(window as i64));
-                    (core::mem::transmute(run), core::mem::transmute(left))
-                };
+                let (run, rest) = unsafe { run(_mm256_set1_epi64x(window as i64)) };
+                avx2.store(run, &mut counted);
+                avx2.store(rest, &mut left);
                 let expected = u64::from(window.leading_ones().min(52));
-                assert_eq!(run, [expected; 4], "{window:#x}");
+                assert_eq!(counted, [expected; 4], "{window:#x}");
                 assert_eq!(left, [window << expected; 4], "{window:#x}");
             }
         }
