@@ -71,7 +71,7 @@ fn advance_once(level: SimdLevel, bytes: &[u8], p: u32) -> (Advanced, Vec<u64>) 
         }};
     }
     match level.kind() {
-        Kind::Scalar => advance!(Scalar, 4),
+        Kind::Baseline(_) => advance!(Scalar, 4),
         Kind::Avx2(avx2) => advance!(avx2, 16),
         Kind::Avx512(avx512) => advance!(avx512, 32),
     }

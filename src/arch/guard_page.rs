@@ -9,7 +9,8 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 
-const PAGE: usize = 4096;
+/// The largest page of Arm 64, a multiple of that of x86-64.
+const PAGE: usize = 64 << 10;
 
 /// Types for which any bits are a valid value.
 pub(crate) trait Plain: Copy {}
@@ -95,9 +96,10 @@ impl<T: Plain> Drop for Guarded<T> {
 mod tests {
     use super::*;
     use crate::arch::lanes::{GROUP, Lanes, Scalar, advance, advance_into};
-    use crate::arch::lookup;
-    use crate::arch::x86_64::CodeStream;
-    use crate::arch::{Kind, SimdLevel};
+    use crate::arch::{Baseline, Kind, SimdLevel};
+    #[cfg(target_arch = "x86_64")]
+    use crate::arch::{lookup, x86_64::CodeStream};
+    #[cfg(target_arch = "x86_64")]
     use crate::matching::Point;
     use alloc::vec;
     use alloc::vec::Vec;
@@ -162,12 +164,18 @@ mod tests {
                 let bytes = Guarded::new(&stream);
                 for level in SimdLevel::available() {
                     match level.kind() {
-                        Kind::Scalar => {
+                        Kind::Baseline(Baseline::Scalar) => {
                             advance_near_the_end!(Scalar, 4, &bytes);
                         }
+                        #[cfg(target_arch = "aarch64")]
+                        Kind::Baseline(Baseline::Neon(neon)) => {
+                            advance_near_the_end!(neon, 12, &bytes);
+                        }
+                        #[cfg(target_arch = "x86_64")]
                         Kind::Avx2(avx2) => {
                             advance_near_the_end!(avx2, 16, &bytes);
                         }
+                        #[cfg(target_arch = "x86_64")]
                         Kind::Avx512(avx512) => {
                             advance_near_the_end!(avx512, 32, &bytes);
                         }
@@ -177,6 +185,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn look_ups_read_nothing_beyond_the_end() {
         fn look_up_near_the_end<const N: usize>(simd: impl lookup::LookUp<N>) {
@@ -217,13 +226,14 @@ mod tests {
 
         for level in SimdLevel::available() {
             match level.kind() {
-                Kind::Scalar => (),
+                Kind::Baseline(_) => (),
                 Kind::Avx2(avx2) => look_up_near_the_end(avx2),
                 Kind::Avx512(avx512) => look_up_near_the_end(avx512),
             }
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn hashing_reads_and_writes_nothing_beyond_its_records() {
         for width in (1..=70).chain([96, 127, 128, 129, 160, 257]) {
@@ -237,7 +247,7 @@ mod tests {
                 let mut out = Guarded::new(&vec![0_u64; count]);
                 for level in SimdLevel::available() {
                     match level.kind() {
-                        Kind::Scalar => (),
+                        Kind::Baseline(_) => (),
                         Kind::Avx2(avx2) => {
                             avx2.nut25_records(&records, width, &mut out);
                             avx2.nut23_records(&records, width, &mut out, crate::hash::fingerprint);
@@ -255,6 +265,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn codes_are_written_within_the_room() {
         for (p, more) in (3..=24_u64).flat_map(|p| [(p, 0), (p, 1)]) {
@@ -279,7 +290,7 @@ mod tests {
                         position,
                     };
                     match level.kind() {
-                        Kind::Scalar => 0,
+                        Kind::Baseline(_) => 0,
                         Kind::Avx2(avx2) => {
                             avx2.encode_pairs(1 << 50, p, &hashes, &mut stream, &mut room)
                         }
@@ -293,6 +304,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn cells_are_written_within_the_room() {
         let Kind::Avx512(avx512) = SimdLevel::detect().kind() else {

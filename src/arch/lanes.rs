@@ -57,8 +57,10 @@ pub(crate) trait Simd<const LANES: usize>: Copy {
     const WIDTH: usize = LANES / VECTORS;
     /// The number of values of a lane that are stored together.
     const ROWS: usize = if Self::WIDTH > 2 { Self::WIDTH } else { 2 };
-    /// The result of [`Self::leading_zeros`] for this many zeros or more.
+    /// [`Self::run`] counts no more ones than this.
     const LONGEST_RUN: u64;
+    /// A run that is counted as longer may be longer still.
+    const EXACT_RUN: u64 = Self::LONGEST_RUN - 1;
     /// The number of vectors that record odd lanes. With 1, all lanes wait for an odd one.
     const SLACKS: usize;
     /// The number of vectors that take each part of a step together. A processor waits for few vector operations at a
@@ -190,7 +192,7 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
     let (widths, downs) = (simd.splat(width), simd.splat(64 - width));
     let two_widths = simd.splat(2 * width);
     // A run that may be longer than it counts never fits.
-    let room = (i64::from(WINDOW) - 2 * width as i64).min(S::LONGEST_RUN as i64 - 1);
+    let room = (i64::from(WINDOW) - 2 * width as i64).min(S::EXACT_RUN as i64);
     let room = simd.splat(room as u64);
     let all_ones = simd.splat(ones);
     let zero = simd.splat(0);
@@ -314,7 +316,7 @@ fn groups_within(len: usize, positions: &[u64], groups: usize, worst_run: u64) -
 pub(crate) const LONGEST_GROUP: u64 = (GROUP / 2) as u64 * WINDOW as u64;
 
 /// Scalar code with four lanes: the processor overlaps their dependency chains.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Scalar;
 
 impl Simd<VECTORS> for Scalar {

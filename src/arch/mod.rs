@@ -4,16 +4,34 @@
 //! instruction set are below this module, the only place where `unsafe` is allowed. The scalar code that runs
 //! on every CPU is plain Rust and is part of its subject's module (`decode::scan`, `hash`, `encode`).
 //!
-//! A batch function matches on [`SimdLevel::kind`]. The kinds above `Scalar` carry a token whose methods are the
+//! A batch function matches on [`SimdLevel::kind`]. The kinds above the scalar one carry a token whose methods are the
 //! kernels. The token is the proof of support, so the methods are safe to call.
 
+/// Methods with the instructions of a token.
+#[allow(unused_macros)]
+macro_rules! token_methods {
+    ($features:tt, $(fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty $body:block)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($arg: $type),*) -> $result {
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn with_features($($arg: $type),*) -> $result $body
+            // SAFETY: the token proves that the CPU has the features.
+            unsafe { with_features($($arg),*) }
+        }
+    )*};
+}
+
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code)]
+mod aarch64;
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 #[allow(unsafe_code)]
 mod float_environment;
 #[cfg(all(
     test,
     feature = "std",
-    target_arch = "x86_64",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
     target_os = "linux",
     not(miri)
 ))]
@@ -31,6 +49,8 @@ pub(crate) mod network;
 #[allow(unsafe_code)]
 pub(crate) mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+use aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
 use x86_64::{Avx2, Avx512};
 
@@ -53,7 +73,7 @@ mod forced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The baseline of the target.
-    Scalar,
+    Baseline(Baseline),
     /// x86-64 with AVX2, BMI1, BMI2 and LZCNT: Intel since 2013, AMD since 2015.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
@@ -63,9 +83,18 @@ pub(crate) enum Kind {
     Avx512(Avx512),
 }
 
+/// What decodes in lanes on the baseline. Everything else is scalar code there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Baseline {
+    Scalar,
+    /// Arm 64 with NEON, which every usual target has.
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
+}
+
 impl SimdLevel {
     /// Scalar Rust for the baseline of the target: runs everywhere.
-    pub const SCALAR: Self = Self(Kind::Scalar);
+    pub const SCALAR: Self = Self(Kind::Baseline(Baseline::Scalar));
 
     /// The highest level of this CPU.
     ///
@@ -111,6 +140,9 @@ impl SimdLevel {
             Avx2::detect().map(|avx2| Self(Kind::Avx2(avx2))),
             Avx512::detect().map(|avx512| Self(Kind::Avx512(avx512))),
         ]);
+        #[cfg(target_arch = "aarch64")]
+        let portable = portable
+            .chain([aarch64::detect().map(|neon| Self(Kind::Baseline(Baseline::Neon(neon))))]);
         portable.flatten()
     }
 
@@ -127,7 +159,7 @@ impl SimdLevel {
     #[inline(always)]
     pub(crate) fn compiled<R>(self, f: impl FnOnce() -> R) -> R {
         match self.0 {
-            Kind::Scalar => f(),
+            Kind::Baseline(_) => f(),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(f),
             #[cfg(target_arch = "x86_64")]
@@ -139,7 +171,9 @@ impl SimdLevel {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Scalar => "portable",
+            Kind::Baseline(Baseline::Scalar) => "portable",
+            #[cfg(target_arch = "aarch64")]
+            Kind::Baseline(Baseline::Neon(_)) => "neon",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]

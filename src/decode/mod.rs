@@ -27,7 +27,7 @@ use core::ops::ControlFlow;
 
 use crate::arch::lanes::{GROUP, Scalar};
 use crate::arch::memory::append;
-use crate::arch::{Kind, SimdLevel};
+use crate::arch::{Baseline, Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -64,7 +64,9 @@ const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
 fn lanes_of(level: SimdLevel, n: u32) -> u64 {
     let _ = n;
     match level.kind() {
-        Kind::Scalar => 4,
+        Kind::Baseline(Baseline::Scalar) => 4,
+        #[cfg(target_arch = "aarch64")]
+        Kind::Baseline(Baseline::Neon(_)) => 12,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(_) => 16,
         #[cfg(target_arch = "x86_64")]
@@ -78,7 +80,13 @@ fn lanes_of(level: SimdLevel, n: u32) -> u64 {
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
         match $stream.level.kind() {
-            Kind::Scalar => sync::drive($stream, Scalar, $place, $lane_items, $sink),
+            Kind::Baseline(Baseline::Scalar) => {
+                sync::drive($stream, Scalar, $place, $lane_items, $sink)
+            }
+            #[cfg(target_arch = "aarch64")]
+            Kind::Baseline(Baseline::Neon(neon)) => {
+                sync::drive($stream, neon, $place, $lane_items, $sink)
+            }
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
@@ -137,7 +145,9 @@ pub(crate) fn validate_parallel(
         params,
     };
     match level.kind() {
-        Kind::Scalar => threads::validate(stream, Scalar, LONG_LANE),
+        Kind::Baseline(Baseline::Scalar) => threads::validate(stream, Scalar, LONG_LANE),
+        #[cfg(target_arch = "aarch64")]
+        Kind::Baseline(Baseline::Neon(neon)) => threads::validate(stream, neon, LONG_LANE),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(avx2) => threads::validate(stream, avx2, LONG_LANE),
         #[cfg(target_arch = "x86_64")]

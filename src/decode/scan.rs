@@ -122,7 +122,7 @@ impl<'a> Scanner<'a> {
         while filled < count {
             let before = self.reader.position();
             filled += match self.level.kind() {
-                Kind::Scalar => self.fill_apart(&mut out[filled..count]),
+                Kind::Baseline(_) => self.fill_apart(&mut out[filled..count]),
                 // There, counting zeros and shifting by a variable take one instruction each. A single stream
                 // cannot be vectorized.
                 #[cfg(target_arch = "x86_64")]

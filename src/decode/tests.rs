@@ -522,7 +522,9 @@ fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
             params,
         };
         let validated = pool.install(|| match level.kind() {
-            Kind::Scalar => threads::validate(stream, Scalar, 500),
+            Kind::Baseline(Baseline::Scalar) => threads::validate(stream, Scalar, 500),
+            #[cfg(target_arch = "aarch64")]
+            Kind::Baseline(Baseline::Neon(neon)) => threads::validate(stream, neon, 500),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => threads::validate(stream, avx2, 500),
             #[cfg(target_arch = "x86_64")]
@@ -860,7 +862,9 @@ fn a_run_that_does_not_fit_a_window_stops_every_kernel() {
             let bytes = coded(numbers, p);
             for level in SimdLevel::available() {
                 match level.kind() {
-                    Kind::Scalar => stops(Scalar, &bytes, p),
+                    Kind::Baseline(Baseline::Scalar) => stops(Scalar, &bytes, p),
+                    #[cfg(target_arch = "aarch64")]
+                    Kind::Baseline(Baseline::Neon(neon)) => stops(neon, &bytes, p),
                     #[cfg(target_arch = "x86_64")]
                     Kind::Avx2(avx2) => stops(avx2, &bytes, p),
                     #[cfg(target_arch = "x86_64")]

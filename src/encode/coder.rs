@@ -152,7 +152,7 @@ impl Coder {
     /// code is long.
     fn short_codes(self, carry: &mut Carry, items: &[u64], room: &mut [u8]) -> Progress {
         match self.level.kind() {
-            Kind::Scalar => self.portable(carry, items, room),
+            Kind::Baseline(_) => self.portable(carry, items, room),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => {
                 self.pairs(avx2, carry, items, room, |range, p, items, stream, room| {

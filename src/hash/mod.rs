@@ -236,7 +236,7 @@ impl Kernels for Nut25 {
     ) {
         let (records, out) = whole(records, record_bytes, out);
         let done = match level.kind() {
-            Kind::Scalar => false,
+            Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.nut25_records(records, record_bytes.get(), out),
             #[cfg(target_arch = "x86_64")]
@@ -282,7 +282,7 @@ impl Kernels for Nut23 {
     ) {
         let (records, out) = whole(records, record_bytes, out);
         let done = match level.kind() {
-            Kind::Scalar => false,
+            Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.nut23_records(
                 records,
@@ -334,7 +334,7 @@ pub(crate) fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
         Kind::Avx2(avx2) => avx2.map_to_range(hashes, f),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512(avx512) => avx512.map_to_range(hashes, f),
-        Kind::Scalar => {
+        Kind::Baseline(_) => {
             for hash in hashes {
                 *hash = map_to_range(*hash, f);
             }

@@ -86,7 +86,7 @@ impl ItemHash for SipHash {
     fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
         let level = SimdLevel::for_hashing();
         match level.kind() {
-            Kind::Scalar => hash_each(self, items, out),
+            Kind::Baseline(_) => hash_each(self, items, out),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) | Kind::Avx512(_) => hash_runs(self, level, items, out),
         }
@@ -109,7 +109,7 @@ impl Kernels for SipHash {
         #[cfg(target_arch = "x86_64")]
         let State { a, b, c, d } = self.start();
         let done = match level.kind() {
-            Kind::Scalar => false,
+            Kind::Baseline(_) => false,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => {
                 avx2.siphash_records([a, b, c, d], records, record_bytes.get(), out)
@@ -154,7 +154,7 @@ impl SipHash {
         #[cfg(target_arch = "x86_64")]
         let State { a, b, c, d } = state;
         match level.kind() {
-            Kind::Scalar => {
+            Kind::Baseline(_) => {
                 for (columns, out) in columns.chunks_exact(count).zip(out) {
                     for (lane, out) in out.iter_mut().enumerate() {
                         let words = columns.iter().map(|column| column[lane]);

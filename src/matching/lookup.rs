@@ -212,7 +212,7 @@ impl Stream<'_> {
         found: &mut [bool],
     ) -> Result<(), Astray> {
         match self.level.kind() {
-            Kind::Scalar => self.find_in_fours(points, targets, found),
+            Kind::Baseline(_) => self.find_in_fours(points, targets, found),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) if self.suits_lanes(targets) => {
                 self.find_in_lanes(avx2, points, targets, found)

@@ -55,7 +55,7 @@ impl Pass {
 impl Costs {
     fn of(level: SimdLevel) -> Self {
         match level.kind() {
-            Kind::Scalar => Self {
+            Kind::Baseline(_) => Self {
                 visit: Pass {
                     serial: 4_200,
                     lanes: 2_750,

@@ -159,8 +159,10 @@ impl Leaf {
         let (places, next, form) = (&mut *self.places, &self.next, self.form);
         let floats = self.leaves >= FLOAT_LEAVES;
         let written = match level.kind() {
-            Kind::Scalar if floats => drain_cells(places, next, form, out, floats_in_order::<2>),
-            Kind::Scalar => drain_cells(places, next, form, out, in_order::<1>),
+            Kind::Baseline(_) if floats => {
+                drain_cells(places, next, form, out, floats_in_order::<2>)
+            }
+            Kind::Baseline(_) => drain_cells(places, next, form, out, in_order::<1>),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => avx2.compiled(
                 #[inline(always)]

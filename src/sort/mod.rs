@@ -32,7 +32,7 @@ use leaf::LEAF_ITEMS;
 fn few(level: SimdLevel) -> usize {
     match level.kind() {
         // Few leaves, so integers (see `leaf`), and no vectors for these.
-        Kind::Scalar => 8192,
+        Kind::Baseline(_) => 8192,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(_) | Kind::Avx512(_) => 1024,
     }

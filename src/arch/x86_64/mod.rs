@@ -94,21 +94,6 @@ fn is_amd() -> bool {
     is_amd
 }
 
-/// Methods with the instructions of a token.
-macro_rules! token_methods {
-    ($features:tt, $(fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty $body:block)*) => {$(
-        #[inline(always)]
-        fn $name(self, $($arg: $type),*) -> $result {
-            #[inline]
-            #[target_feature(enable = $features)]
-            fn with_features($($arg: $type),*) -> $result $body
-            // SAFETY: the token proves that the CPU has the features.
-            unsafe { with_features($($arg),*) }
-        }
-    )*};
-}
-use token_methods;
-
 impl Avx2 {
     /// The token, if this CPU has the features.
     pub(super) fn detect() -> Option<Self> {

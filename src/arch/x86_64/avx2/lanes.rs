@@ -12,7 +12,7 @@ use core::arch::x86_64::*;
 
 use crate::arch::lanes::{GROUP, Simd};
 use crate::arch::lookup::LookUp;
-use crate::arch::x86_64::{Avx2, token_methods};
+use crate::arch::x86_64::Avx2;
 
 impl Simd<16> for Avx2 {
     type Vector = __m256i;

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 
 use crate::arch::lanes::{GROUP, Simd};
 use crate::arch::lookup::LookUp;
-use crate::arch::x86_64::{Avx512, token_methods};
+use crate::arch::x86_64::Avx512;
 
 impl Simd<32> for Avx512 {
     type Vector = __m512i;
