@@ -4,7 +4,7 @@
 //! instruction set are below this module, the only place where `unsafe` is allowed. The scalar code that runs
 //! on every CPU is plain Rust and is part of its subject's module (`decode::scan`, `hash`, `encode`).
 //!
-//! A batch function matches on [`SimdLevel::kind`]. The kinds above the scalar one carry a token whose methods are the
+//! A batch function matches on [`SimdLevel::kind`]. All kinds but the scalar one carry a token whose methods are the
 //! kernels. The token is the proof of support, so the methods are safe to call.
 
 /// Methods with the instructions of a token.

@@ -743,7 +743,7 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
 
 #[test]
 fn lanes_are_spread_over_the_sets_of_a_cache() {
-    for lanes in [4, 16, 32] {
+    for lanes in [4, 12, 16, 32] {
         for lane_bits in (256..200_000).step_by(32) {
             let mut spread = lane_bits;
             while sync::crowded(lanes, spread) {
