@@ -25,9 +25,11 @@ mod visitors;
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
+#[cfg(any(test, target_arch = "aarch64"))]
+use crate::arch::Baseline;
 use crate::arch::lanes::{GROUP, Scalar};
 use crate::arch::memory::append;
-use crate::arch::{Baseline, Kind, SimdLevel};
+use crate::arch::{Kind, SimdLevel};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -61,16 +63,15 @@ const SCALAR_VISIT: u32 = 1 << 16;
 const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
 
 /// The number of lanes of the kernel that `drive!` chooses.
-fn lanes_of(level: SimdLevel, n: u32) -> u64 {
-    let _ = n;
-    match level.kind() {
-        Kind::Baseline(Baseline::Scalar) => 4,
+fn lanes_of(stream: &Stream<'_>) -> u64 {
+    match stream.level.kind() {
         #[cfg(target_arch = "aarch64")]
-        Kind::Baseline(Baseline::Neon(_)) => 12,
+        Kind::Baseline(Baseline::Neon(_)) if stream.suits_neon() => 12,
+        Kind::Baseline(_) => 4,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(_) => 16,
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(_) if n < ENOUGH_FOR_ALL_LANES => 16,
+        Kind::Avx512(_) if stream.n < ENOUGH_FOR_ALL_LANES => 16,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512(_) => 32,
     }
@@ -80,13 +81,11 @@ fn lanes_of(level: SimdLevel, n: u32) -> u64 {
 macro_rules! drive {
     ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
         match $stream.level.kind() {
-            Kind::Baseline(Baseline::Scalar) => {
-                sync::drive($stream, Scalar, $place, $lane_items, $sink)
-            }
             #[cfg(target_arch = "aarch64")]
-            Kind::Baseline(Baseline::Neon(neon)) => {
+            Kind::Baseline(Baseline::Neon(neon)) if $stream.suits_neon() => {
                 sync::drive($stream, neon, $place, $lane_items, $sink)
             }
+            Kind::Baseline(_) => sync::drive($stream, Scalar, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
@@ -145,9 +144,11 @@ pub(crate) fn validate_parallel(
         params,
     };
     match level.kind() {
-        Kind::Baseline(Baseline::Scalar) => threads::validate(stream, Scalar, LONG_LANE),
         #[cfg(target_arch = "aarch64")]
-        Kind::Baseline(Baseline::Neon(neon)) => threads::validate(stream, neon, LONG_LANE),
+        Kind::Baseline(Baseline::Neon(neon)) if stream.suits_neon() => {
+            threads::validate(stream, neon, LONG_LANE)
+        }
+        Kind::Baseline(_) => threads::validate(stream, Scalar, LONG_LANE),
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(avx2) => threads::validate(stream, avx2, LONG_LANE),
         #[cfg(target_arch = "x86_64")]
@@ -229,7 +230,7 @@ fn visit_from(
     // filter of a Bitcoin block then takes one chunk of lanes: each chunk reads the codes before its lanes twice.
     let values = (bytes.len() as u64 * 3 / 2 + (48 << 10)) / 8;
     let values = values.min(BUFFERED_VALUES);
-    let lane_items = BUFFERED_LANE.min(values / lanes_of(stream.level, stream.n));
+    let lane_items = BUFFERED_LANE.min(values / lanes_of(&stream));
     let mut visit = Visit::new(memory, each);
     if stream.level == SimdLevel::SCALAR && stream.n < SCALAR_VISIT {
         return sync::drive_serially(stream, place, &mut visit);

@@ -149,6 +149,17 @@ impl<'a> Stream<'a> {
         5 * u128::from(self.bits()) <= most
     }
 
+    /// Whether runs are so short that a group of twelve lanes seldom has one that does not fit: two of NEON's runs fit
+    /// up to 31, and all lanes wait for an odd one. Four scalar lanes are faster where the mean run is more than an
+    /// eighth of the room (instructions at P = 2, 4, 23 and 24).
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn suits_neon(&self) -> bool {
+        let fixed = u64::from(self.params.p()) + 1;
+        let room = u64::from(WINDOW).saturating_sub(2 * fixed).min(31);
+        // 8 * (bits / n - fixed) <= room
+        8 * u128::from(self.bits()) <= u128::from(8 * fixed + room) * u128::from(self.n)
+    }
+
     /// The lane decoder of these bytes, if their codes are short enough for one.
     pub(super) fn decoder<const N: usize, S: Simd<N>>(&self, simd: S) -> Option<Decoder<'a, S>> {
         self.suits_lanes().then(|| Decoder {

@@ -741,6 +741,28 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+#[test]
+fn neon_is_for_codes_of_short_runs() {
+    // The bytes of a thousand codes. Instructions were counted for these filters.
+    for (p, m, len, suits) in [
+        (4, 64, 1_067, true),
+        (4, 72, 1_127, false),
+        (19, 784_931, 2_630, true),
+        (23, 12_558_896, 3_132, true),
+        (24, 25_117_792, 3_257, false),
+        (32, 1 << 32, 4_250, false),
+    ] {
+        let stream = Stream {
+            level: SimdLevel::detect(),
+            bytes: &alloc::vec![0; len],
+            n: 1_000,
+            params: Params::new(p, m - 1).unwrap(),
+        };
+        assert_eq!(stream.suits_neon(), suits, "P = {p}");
+    }
+}
+
 #[test]
 fn lanes_are_spread_over_the_sets_of_a_cache() {
     for lanes in [4, 12, 16, 32] {
@@ -819,7 +841,7 @@ fn check_bits_read(steps: &[u64], p: u32) {
 #[test]
 fn a_last_lane_of_more_items_than_there_is_room_for_is_decoded() {
     let params = Params::new(2, 24).unwrap();
-    for lanes in [4, 16, 32] {
+    for lanes in [4, 12, 16, 32] {
         // Up to the length at which a lane is given up for what is read singly.
         for lane_bits in (1_500..6_000).step_by(97) {
             // Codes of 9 bits, then of 3: nothing but those in the last lane; and the bits that lanes leave at the end.
