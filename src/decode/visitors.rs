@@ -155,10 +155,13 @@ impl<const N: usize> Sink<N> for Sample {
     }
 }
 
+/// The numbers of a cache line.
+const LINE: usize = 8;
+
 /// At least `numbers`, rounded to an odd number of cache lines. The lanes write their stretches in step, and
 /// would otherwise compete for the same few cache sets.
 fn odd_lines(numbers: usize) -> usize {
-    (numbers.div_ceil(8) | 1) * 8
+    (numbers.div_ceil(LINE) | 1) * LINE
 }
 
 /// The maximum number of values per call of the visitor: 4 KiB.
@@ -190,6 +193,8 @@ pub(super) struct Visit<'m, 'e> {
     /// The values of each lane, relative to its start, in stretches of `room`. Longer if an earlier filter needed
     /// more.
     values: &'m mut Vec<u64>,
+    /// The first value of the first lane, at the start of a cache line: stores then cross no line.
+    first: usize,
     room: usize,
 }
 
@@ -198,6 +203,7 @@ impl<'m, 'e> Visit<'m, 'e> {
         Self {
             each,
             values,
+            first: 0,
             room: 0,
         }
     }
@@ -212,7 +218,7 @@ impl<const N: usize> Take<N> for Visit<'_, '_> {
         if done >= self.room {
             return false;
         }
-        self.values[lane * self.room + done] = value;
+        self.values[self.first + lane * self.room + done] = value;
         true
     }
 
@@ -225,7 +231,7 @@ impl<const N: usize> Take<N> for Visit<'_, '_> {
         done: usize,
         groups: usize,
     ) -> Advanced {
-        let places = core::array::from_fn(|lane| lane * self.room + done);
+        let places = core::array::from_fn(|lane| self.first + lane * self.room + done);
         lanes::advance_into(simd, bytes, p, lanes, groups, self.values, &places)
     }
 }
@@ -233,13 +239,16 @@ impl<const N: usize> Take<N> for Visit<'_, '_> {
 impl<const N: usize> Sink<N> for Visit<'_, '_> {
     fn begin(&mut self, room: usize) {
         self.room = odd_lines(room);
-        if self.values.len() < N * self.room {
-            self.values.resize(N * self.room, 0);
+        let len = N * self.room + LINE - 1;
+        if self.values.len() < len {
+            self.values.resize(len, 0);
         }
+        // A line has so many numbers; without an answer, any start will do.
+        self.first = self.values.as_ptr().align_offset(8 * LINE).min(LINE - 1);
     }
 
     fn lane(&mut self, lane: usize, count: usize, base: u64) -> ControlFlow<()> {
-        let mut slices = self.values[lane * self.room..][..count].chunks(SLICE);
+        let mut slices = self.values[self.first + lane * self.room..][..count].chunks(SLICE);
         slices.try_for_each(|slice| (self.each)(slice, base))
     }
 
