@@ -62,6 +62,18 @@ pub(crate) fn prefetch<T>(items: &[T], ahead: usize) {
     };
 }
 
+/// How many bytes ahead hashing prefetches records. Anything from 2 to 24 KiB takes the same time, and so does
+/// prefetching to the second-level cache.
+const RECORDS_AHEAD: usize = 4096;
+
+/// Prefetches as many bytes as `group` has, [`RECORDS_AHEAD`] of it. The CPU's own prefetching is too slow for the hashes.
+#[inline(always)]
+pub(crate) fn ask_ahead(group: &[u8]) {
+    for line in (0..group.len()).step_by(64) {
+        prefetch(group, RECORDS_AHEAD + line);
+    }
+}
+
 /// Whether all features are supported: detected at run time with `std`, at compile time without.
 macro_rules! all_detected {
     ($($feature:tt),*) => {

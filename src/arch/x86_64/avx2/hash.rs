@@ -14,7 +14,7 @@
 
 use core::arch::x86_64::*;
 
-use super::super::Avx2;
+use crate::arch::x86_64::{Avx2, ask_ahead};
 
 impl Avx2 {
     /// NUT-25 of each of `out.len()` records of `width` bytes. Returns false, and does nothing, if they are too few
@@ -233,6 +233,7 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize>(
         let start = next.min(out.len() - count);
         next += count;
         let records = &records[start * width..][..count * width];
+        ask_ahead(records);
         let (mut upper, mut lower) = (zero, zero);
         if width <= 4 * WORDS {
             scramble_words::<WIDTH, WORDS>(records, width, 0, &mut words);

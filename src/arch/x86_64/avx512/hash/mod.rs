@@ -17,7 +17,7 @@ use core::arch::x86_64::*;
 
 use super::super::Avx512;
 use super::encode::map;
-use crate::arch::x86_64::prefetch;
+use crate::arch::x86_64::ask_ahead;
 use murmur3::MAX_WIDTH;
 
 impl Avx512 {
@@ -83,18 +83,6 @@ impl Avx512 {
     pub(crate) fn map_to_range(self, hashes: &mut [u64], f: u64) {
         // SAFETY: the token proves that the CPU has the features.
         unsafe { map_to_range(hashes, f) }
-    }
-}
-
-/// The prefetch distance in bytes. Anything from 2 to 24 KiB takes the same time, and so does prefetching to the
-/// second-level cache.
-const AHEAD: usize = 4096;
-
-/// Prefetches as many bytes as `group` has, [`AHEAD`] of it. The CPU's own prefetching is too slow for the hashes.
-#[inline(always)]
-fn ask_ahead(group: &[u8]) {
-    for line in (0..group.len()).step_by(64) {
-        prefetch(group, AHEAD + line);
     }
 }
 
