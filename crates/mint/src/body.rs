@@ -103,6 +103,25 @@ impl BodyPlace {
             written: 0,
         })
     }
+
+    /// Makes a body of finished bytes. In memory they are not copied.
+    ///
+    /// # Errors
+    ///
+    /// If the directory refuses the file.
+    pub fn keep(&self, mut bytes: Vec<u8>) -> io::Result<Body> {
+        match self {
+            BodyPlace::Memory => {
+                bytes.shrink_to_fit();
+                Ok(Body::from_bytes(bytes))
+            }
+            BodyPlace::Directory(_) => {
+                let mut writer = self.writer()?;
+                writer.write_all(&bytes)?;
+                writer.finish()
+            }
+        }
+    }
 }
 
 /// An unfinished body. If it is dropped before [`finish`](Self::finish), it leaves nothing behind.
@@ -250,9 +269,12 @@ mod tests {
         for place in &places {
             for length in [FILE_BUFFER - 1, FILE_BUFFER, FILE_BUFFER + 1] {
                 let piece: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+                let whole = [&piece, &b"x"[..], &piece].concat();
                 let body = written(place, &[&piece, b"x", &piece]);
-                assert_eq!(body.bytes()[..], [&piece, &b"x"[..], &piece].concat()[..]);
+                assert_eq!(body.bytes()[..], whole[..]);
                 assert_eq!(body.len(), 2 * length + 1);
+                let kept = place.keep(whole).expect("a body");
+                assert_eq!((kept.bytes(), kept.etag()), (body.bytes(), body.etag()));
             }
         }
     }

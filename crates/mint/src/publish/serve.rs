@@ -254,9 +254,7 @@ fn bodies(
 ) -> Result<PublishedFilter, StateError> {
     let start = Instant::now();
     let params = Params::CASHU;
-    let mut writer = place.writer().map_err(StateError::Body)?;
-    let n = set.encode_to(params, &mut writer)?;
-    let raw = writer.finish().map_err(StateError::Body)?;
+    let (raw, n) = set.encode(params, place)?;
     times.encode = start.elapsed();
     PublishedFilter::new(raw, n, params, timestamp, place).map_err(StateError::Body)
 }

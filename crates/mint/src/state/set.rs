@@ -1,6 +1,5 @@
 //! The hashes of one keyset.
 
-use std::io::Write;
 use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -9,6 +8,7 @@ use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_store::{Store, StoreError, StoreErrorKind};
 
 use super::StateError;
+use crate::body::{Body, BodyPlace};
 
 /// The sorted hashes of one keyset and kind. An empty set is always in memory.
 #[derive(Debug)]
@@ -196,7 +196,13 @@ impl KeysetHashes {
         }
         match &mut self.hashes {
             Hashes::Memory(kept) => {
-                kept.merge(&SortedHashes::from_hashes(hashes))?;
+                let new = SortedHashes::from_hashes(hashes);
+                if kept.is_empty() {
+                    // The first reading: a merge would copy all of it.
+                    *kept = new;
+                } else {
+                    kept.merge(&new)?;
+                }
             }
             Hashes::Disk { store, .. } => commit(store, &hashes, as_of)?,
         }
@@ -205,22 +211,25 @@ impl KeysetHashes {
         Ok(())
     }
 
-    /// Writes the filter and returns its number of items.
-    pub(crate) fn encode_to(
+    /// Returns the filter and its number of items.
+    pub(crate) fn encode(
         &self,
         params: Params,
-        output: &mut impl Write,
-    ) -> Result<u32, StateError> {
+        place: &BodyPlace,
+    ) -> Result<(Body, u32), StateError> {
         match &self.hashes {
             Hashes::Memory(hashes) => {
                 let filter = hashes.encode(params)?;
-                output.write_all(filter.bytes()).map_err(StateError::Body)?;
-                Ok(filter.n())
+                let n = filter.n();
+                let body = place.keep(filter.into_bytes()).map_err(StateError::Body)?;
+                Ok((body, n))
             }
-            Hashes::Disk { store, .. } => match store.encode_to(params, output) {
-                Ok(written) => Ok(written.n),
-                Err(error) => Err(body_or_store(error)),
-            },
+            Hashes::Disk { store, .. } => {
+                let mut writer = place.writer().map_err(StateError::Body)?;
+                let written = store.encode_to(params, &mut writer).map_err(body_or_store)?;
+                let body = writer.finish().map_err(StateError::Body)?;
+                Ok((body, written.n))
+            }
         }
     }
 }
@@ -315,10 +324,10 @@ mod tests {
                 set.add(split.unknown, 9).unwrap();
                 let len = expected.len() as u64;
                 assert_eq!((set.changed, set.len()), (!unknown.is_empty(), len));
-                let mut bytes = vec![];
-                set.encode_to(Params::CASHU, &mut bytes).unwrap();
+                let (body, n) = set.encode(Params::CASHU, &BodyPlace::Memory).unwrap();
                 let whole = SortedHashes::from_hashes(expected.clone());
-                assert_eq!(bytes, whole.encode(Params::CASHU).unwrap().bytes());
+                let whole = whole.encode(Params::CASHU).unwrap();
+                assert_eq!((&body.bytes()[..], n), (&whole.bytes()[..], whole.n()));
             }
             drop(disk);
             let again = Store::open(&path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
