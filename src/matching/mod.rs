@@ -3,7 +3,6 @@
 
 mod bitmap;
 mod gaps;
-mod lane;
 mod lookup;
 mod merge;
 mod plan;

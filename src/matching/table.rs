@@ -8,6 +8,9 @@
 //! The directory tells the line of a value. It divides the range `[0, F)` into as many equal parts as there are
 //! lines, and has four bytes for each. Where hashes are crowded, many lines begin in one part, and are searched.
 //!
+//! A look-up waits for its line and then for the bits. The directory and a few landmarks in the stream tell about where
+//! the bits are, so that both can be fetched at once ([`Table::estimate`]).
+//!
 //! The points follow the items, not the values, so no set can make a look-up long: from the point of
 //! [`Table::locate`] to any value it is at most one step of items. Spans of many bits get more points. Longer
 //! codes are *gaps*, which are recorded with their values: a target within a gap is answered without decoding it.
@@ -175,6 +178,11 @@ impl Line {
         }
     }
 
+    /// The 64-bit word of the stream in which the first point is.
+    fn word(&self) -> u32 {
+        (self.first().position / 64) as u32
+    }
+
     /// The top word and the low bytes of the entry with this number begin here.
     #[inline(always)]
     const fn places<const LOW: usize>(number: usize) -> (usize, usize) {
@@ -255,6 +263,13 @@ const CUT_BITS: u32 = 5;
 /// The cut of a part in which no line begins.
 const MOST_CUT: u32 = (1 << CUT_BITS) - 1;
 
+/// There are five parts for four lines, and so as many cuts per line on average.
+const CUTS_PER_LINE: u64 = (1 << CUT_BITS) * 5 / 4;
+
+/// The number of lines per landmark. More would not stay in the first-level cache (ten million items: 14 KiB), and the
+/// estimate drifts between fewer: a line may have a few items less than another.
+const PER_LANDMARK: usize = 16;
+
 /// The points of a filter, in lines.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Table {
@@ -270,6 +285,10 @@ pub(crate) struct Table {
     directory: Vec<u32>,
     /// floor(parts * 2^64 / F): a value times this, shifted right by 64, is its part.
     scale: u64,
+    /// The number of the 64-bit word of the stream in which every [`PER_LANDMARK`]th line begins.
+    landmarks: Vec<u32>,
+    /// The mean number of bits from one line to the next.
+    line_bits: u64,
 }
 
 impl fmt::Debug for Table {
@@ -325,6 +344,8 @@ impl Table {
             gaps: Vec::new(),
             directory: Vec::new(),
             scale: 0,
+            landmarks: Vec::new(),
+            line_bits: 0,
         }
     }
 
@@ -369,6 +390,10 @@ impl Table {
         }
         let last = (lines as u32).saturating_sub(1) << CUT_BITS;
         self.directory.resize(parts + 1, last | MOST_CUT);
+        let landmarks = self.lines.iter().step_by(PER_LANDMARK);
+        self.landmarks = landmarks.map(Line::word).collect();
+        let bits = self.lines.last().map_or(0, |line| line.first().position);
+        self.line_bits = bits / (lines as u64).saturating_sub(1).max(1);
     }
 
     /// The part of a value below F, and how far into the part it is.
@@ -379,15 +404,19 @@ impl Table {
         ((product >> 64) as usize, within as u32)
     }
 
+    /// The entries of a part and of the next one.
+    #[inline(always)]
+    fn entries(&self, part: usize) -> &[u32; 2] {
+        let entries = self.directory.get(part..);
+        let entries = entries.and_then(|rest| rest.first_chunk());
+        entries.unwrap_or(&[0, 0])
+    }
+
     /// The last line with a base below `value`, or line 0.
     #[inline(always)]
     fn line_of(&self, value: u64) -> usize {
         let (part, within) = self.part_of(value);
-        let entries = self
-            .directory
-            .get(part..)
-            .and_then(|rest| rest.first_chunk());
-        let &[entry, next] = entries.unwrap_or(&[0, 0]);
+        let &[entry, next] = self.entries(part);
         let (first, cut) = (entry >> CUT_BITS, entry & MOST_CUT);
         let others = (next >> CUT_BITS).wrapping_sub(first);
         if (within == cut) | (others > 1) {
@@ -395,6 +424,24 @@ impl Table {
         }
         // Without a branch, because chance decides.
         (first + (u32::from(within > cut) & others)) as usize
+    }
+
+    /// About the bit position of `value`, without reading its line. If values are not uniform, or the table is forged,
+    /// it may be anywhere.
+    #[inline(always)]
+    pub(crate) fn estimate(&self, value: u64) -> u64 {
+        let (part, within) = self.part_of(value);
+        let &[entry, next] = self.entries(part);
+        let line = (entry >> CUT_BITS) as usize;
+        // The next line begins at this cut. If that is not in this part, it is in the next one.
+        let cut = match next >> CUT_BITS == entry >> CUT_BITS {
+            true => (1 << CUT_BITS) + (next & MOST_CUT),
+            false => entry & MOST_CUT,
+        };
+        let landmark = self.landmarks.get(line / PER_LANDMARK);
+        let cuts = (line % PER_LANDMARK + 1) as u64 * CUTS_PER_LINE + u64::from(within);
+        let bits = self.line_bits * cuts.saturating_sub(cut.into()) / CUTS_PER_LINE;
+        u64::from(landmark.copied().unwrap_or(0)) * 64 + bits
     }
 
     #[cold]
@@ -466,6 +513,9 @@ impl Table {
 
     /// The size in bytes.
     pub(crate) fn size(&self) -> usize {
-        size_of_val(&*self.lines) + size_of_val(&*self.directory) + size_of_val(&*self.gaps)
+        size_of_val(&*self.lines)
+            + size_of_val(&*self.directory)
+            + size_of_val(&*self.landmarks)
+            + size_of_val(&*self.gaps)
     }
 }

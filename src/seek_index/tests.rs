@@ -133,6 +133,20 @@ fn look_up_decodes_at_most_one_step_of_items_in_any_set() {
 }
 
 #[test]
+fn estimates_are_near_uniform_values_and_finite_elsewhere() {
+    for (name, filter) in hostile_sets(100_000, Params::default()) {
+        let table = table_of(&filter, IndexInterval::Items(16));
+        let values = (0..1_000).map(|i| filter.range() / 1_000 * i);
+        let near = values.filter(|&value| {
+            let distance = table.estimate(value).abs_diff(table.locate(value).position);
+            distance < 64 * 8
+        });
+        let near = near.count();
+        assert!(name != "uniform" || near > 900, "{near} of 1,000");
+    }
+}
+
+#[test]
 fn look_up_among_a_million_equal_hashes_decodes_few_items() {
     let params = Params::default();
     let values = vec![123_456_789; 1_000_000];
