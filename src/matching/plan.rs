@@ -25,6 +25,8 @@ pub enum Strategy {
 struct Costs {
     /// Decoding an item and passing it on: `decode::visit`.
     visit: Pass,
+    /// The number of items that [`Self::visit`] decodes before it passes the first on.
+    block: u64,
     /// Finding start points, per item: `decode::seek_table`.
     seek: Pass,
     /// The cost of a look-up per target, without its items.
@@ -61,6 +63,8 @@ impl Costs {
                     lanes: 2_750,
                     start: 10_000_000,
                 },
+                // Small filters are decoded serially.
+                block: 512,
                 seek: Pass {
                     serial: 4_200,
                     lanes: 1_850,
@@ -68,7 +72,7 @@ impl Costs {
                 },
                 look_up: 15_000,
                 scan: 2_400,
-                far: 15_000,
+                far: 30_000,
             },
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2(_) => Self {
@@ -77,6 +81,7 @@ impl Costs {
                     lanes: 1_150,
                     start: 4_000_000,
                 },
+                block: 32 << 10,
                 seek: Pass {
                     serial: 3_400,
                     lanes: 730,
@@ -93,6 +98,7 @@ impl Costs {
                     lanes: 900,
                     start: 3_000_000,
                 },
+                block: 32 << 10,
                 seek: Pass {
                     serial: 3_400,
                     lanes: 420,
@@ -113,7 +119,7 @@ const MERGE: u64 = 8_000;
 /// Skipping to the next target, per doubling of the number of items between two targets.
 const SKIP: u64 = 2_500;
 /// The size in bytes up to which a filter fits in a cache near the core.
-const NEAR_BYTES: u64 = 4 << 20;
+const NEAR_BYTES: u64 = 1 << 20;
 /// Searching a table for the start point of a target, per doubling of the number of points.
 const SEARCH: u64 = 700;
 /// The number of items that a look-up decodes in addition to half a step, before a lane is checked again, and that
@@ -160,8 +166,8 @@ pub(super) fn indexed(level: SimdLevel, size: Size, targets: usize, step: u32) -
 /// The cheapest strategy without an index. If the `whole` filter must be decoded, a merge does not end at the
 /// largest target.
 pub(super) fn unindexed(level: SimdLevel, size: Size, targets: usize, whole: bool) -> Strategy {
-    if targets < 2 && !whole {
-        // The target is found half-way on average, so a merge costs the same, and needs no memory.
+    if targets == 0 && !whole {
+        // It decodes nothing.
         return Strategy::Merge;
     }
     let points = points(level, size, targets);
@@ -228,16 +234,16 @@ fn look_up(level: SimdLevel, size: Size, step: u32) -> u64 {
 }
 
 fn merge(level: SimdLevel, size: Size, targets: usize, whole: bool) -> u64 {
-    let targets = targets as u64;
-    let between = u64::from(size.0) / (targets + 1) + 1;
+    let (n, targets) = (u64::from(size.0), targets as u64);
+    let between = n / (targets + 1) + 1;
     let each = SORT * u64::from((targets + 1).ilog2()) + MERGE + SKIP * u64::from(between.ilog2());
-    let visit = Costs::of(level).visit.over(size);
-    // A pass ends at the largest target.
-    let visit = if whole {
-        visit
-    } else {
-        visit / (targets + 1) * targets
+    let Costs { visit, block, .. } = Costs::of(level);
+    // A pass ends with the block of the largest target.
+    let items = match whole {
+        true => n,
+        false => n.min(n - n / (targets + 1) + block / 2),
     };
+    let visit = visit.over(size) / n.max(1) * items;
     targets.saturating_mul(each).saturating_add(visit)
 }
 
