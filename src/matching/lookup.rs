@@ -10,11 +10,13 @@
 //! Points are not trusted. With any point, reads stay within the bytes, and every step consumes bits. If a
 //! forged point leads to bits that are not a code, the look-up returns [`Astray`].
 
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Kind;
+use crate::arch::SimdLevel;
 use crate::arch::lanes::WINDOW;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::lookup;
 use crate::arch::memory::prefetch;
-use crate::arch::{Kind, SimdLevel};
 use crate::bits::BitReader;
 use crate::cost;
 use crate::decode::in_pairs;
@@ -222,25 +224,23 @@ impl Stream<'_> {
         targets: &[u64],
         found: &mut [bool],
     ) -> Result<(), Astray> {
-        match self.level.kind() {
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) if self.suits_lanes(targets) => {
-                self.find_in_lanes(avx2, points, targets, found)
+        #[cfg(target_arch = "x86_64")]
+        if self.suits_lanes(targets) {
+            match self.level.kind() {
+                Kind::Scalar => {}
+                Kind::Avx2(avx2) => return self.find_in_lanes(avx2, points, targets, found),
+                Kind::Avx512(avx512) => return self.find_in_lanes(avx512, points, targets, found),
             }
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) if self.suits_lanes(targets) => {
-                self.find_in_lanes(avx512, points, targets, found)
-            }
-            _ => self.level.compiled(
-                #[inline(always)]
-                || {
-                    for ((found, &point), &target) in found.iter_mut().zip(points).zip(targets) {
-                        *found = self.find_here(point, target)?;
-                    }
-                    Ok(())
-                },
-            ),
         }
+        self.level.compiled(
+            #[inline(always)]
+            || {
+                for ((found, &point), &target) in found.iter_mut().zip(points).zip(targets) {
+                    *found = self.find_here(point, target)?;
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Whether the lanes' numbers can hold the values, and enough targets fill them.
