@@ -122,7 +122,7 @@ impl SeekIndex {
     /// One decoding pass, and one pass over the bytes for a fingerprint of the filter ([`Filter::into_indexed`]
     /// needs no fingerprint).
     ///
-    /// Memory: about 6 bytes per entry if hashes are uniform, at most 68 if an attacker chose them, and 24 per code
+    /// Memory: about 6 bytes per entry if hashes are uniform, at most 70 if an attacker chose them, and 24 per code
     /// that is longer than two intervals. That is at most 48 times the filter's bytes. Building temporarily takes 16
     /// bytes more per entry.
     #[must_use]
