@@ -227,7 +227,7 @@ impl Stream<'_> {
         #[cfg(target_arch = "x86_64")]
         if self.suits_lanes(targets) {
             match self.level.kind() {
-                Kind::Scalar => {}
+                Kind::Baseline(_) => {}
                 Kind::Avx2(avx2) => return self.find_in_lanes(avx2, points, targets, found),
                 Kind::Avx512(avx512) => return self.find_in_lanes(avx512, points, targets, found),
             }

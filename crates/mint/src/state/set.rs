@@ -226,7 +226,9 @@ impl KeysetHashes {
             }
             Hashes::Disk { store, .. } => {
                 let mut writer = place.writer().map_err(StateError::Body)?;
-                let written = store.encode_to(params, &mut writer).map_err(body_or_store)?;
+                let written = store
+                    .encode_to(params, &mut writer)
+                    .map_err(body_or_store)?;
                 let body = writer.finish().map_err(StateError::Body)?;
                 Ok((body, written.n))
             }
@@ -327,7 +329,7 @@ mod tests {
                 let (body, n) = set.encode(Params::CASHU, &BodyPlace::Memory).unwrap();
                 let whole = SortedHashes::from_hashes(expected.clone());
                 let whole = whole.encode(Params::CASHU).unwrap();
-                assert_eq!((&body.bytes()[..], n), (&whole.bytes()[..], whole.n()));
+                assert_eq!((&body.bytes()[..], n), (whole.bytes(), whole.n()));
             }
             drop(disk);
             let again = Store::open(&path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();
