@@ -8,7 +8,7 @@ from pathlib import Path
 SCHEMA = 2
 LEVELS = {"avx512": "AVX-512", "avx2": "AVX2", "neon": "NEON", "portable": "portable code"}
 # The core behind a name that does not tell it, by maker, family and model.
-CORES = {("AMD", "25-17"): "Zen 4", ("AMD", "26-2"): "Zen 5"}
+CORES = {("AMD", "25-1"): "Zen 3", ("AMD", "25-17"): "Zen 4", ("AMD", "26-2"): "Zen 5"}
 SIZES = {"100k": "100,000", "1m": "1 million", "10m": "10 million"}
 # What each peer is, for readers who know none of the row names.
 PEERS = {
@@ -134,7 +134,7 @@ class Cpu:
 
 
 def read(folder: Path) -> list[Cpu]:
-    """All CPUs with records, the one that was measured last first."""
+    """All CPUs with records: those with the most SIMD levels first, then the one that was measured last."""
     kinds: dict[tuple, list[dict]] = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
@@ -145,7 +145,7 @@ def read(folder: Path) -> list[Cpu]:
         kinds.setdefault((machine["cpu"], machine["cpu_version"]), []).append(record)
     if not kinds:
         raise SystemExit(f"{folder}: no records")
-    return sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: cpu.records[0]["date"], reverse=True)
+    return sorted((Cpu(records) for records in kinds.values()), key=lambda cpu: (len(cpu.levels), cpu.records[0]["date"]), reverse=True)
 
 
 def one_in(rate: float) -> str:
