@@ -55,6 +55,7 @@ impl Stream<'_> {
     /// # Errors
     ///
     /// The point is forged. A forged point may also give a wrong answer.
+    #[cfg(any(test, target_arch = "x86_64"))]
     pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
         // One chain of codes cannot be vectorized.
         self.level.compiled(

@@ -1,5 +1,6 @@
 //! Sequences of state filters, published and followed.
 
+use std::array::from_fn;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -222,7 +223,9 @@ fn reported_events_are_published_and_followed() {
         .unwrap();
     let (events, store) = (publisher.event_feed(), MemoryStore::default());
     let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
-    let ids: Vec<[u8; 33]> = (2..42).map(|byte| [byte; 33]).collect();
+    let ids: Vec<[u8; 33]> = (0..40)
+        .map(|i| from_fn(|at| if at == 0 { 2 } else { i }))
+        .collect();
     let formats = [SequenceFormat::Segments, SequenceFormat::Blocks];
     let mut readers: Vec<_> = Event::ALL
         .into_iter()
