@@ -308,7 +308,7 @@ impl fmt::Display for BuildError {
                 write!(f, "these {len} bytes are not a valid piece of a filter")
             }
             BuildFault::OtherFilter { piece } => {
-                write!(f, "piece {piece} has another N, P or M than piece 0")
+                write!(f, "piece {piece} has another N, P or M than stated")
             }
             BuildFault::PieceOrder { piece } => {
                 write!(

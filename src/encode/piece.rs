@@ -37,7 +37,7 @@ const CHECKSUM: usize = 8;
 /// });
 /// let mut bytes = Vec::new();
 /// let write = |part: &[u8]| Ok::<(), BuildError>(bytes.extend_from_slice(part));
-/// stitch(pieces.into_iter().flatten(), write)?;
+/// stitch(3, Params::default(), pieces.into_iter().flatten(), write)?;
 /// assert_eq!(bytes, set.encode(Params::default())?.bytes());
 /// # Ok::<(), BuildError>(())
 /// ```
@@ -212,36 +212,34 @@ impl Piece {
     }
 }
 
-/// Joins the pieces of a filter, given in the order of their ranges, to the bytes of
+/// Joins the pieces of a filter of `n` items, given in the order of their ranges, to the bytes of
 /// [`SortedHashes::encode`](crate::SortedHashes::encode) of the whole set. `write` receives them part by part.
-/// Returns N.
-///
-/// No pieces give the empty filter.
 ///
 /// # Errors
 ///
-/// Errors of `write`. A piece is not of the same filter as the first one, begins before the end of its predecessor,
-/// or the pieces do not have N items together; the bytes that were written are then not a filter.
+/// Errors of `write`. A piece has another N, P or M, or begins before the end of its predecessor, or the pieces do
+/// not have `n` items together; the bytes that were written are then not a filter.
 ///
 /// # Cost
 ///
-/// One pass over the bytes. Memory: one piece at a time, and a buffer of 64 KiB.
+/// One pass over the bytes. Memory: one piece at a time, and a buffer of 64 KiB. Whatever the pieces say, at most
+/// `n * (P + 1)` bits plus a bit for each `2^P` of the range `n * M` are written.
 pub fn stitch<E: From<BuildError>>(
+    n: u32,
+    params: Params,
     pieces: impl IntoIterator<Item = Piece>,
     write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<u32, E> {
-    stitch_at(SimdLevel::detect(), pieces, write)
+) -> Result<(), E> {
+    stitch_at(SimdLevel::detect(), n, params, pieces, write)
 }
 
 fn stitch_at<E: From<BuildError>>(
     level: SimdLevel,
+    n: u32,
+    params: Params,
     pieces: impl IntoIterator<Item = Piece>,
     mut write: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<u32, E> {
-    let mut pieces = pieces.into_iter().peekable();
-    let Some(&Piece { n, params, .. }) = pieces.peek() else {
-        return Ok(0);
-    };
+) -> Result<(), E> {
     let mut stream = StreamEncoder::of_values(level, n, params);
     for (at, piece) in (0_u64..).zip(pieces) {
         if (piece.n, piece.params) != (n, params) {
@@ -250,6 +248,7 @@ fn stitch_at<E: From<BuildError>>(
         if piece.is_empty() {
             continue;
         }
+        stream.check_room(piece.items)?;
         if piece.first < stream.previous() {
             return Err(BuildError(BuildFault::PieceOrder { piece: at }).into());
         }
@@ -262,8 +261,7 @@ fn stitch_at<E: From<BuildError>>(
             &mut write,
         )?;
     }
-    stream.finish(write)?;
-    Ok(n)
+    stream.finish(write).map(drop)
 }
 
 #[cfg(test)]
@@ -272,13 +270,18 @@ mod tests {
     use crate::encode::encode_hashes;
     use crate::splitmix::{noise, sorted};
 
-    fn stitched(level: SimdLevel, pieces: Vec<Piece>) -> Result<Vec<u8>, BuildError> {
+    fn stitched(
+        level: SimdLevel,
+        n: u32,
+        params: Params,
+        pieces: Vec<Piece>,
+    ) -> Result<Vec<u8>, BuildError> {
         let mut bytes = Vec::new();
         let mut write = |part: &[u8]| {
             bytes.extend_from_slice(part);
             Ok::<(), BuildError>(())
         };
-        stitch_at(level, pieces, &mut write).map(|_| bytes)
+        stitch_at(level, n, params, pieces, &mut write).map(|()| bytes)
     }
 
     /// Cuts sorted hashes at random places, often several times at one place.
@@ -318,7 +321,7 @@ mod tests {
                                 .map(|part| Piece::encode_at(level, part, n as u32, params))
                                 .map(|piece| Piece::from_bytes(&piece.unwrap().to_bytes()))
                                 .collect::<Result<Vec<_>, _>>();
-                            let bytes = stitched(level, pieces.unwrap()).unwrap();
+                            let bytes = stitched(level, n as u32, params, pieces.unwrap()).unwrap();
                             let what = (level, p, n, round, cuts);
                             assert!(bytes == whole.bytes, "{what:?}");
                         }
@@ -332,26 +335,69 @@ mod tests {
     fn pieces_of_other_filters_are_rejected() {
         let params = Params::CASHU;
         let piece = |hashes: &[u64], n| Piece::encode_at(SimdLevel::detect(), hashes, n, params);
-        let fault = |pieces: Vec<Piece>| stitched(SimdLevel::detect(), pieces).unwrap_err().0;
-        let (low, high) = (piece(&[1 << 60], 2).unwrap(), piece(&[1 << 63], 2).unwrap());
-        assert!(
-            stitched(
-                SimdLevel::detect(),
-                [&low, &high].map(Piece::clone).to_vec()
-            )
-            .is_ok()
+        let stitched = |pieces: &[&Piece]| {
+            let pieces = pieces.iter().map(|&piece| piece.clone()).collect();
+            stitched(SimdLevel::detect(), 2, params, pieces).map_err(|error| error.0)
+        };
+        let (low, high) = (
+            &piece(&[1 << 60], 2).unwrap(),
+            &piece(&[1 << 63], 2).unwrap(),
         );
+        assert!(stitched(&[low, high]).is_ok());
 
-        let swapped = alloc::vec![high.clone(), low.clone()];
-        assert_eq!(fault(swapped), BuildFault::PieceOrder { piece: 1 });
-        let other = alloc::vec![low.clone(), piece(&[1 << 63], 3).unwrap()];
-        assert_eq!(fault(other), BuildFault::OtherFilter { piece: 1 });
-        let missing = BuildFault::OtherCount { n: 2, pushed: 1 };
-        assert_eq!(fault(alloc::vec![low.clone()]), missing);
-        let twice = alloc::vec![low.clone(), low, high];
-        assert_eq!(fault(twice), BuildFault::OtherCount { n: 2, pushed: 3 });
+        let swapped = Err(BuildFault::PieceOrder { piece: 1 });
+        assert_eq!(stitched(&[high, low]), swapped);
+        let other = &piece(&[1 << 63], 3).unwrap();
+        assert_eq!(
+            stitched(&[low, other]),
+            Err(BuildFault::OtherFilter { piece: 1 })
+        );
+        assert_eq!(
+            stitched(&[other]),
+            Err(BuildFault::OtherFilter { piece: 0 })
+        );
+        let count = |pushed| Err(BuildFault::OtherCount { n: 2, pushed });
+        assert_eq!(stitched(&[low]), count(1));
+        assert_eq!(stitched(&[low, low, high]), count(3));
+        assert_eq!(stitched(&[]), count(0));
         assert!(piece(&[1, 2, 3], 2).is_err());
-        assert_eq!(stitched(SimdLevel::detect(), Vec::new()), Ok(Vec::new()));
+    }
+
+    /// A piece of 64 bytes may stand for 2^59 bytes of codes.
+    #[test]
+    fn output_of_stitch_is_bounded_by_what_the_caller_states() {
+        let (n, wide) = (u32::MAX, Params::new(0, u64::from(u32::MAX)).unwrap());
+        let last = wide.range(n) - 1;
+        let hostile = Piece {
+            params: wide,
+            n,
+            items: 1,
+            first: last,
+            last,
+            bytes: Vec::new(),
+            bits: 0,
+        };
+        let hostile = Piece::from_bytes(&hostile.to_bytes()).unwrap();
+        let full = |_: &[u8]| panic!("bytes were written");
+        let stitched = stitch_at(SimdLevel::detect(), 2, Params::CASHU, [hostile], full);
+        assert_eq!(
+            stitched,
+            Err(BuildError(BuildFault::OtherFilter { piece: 0 }))
+        );
+        // Pieces that repeat write no more than N items either.
+        let piece = Piece::encode_at(SimdLevel::detect(), &[1 << 60], 2, Params::CASHU).unwrap();
+        let mut written = 0;
+        let write = |part: &[u8]| {
+            written += part.len();
+            Ok::<(), BuildError>(())
+        };
+        let repeated = core::iter::repeat_n(piece, 100_000);
+        let stitched = stitch_at(SimdLevel::detect(), 2, Params::CASHU, repeated, write);
+        assert_eq!(
+            stitched,
+            Err(BuildError(BuildFault::OtherCount { n: 2, pushed: 3 }))
+        );
+        assert_eq!(written, 0, "the buffer never filled");
     }
 
     #[test]

@@ -79,6 +79,15 @@ impl StreamEncoder {
         }
     }
 
+    /// Rejects more items than N before anything of them is written.
+    pub(super) fn check_room(&self, items: u32) -> Result<(), BuildError> {
+        let (n, pushed) = (self.n, self.pushed + u64::from(items));
+        if pushed > u64::from(n) {
+            return Err(BuildError(BuildFault::OtherCount { n, pushed }));
+        }
+        Ok(())
+    }
+
     /// The value of the last item.
     pub(super) fn previous(&self) -> u64 {
         self.carry.previous

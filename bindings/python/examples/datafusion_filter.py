@@ -33,7 +33,8 @@ def build(context: SessionContext, query: str, output: str) -> int:
         return nutfilter.SortedHashes.from_hashes(joined).encode_piece(n)
 
     with ThreadPoolExecutor() as threads, open(output, "wb") as file:
-        return nutfilter.stitch(threads.map(piece, range(2**BITS)), file)
+        nutfilter.stitch(threads.map(piece, range(2**BITS)), file, n)
+    return n
 
 
 if __name__ == "__main__":

@@ -104,4 +104,5 @@ def build(items: DataFrame, directory: str, output: str, bits=6, p=19, m=784931,
                 yield file.read()
 
     with create(*locate(output)) as file:
-        return nutfilter.stitch(pieces(), file)
+        nutfilter.stitch(pieces(), file, n, p, m)
+    return n

@@ -71,3 +71,9 @@ pub(crate) fn params(p: Number, m: Number) -> PyResult<Params> {
         .ok_or_else(|| errors::invalid_params(format!("M is {m}; use 1 to {}", u32::MAX)))?;
     Params::new(p, m).map_err(errors::params)
 }
+
+/// N of a whole set.
+pub(crate) fn set_size(n: &Number) -> PyResult<u32> {
+    let n = n.get().and_then(|n| u32::try_from(n).ok());
+    n.ok_or_else(|| errors::build_message(format!("n is not 0 to {}", u32::MAX)))
+}

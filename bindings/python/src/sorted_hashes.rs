@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::filter::Filter;
-use crate::number::{Number, params};
+use crate::number::{Number, params, set_size};
 use crate::profile::Profile;
 use crate::{buffer, errors, items};
 
@@ -157,8 +157,7 @@ impl SortedHashes {
         m: Number,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let params = params(p, m)?;
-        let n = n.get().and_then(|n| u32::try_from(n).ok());
-        let n = n.ok_or_else(|| errors::build_message(format!("n is not 0 to {}", u32::MAX)))?;
+        let n = set_size(&n)?;
         let piece = py.detach(|| {
             let mut state = self.lock();
             state.settle()?;

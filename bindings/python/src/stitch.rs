@@ -4,6 +4,7 @@ use nutfilter::{BuildError, Piece};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::number::{Number, params, set_size};
 use crate::{errors, items};
 
 /// What can end the stitching: its own error, or an exception of the iterable or the file.
@@ -18,19 +19,30 @@ impl From<BuildError> for Fault {
     }
 }
 
-/// Joins the pieces of a filter, in the order of their ranges, and writes its bytes to `file`. Returns N.
+/// Joins the pieces of a filter of `n` items, in the order of their ranges, and writes its bytes to `file`.
 ///
 /// pieces: an iterable of what SortedHashes.encode_piece returned (bytes or buffers), read one at a time.
 /// file: an object with `write`, such as a file opened with "wb" or an io.BytesIO.
 ///
-/// The bytes are those of SortedHashes.encode() for the whole set. No pieces give the empty filter, N = 0.
+/// n, p, m: as given to encode_piece. They bound what is written, whatever the pieces say.
 ///
-/// Raises BuildError if a piece is damaged, of another filter or out of order, or if the pieces do not have N items
-/// together; what was written is then not a filter.
+/// The bytes are those of SortedHashes.encode() for the whole set.
+///
+/// Raises BuildError if a piece is damaged, of another filter or out of order, or if the pieces do not have n items
+/// together; what was written is then not a filter. Raises ParamsError for p or m outside the limits of the format.
 ///
 /// Cost: one pass. Memory: one piece.
 #[pyfunction]
-pub(crate) fn stitch(pieces: &Bound<'_, PyAny>, file: &Bound<'_, PyAny>) -> PyResult<u32> {
+#[pyo3(signature = (pieces, file, n, p=Number::P, m=Number::M))]
+#[pyo3(text_signature = "(pieces, file, n, p=19, m=784931)")]
+pub(crate) fn stitch(
+    pieces: &Bound<'_, PyAny>,
+    file: &Bound<'_, PyAny>,
+    n: Number,
+    p: Number,
+    m: Number,
+) -> PyResult<()> {
+    let (n, params) = (set_size(&n)?, params(p, m)?);
     let write = file.getattr("write")?;
     // The library takes pieces, not results: the first error ends the iteration and is kept.
     let mut broken = None;
@@ -40,13 +52,13 @@ pub(crate) fn stitch(pieces: &Bound<'_, PyAny>, file: &Bound<'_, PyAny>) -> PyRe
             .and_then(|piece| piece.map_err(errors::build));
         piece.map_err(|error| broken = Some(error)).ok()
     });
-    let stitched = nutfilter::stitch(read, |bytes| {
+    let stitched = nutfilter::stitch(n, params, read, |bytes| {
         let bytes = PyBytes::new(file.py(), bytes);
         write.call1((bytes,)).map(drop).map_err(Fault::Python)
     });
     match (broken, stitched) {
         (Some(error), _) | (None, Err(Fault::Python(error))) => Err(error),
         (None, Err(Fault::Build(error))) => Err(errors::build(error)),
-        (None, Ok(n)) => Ok(n),
+        (None, Ok(())) => Ok(()),
     }
 }

@@ -20,10 +20,10 @@ def pieces_of(items, bits, n=None, **parameters):
     return [SortedHashes(part).encode_piece(len(items) if n is None else n, **parameters) for part in ranges]
 
 
-def stitched(pieces):
+def stitched(pieces, n=len(ITEMS), **parameters):
     file = io.BytesIO()
-    n = stitch(pieces, file)
-    return n, file.getvalue()
+    stitch(pieces, file, n, **parameters)
+    return file.getvalue()
 
 
 @given(
@@ -34,14 +34,14 @@ def stitched(pieces):
 def test_stitched_pieces_equal_the_filter(items, bits, parameters):
     p, m = parameters
     whole = Filter.build(items, p=p, m=m)
-    assert stitched(pieces_of(items, bits, p=p, m=m)) == (len(items), whole.content)
+    assert stitched(pieces_of(items, bits, p=p, m=m), len(items), p=p, m=m) == whole.content
 
 
 def test_pieces_may_come_from_a_generator_and_go_to_a_file(tmp_path):
     with open(tmp_path / "filter", "wb") as file:
-        assert stitch((bytearray(piece) for piece in pieces_of(ITEMS, 3)), file) == 2000
+        stitch((bytearray(piece) for piece in pieces_of(ITEMS, 3)), file, 2000)
     assert (tmp_path / "filter").read_bytes() == Filter.build(ITEMS).content
-    assert stitched([]) == (0, b"")
+    assert stitched([], 0) == b""
 
 
 def test_wrong_pieces_are_rejected():
@@ -56,6 +56,8 @@ def test_wrong_pieces_are_rejected():
     ]:
         with pytest.raises(BuildError, match=words):
             stitched(wrong)
+    with pytest.raises(BuildError, match="piece 0 has another N"):
+        stitched(pieces, 2001)
     with pytest.raises(BuildError):
         SortedHashes(ITEMS).encode_piece(1999)
     with pytest.raises(BuildError):
@@ -74,11 +76,11 @@ def test_errors_of_the_iterable_and_the_file_are_passed_on():
     with pytest.raises(TypeError, match="item is int"):
         stitched([5])
     with pytest.raises(AttributeError, match="write"):
-        stitch([], None)
+        stitch([], None, 0)
 
     class Full:
         def write(self, data):
             raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        stitch(pieces_of(ITEMS, 0), Full())
+        stitch(pieces_of(ITEMS, 0), Full(), 2000)

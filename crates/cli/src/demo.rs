@@ -154,6 +154,13 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         directory: place.directory().to_owned(),
         service: service.clone(),
         base: base.clone(),
+        stays: match &place {
+            Place::Temporary(directory) if args.once => {
+                let path = directory.path().display();
+                format!("A filter and a wallet stay in {path}; remove it when you are done.\n")
+            }
+            _ => String::new(),
+        },
         globals,
     };
     tokio::select! {
@@ -183,6 +190,8 @@ struct DemoRun {
     directory: PathBuf,
     service: FilterService,
     base: String,
+    /// Says where files stay after the end, if any do.
+    stays: String,
     globals: Globals,
 }
 
@@ -217,9 +226,12 @@ impl DemoRun {
             .find(|column| column.built.kind == NoteKind::Spent)
             .ok_or_else(|| CliError::failed("the mint has no filter of spent notes"))?;
         let text = format!(
-            "{}\n{}\n\nTry\n  nutfilter check {} {} --count\n",
+            "{}\n{}\n\n{}Try\n  {} check {} {} --count\n",
             table(&columns),
             conclusion(spent),
+            self.stays,
+            // `cargo run` installs no `nutfilter`.
+            shell_word(&std::env::current_exe().unwrap_or_else(|_| "nutfilter".into())),
             shell_word(&self.path(FILTER_FILE)),
             shell_word(&self.path(WALLET_FILE)),
         );

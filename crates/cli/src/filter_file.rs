@@ -10,7 +10,7 @@ use nutfilter_cashu::FilterResponse;
 use crate::error::CliError;
 use crate::gcs::{self, Header};
 use crate::globals::Globals;
-use crate::items::Input;
+use crate::items::{Input, not_text};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::value_parsers;
 
@@ -107,7 +107,12 @@ pub(crate) fn parse(
         return read_gcs(name, bytes, profile, key);
     }
     let hasher = key.hasher(profile, asked, false)?;
-    let response = FilterResponse::from_json(&bytes).map_err(|error| CliError::at(name, error))?;
+    let response = FilterResponse::from_json(&bytes).map_err(|error| {
+        let hint = not_text(&bytes).unwrap_or_else(|| {
+            "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N".to_owned()
+        });
+        CliError::at(name, format_args!("{error}; {hint}"))
+    })?;
     drop(bytes);
     let timestamp = Some(response.timestamp);
     let filter = response.into_filter_with(hasher);

@@ -143,7 +143,7 @@ fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, C
         .map(|member| {
             let mut bytes = Vec::new();
             let decoded = args.encoding.decode_into(member.as_bytes(), &mut bytes);
-            decoded.map_err(|error| CliError::at("--member", error.message))?;
+            decoded.map_err(|error| CliError::at("--member", error))?;
             Ok(bytes)
         })
         .collect::<Result<Vec<_>, CliError>>()?;

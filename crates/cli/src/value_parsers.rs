@@ -135,7 +135,7 @@ fn scaled<T: TryFrom<u128>>(
     T::try_from(value).map_err(|_| too_large)
 }
 
-/// Parses a false-positive rate: a number or a fraction.
+/// Parses a false-positive rate: a number, a fraction or a percentage.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let number = |text: &str| -> Result<f64, String> {
         text.trim()
@@ -144,7 +144,10 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     };
     match text.split_once('/') {
         Some((above, below)) => Ok(number(above)? / number(below)?),
-        None => number(text),
+        None => match text.strip_suffix('%') {
+            Some(percent) => Ok(number(percent)? / 100.0),
+            None => number(text),
+        },
     }
 }
 
@@ -231,6 +234,7 @@ mod tests {
     fn rates_are_parsed_in_each_spelling() {
         assert_eq!(rate("0.25"), Ok(0.25));
         assert_eq!(rate("1e-6"), Ok(1e-6));
+        assert_eq!(rate("1%"), Ok(0.01));
         assert_eq!(rate("1/784931"), Ok(1.0 / 784_931.0));
         assert!(rate("one in ten").is_err());
         assert!(rate("1/").is_err());

@@ -55,14 +55,13 @@ fn once_prints_the_figures_and_a_command_that_works() {
     }
     assert_eq!(steps.lines().count(), 3, "{steps}");
 
-    let command = text
-        .lines()
-        .find_map(|line| line.strip_prefix("  nutfilter "));
+    let command = text.lines().find(|line| line.starts_with("  /"));
     let command = command.unwrap_or_else(|| panic!("no command to try in\n{text}"));
-    let tried = Command::new(env!("CARGO_BIN_EXE_nutfilter"))
-        .args(command.split(' '))
-        .output()
-        .unwrap();
+    let mut words = command.trim_start().split(' ');
+    // The running program, which need not be installed.
+    let program = words.next().unwrap();
+    assert_eq!(program, env!("CARGO_BIN_EXE_nutfilter"));
+    let tried = Command::new(program).args(words).output().unwrap();
     assert_eq!(tried.status.code(), Some(0), "{command}");
     assert_eq!(tried.stdout, b"maybe\t2500\nabsent\t2500\n");
     // Only the files to try are left.
@@ -70,6 +69,8 @@ fn once_prints_the_figures_and_a_command_that_works() {
     let directory = left.pop().unwrap().unwrap().path();
     assert!(left.is_empty());
     assert_eq!(names(&directory), ["spent.json", "wallet.hex"]);
+    let stays = format!("stay in {}", directory.display());
+    assert!(text.contains(&stays), "{text}");
 }
 
 /// The names in a directory, sorted.

@@ -60,7 +60,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "M", allow_negative_numbers = true, value_parser = value_parsers::count::<u64>)]
     m: Option<u64>,
 
-    /// False-positive rate, instead of M, such as 0.001, 1e-3 or 1/1000.
+    /// False-positive rate, instead of M, such as 0.001, 1e-3, 0.1% or 1/1000.
     #[arg(long, value_name = "R", allow_hyphen_values = true, value_parser = value_parsers::rate, conflicts_with = "m")]
     rate: Option<f64>,
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{CHUNK, Input, guess};
 use crate::error::CliError;
 use crate::globals::Globals;
-use crate::hex::{self, HexError, Shown};
+use crate::hex::{self, Shown};
 
 /// The options that describe the input format.
 #[derive(Debug, Default, Args)]
@@ -26,6 +26,10 @@ pub(crate) struct InputArgs {
     #[arg(long, value_enum, value_name = "ENCODING", requires = "field")]
     field_encoding: Option<Encoding>,
 
+    /// Character between the fields of CSV, or `\\t` for a tab [default: ,].
+    #[arg(long, value_name = "CHAR", value_parser = delimiter, requires = "field")]
+    delimiter: Option<u8>,
+
     /// Items end with a NUL byte instead of a line break (for hex, text and base64).
     #[arg(long)]
     pub(crate) null: bool,
@@ -40,7 +44,7 @@ enum InputFormat {
     /// One item in hex per line
     #[default]
     Hex,
-    /// One item per line, used unchanged
+    /// One item per line, in UTF-8, used unchanged
     Text,
     /// One item in base64 per line
     Base64,
@@ -48,6 +52,14 @@ enum InputFormat {
     Csv,
     /// One JSON string or object per line
     Jsonl,
+}
+
+fn delimiter(text: &str) -> Result<u8, &'static str> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
+        _ => Err("is not one ASCII character"),
+    }
 }
 
 /// The encoding of an item as text.
@@ -92,6 +104,9 @@ impl InputArgs {
                 "--null requires --input hex, text or base64",
             ));
         }
+        if self.delimiter.is_some() && self.format != InputFormat::Csv {
+            return Err(CliError::usage("--delimiter requires --input csv"));
+        }
         Ok(())
     }
 
@@ -120,39 +135,38 @@ impl Encoding {
         }
     }
 
-    /// Decodes an item and appends its bytes.
-    pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), BadItem> {
+    /// Decodes an item and appends its bytes. The error says why the text is not a valid item.
+    pub(crate) fn decode_into(self, text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         match self {
-            Encoding::Text => out.extend_from_slice(text),
-            Encoding::Hex => hex::decode_into(text, out).map_err(|error| BadItem {
-                is_other_format: matches!(error, HexError::Digit { .. }),
-                message: error.to_string(),
-            })?,
+            Encoding::Text => {
+                // Compressed or binary data has line breaks too. Its lines are not items.
+                if let Err(error) = str::from_utf8(text) {
+                    let column = error.valid_up_to() + 1;
+                    return Err(format!("not UTF-8 text, from column {column} on"));
+                }
+                if let Some(at) = text.iter().position(|&byte| byte == 0) {
+                    return Err(format!("a NUL byte in column {}", at + 1));
+                }
+                out.extend_from_slice(text);
+            }
+            Encoding::Hex => hex::decode_into(text, out).map_err(|error| error.to_string())?,
             Encoding::Base64 => {
-                let bytes = BASE64.decode(text).map_err(|error| BadItem {
-                    is_other_format: true,
-                    message: match text.get(error.position) {
-                        Some(&byte) => format!(
-                            "not base64 with padding, from {} in column {} on",
-                            Shown(byte),
-                            error.position + 1
-                        ),
-                        None => "not base64 with padding".to_owned(),
-                    },
-                })?;
+                let bytes =
+                    BASE64
+                        .decode(text)
+                        .map_err(|error| match text.get(error.position) {
+                            Some(&byte) => format!(
+                                "not base64 with padding, from {} in column {} on",
+                                Shown(byte),
+                                error.position + 1
+                            ),
+                            None => "not base64 with padding".to_owned(),
+                        })?;
                 out.extend_from_slice(&bytes);
             }
         }
         Ok(())
     }
-}
-
-/// Why a text is not a valid item.
-#[derive(Debug)]
-pub(crate) struct BadItem {
-    pub(crate) message: String,
-    /// Whether the text may be in another format.
-    is_other_format: bool,
 }
 
 impl Input {
@@ -165,7 +179,13 @@ impl Input {
     ) -> Result<(), CliError> {
         args.check()?;
         let name = self.name.clone();
-        let reader = BufReader::with_capacity(CHUNK, self.with_progress(globals));
+        let mut reader = BufReader::with_capacity(CHUNK, self.with_progress(globals));
+        let head = reader
+            .fill_buf()
+            .map_err(|error| CliError::at(&name, error))?;
+        if let Some(hint) = guess::not_text(head) {
+            return Err(CliError::at(&name, hint));
+        }
         match args.format {
             InputFormat::Hex | InputFormat::Text | InputFormat::Base64 => {
                 lines(&name, reader, args, sink)
@@ -202,6 +222,9 @@ fn for_each_line(
     Ok(())
 }
 
+/// An item of so many bytes is not a word that happens to have only hex digits.
+const CERTAIN_BYTES: usize = 8;
+
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn lines(
@@ -217,7 +240,8 @@ fn lines(
         (b'\n', "line")
     };
     let mut bytes = Vec::new();
-    let mut first = true;
+    // After a line that is certainly in this format, an invalid one is an error in that line only.
+    let mut certain = false;
     for_each_line(name, reader, end, |number, line| {
         let text = encoding.trim(line);
         if text.is_empty() {
@@ -225,9 +249,8 @@ fn lines(
         }
         bytes.clear();
         encoding.decode_into(text, &mut bytes).map_err(|error| {
-            // After a valid line, an invalid one is an error in that line only.
             let hint = match guess::format_of(line) {
-                Some((format, option)) if first && error.is_other_format => {
+                Some((format, option)) if !certain => {
                     let option = option.filter(|_| args.can_change);
                     let option = option.map_or(String::new(), |option| format!("; use {option}"));
                     format!("; the input looks {format}{option}")
@@ -235,9 +258,9 @@ fn lines(
                 _ => String::new(),
             };
             let place = format_args!("{name}, {unit} {number}");
-            CliError::at(place, error.message + &hint)
+            CliError::at(place, error + &hint)
         })?;
-        first = false;
+        certain |= bytes.len() >= CERTAIN_BYTES;
         sink(Item {
             text,
             bytes: &bytes,
@@ -260,21 +283,29 @@ fn field(
     bytes.clear();
     encoding
         .decode_into(text, bytes)
-        .map_err(|error| CliError::at(place, error.message))?;
+        .map_err(|error| CliError::at(place, error))?;
     sink(Item { text, bytes })
 }
 
 fn csv(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
     let failed = |error: csv::Error| CliError::at(name, error);
-    let mut reader = csv::Reader::from_reader(reader);
+    let delimiter = args.delimiter.unwrap_or(b',');
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .from_reader(reader);
     let header = reader.byte_headers().map_err(failed)?;
     let columns: Vec<_> = header
         .iter()
         .map(|column| String::from_utf8_lossy(column.trim_ascii()).into_owned())
         .collect();
-    let has = format!("the header has {}", columns.join(", "));
+    let mut has = format!("the header has {}", columns.join(", "));
+    for (other, shown) in [(';', ";"), ('\t', "\\t")] {
+        if columns.len() == 1 && columns[0].contains(other) {
+            has += &format!("; use --delimiter '{shown}'");
+        }
+    }
     let column = match &args.field {
-        None if columns.len() <= 1 => 0,
+        None if columns.len() <= 1 && !has.contains("--delimiter") => 0,
         None => {
             return Err(CliError::usage(format!(
                 "{name}: --input csv needs --field NAME; {has}"
@@ -307,8 +338,13 @@ fn json_lines(
             return Ok(());
         }
         let place = format!("{name}, line {number}");
-        let value = serde_json::from_slice(line)
-            .map_err(|error| CliError::at(&place, format_args!("not JSON: {error}")))?;
+        let value = serde_json::from_slice(line).map_err(|error| {
+            let hint = match line.trim_ascii_start().first() {
+                Some(b'[') => "; turn a JSON array into lines with `jq -c '.[]'`",
+                _ => "; each line must be one JSON value",
+            };
+            CliError::at(&place, format_args!("not JSON: {error}{hint}"))
+        })?;
         let text = json_text(value, args.field.as_deref())
             .map_err(|message| CliError::at(&place, message))?;
         field(place, args.of_field(), text.as_bytes(), &mut bytes, sink)
@@ -337,7 +373,7 @@ fn json_text(value: Value, field: Option<&str>) -> Result<String, String> {
                 Value::Number(_) => "a fraction",
                 Value::Null => "null",
                 Value::Bool(_) => "true or false",
-                Value::Array(_) => "an array",
+                Value::Array(_) => "an array; turn it into lines with `jq -c '.[]'`",
                 _ => "an object",
             }
         )),

@@ -9,6 +9,26 @@ use nutfilter::gcs;
 /// Number of bytes at the beginning of a file that are inspected.
 const HEAD: u64 = 4 << 10;
 
+/// The first bytes of files that are not lines of text, what they are, and the command that turns them into text.
+const ENCODED: [(&[u8], &str, &str); 8] = [
+    (b"\x1f\x8b", "compressed with gzip", "zcat"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "zstdcat"),
+    (b"\xfd7zXZ\0", "compressed with xz", "xzcat"),
+    (b"BZh91AY&SY", "compressed with bzip2", "bzcat"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4", "lz4cat"),
+    (b"PK\x03\x04", "a zip archive", "unzip -p"),
+    (b"\xff\xfe", "in UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "in UTF-16", "iconv -f UTF-16 -t UTF-8"),
+];
+
+/// What to do with a file that begins like compressed data or UTF-16.
+pub(crate) fn not_text(head: &[u8]) -> Option<String> {
+    let (_, what, command) = ENCODED.iter().find(|(magic, ..)| head.starts_with(magic))?;
+    Some(format!(
+        "the file is {what}; pipe it through `{command}`, and give `-` instead of the file"
+    ))
+}
+
 /// What a first line that is not a valid item looks like, and the option for that.
 pub(super) fn format_of(line: &[u8]) -> Option<(&'static str, Option<&'static str>)> {
     let line = line.trim_ascii();
@@ -17,8 +37,14 @@ pub(super) fn format_of(line: &[u8]) -> Option<(&'static str, Option<&'static st
     }
     let is_control = |byte: &&u8| byte.is_ascii_control() && !matches!(byte, b'\t' | 0);
     let text = str::from_utf8(line).ok();
-    let (format, option) = match text.filter(|_| line.iter().find(is_control).is_none()) {
-        None => ("like binary records", "--record-bytes LEN with build"),
+    let (format, option) = match text {
+        _ if line.iter().any(|byte| is_control(&byte)) => {
+            ("like binary records", "--record-bytes LEN with build")
+        }
+        None => (
+            "like text that is not in UTF-8",
+            "`iconv -f LATIN1 -t UTF-8` in a pipe",
+        ),
         Some(text) if text.contains('\0') => ("NUL-separated", "--null"),
         Some(text) if text.starts_with(['{', '"']) && is_json(text) => {
             ("like JSON lines", "--input jsonl")
@@ -55,7 +81,12 @@ fn looks_like_base64(text: &str) -> bool {
 
 fn mostly_hex(text: &str) -> bool {
     let digits = text.chars().filter(char::is_ascii_hexdigit).count();
-    text.len() >= 16 && digits * 10 >= text.len() * 9
+    let wrong = text.len() - digits;
+    match text.len() {
+        // A word can have only hex digits.
+        ..16 => text.len() >= 4 && wrong == 1,
+        length => wrong * 10 <= length,
+    }
 }
 
 /// Whether two files were given in the wrong order: only the second one is a filter.
@@ -84,6 +115,8 @@ mod tests {
             (b"AqmsVJvPYGnTLjW1i8EnYA==", "--input base64"),
             (b"one\0two", "--null"),
             (b"\x02\xa9\xac\xff", "--record-bytes"),
+            (b"caf\xe9", "iconv"),
+            (b"bad", "--input text"),
             (b"\x01\x02", "--record-bytes"),
             (b"{\"n\":1,\"content\":\"\"}", "a filter"),
         ] {

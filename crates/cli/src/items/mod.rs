@@ -17,7 +17,7 @@ mod format;
 mod guess;
 
 pub(crate) use format::{Encoding, InputArgs};
-pub(crate) use guess::are_swapped;
+pub(crate) use guess::{are_swapped, not_text};
 
 /// Bytes per read, and items per batch of hashes: large enough that the overhead does not matter.
 const CHUNK: usize = 256 << 10;

@@ -52,6 +52,10 @@ fn input_formats_of_the_same_items_give_the_same_filter() {
             &["--input", "csv"],
             "email\n".to_owned() + &join(&plain, "\n"),
         ),
+        (
+            &["--input", "csv", "--field", "email", "--delimiter", "\\t"],
+            "id\temail\n".to_owned() + &join(&|email| format!("7\t{email}"), "\n"),
+        ),
         (&["--input", "jsonl", "--field", "email"], objects),
         (&["--input", "jsonl"], strings),
         (
@@ -171,6 +175,24 @@ fn wrong_input_format_is_an_error_with_a_hint() {
             "--field requires --input csv or jsonl",
         ),
         ("00\n", &["--null", "--input", "csv"], "--null requires"),
+        ("bad\nbadly\n", &[], "use --input text"),
+        ("added\nadd\n", &[], "use --input text"),
+        (
+            "[{\"a\":1},\n{\"a\":2}]\n",
+            &["--input", "jsonl"],
+            "jq -c '.[]'",
+        ),
+        ("[\"a\"]\n", &["--input", "jsonl"], "jq -c '.[]'"),
+        (
+            "id;email\n1;a\n",
+            &["--input", "csv", "--field", "email"],
+            "use --delimiter ';'",
+        ),
+        (
+            "id\temail\n1\ta\n",
+            &["--input", "csv"],
+            "--delimiter '\\t'",
+        ),
     ] {
         let ran = place.run_with(
             &[&["build", "-", "-o", "out"], args].concat(),
@@ -184,6 +206,54 @@ fn wrong_input_format_is_an_error_with_a_hint() {
     let error = place.run_with(&["build", "-"], b"00ff\n00fg\n").error();
     assert!(!error.contains("looks like"), "{error}");
     assert_eq!(place.names(), Vec::<String>::new());
+}
+
+#[test]
+fn input_that_is_not_text_is_never_hashed_as_lines() {
+    let place = Place::new();
+    let text = EMAILS.join("\n");
+    let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let latin1 = b"plain\ncaf\xe9\n".to_vec();
+    for (name, bytes, wanted) in [
+        (
+            "items.gz",
+            [b"\x1f\x8b\x08\0", text.as_bytes()].concat(),
+            "`zcat`",
+        ),
+        (
+            "items.zst",
+            [b"\x28\xb5\x2f\xfd", text.as_bytes()].concat(),
+            "`zstdcat`",
+        ),
+        (
+            "utf16-mark",
+            [b"\xff\xfe", &utf16[..]].concat(),
+            "`iconv -f UTF-16",
+        ),
+        ("utf16", utf16, "a NUL byte in column"),
+        ("latin1", latin1, "line 2: not UTF-8 text, from column 4 on"),
+    ] {
+        place.write(name, bytes);
+        for format in ["text", "csv"] {
+            let args = ["build", name, "--input", format, "-o", "out"];
+            let error = place.run(&args).error();
+            assert!(error.contains(wanted), "{name} {format}: {error}");
+        }
+    }
+    assert!(!place.names().contains(&"out".to_owned()));
+    place.write("f.json.gz", b"\x1f\x8b\x08\0...");
+    assert!(
+        place
+            .run(&["inspect", "f.json.gz"])
+            .error()
+            .contains("`zcat`")
+    );
+    place.write("words", "one\ntwo\n");
+    let error = place.run(&["inspect", "words"]).error();
+    assert!(
+        error.contains("expected a response in JSON, a .gcs file"),
+        "{error}"
+    );
 }
 
 #[test]
