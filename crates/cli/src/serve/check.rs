@@ -48,6 +48,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
     }
     match problems.len() {
         0 => output::print(b"# configuration OK\n"),
+        1 => Err(CliError::usage("invalid configuration (1 problem)")),
         number => Err(CliError::usage(format!(
             "invalid configuration ({number} problems)"
         ))),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, Resettable};
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
+use nutfilter_mint::source::DatabaseLocation;
 
 use super::file::ConfigFile;
 use super::options::Options;
@@ -221,11 +222,18 @@ impl Given {
     }
 
     fn invalid(&self, text: &str, reason: &str) -> Problem {
-        let shown = match is_secret(&self.option) {
-            true => HIDDEN.to_owned(),
-            false => without_password(text),
-        };
+        let shown = self.shown(text);
         self.problem(format!("invalid value `{shown}`: {reason}"))
+    }
+
+    /// A value as it may be printed.
+    fn shown(&self, text: &str) -> String {
+        match self.name() {
+            _ if is_secret(&self.option) => HIDDEN.to_owned(),
+            "mint_database" => DatabaseLocation::parse(text)
+                .map_or_else(|_| HIDDEN.to_owned(), |location| location.to_string()),
+            _ => without_password(text),
+        }
     }
 
     fn problem(&self, message: impl fmt::Display) -> Problem {
@@ -523,11 +531,7 @@ impl Resolved {
     pub(super) fn listing(&self) -> String {
         let line = |given: &Given| match given.is_set() {
             true => {
-                let show = |text: &String| match is_secret(&given.option) {
-                    true => HIDDEN.to_owned(),
-                    false => without_password(text),
-                };
-                let shown: Vec<_> = given.texts.iter().map(show).collect();
+                let shown: Vec<_> = given.texts.iter().map(|text| given.shown(text)).collect();
                 let value = toml_value(&given.option, &shown);
                 format!("{} = {value}  # {}\n", given.name(), given.origin)
             }

@@ -13,6 +13,8 @@ type Open = dyn Fn() -> Result<Box<dyn MintSource>, SourceError> + Send;
 pub(super) struct WaitingSource {
     open: Box<Open>,
     opened: Option<Box<dyn MintSource>>,
+    /// Whether the log says that opening is tried again.
+    told: bool,
 }
 
 impl WaitingSource {
@@ -22,6 +24,7 @@ impl WaitingSource {
         Self {
             open: Box::new(open),
             opened: None,
+            told: false,
         }
     }
 
@@ -30,7 +33,15 @@ impl WaitingSource {
         let source = match self.opened.take() {
             Some(source) => source,
             None => {
-                let source = (self.open)()?;
+                let source = (self.open)().inspect_err(|_| {
+                    if !std::mem::replace(&mut self.told, true) {
+                        tracing::warn!(
+                            target: log::SERVICE,
+                            "cannot open the mint's database; retrying at each refresh \
+                             (--wait-for-database=off exits instead)"
+                        );
+                    }
+                })?;
                 let mint = source.mint();
                 tracing::info!(target: log::SERVICE, mint, "opened the mint's database");
                 source

@@ -103,6 +103,68 @@ fn check_config_shows_sources_and_changes_nothing() {
 }
 
 #[test]
+fn no_output_shows_the_password_of_a_wrong_location() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("secret");
+    let unreachable = "127.0.0.1:1/mint";
+    let locations = [
+        format!("\"postgres://mint:hunter2@{unreachable}\""),
+        format!("'postgres://mint:hunter2@{unreachable}'"),
+        format!("\"postgres://mint:hunter2@{unreachable}"),
+        format!("\u{feff}postgres://mint:hunter2@{unreachable}"),
+        format!(" postgres://mint:hunter2@{unreachable}"),
+        format!("postgres://mint:p@hunter2@{unreachable}"),
+        format!("postgres://mint:p@x/hunter2@{unreachable}"),
+        format!("postgres://mint:p?hunter2@{unreachable}"),
+        format!("postgres//mint:hunter2@{unreachable}"),
+        format!("postgres:/mint:hunter2@{unreachable}"),
+        format!("postgres;//mint:hunter2@{unreachable}"),
+        format!("//mint:hunter2@{unreachable}"),
+        format!("MINT_DATABASE=postgres://mint:hunter2@{unreachable}"),
+        format!("mysql://mint:hunter2@{unreachable}"),
+        format!("sqlite://mint:hunter2@{unreachable}"),
+        format!("postgres://{unreachable}?password=hunter2"),
+        format!("postgres://{unreachable}?passwd=hunter2"),
+        "host=127.0.0.1 user=mint password=hunter2".to_owned(),
+        "user='mint' password = 'hunter2'".to_owned(),
+        "mint:hunter2".to_owned(),
+        "/nowhere/hunter2".to_owned(),
+    ];
+    for location in &locations {
+        fs::write(&file, location).unwrap();
+        let given: [&dyn Fn(&mut Command); 3] = [
+            &|command| drop(command.args(["--mint-database", location])),
+            &|command| drop(command.env("MINT_DATABASE", location)),
+            &|command| drop(command.arg("--mint-database-file").arg(&file)),
+        ];
+        for give in given {
+            for mode in ["--check-config", "--wait-for-database=off"] {
+                let mut command = nutfilter();
+                command.args(["serve", "--listen", "127.0.0.1:0", mode]);
+                give(&mut command);
+                let (code, out, said) = output(&mut command);
+                assert_eq!(code, Some(2), "{location}: {said}");
+                assert!(!(out + &said).contains("hunter2"), "{location}: {said}");
+            }
+        }
+        let build = ["build", "--keyset", "00deadbeefc0ffee", "--kind", "spent"];
+        let mut command = nutfilter();
+        let (code, out, said) = output(command.args(build).args(["--mint-database", location]));
+        assert_eq!(code, Some(2), "{location}: {said}");
+        assert!(!(out + &said).contains("hunter2"), "{location}: {said}");
+    }
+    // The same at each retry of a service that waits.
+    let mut server = Server::start_unready(
+        nutfilter()
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env("MINT_DATABASE", &locations[8]),
+    );
+    let said = server.wait_for("nothing to serve yet");
+    let (_, health) = server.get("/health");
+    assert!(!(said + &health).contains("hunter2"));
+}
+
+#[test]
 fn check_config_reports_all_problems_without_secrets() {
     let directory = tempfile::tempdir().unwrap();
     let (code, _, said) = check(
@@ -113,7 +175,7 @@ fn check_config_reports_all_problems_without_secrets() {
     );
     assert_eq!(code, Some(2));
     for problem in [
-        "mint_database: /nowhere/mint.sqlite3: database not found",
+        "mint_database: database not found below /;",
         "data_dir: /nowhere/data: No such file",
         "tls_certificate: /nowhere/c.pem: ",
         "listen: unix:/nowhere/a.sock: No such file",

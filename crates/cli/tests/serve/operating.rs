@@ -18,6 +18,7 @@ fn missing_database_is_reported_and_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("mint");
     let mut server = Server::start_unready(serve().arg("--mint-database").arg(&place));
+    server.wait_for("--wait-for-database=off exits instead");
     let said = server.wait_for("nothing to serve yet");
     assert!(said.contains("database not found"), "{said}");
     let (status, health) = server.get("/health");

@@ -102,7 +102,7 @@ fn invalid_setup_is_reported_immediately() {
         ),
         (
             &["--mint-database", missing, "--wait-for-database=off"],
-            "missing.sqlite3: database not found",
+            "database not found below ",
         ),
         (
             &[

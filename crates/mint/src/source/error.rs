@@ -3,9 +3,10 @@
 use core::error::Error;
 use core::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::MintType;
+use super::location::existing;
 use crate::{KeysetId, NoteKind};
 
 /// Why a mint's store could not be read. Each message names the file, table, column or row to check.
@@ -14,8 +15,8 @@ use crate::{KeysetId, NoteKind};
 pub enum SourceError {
     /// The file does not exist. It is never created.
     NotFound {
-        /// The given path.
-        path: PathBuf,
+        /// The longest part of the given path that exists. The rest is not kept, because it may be a password.
+        below: PathBuf,
     },
     /// A directory with no database of a known name, or with several.
     NoSingleDatabase {
@@ -248,12 +249,22 @@ impl fmt::Display for RowFault {
     }
 }
 
+impl SourceError {
+    /// Nothing is at the path of a database.
+    pub(super) fn not_found(path: &Path) -> Self {
+        let below = existing(path).to_owned();
+        SourceError::NotFound { below }
+    }
+}
+
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SourceError::NotFound { path } => {
-                write!(f, "{}: database not found", path.display())
-            }
+            SourceError::NotFound { below } => write!(
+                f,
+                "database not found below {}; the given location is not shown, because it may hold a password",
+                below.display()
+            ),
             SourceError::NoSingleDatabase { directory, found } => write!(
                 f,
                 "{}: directory contains {found} databases with a known name; give the path of the \

@@ -11,7 +11,8 @@ use super::{MintSource, MintType, PostgresSource, SourceError, SqliteSource};
 /// Names that the mints give to their SQLite files.
 const KNOWN_NAMES: [&str; 2] = ["mint.sqlite3", "cdk-mintd.sqlite"];
 
-/// A database, given by path or by URL. Its display form contains no password.
+/// A database, given by path or by URL. Its display form contains no password: what is not a URL is shown as far as
+/// it exists in the file system.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseLocation(Place);
 
@@ -77,11 +78,25 @@ impl DatabaseLocation {
     /// verification includes the host name. Without verification, an attacker in between can read and change
     /// everything. A local socket never uses TLS, whatever the mode.
     ///
+    /// Space, quotes and a byte order mark around the location are ignored.
+    ///
     /// # Errors
     ///
-    /// For a URL of any other database, a URL that does not parse, and a `sqlite:` URL with a user name. No error
-    /// repeats the URL, because it may contain a password.
+    /// For a URL of any other database, a URL that does not parse, libpq's form `host=... user=...`, and a `sqlite:`
+    /// URL with a user name. No error repeats the location, because it may contain a password.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
+        let text = unquoted(text);
+        if text.is_empty() {
+            return Err(SourceError::PostgresUrl {
+                reason: "the location is empty",
+            });
+        }
+        if is_key_value(text) {
+            return Err(SourceError::PostgresUrl {
+                reason: "the form `host=... user=...` is not supported; write \
+                         postgres://user:password@host:port/name",
+            });
+        }
         let Some((scheme, rest)) = text.split_once(':') else {
             return Ok(Self::from(Path::new(text)));
         };
@@ -138,7 +153,7 @@ impl DatabaseLocation {
             database: self.to_string(),
         })?;
         match metadata(path)? {
-            None => return Err(SourceError::NotFound { path: path.into() }),
+            None => return Err(SourceError::not_found(path)),
             Some(metadata) if !metadata.is_dir() => return Ok(path.into()),
             Some(_) => {}
         }
@@ -166,10 +181,36 @@ fn metadata(path: &Path) -> Result<Option<Metadata>, SourceError> {
         Ok(metadata) => Ok(Some(metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(SourceError::Io {
-            path: path.into(),
+            path: existing(path).into(),
             source,
         }),
     }
+}
+
+/// The longest part of a path that exists. The rest may be a password: anything that is not a URL is a path.
+pub(super) fn existing(path: &Path) -> &Path {
+    let found = path
+        .ancestors()
+        .find(|part| !part.as_os_str().is_empty() && fs::symlink_metadata(part).is_ok());
+    found.unwrap_or(Path::new("."))
+}
+
+/// Without the space, the quotes and the byte order mark that files and environments add.
+fn unquoted(text: &str) -> &str {
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    let inside = ['"', '\''].iter().find_map(|&quote| {
+        let inside = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        Some(inside.trim())
+    });
+    inside.unwrap_or(text)
+}
+
+/// Whether this is a connection string of libpq, such as `host=db user=mint`.
+fn is_key_value(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, _)| {
+        let key = key.trim_end();
+        PostgresUrl::is_option(key)
+    })
 }
 
 /// Whether lower-case text could be the scheme of a URL.
@@ -189,7 +230,8 @@ impl From<&Path> for DatabaseLocation {
 impl fmt::Display for DatabaseLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Sqlite(path) => path.display().fmt(f),
+            Place::Sqlite(path) if path.exists() => path.display().fmt(f),
+            Place::Sqlite(path) => write!(f, "a missing file below {}", existing(path).display()),
             Place::Postgres(url) => url.fmt(f),
         }
     }
@@ -283,11 +325,56 @@ mod tests {
             ("postgres://mint:h@hunter2/x?hunter2=1", "unknown option"),
             ("postgres://mint:h@db/x?hunter2", "no value"),
             ("postgres://h@db/x?sslmode=hunter2", "sslmode"),
+            ("postgres://mint:p@hunter2@db/mint", "%40"),
+            ("postgres://mint:p@x/hunter2@db/mint", "%40"),
+            ("host=h user=f password=hunter2", "is not supported"),
+            ("password = hunter2 host=h", "is not supported"),
+            (" \u{feff}", "is empty"),
         ] {
             let error = DatabaseLocation::parse(url).unwrap_err();
             let text = format!("{error} {error:?}");
             assert!(text.contains(said), "{text}");
             assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn space_quotes_and_mark_around_a_location_are_ignored() {
+        for (before, after) in [
+            ("\"", "\""),
+            ("'", "'"),
+            (" ", "\n"),
+            ("\u{feff}", ""),
+            ("\u{feff} \"", "\" "),
+        ] {
+            let location = |inside: &str| {
+                DatabaseLocation::parse(&format!("{before}{inside}{after}")).unwrap()
+            };
+            let url = location("postgres://mint:hunter2@db/mint");
+            assert_eq!(url.to_string(), "postgres://mint@db/mint");
+            assert_eq!(location("/a b").path(), Some(Path::new("/a b")));
+        }
+    }
+
+    #[test]
+    fn location_that_does_not_exist_is_never_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let shown = directory.path().display().to_string();
+        for (text, below) in [
+            (format!("{shown}/hunter2"), shown.as_str()),
+            (format!("{shown}/a/hunter2/b"), &shown),
+            ("postgres//mint:hunter2@db/mint".to_owned(), "."),
+            ("postgres;//mint:hunter2@db/mint".to_owned(), "."),
+            ("mint:hunter2@db".to_owned(), "."),
+            ("\"postgres://mint:hunter2@db".to_owned(), "."),
+            ("/hunter2".to_owned(), "/"),
+            ("hunter2".repeat(1000), "."),
+        ] {
+            let location = DatabaseLocation::parse(&text).unwrap();
+            let error = location.file().unwrap_err();
+            let said = format!("{location} {location:?} {error} {error:?}");
+            assert!(!said.contains("hunter2"), "{said}");
+            assert!(error.to_string().contains(below), "{said}");
         }
     }
 

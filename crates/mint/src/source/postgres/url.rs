@@ -64,6 +64,11 @@ pub(in crate::source) struct PostgresUrl {
 }
 
 impl PostgresUrl {
+    /// Whether this is the name of an option of libpq.
+    pub(in crate::source) fn is_option(key: &str) -> bool {
+        OPTIONS.contains(&key) || key.starts_with("ssl") || matches!(key, "passfile" | "service")
+    }
+
     /// Parses the part after `postgres://`.
     pub(in crate::source) fn parse(rest: &str) -> Result<Self, SourceError> {
         // The user and the password end with the first `@`, as in the parser of `tokio-postgres`.
@@ -72,6 +77,12 @@ impl PostgresUrl {
             Some(at) => (&rest[..behind_user + at], &rest[behind_user + at + 1..]),
             None => (rest, ""),
         };
+        if place[behind_user..].contains('@') {
+            // What follows would be taken for the host, and be shown.
+            return Err(refused(
+                "an @ in the user, password or name must be written as %40",
+            ));
+        }
         let mut kept: Vec<&str> = vec![];
         let mut ssl = Ssl::default();
         for option in query.split('&').filter(|option| !option.is_empty()) {

@@ -60,7 +60,7 @@ impl ReadOnly {
     pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
         // The `-wal` file is next to the real file, not next to a symbolic link.
         let real = fs::canonicalize(path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => SourceError::NotFound { path: path.into() },
+            io::ErrorKind::NotFound => SourceError::not_found(path),
             _ => SourceError::Io {
                 path: path.into(),
                 source,
