@@ -133,9 +133,9 @@ fn no_output_shows_the_password_of_a_wrong_location() {
     for location in &locations {
         fs::write(&file, location).unwrap();
         let given: [&dyn Fn(&mut Command); 3] = [
-            &|command| drop(command.args(["--mint-database", location])),
-            &|command| drop(command.env("MINT_DATABASE", location)),
-            &|command| drop(command.arg("--mint-database-file").arg(&file)),
+            &|command| _ = command.args(["--mint-database", location]),
+            &|command| _ = command.env("MINT_DATABASE", location),
+            &|command| _ = command.arg("--mint-database-file").arg(&file),
         ];
         for give in given {
             for mode in ["--check-config", "--wait-for-database=off"] {
