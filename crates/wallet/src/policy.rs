@@ -144,7 +144,8 @@ impl Policy {
         }
     }
 
-    /// First check, on the response's head: whether the body is worth reading.
+    /// First check, on the response's head: whether the body is worth reading. The body of an error has other limits
+    /// ([`read_body`](Self::read_body)), and its status is the news.
     ///
     /// `content_encodings` are the values of every `Content-Encoding` header. The content type is not checked:
     /// mints and the caches in front of them send many different ones.
@@ -154,9 +155,13 @@ impl Policy {
     /// [`RejectReason::TooLarge`] and [`RejectReason::Encoded`].
     pub fn admit_head<'a>(
         &self,
+        status: u16,
         content_length: Option<u64>,
         content_encodings: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), RejectReason> {
+        if status != 200 {
+            return Ok(());
+        }
         for encoding in content_encodings.into_iter().map(str::trim) {
             if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
                 return Err(RejectReason::Encoded {
@@ -186,14 +191,10 @@ impl Policy {
         content_length: Option<u64>,
         body: impl Read,
     ) -> io::Result<Result<Vec<u8>, RejectReason>> {
-        let first = content_length
-            .unwrap_or(0)
-            .min(FIRST_BUFFER)
-            .min(self.max_bytes);
+        let first = content_length.unwrap_or(0).min(FIRST_BUFFER);
         let mut bytes = Vec::with_capacity(usize::try_from(first).unwrap_or(0));
         if status != 200 {
-            body.take(MAX_ERROR_BYTES.min(self.max_bytes))
-                .read_to_end(&mut bytes)?;
+            body.take(MAX_ERROR_BYTES).read_to_end(&mut bytes)?;
             return Ok(Ok(bytes));
         }
         body.take(self.max_bytes.saturating_add(1))
@@ -218,11 +219,11 @@ impl Policy {
         body: &[u8],
         moment: FetchContext,
     ) -> Result<MintFilter<H>, RejectReason> {
-        self.admit_length(body.len())?;
         if status != 200 {
             return Err(error_object(status, body)
                 .map_or(RejectReason::Status { status }, RejectReason::Mint));
         }
+        self.admit_length(body.len())?;
         let response = FilterResponse::from_json(body).map_err(|error| {
             match (error.decode_error(), error_object(status, body)) {
                 (Some(error), _) => RejectReason::Filter(error),
@@ -333,8 +334,8 @@ mod tests {
     fn declared_length_limit_is_inclusive() {
         let policy = Policy::default();
         let max = policy.max_bytes;
-        assert!(policy.admit_head(Some(max), []).is_ok());
-        let refused = policy.admit_head(Some(max + 1), []);
+        assert!(policy.admit_head(200, Some(max), []).is_ok());
+        let refused = policy.admit_head(200, Some(max + 1), []);
         let Err(RejectReason::TooLarge { declared, max: of }) = refused else {
             panic!("{refused:?}");
         };

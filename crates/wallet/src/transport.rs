@@ -152,6 +152,7 @@ fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answ
     let max_age = max_age(response.headers());
     let declared = content_length(response.headers());
     policy.admit_head(
+        status,
         declared,
         values(response.headers(), header::CONTENT_ENCODING),
     )?;

@@ -32,7 +32,7 @@ fn response_passes_head_body_and_acceptance_checks() {
     let policy = Policy::default();
     let sent = body(NOW);
     policy
-        .admit_head(Some(sent.len() as u64), [])
+        .admit_head(200, Some(sent.len() as u64), [])
         .expect("a good head");
     let read = policy
         .read_body(200, None, sent.as_slice())

@@ -8,6 +8,7 @@
 //! Every manifest has a number and names the SHA-256 of the bytes of the one before it.
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::RangeInclusive;
@@ -28,6 +29,13 @@ pub const DEFAULT_WIDTH: u32 = 36;
 
 /// Number of older manifests that a mint serves.
 pub const KEPT_MANIFESTS: u64 = 1_000;
+
+/// Maximum number of segments in a manifest. Those of this crate's rules list about 200 after ten years. Each can cost
+/// a wallet one request.
+pub const MAX_SEGMENTS: usize = 2_000;
+
+/// Maximum number of intervals inside each other: what is new, and the five levels of compaction.
+pub const MAX_NESTING: usize = Level::ALL.len() + 1;
 
 /// The draft's error code for an object that does not exist: a height, a segment or the number of a manifest.
 pub const CODE_UNKNOWN_OBJECT: i64 = 40001;
@@ -291,8 +299,12 @@ impl Manifest {
 
     fn check_intervals(&self) -> Result<(), SequenceError> {
         let fail = |fault| Err(SequenceError(fault));
-        if self.segments.is_empty() {
+        let segments = self.segments.len();
+        if segments == 0 {
             return fail(Fault::NoSegments);
+        }
+        if segments > MAX_SEGMENTS {
+            return fail(Fault::TooManySegments { segments });
         }
         let mut covered = 0;
         // The ends of the intervals around the current one, the innermost last.
@@ -319,6 +331,9 @@ impl Manifest {
                 None => covered = end,
             }
             around.push(end);
+            if around.len() > MAX_NESTING {
+                return fail(Fault::Nesting { start, end });
+            }
         }
         Ok(())
     }
@@ -356,8 +371,16 @@ pub fn segment_lengths(universe: Universe, n: u32) -> RangeInclusive<u64> {
 
 /// The segments that together hold everything from `since` on, in the fewest bytes: a merge, or those of its parts
 /// that end after `since`, if the parts are complete.
+///
+/// # Cost
+///
+/// Linear, for each of at most [`MAX_NESTING`] levels. Parts below them are ignored.
 #[must_use]
-pub fn cheapest_cover(mut listed: &[ManifestSegment], since: u64) -> Vec<ManifestSegment> {
+pub fn cheapest_cover(listed: &[ManifestSegment], since: u64) -> Vec<ManifestSegment> {
+    cover_from(listed, since, MAX_NESTING)
+}
+
+fn cover_from(mut listed: &[ManifestSegment], since: u64, levels: usize) -> Vec<ManifestSegment> {
     let mut chosen = Vec::new();
     while let Some((whole, rest)) = listed.split_first() {
         let inside = rest.iter().take_while(|part| part.end <= whole.end).count();
@@ -370,8 +393,13 @@ pub fn cheapest_cover(mut listed: &[ManifestSegment], since: u64) -> Vec<Manifes
             let lengths = segments.iter().map(|one| one.length + REQUEST_BYTES);
             lengths.sum()
         };
-        let by_parts = cheapest_cover(parts, since);
-        if tiles(parts, whole.start, whole.end) && cost(&by_parts) < cost(&[*whole]) {
+        let by_parts = match levels.checked_sub(1) {
+            Some(levels) if tiles(parts, whole.start, whole.end) => {
+                cover_from(parts, since, levels)
+            }
+            _ => vec![*whole],
+        };
+        if cost(&by_parts) < cost(&[*whole]) {
             chosen.extend(by_parts);
         } else {
             chosen.push(*whole);

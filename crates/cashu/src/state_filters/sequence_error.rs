@@ -6,6 +6,7 @@ use core::fmt;
 use nutfilter::segment::Universe;
 use serde::Deserialize;
 
+use super::manifest::{MAX_NESTING, MAX_SEGMENTS};
 use super::{Block, BlockInfo, Event};
 
 /// Times and numbers are at most 2^53 - 1, the largest integer that every JSON reader keeps exactly.
@@ -17,6 +18,13 @@ pub struct SequenceError(pub(super) Fault);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
+    TooManySegments {
+        segments: usize,
+    },
+    Nesting {
+        start: u64,
+        end: u64,
+    },
     Json {
         line: usize,
         column: usize,
@@ -152,6 +160,14 @@ impl fmt::Display for SequenceError {
                 )
             }
             Fault::NoSegments => f.write_str("manifest lists no segments"),
+            Fault::TooManySegments { segments } => write!(
+                f,
+                "manifest lists {segments} segments; the maximum is {MAX_SEGMENTS}"
+            ),
+            Fault::Nesting { start, end } => write!(
+                f,
+                "interval {start}-{end} is nested more than {MAX_NESTING} deep"
+            ),
             Fault::Interval { start, end } => {
                 write!(
                     f,

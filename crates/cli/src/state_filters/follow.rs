@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use nutfilter_cashu::state_filters::Event;
 use nutfilter_wallet::follow::{
-    Bookmark, FollowError, Follower, Found, Plan, Progress, SequenceFormat,
+    Bookmark, FollowError, Follower, Found, Plan, Progress, SequenceFormat, Unverified,
 };
 use nutfilter_wallet::{
     FetchError, KeysetId, Matches, MintClient, MintError, Policy, QueryError, RejectReason,
@@ -349,17 +349,28 @@ impl Rounds<'_> {
             }
             Some(question) => {
                 let run = self.follower.run_matching(plan, before, audit, self.ids);
-                let (all, matches, after) = run?;
+                let (all, matches, mut after) = run?;
                 let answers = question
                     .ask(self.client, &matches)
                     .map_err(Failure::Query)?;
                 for found in all {
-                    print(found, Some(&answers[found.candidate]));
+                    let answer = &answers[found.candidate];
+                    if answer.1 && !answer.0.starts_with(Verdict::Pending.as_str()) {
+                        self.follower.settle(&mut after, &found);
+                    }
+                    print(found, Some(answer));
                 }
                 after
             }
         };
         printed.map_err(|error| Failure::Output(error.into()))?;
+        let Unverified { manifests, merges } = after.unverified;
+        if (manifests, merges) != (0, 0) {
+            self.globals.warn(format_args!(
+                "not verified: {manifests} manifests since the bookmark, {merges} merges; the mint no longer serves \
+                 them or their parts"
+            ));
+        }
         if let (Some(directory), Some(bookmark)) = (directory, &after.bookmark) {
             bookmark.store(directory)?;
         }

@@ -588,7 +588,7 @@ fn unknown_keyset_is_an_error_and_not_an_empty_filter() {
     assert!(build("mint.sqlite", "../x").contains("--keyset: "));
     let error = build("mint.sqlite", "-2yN-iRYfk_T");
     assert!(error.contains("no keyset -2yN-iRYfk_T"), "{error}");
-    assert!(build("missing.sqlite", "00ffffffffffffff").contains("missing.sqlite"));
+    assert!(build("missing.sqlite", "00ffffffffffffff").contains("database not found below ."));
     let incomplete = place.run(&["build", "--mint-database", "mint.sqlite", "--kind", "spent"]);
     assert!(incomplete.error().contains("--keyset"));
 }

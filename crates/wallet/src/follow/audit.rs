@@ -1,27 +1,51 @@
 //! The audit: own copies of segments, merges computed again, and the chain of manifests.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use nutfilter::segment::Segment;
-use nutfilter_cashu::state_filters::manifest::{hash, tiles};
+use nutfilter_cashu::state_filters::manifest::{KEPT_MANIFESTS, hash, tiles};
 use nutfilter_cashu::state_filters::{Event, Manifest, ManifestSegment, SequencePath};
 
-use super::{Bookmark, FollowError, Follower};
+use super::error::not_found;
+use super::{Bookmark, FollowError, Follower, Unverified};
 
 /// The follower's own copies of segments: `{kind}/{start}-{end}.gcs` in a directory.
 pub(super) struct Copies {
     directory: PathBuf,
+    /// The intervals, by start, then by descending end.
+    intervals: BTreeSet<(u64, Reverse<u64>)>,
 }
 
 impl Copies {
     pub(super) fn open(directory: &Path, kind: Event) -> Result<Self, FollowError> {
         let directory = directory.join(kind.as_str());
-        fs::create_dir_all(&directory)
-            .map_err(|error| FollowError::bookmark(&directory, &error))?;
-        Ok(Self { directory })
+        let list = || {
+            fs::create_dir_all(&directory)?;
+            let mut intervals = BTreeSet::new();
+            for entry in fs::read_dir(&directory)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                let interval = name.to_str().and_then(|name| {
+                    let (start, end) = name.strip_suffix(".gcs")?.split_once('-')?;
+                    Some((start.parse().ok()?, Reverse(end.parse().ok()?)))
+                });
+                // A copy without content was lost by the file system. It proves nothing.
+                if entry.metadata()?.len() > 0 {
+                    intervals.extend(interval);
+                }
+            }
+            Ok(intervals)
+        };
+        let intervals =
+            list().map_err(|error: io::Error| FollowError::bookmark(&directory, &error))?;
+        Ok(Self {
+            directory,
+            intervals,
+        })
     }
 
     fn path(&self, start: u64, end: u64) -> PathBuf {
@@ -30,6 +54,9 @@ impl Copies {
 
     /// The copy of an interval, if there is one.
     pub(super) fn read(&self, start: u64, end: u64) -> Result<Option<Vec<u8>>, FollowError> {
+        if !self.intervals.contains(&(start, Reverse(end))) {
+            return Ok(None);
+        }
         let path = self.path(start, end);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -38,151 +65,176 @@ impl Copies {
         }
     }
 
-    pub(super) fn write(&self, start: u64, end: u64, bytes: &[u8]) -> Result<(), FollowError> {
+    pub(super) fn write(&mut self, start: u64, end: u64, bytes: &[u8]) -> Result<(), FollowError> {
         let path = self.path(start, end);
         let write = || {
             let mut file = tempfile::Builder::new()
                 .prefix(".copy-")
                 .tempfile_in(&self.directory)?;
             file.write_all(bytes)?;
+            file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;
             Ok(())
         };
-        write().map_err(|error: io::Error| FollowError::bookmark(&path, &error))
-    }
-
-    /// The intervals, by start, then by descending end.
-    fn intervals(&self) -> Result<Vec<(u64, u64)>, FollowError> {
-        let list = || {
-            let mut intervals = Vec::new();
-            for entry in fs::read_dir(&self.directory)? {
-                let name = entry?.file_name();
-                let interval = name.to_str().and_then(|name| {
-                    let (start, end) = name.strip_suffix(".gcs")?.split_once('-')?;
-                    Some((start.parse().ok()?, end.parse().ok()?))
-                });
-                intervals.extend(interval);
-            }
-            intervals.sort_unstable_by_key(|&(start, end)| (start, Reverse(end)));
-            Ok(intervals)
-        };
-        list().map_err(|error: io::Error| FollowError::bookmark(&self.directory, &error))
+        write().map_err(|error: io::Error| FollowError::bookmark(&path, &error))?;
+        self.intervals.insert((start, Reverse(end)));
+        Ok(())
     }
 
     /// Removes the copies inside larger ones, except those that the manifest still lists.
-    fn prune(&self, manifest: &Manifest) -> Result<(), FollowError> {
+    fn prune(&mut self, manifest: &Manifest) -> Result<(), FollowError> {
+        let listed: BTreeSet<_> = manifest
+            .segments
+            .iter()
+            .map(|one| (one.start, Reverse(one.end)))
+            .collect();
         let mut covered = 0;
-        for (start, end) in self.intervals()? {
-            let is_part = end <= covered;
-            covered = covered.max(end);
-            let is = |listed: &ManifestSegment| (listed.start, listed.end) == (start, end);
-            if is_part && !manifest.segments.iter().any(is) {
-                let path = self.path(start, end);
-                fs::remove_file(&path).map_err(|error| FollowError::bookmark(&path, &error))?;
+        let mut unneeded = Vec::new();
+        for &interval in &self.intervals {
+            let (_, Reverse(end)) = interval;
+            if end <= covered && !listed.contains(&interval) {
+                unneeded.push(interval);
             }
+            covered = covered.max(end);
+        }
+        for interval in unneeded {
+            let (start, Reverse(end)) = interval;
+            let path = self.path(start, end);
+            fs::remove_file(&path).map_err(|error| FollowError::bookmark(&path, &error))?;
+            self.intervals.remove(&interval);
         }
         Ok(())
     }
 
-    /// Copies that together are exactly this interval.
-    fn parts(&self, start: u64, end: u64) -> Result<Option<Vec<Vec<u8>>>, FollowError> {
+    /// The copies inside an interval, without overlaps, and whether they are all of it.
+    fn parts(&self, start: u64, end: u64) -> Result<(Vec<Vec<u8>>, bool), FollowError> {
         let mut covered = start;
         let mut parts = Vec::new();
-        for (from, to) in self.intervals()? {
-            if from == covered && to <= end && (from, to) != (start, end) {
+        let mut complete = true;
+        for &(from, Reverse(to)) in self.intervals.range((start, Reverse(u64::MAX))..) {
+            if from >= end {
+                break;
+            }
+            if from >= covered && to <= end && (from, to) != (start, end) {
+                complete &= from == covered;
                 parts.extend(self.read(from, to)?);
                 covered = to;
             }
         }
-        Ok((covered == end).then_some(parts))
+        Ok((parts, complete && covered == end))
     }
 }
 
 impl Follower {
-    /// Checks the chain of manifests since the bookmark, and every merge that is new since then and whose parts are
-    /// known: from own copies, or because they are still listed.
+    /// Checks the chain of manifests since the bookmark, and every merge that is new since then and of which parts
+    /// are known: from own copies, or because they are still listed. Returns what could not be checked.
     pub(super) fn audit(
         &self,
         manifest: &Manifest,
         json: &[u8],
         bookmark: Option<&Bookmark>,
-        copies: &Copies,
-    ) -> Result<(), FollowError> {
+        copies: &mut Copies,
+    ) -> Result<Unverified, FollowError> {
+        let mut unverified = Unverified::default();
         let last = match bookmark.and_then(Bookmark::manifest) {
             None => None,
             Some((last, last_hash)) => {
                 let last = last?;
-                self.check_chain(manifest, json, &last, last_hash)?;
+                unverified.manifests = self.check_chain(manifest, json, &last, last_hash)?;
                 Some(last)
             }
         };
+        let key = |one: &ManifestSegment| (one.start, Reverse(one.end));
+        let end = last.as_ref().map_or(0, Manifest::end);
+        let cover: BTreeSet<u64> = manifest.cover().map(|one| one.end).collect();
         // Small intervals first: they are the parts of larger ones.
         let mut merges: Vec<usize> = (0..manifest.segments.len()).collect();
         merges.sort_by_key(|&at| manifest.segments[at].end - manifest.segments[at].start);
         for at in merges {
             let merge = &manifest.segments[at];
-            let known = |last: &Manifest| last.segments.contains(merge);
-            if !last.as_ref().is_some_and(known) {
-                self.check_merge(manifest, at, copies)?;
+            // `compare` has checked that equal intervals have equal hashes.
+            let known =
+                |last: &Manifest| last.segments.binary_search_by_key(&key(merge), key).is_ok();
+            if last.as_ref().is_some_and(known) || self.check_merge(manifest, at, copies)? {
+                continue;
+            }
+            // What begins later, or lies inside a merge, replaces nothing that was seen before.
+            if merge.start < end && cover.contains(&merge.end) {
+                unverified.merges += 1;
             }
         }
-        copies.prune(manifest)
+        copies.prune(manifest)?;
+        Ok(unverified)
     }
 
+    /// Compares a merge with its parts, or with those of them that are known. Returns false if none is known.
     fn check_merge(
         &self,
         manifest: &Manifest,
         at: usize,
-        copies: &Copies,
-    ) -> Result<(), FollowError> {
+        copies: &mut Copies,
+    ) -> Result<bool, FollowError> {
         let merge = manifest.segments[at];
+        let (start, end) = (merge.start, merge.end);
+        let parsed = |file: &[u8]| {
+            let segment = Segment::parse(file).map(Segment::into_owned);
+            segment.map_err(|error| FollowError::Segment { start, error })
+        };
         let rest = &manifest.segments[at + 1..];
-        let inside = rest.iter().take_while(|part| part.end <= merge.end).count();
+        let inside = rest.iter().take_while(|part| part.end <= end).count();
         let listed = &rest[..inside];
-        let parts = if let Some(files) = copies.parts(merge.start, merge.end)? {
-            let mut parts = Vec::new();
-            for file in files {
-                let parsed = Segment::parse(&file).map(Segment::into_owned);
-                let start = merge.start;
-                parts.push(parsed.map_err(|error| FollowError::Segment { start, error })?);
-            }
-            parts
-        } else if tiles(listed, merge.start, merge.end) {
-            let mut parts = Vec::new();
-            let mut covered = merge.start;
+        let (files, mut complete) = copies.parts(start, end)?;
+        let mut parts = Vec::new();
+        for file in files {
+            parts.push(parsed(&file)?);
+        }
+        if !complete && tiles(listed, start, end) {
+            parts.clear();
+            complete = true;
+            let mut covered = start;
             for part in listed {
                 if part.start == covered {
-                    parts.push(self.segment(manifest, part, Some(copies))?);
+                    parts.push(self.segment(manifest, part, Some(&mut *copies))?);
                     covered = part.end;
                 }
             }
-            parts
-        } else {
-            return Ok(());
-        };
-        let start = merge.start;
+        }
+        if !complete {
+            if parts.is_empty() {
+                return Ok(false);
+            }
+            // The merge must have at least what is known of it.
+            parts.push(self.segment(manifest, &merge, Some(&mut *copies))?);
+        }
         let union =
             Segment::merge(&parts).map_err(|error| FollowError::Segment { start, error })?;
         let bytes = union.to_bytes();
         if hash(&bytes) != merge.sha256 {
             return Err(FollowError::Compaction {
                 start,
-                end: merge.end,
+                end,
                 expected: union.n(),
                 listed: merge.n,
             });
         }
-        copies.write(merge.start, merge.end, &bytes)
+        copies.write(start, end, &bytes)?;
+        Ok(true)
     }
 
     /// Fetches the manifests between the last one and this one, and checks that each names the one before it.
+    /// Returns the number of those that could not be checked, because the mint does not keep them so long.
     fn check_chain(
         &self,
         manifest: &Manifest,
         json: &[u8],
         last: &Manifest,
         last_hash: [u8; 32],
-    ) -> Result<(), FollowError> {
+    ) -> Result<u64, FollowError> {
+        let between = manifest.number - last.number;
+        if between > KEPT_MANIFESTS {
+            // None of them leads to the last one.
+            return Ok(between);
+        }
         let mut wanted = hash(json);
         let mut previous = manifest.previous;
         for number in (last.number..manifest.number).rev() {
@@ -194,7 +246,10 @@ impl Follower {
                 break;
             }
             let path = SequencePath::OldManifest(self.kind, number);
-            let older = self.client.document(path)?;
+            let older = match self.client.document(path) {
+                Err(error) if not_found(&error) => return Ok(number - last.number),
+                fetched => fetched?,
+            };
             if hash(&older.body) != expected {
                 return Err(FollowError::Forked { number });
             }
@@ -205,7 +260,7 @@ impl Follower {
             previous = older.previous;
         }
         match wanted == last_hash {
-            true => Ok(()),
+            true => Ok(0),
             false => Err(FollowError::Forked {
                 number: last.number,
             }),

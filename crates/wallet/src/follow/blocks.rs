@@ -1,11 +1,14 @@
 //! Follows the draft's blocks.
 
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 use nutfilter_cashu::state_filters::manifest::hash;
 use nutfilter_cashu::state_filters::{Block, BlockInfo, BlockInterval, Positions, SequencePath};
 
-use super::bookmark::{Bookmark, Position, SeenBlock};
-use super::{Contents, FollowError, Follower, Found, MAX_BLOCK_RATE, Plan, Progress};
+use super::bookmark::{Bookmark, OpenBlock, Position, SeenBlock};
+use super::{Contents, FollowError, Follower, Found, Plan, Progress};
+
+/// Every block is accepted up to this size: the mint may change the width of the open one.
+const MAX_BLOCK_BYTES: u64 = 1 << (Block::MAX_WIDTH - 3);
 
 /// The heights to download: the sealed ones from `first` on, and the open one if it is served.
 pub(super) fn heights(info: &BlockInfo, first: u64) -> impl Iterator<Item = u64> + use<> {
@@ -65,8 +68,14 @@ impl Follower {
             .unwrap_or_default();
         if audit && let Some(last) = seen.len().checked_sub(1) {
             let BlockInterval { start, end } = info.blocks[last];
-            self.block(info, last as u64, start, end, &mut seen)?;
+            self.block(last as u64, start, end, &mut seen)?;
         }
+        let before = progress
+            .bookmark
+            .as_ref()
+            .and_then(Bookmark::open_block)
+            .cloned();
+        let mut open = None;
         // Sealed blocks that are not downloaded, because they end before `since`.
         for block in &info.blocks[seen.len()..info.blocks.len() - 1] {
             seen.push(SeenBlock {
@@ -77,61 +86,40 @@ impl Follower {
         }
         for height in heights(info, first) {
             let BlockInterval { start, end } = info.blocks[height as usize];
-            let block = self.block(info, height, start, end, &mut seen)?;
+            let block = self.block(height, start, end, &mut seen)?;
+            if let Some(before) = before.as_ref().filter(|before| before.height == height) {
+                check_bits(before, &block)?;
+            }
+            if end.is_none() {
+                let bits = BASE64.encode(block.as_bytes());
+                open = Some(OpenBlock { height, bits });
+            }
             for (element, &positions) in positions.iter().enumerate() {
                 if !block.may_contain_at(positions) {
                     continue;
                 }
-                let reported = (height, element);
-                if end.is_none() {
-                    if progress.open_matches.contains(&reported) {
-                        continue;
-                    }
-                    progress.open_matches.push(reported);
+                if self.report(&mut progress, element, end.is_none().then_some(height)) {
+                    found(self.found(element, start, end));
                 }
-                found(self.found(element, start, end));
             }
         }
-        progress
-            .open_matches
-            .retain(|&(height, _)| height >= info.open_height());
-        let position = Position::Blocks { blocks: seen };
-        let bookmark = Bookmark::new(&self.client, self.kind, self.digest(), position);
-        progress.bookmark = Some(bookmark);
-        Ok(progress)
+        let position = Position::Blocks { blocks: seen, open };
+        Ok(self.advanced(progress, position))
     }
 
     /// Downloads and checks a block. The hash of a sealed one is compared with the one in `seen`, or put there.
     fn block(
         &self,
-        info: &BlockInfo,
         height: u64,
         start: u64,
         end: Option<u64>,
         seen: &mut [SeenBlock],
     ) -> Result<Block, FollowError> {
-        let max = 1 << (info.b - 3);
         let path = SequencePath::Block(self.kind, height);
-        let answer = self.client.object(path, max)?;
-        // Only the open block may be kept so short a time. Events are missing in an old copy of it.
-        if let Some(seconds) = answer.max_age
-            && end.is_some()
-            && answer.max_age == info.open_interval
-        {
-            return Err(FollowError::Stale { height, seconds });
-        }
-        let bytes = answer.body;
+        let bytes = self.client.object(path, MAX_BLOCK_BYTES)?.body;
         let sha256 = HEXLOWER.encode(&hash(&bytes));
         let block =
             Block::from_bytes(bytes).map_err(|error| FollowError::Block { height, error })?;
-        // An open block may be narrower: it was sealed after the list was fetched. It has all that it had before.
-        if block.false_positive_rate() > MAX_BLOCK_RATE {
-            return Err(FollowError::FullBlock {
-                height,
-                popcount: block.popcount().into(),
-                bits: 1 << block.width(),
-            });
-        }
         if let Some(end) = end
             && let Some(seen) = seen.get_mut(height as usize)
         {
@@ -145,6 +133,24 @@ impl Follower {
             }
         }
         Ok(block)
+    }
+}
+
+/// Checks that a block has all bits that it had when it was open. Its width may have changed when it was sealed.
+fn check_bits(before: &OpenBlock, block: &Block) -> Result<(), FollowError> {
+    let height = before.height;
+    let invalid = |error| FollowError::Block { height, error };
+    let bits = BASE64.decode(before.bits.as_bytes()).unwrap_or_default();
+    let before = Block::from_bytes(bits).map_err(invalid)?;
+    let width = before.width().min(block.width());
+    let (before, now) = (
+        before.fold(width).map_err(invalid)?,
+        block.fold(width).map_err(invalid)?,
+    );
+    let lost = |(before, now): (&u8, &u8)| before & !now != 0;
+    match before.as_bytes().iter().zip(now.as_bytes()).any(lost) {
+        true => Err(FollowError::Stale { height }),
+        false => Ok(()),
     }
 }
 

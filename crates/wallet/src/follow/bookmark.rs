@@ -19,8 +19,24 @@ pub struct Bookmark {
     mint: String,
     kind: String,
     candidates: String,
+    /// What matched and need not be reported again.
+    #[serde(default)]
+    pub(super) reported: Vec<Reported>,
     #[serde(flatten)]
     position: Position,
+}
+
+/// An element that matched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reported {
+    /// Its first 8 bytes, in hex.
+    pub(super) element: String,
+    /// The height of the open block in which it matched.
+    #[serde(default)]
+    pub(super) open: Option<u64>,
+    /// Whether the mint confirmed it, so that it cannot change again.
+    #[serde(default)]
+    pub(super) settled: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +45,11 @@ pub(super) enum Position {
     /// The bytes of the last manifest. Everything before its end was tested.
     Segments { manifest: String },
     /// The sealed blocks, all of which were tested.
-    Blocks { blocks: Vec<SeenBlock> },
+    Blocks {
+        blocks: Vec<SeenBlock>,
+        #[serde(default)]
+        open: Option<OpenBlock>,
+    },
 }
 
 /// A sealed block.
@@ -39,6 +59,14 @@ pub(super) struct SeenBlock {
     pub(super) end: u64,
     /// In hex; missing if the block was not downloaded.
     pub(super) sha256: Option<String>,
+}
+
+/// The open block as it was read last. The sealed one must have all its bits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OpenBlock {
+    pub(super) height: u64,
+    /// The bitmap, in base64.
+    pub(super) bits: String,
 }
 
 const VERSION: u32 = 1;
@@ -55,6 +83,7 @@ impl Bookmark {
             mint: client.base_url().to_owned(),
             kind: kind.as_str().to_owned(),
             candidates,
+            reported: Vec::new(),
             position,
         }
     }
@@ -134,7 +163,14 @@ impl Bookmark {
     pub(super) fn blocks(&self) -> &[SeenBlock] {
         match &self.position {
             Position::Segments { .. } => &[],
-            Position::Blocks { blocks } => blocks,
+            Position::Blocks { blocks, .. } => blocks,
+        }
+    }
+
+    pub(super) fn open_block(&self) -> Option<&OpenBlock> {
+        match &self.position {
+            Position::Segments { .. } => None,
+            Position::Blocks { open, .. } => open.as_ref(),
         }
     }
 

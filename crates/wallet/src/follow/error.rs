@@ -102,21 +102,20 @@ pub enum FollowError {
         /// Its fault.
         error: StateFilterError,
     },
-    /// A cache between the mint and the wallet has a copy from when the block was open. Try again later.
+    /// A sealed block lacks bits that it had while it was open. A cache between the mint and the wallet may have an
+    /// old copy. Try again later.
     Stale {
         /// Its height.
         height: u64,
-        /// For how many seconds a cache may keep the copy.
-        seconds: u64,
     },
-    /// A block matches too many elements.
-    FullBlock {
-        /// Its height.
-        height: u64,
-        /// Number of bits that are set.
-        popcount: u64,
-        /// Number of bits.
-        bits: u64,
+    /// A boundary between segments lies before the end of the bookmark and was not one of its boundaries.
+    Boundary {
+        /// Start of the segment.
+        start: u64,
+        /// End of the segment.
+        end: u64,
+        /// The end of the bookmark.
+        seen: u64,
     },
     /// A listed object is not served. Plan again.
     Gone {
@@ -238,17 +237,13 @@ impl fmt::Display for FollowError {
                 found.0, found.1, listed.0, listed.1
             ),
             Self::Block { height, error } => write!(f, "block {height}: {error}"),
-            Self::Stale { height, seconds } => write!(
+            Self::Stale { height } => write!(
                 f,
-                "a cache still has a copy of block {height} from before it was sealed; try again in {seconds} s"
+                "sealed block {height} lacks bits that it had while it was open; if a cache has an old copy, try again later"
             ),
-            Self::FullBlock {
-                height,
-                popcount,
-                bits,
-            } => write!(
+            Self::Boundary { start, end, seen } => write!(
                 f,
-                "implausible block {height}: {popcount} of {bits} bits are set"
+                "the boundaries of segment {start}-{end} were moved: before {seen}, only the old ones are possible"
             ),
             Self::Gone { start, end } => {
                 write!(f, "segment {start}-{end} is listed but not served")

@@ -43,14 +43,13 @@ use crate::matches::Matches;
 use crate::mint_filter::Answer;
 use crate::policy::FetchContext;
 
+use bookmark::{Position, Reported};
+
 pub use bookmark::Bookmark;
 pub use error::FollowError;
 
 /// Minimum width of a universe. A non-member then matches a year of one event per second with a chance of 1 in 136.
 pub const MIN_WIDTH: u32 = 32;
-
-/// Maximum false-positive rate of a block. Honest blocks are near 1 in 65,536; small ones vary.
-pub const MAX_BLOCK_RATE: f64 = 1.0 / 2_000.0;
 
 /// The two ways in which a mint publishes a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,15 +78,27 @@ pub struct Found {
 pub struct Progress {
     /// Everything before it has been tested. `None` before the first run.
     pub bookmark: Option<Bookmark>,
-    /// Matches in the open block, which are reported once.
-    open_matches: Vec<(u64, usize)>,
+    /// What the audit of the last run could not verify.
+    pub unverified: Unverified,
+    /// Matches of the run under way that are not to be repeated.
+    new: Vec<Reported>,
+}
+
+/// What an audit could not verify, because neither the mint nor the follower has it any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unverified {
+    /// Number of manifests since the bookmark.
+    pub manifests: u64,
+    /// Number of merges of which no part is known.
+    pub merges: u64,
 }
 
 impl From<Bookmark> for Progress {
     fn from(bookmark: Bookmark) -> Self {
         Self {
             bookmark: Some(bookmark),
-            open_matches: Vec::new(),
+            unverified: Unverified::default(),
+            new: Vec::new(),
         }
     }
 }
@@ -142,7 +153,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of all downloads. An upper bound for blocks, because the length of a sealed block is not listed.
+    /// Bytes of all downloads. For blocks as if all had the width of the open one: their lengths are not listed.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match &self.contents {
@@ -252,6 +263,7 @@ impl Follower {
     ///
     /// `audit` is a directory for the follower's own copies of segments. With it, merges are computed again from
     /// their parts, every manifest since the bookmark is fetched, and the last sealed block is downloaded again.
+    /// [`Progress::unverified`] counts what the mint does not keep any more.
     ///
     /// # Errors
     ///
@@ -274,6 +286,67 @@ impl Follower {
                 self.run_blocks(info, *first, progress, audit.is_some(), found)
             }
         }
+    }
+
+    /// Remembers that the mint confirmed a match and that it is final, so that it is not reported again: a merge that
+    /// reaches behind the bookmark contains it once more. Do not call it for a false positive, which may become true.
+    pub fn settle(&self, progress: &mut Progress, found: &Found) {
+        let state = self.states.iter().position(|&state| state == found.state);
+        let element = self.name(state.unwrap_or(0) * self.candidates + found.candidate);
+        let Some(bookmark) = &mut progress.bookmark else {
+            return;
+        };
+        bookmark.reported.retain(|one| one.element != element);
+        bookmark.reported.push(Reported {
+            element,
+            open: None,
+            settled: true,
+        });
+    }
+
+    /// Whether a match is to be reported: it was not settled, nor reported for this open block.
+    fn report(&self, progress: &mut Progress, element: usize, open: Option<u64>) -> bool {
+        let element = self.name(element);
+        let reported = progress
+            .bookmark
+            .iter()
+            .flat_map(|bookmark| &bookmark.reported);
+        let is_known = |one: &Reported| {
+            one.element == element && (one.settled || open.is_some() && one.open == open)
+        };
+        if reported.chain(&progress.new).any(is_known) {
+            return false;
+        }
+        if open.is_some() {
+            let settled = false;
+            progress.new.push(Reported {
+                element,
+                open,
+                settled,
+            });
+        }
+        true
+    }
+
+    /// The progress at a new position.
+    fn advanced(&self, mut progress: Progress, position: Position) -> Progress {
+        let mut bookmark = Bookmark::new(&self.client, self.kind, self.digest(), position);
+        let open = bookmark.blocks().len() as u64;
+        let before = progress
+            .bookmark
+            .into_iter()
+            .flat_map(|before| before.reported);
+        bookmark.reported = before
+            .chain(progress.new.drain(..))
+            .filter(|one| one.settled || one.open == Some(open))
+            .collect();
+        progress.bookmark = Some(bookmark);
+        progress
+    }
+
+    /// The name of an element in a bookmark.
+    fn name(&self, element: usize) -> String {
+        data_encoding::HEXLOWER.encode(&self.elements[element][..8])
     }
 
     /// Whether the bookmark was made with other candidates or states. New candidates have then not been tested

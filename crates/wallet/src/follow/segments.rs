@@ -69,26 +69,26 @@ impl Follower {
         audit: Option<&Path>,
         found: &mut dyn FnMut(Found),
     ) -> Result<Progress, FollowError> {
-        let copies = match audit {
+        let mut copies = match audit {
             None => None,
             Some(directory) => Some(Copies::open(directory, self.kind)?),
         };
         let hashes = self.hashes();
         for listed in downloads {
-            let segment = self.segment(manifest, listed, copies.as_ref())?;
+            let segment = self.segment(manifest, listed, copies.as_mut())?;
             for (element, _) in matching(&segment.matches(&hashes)) {
-                found(self.found(element, listed.start, Some(listed.end)));
+                if self.report(&mut progress, element, None) {
+                    found(self.found(element, listed.start, Some(listed.end)));
+                }
             }
         }
-        if let Some(copies) = &copies {
-            self.audit(manifest, json, progress.bookmark.as_ref(), copies)?;
+        if let Some(copies) = &mut copies {
+            progress.unverified = self.audit(manifest, json, progress.bookmark.as_ref(), copies)?;
         }
         // The manifest was parsed as JSON.
         let manifest = String::from_utf8_lossy(json).into_owned();
         let position = Position::Segments { manifest };
-        let bookmark = Bookmark::new(&self.client, self.kind, self.digest(), position);
-        progress.bookmark = Some(bookmark);
-        Ok(progress)
+        Ok(self.advanced(progress, position))
     }
 
     /// A segment of the manifest, downloaded or from the follower's own copies.
@@ -96,7 +96,7 @@ impl Follower {
         &self,
         manifest: &Manifest,
         listed: &ManifestSegment,
-        copies: Option<&Copies>,
+        mut copies: Option<&mut Copies>,
     ) -> Result<Segment, FollowError> {
         let &ManifestSegment {
             start,
@@ -105,7 +105,7 @@ impl Follower {
             n,
             ..
         } = listed;
-        let copy = match copies {
+        let copy = match &copies {
             None => None,
             Some(copies) => copies.read(start, end)?,
         };
@@ -135,7 +135,7 @@ impl Follower {
                 listed,
             });
         }
-        if let Some(copies) = copies.filter(|_| !copied) {
+        if let Some(copies) = copies.as_mut().filter(|_| !copied) {
             copies.write(start, end, &bytes)?;
         }
         debug_assert_eq!(bytes.len() as u64, length);
@@ -200,6 +200,17 @@ fn compare(
     if !descends || width != last.universe.width() || manifest.states != last.states {
         let number = last.number;
         return Err(FollowError::Forked { number });
+    }
+    // Before the end of the bookmark, segments can only be merged: no boundary is new.
+    let mut boundaries: Vec<u64> = vec![0];
+    boundaries.extend(last.segments.iter().flat_map(|one| [one.start, one.end]));
+    boundaries.sort_unstable();
+    let seen = last.end();
+    for &ManifestSegment { start, end, .. } in &manifest.segments {
+        let is_new = |at: u64| at < seen && boundaries.binary_search(&at).is_err();
+        if is_new(start) || is_new(end) {
+            return Err(FollowError::Boundary { start, end, seen });
+        }
     }
     let key = |one: &ManifestSegment| (one.start, std::cmp::Reverse(one.end));
     for now in &manifest.segments {

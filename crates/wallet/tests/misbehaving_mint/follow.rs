@@ -215,7 +215,7 @@ fn segments_are_followed_from_the_bookmark() {
     assert_eq!((plan.from(), plan.objects()), (100, 2));
 }
 
-fn block(width: u32, numbers: std::ops::Range<u32>) -> Vec<u8> {
+pub(crate) fn block(width: u32, numbers: std::ops::Range<u32>) -> Vec<u8> {
     let hash = ElementHash::new(Event::ProofState, "SPENT").expect("a state");
     let mut block = Block::new(width).expect("a width");
     for number in numbers {

@@ -110,7 +110,7 @@ fn every_row_is_rejected_with_its_class_or_stays_bounded() {
 fn a_gigabyte_is_refused_before_it_is_buffered() {
     let policy = Policy::default();
     // With a declared length.
-    let (refused, peak) = peak_of(|| policy.admit_head(Some(1 << 30), []));
+    let (refused, peak) = peak_of(|| policy.admit_head(200, Some(1 << 30), []));
     assert!(matches!(
         refused,
         Err(RejectReason::TooLarge {
