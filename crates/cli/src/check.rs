@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use nutfilter::{ItemHash, Nut23, Nut25};
 use nutfilter_wallet::{
-    Answer, CheckError, Confirmed, MintFilter, NoteKind, Policy, other_dialect,
+    Answer, CheckError, Confirmed, MintFilter, NoteKind, Policy, Warning, other_dialect,
 };
 use serde_json::{Value, json};
 
@@ -105,7 +105,8 @@ struct MintArgs {
 
 const EXAMPLES: &str = "\
 Prints `maybe<TAB>item` or `absent<TAB>item` for each item, in input order. An item with a line break is
-printed as a JSON string; with --null, lines end in NUL. `maybe` needs confirmation by the mint. `absent` is
+printed as a JSON string; with --null, lines end in NUL. After a warning that the filter may have been made with
+another hash, `unknown` stands instead of `absent`. `maybe` needs confirmation by the mint. `absent` is
 certain as of the filter's timestamp, if the filter is honest. With --count: `maybe<TAB>number` and
 `absent<TAB>number`. The filter's size and timestamp go to stderr.
 Exit code: 0 some item matched, 1 none did, 2 error.
@@ -140,15 +141,18 @@ pub(crate) enum Verdict {
     Pending,
     Unspent,
     Absent,
+    /// It did not match, but the filter may have been made with another hash.
+    Unknown,
 }
 
 /// The possible verdicts, in the order in which their counts are printed.
-const VERDICTS: [Verdict; 2] = [Verdict::Maybe, Verdict::Absent];
-const CONFIRMED_VERDICTS: [Verdict; 4] = [
+const VERDICTS: [Verdict; 3] = [Verdict::Maybe, Verdict::Absent, Verdict::Unknown];
+const CONFIRMED_VERDICTS: [Verdict; 5] = [
     Verdict::Spent,
     Verdict::Pending,
     Verdict::Unspent,
     Verdict::Absent,
+    Verdict::Unknown,
 ];
 
 impl Verdict {
@@ -176,6 +180,15 @@ impl Verdict {
             Verdict::Pending => "pending",
             Verdict::Unspent => "unspent",
             Verdict::Absent => "absent",
+            Verdict::Unknown => "unknown",
+        }
+    }
+
+    /// The verdict if the hash of the filter is in doubt.
+    fn doubted(self, doubt: bool) -> Self {
+        match self {
+            Verdict::Absent if doubt => Verdict::Unknown,
+            verdict => verdict,
         }
     }
 
@@ -248,6 +261,7 @@ fn check_file(
     let _progress = Progress::spinner(globals, "checking");
     let items = items.items();
     let matched = file.filter.matches(&items);
+    let mut doubt = false;
     if let Some(other) = other_dialect(&file.filter, &items, &matched) {
         if other.is_certain() {
             return Err(fetch::refused(
@@ -256,9 +270,11 @@ fn check_file(
             ));
         }
         globals.warn(other);
+        doubt = true;
     }
+    let verdict = |matched| Verdict::of_match(matched).doubted(doubt);
     Ok(Checked {
-        verdicts: matched.into_iter().map(Verdict::of_match).collect(),
+        verdicts: matched.into_iter().map(verdict).collect(),
         n: file.filter.n(),
         as_of: file.timestamp,
     })
@@ -305,7 +321,11 @@ fn ask_mint<H: ItemHash + Default>(
         .matches(&items, args.fetch.expected)
         .map_err(|error| fetch::refused(client.base_url(), error))?;
     fetch::warn(&matches, globals);
-    let verdicts = if args.mint.confirm {
+    let doubt = matches
+        .warnings()
+        .iter()
+        .any(|warning| matches!(warning, Warning::PossibleOtherDialect(_)));
+    let verdicts: Vec<_> = if args.mint.confirm {
         let _progress = Progress::spinner(globals, format!("querying {}", client.base_url()));
         let confirmed = client
             .confirm(&matches)
@@ -317,8 +337,9 @@ fn ask_mint<H: ItemHash + Default>(
             .map(|answer| Verdict::of_match(answer == Answer::MaybePresent))
             .collect()
     };
+    let verdicts = verdicts.into_iter().map(|verdict| verdict.doubted(doubt));
     Ok(Checked {
-        verdicts,
+        verdicts: verdicts.collect(),
         n: filter.n(),
         as_of: Some(filter.as_of()),
     })
@@ -341,6 +362,10 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
     } else {
         &VERDICTS
     };
+    let usual = |verdict: &&Verdict| {
+        **verdict != Verdict::Unknown || checked.verdicts.contains(&Verdict::Unknown)
+    };
+    let verdicts: Vec<_> = verdicts.iter().filter(usual).collect();
     let count = |verdict: &Verdict| {
         checked
             .verdicts
@@ -350,7 +375,7 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
     };
     if args.json {
         let mut object = json!({ "n": checked.n, "as_of": checked.as_of });
-        for verdict in verdicts {
+        for verdict in &verdicts {
             object[verdict.as_str()] = count(verdict).into();
         }
         if !args.count {
@@ -360,7 +385,7 @@ fn print(args: &CheckArgs, checked: &Checked, items: &ItemList) -> Result<(), Cl
     }
     let mut out = output::stdout();
     if args.count {
-        for verdict in verdicts {
+        for verdict in &verdicts {
             writeln!(out, "{}\t{}", verdict.as_str(), count(verdict))?;
         }
     } else if args.jsonl {

@@ -25,6 +25,13 @@ pub struct FilterSource {
 pub enum Warning {
     /// The filter may have been made with another hash, but it is not certain.
     PossibleOtherDialect(OtherDialect),
+    /// The filter is more than a day old: what was spent since then is missing.
+    OldFilter {
+        /// The filter's time, in Unix seconds.
+        as_of: u64,
+        /// Its age by the wallet's clock, in seconds.
+        age: u64,
+    },
     /// Fewer than half of the expected items match. A filter has no false negatives. Either the wallet's records
     /// are wrong, or the filter is old, incomplete, or made with an unknown hash.
     FewMatches {
@@ -41,6 +48,11 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::PossibleOtherDialect(other) => other.fmt(f),
+            Warning::OldFilter { as_of, age } => write!(
+                f,
+                "the filter is {} days old (as of {as_of}): notes spent since then are missing",
+                age / 86_400
+            ),
             Warning::FewMatches {
                 matches,
                 lookups,

@@ -37,7 +37,12 @@ pub struct MintFilter<H: ItemHash = Nut25> {
     rollback: Option<Rollback>,
     max_match_factor: u32,
     source: Option<FilterSource>,
+    /// How old the filter was when it was accepted, in seconds.
+    age: u64,
 }
+
+/// Age in seconds above which a filter is doubtful. Mints renew the timestamp every few minutes.
+const MAX_AGE: u64 = 86_400;
 
 impl<H: ItemHash> MintFilter<H> {
     pub(crate) fn new(
@@ -60,7 +65,14 @@ impl<H: ItemHash> MintFilter<H> {
             rollback,
             max_match_factor,
             source: None,
+            age: 0,
         }
+    }
+
+    /// Records how old the filter is by the wallet's clock.
+    pub(crate) fn seen_at(mut self, now: u64) -> Self {
+        self.age = now.saturating_sub(self.timestamp);
+        self
     }
 
     /// Records the mint, keyset and kind of the filter.
@@ -170,6 +182,10 @@ impl<H: ItemHash> MintFilter<H> {
             .map(Warning::PossibleOtherDialect)
             .into_iter()
             .collect();
+        if self.age > MAX_AGE {
+            let (as_of, age) = (self.timestamp, self.age);
+            warnings.push(Warning::OldFilter { as_of, age });
+        }
         let lookups = answers.len() as u64;
         if let Some(expected) = expected {
             let matches = self.limit_matches(&answers, expected)?;

@@ -12,8 +12,14 @@ use serde_json::value::RawValue;
 use crate::error::{MintError, RejectReason, printable};
 use crate::mint_filter::MintFilter;
 
-/// 64 MiB: 19 million items in base64, more than the keyset of any mint holds today.
-const MAX_BYTES: u64 = 64 << 20;
+/// 1 GiB: 300 million items in base64. What a body may really take is decided by the numbers at its beginning.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The limit of a body that does not begin with the numbers of a filter.
+const MAX_UNEXPLAINED: u64 = 64 << 20;
+
+/// Room for the members of a response besides `content`.
+const MEMBERS: u64 = 64 << 10;
 
 /// Deadline of a whole fetch. It needs 18 Mbit/s at the byte limit, and 1 Mbit/s at a million items.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -62,7 +68,8 @@ const MAX_WRITTEN_ANEW: usize = 2 << 10;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
     /// Maximum body size, in bytes. The filter in it has at most three quarters of that size, because compressed
-    /// bodies are rejected. Default: 64 MiB.
+    /// bodies are rejected. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
+    /// are not among its first 64 KiB. Default: 1 GiB.
     pub max_bytes: u64,
     /// Deadline of the whole fetch: name look-up, connection, redirects, and the last byte. Default: 30 s.
     pub deadline: Duration,
@@ -197,11 +204,19 @@ impl Policy {
             body.take(MAX_ERROR_BYTES).read_to_end(&mut bytes)?;
             return Ok(Ok(bytes));
         }
-        body.take(self.max_bytes.saturating_add(1))
-            .read_to_end(&mut bytes)?;
+        let mut body = body;
+        body.by_ref().take(FIRST_BUFFER).read_to_end(&mut bytes)?;
+        let limited = Self {
+            max_bytes: self
+                .max_bytes
+                .min(justified(&bytes).unwrap_or(MAX_UNEXPLAINED)),
+            ..self.clone()
+        };
+        let left = (limited.max_bytes + 1).saturating_sub(bytes.len() as u64);
+        body.take(left).read_to_end(&mut bytes)?;
         // The caller keeps the buffer while it validates it; growing may have doubled its capacity.
         bytes.shrink_to_fit();
-        Ok(self.admit_length(bytes.len()).map(|()| bytes))
+        Ok(limited.admit_length(bytes.len()).map(|()| bytes))
     }
 
     /// Last step: validates a complete response.
@@ -262,13 +277,14 @@ impl Policy {
         let filter = response
             .into_filter_with(H::default())
             .map_err(RejectReason::Filter)?;
-        Ok(MintFilter::new(
+        let made = MintFilter::new(
             filter,
             timestamp,
             received,
             moment.last_seen,
             self.max_match_factor,
-        ))
+        );
+        Ok(made.seen_at(moment.now))
     }
 
     /// The latest timestamp that a filter may have.
@@ -285,6 +301,37 @@ impl Policy {
         }
         Ok(())
     }
+}
+
+/// The largest response that the numbers at its beginning allow, if it is a filter and they are there.
+fn justified(head: &[u8]) -> Option<u64> {
+    let content = b"\"content\"";
+    let before = head
+        .windows(content.len())
+        .position(|part| part == content)?;
+    let head = &head[..before];
+    let number = |name: &str| -> Option<u64> {
+        let at = head
+            .windows(name.len())
+            .position(|part| part == name.as_bytes())?;
+        let value = head[at + name.len()..]
+            .trim_ascii_start()
+            .strip_prefix(b":")?;
+        let value = value.trim_ascii_start();
+        let digits = value
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        str::from_utf8(&value[..digits]).ok()?.parse().ok()
+    };
+    let n = u32::try_from(number("\"n\"")?).ok()?;
+    // They are null if they have their usual values.
+    let p = number("\"p\"").unwrap_or(u64::from(Params::CASHU.p()));
+    let m = number("\"m\"").unwrap_or(Params::CASHU.m());
+    let params = Params::new(u32::try_from(p).ok()?, m).ok()?;
+    let bits = u128::from(n) * u128::from(p + 1) + u128::from(params.range(n) >> p);
+    let base64 = bits.div_ceil(24) * 4;
+    Some(u64::try_from(base64).ok()?.saturating_add(MEMBERS))
 }
 
 /// Parses `{"detail": ..., "code": ...}`, or returns `None`. A `detail` that is not a string (some web frameworks
@@ -329,6 +376,36 @@ fn words(detail: &RawValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn body_is_limited_by_its_own_numbers() {
+        let policy = Policy::default();
+        let length = |head: &str, extra: usize| {
+            let body = [head.as_bytes(), &vec![b'x'; extra]].concat();
+            let read = policy.read_body(200, None, &*body).expect("bytes");
+            read.map(|bytes| bytes.len())
+                .map_err(|error| error.to_string())
+        };
+        let small = r#"{"n": 10, "p":19,"m":784931,"content":""#;
+        assert_eq!(length(small, 60_000), Ok(small.len() + 60_000));
+        assert!(length(small, 70_000).unwrap_err().contains("65572"));
+        let usual = r#"{"n":10,"p":null,"m":null,"content":""#;
+        assert_eq!(justified(usual.as_bytes()), justified(small.as_bytes()));
+        // 50 million items, as they are encoded, fit; so does the largest set.
+        let large = justified(br#"{"n":50000000,"p":19,"m":784931,"content":""#).unwrap();
+        assert!((165 << 20..190 << 20).contains(&large), "{large}");
+        assert!(justified(br#"{"n":4294967295,"p":0,"m":4294967295,"content":""#).is_some());
+        for other in [
+            r#"{"segments":[{"n":1,"p":1,"m":2}]}"#,
+            "[]",
+            "",
+            r#"{"content":"","n":1}"#,
+        ] {
+            assert_eq!(justified(other.as_bytes()), None, "{other}");
+        }
+        let unexplained = length("", (64 << 20) + 1).unwrap_err();
+        assert!(unexplained.contains("67108864"), "{unexplained}");
+    }
 
     #[test]
     fn declared_length_limit_is_inclusive() {

@@ -87,6 +87,17 @@ fn far_fewer_matches_than_expected_are_a_warning() {
 }
 
 #[test]
+fn absent_is_unknown_while_the_hash_is_in_doubt() {
+    // 3 of 1,000 items match by the other hash only: too many for chance, too few to be certain.
+    let other = filter::<Nut23>(3);
+    for ran in &ask_each_way(&other, &lines(0..1_000), &["--count"])[..2] {
+        assert!(ran.stderr.contains("nut23"), "{}", ran.stderr);
+        let counts = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(counts, "maybe\t0\nabsent\t0\nunknown\t1000\n");
+    }
+}
+
+#[test]
 fn honest_and_small_filters_raise_no_alarm() {
     let place = Place::new();
     // With 10 items the two dialects are almost equal.

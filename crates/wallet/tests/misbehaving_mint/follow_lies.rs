@@ -474,13 +474,13 @@ fn manifests_that_cannot_be_used_are_errors() {
     assert_follow_error!(future, FollowError::Future { time: found, .. } if found == time);
     let large = at_first(|_, sequence| {
         let one = &mut sequence.manifest.segments[0];
-        one.n = 50_000_000;
+        one.n = 1_000_000_000;
         one.length = *segment_lengths(sequence.manifest.universe, one.n).start();
     });
     assert_follow_error!(
         large,
         FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { declared: Some(bytes), .. }))
-            if bytes > 64 << 20
+            if bytes > 1 << 30
     );
     at_first(|_, _| ()).expect("an unchanged sequence is followed");
 }
