@@ -146,10 +146,6 @@ pub(crate) struct LimitOptions {
     #[arg(long, env = "NUTFILTER_HEADER_TIMEOUT", value_name = "SECONDS", default_value = "10", value_parser = seconds(1..=600))]
     pub(crate) header_timeout: Duration,
 
-    /// Minimum bytes/s that a client must read while a response is pending, averaged over 10 s
-    #[arg(long, env = "NUTFILTER_MIN_SEND_RATE", value_name = "BYTES", default_value = "6554", value_parser = number::<u64>(1..=1 << 30))]
-    pub(crate) min_send_rate: u64,
-
     /// Seconds for which caches may keep a response (`Cache-Control`)
     #[arg(long, env = "NUTFILTER_MAX_AGE", value_name = "SECONDS", default_value = "60", value_parser = seconds(0..=DAY))]
     pub(crate) max_age: Duration,

@@ -298,9 +298,6 @@ fn limits(limits: &LimitOptions) -> ServerOptions {
     options.max_connections = limits.max_connections;
     options.head_timeout = limits.header_timeout;
     options.handshake_timeout = limits.header_timeout;
-    options.write_least = limits
-        .min_send_rate
-        .saturating_mul(options.write_window.as_secs());
     options.shutdown_grace = limits.shutdown_grace;
     options
 }

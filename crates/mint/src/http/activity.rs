@@ -2,12 +2,10 @@
 //!
 //! hyper's own timer only covers the head of an HTTP/1 request, and starts when the protocol is known. Here one
 //! rule covers all stages and both protocols. Without a request, a connection lasts for the head timeout. While an
-//! answer is being sent, it lasts as long as the peer reads enough of it.
+//! answer is being sent, it lasts as long as the peer takes some of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use super::limits::ServerOptions;
 
 /// Interval of checks while a handler runs. Handlers have no time limit here.
 const HANDLER_CHECK: Duration = Duration::from_secs(1);
@@ -16,7 +14,6 @@ const HANDLER_CHECK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<State>,
-    write_least: u64,
 }
 
 #[derive(Debug)]
@@ -31,10 +28,7 @@ struct State {
     came: bool,
     /// Whether there was any request.
     asked: bool,
-    /// Bytes that the socket accepted.
-    written: u64,
-    /// Value of `written` when the peer last had read enough since the previous mark.
-    mark: u64,
+    /// When the socket last accepted bytes, or the first answer of several began.
     mark_at: Instant,
     /// Whether unread data must be discarded on close.
     abort: bool,
@@ -61,7 +55,7 @@ pub(super) enum Overdue {
 }
 
 impl Activity {
-    pub(super) fn new(options: &ServerOptions) -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         let now = Instant::now();
         Arc::new(Self {
             state: Mutex::new(State {
@@ -70,12 +64,9 @@ impl Activity {
                 idle_since: now,
                 came: false,
                 asked: false,
-                written: 0,
-                mark: 0,
                 mark_at: now,
                 abort: false,
             }),
-            write_least: options.write_least,
         })
     }
 
@@ -91,11 +82,8 @@ impl Activity {
     }
 
     pub(super) fn wrote(&self, bytes: usize) {
-        let mut state = self.state();
-        state.written += bytes as u64;
-        if state.written - state.mark >= self.write_least {
-            state.mark = state.written;
-            state.mark_at = Instant::now();
+        if bytes > 0 {
+            self.state().mark_at = Instant::now();
         }
     }
 
@@ -169,9 +157,7 @@ impl Open {
         let mut state = self.activity.state();
         if !self.sending {
             state.sending += 1;
-            // Other answers may have filled the peer's window. The first answer starts a new count.
             if state.sending == 1 {
-                state.mark = state.written;
                 state.mark_at = Instant::now();
             }
         }
@@ -200,7 +186,7 @@ mod tests {
     const LATER: Duration = Duration::from_secs(3600);
 
     fn activity() -> Arc<Activity> {
-        Activity::new(&ServerOptions::default())
+        Activity::new()
     }
 
     #[test]
@@ -227,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn write_window_restarts_only_after_enough_bytes() {
+    fn write_window_restarts_with_every_byte() {
         let activity = activity();
         let mut request = Open::new(&activity);
         request.send();
@@ -237,7 +223,7 @@ mod tests {
         };
         let first = deadline();
         std::thread::sleep(Duration::from_millis(2));
-        activity.wrote(usize::try_from(super::super::limits::WRITE_LEAST).expect("small") - 1);
+        activity.wrote(0);
         assert_eq!(deadline(), first);
         activity.wrote(1);
         assert!(deadline() > first);

@@ -66,7 +66,7 @@ impl Connections {
     /// Serves one connection to its end.
     pub(super) async fn serve(mut self, socket: Socket, tls: Option<Tls>) {
         let _counted = Counted::new();
-        let activity = Activity::new(&self.options);
+        let activity = Activity::new();
         let socket = Watched::new(socket, Arc::clone(&activity));
         let Some(tls) = tls else {
             return self.drive(socket, activity).await;

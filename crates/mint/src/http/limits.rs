@@ -14,12 +14,13 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a TLS handshake, which takes a few round trips.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time in which a peer must read [`WRITE_LEAST`] bytes while there is data to send.
-pub const WRITE_WINDOW: Duration = Duration::from_secs(10);
+/// Time in which a peer must take at least one byte while there is data to send. A slow reader is honest; one that
+/// takes nothing for so long is gone.
+pub const WRITE_WINDOW: Duration = Duration::from_secs(60);
 
-/// Bytes that a peer must read in each [`WRITE_WINDOW`]: 6.5 KB/s. This is slower than any line that delivers a
-/// filter of several MB within the time that a wallet waits.
-pub const WRITE_LEAST: u64 = 64 << 10;
+/// Bytes that the system may hold unsent for a peer. By default it takes up to 4 MB at once, and a peer that reads
+/// 20 kB/s then seems to take nothing for minutes.
+pub const MAX_UNSENT: u32 = 128 << 10;
 
 /// Maximum length of a request's head, in bytes. A browser sends 2 KB, or 8 KB with large cookies.
 pub const MAX_HEAD: usize = 16 << 10;
@@ -58,8 +59,6 @@ pub struct ServerOptions {
     pub handshake_timeout: Duration,
     /// See [`WRITE_WINDOW`].
     pub write_window: Duration,
-    /// See [`WRITE_LEAST`].
-    pub write_least: u64,
     /// See [`MAX_HEAD`]. At least 8 KiB.
     pub max_head: usize,
     /// See [`MAX_HEADERS`]. Applies to HTTP/1 only; HTTP/2 is limited by length.
@@ -81,7 +80,6 @@ impl Default for ServerOptions {
             head_timeout: HEAD_TIMEOUT,
             handshake_timeout: HANDSHAKE_TIMEOUT,
             write_window: WRITE_WINDOW,
-            write_least: WRITE_LEAST,
             max_head: MAX_HEAD,
             max_headers: MAX_HEADERS,
             max_streams: MAX_STREAMS,

@@ -8,6 +8,8 @@ use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use super::limits::MAX_UNSENT;
 use super::socket::Socket;
 use super::tls::Tls;
 
@@ -66,6 +68,8 @@ impl Listener {
                 // Answers are written whole, so waiting for more data has no benefit. If this fails, the connection
                 // is already gone, which the next read or write reports.
                 let _ = stream.set_nodelay(true);
+                #[cfg(any(target_os = "linux", target_os = "android"))]
+                let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(MAX_UNSENT);
                 Ok(Socket::Tcp(stream))
             }
             #[cfg(unix)]

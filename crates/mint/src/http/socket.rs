@@ -193,7 +193,6 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
-    use crate::http::ServerOptions;
 
     #[tokio::test]
     async fn connection_yields_after_its_turn() {
@@ -201,7 +200,7 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         let socket = UnixStream::from_std(ours).unwrap();
         socket.writable().await.unwrap();
-        let activity = Activity::new(&ServerOptions::default());
+        let activity = Activity::new();
         let mut watched = Watched::new(Socket::Unix(socket), activity);
         // `unconstrained` disables the runtime's own budget, which counts calls and not bytes.
         let turns = tokio::task::unconstrained(async move {

@@ -162,20 +162,29 @@ fn slow_peers_do_not_block_others() {
 }
 
 #[test]
-fn fast_enough_reader_gets_the_whole_answer() {
+fn slow_reader_is_not_cut() {
+    // As a reader of 20 kB/s with the usual window of 60 s, forty times as fast. The system's own buffer of 4 MB would
+    // take 5 s to drain.
     let mut options = short();
-    // The pauses alone take 2.56 s, which is more than a window, and 0.64 s for the 4 MiB that each window requires.
-    options.write_window = Duration::from_millis(2_500);
+    options.write_window = Duration::from_millis(1_500);
     let server = Server::limited(router(), options);
-    let mut stream = server.connect();
-    request(&mut stream, "/large");
-    let mut came = 0;
-    let mut buffer = vec![0; 256 << 10];
-    while came < LARGE {
-        let read = stream.read(&mut buffer).unwrap();
-        assert_ne!(read, 0, "cut after {came} bytes");
-        came += read;
-        thread::sleep(Duration::from_millis(40));
+    let readers = [Some(64 << 10), None].map(|buffer| {
+        let mut stream = server.connect_with(buffer);
+        thread::spawn(move || {
+            request(&mut stream, "/large");
+            let (start, mut came) = (Instant::now(), 0);
+            let mut piece = vec![0; 8 << 10];
+            while came < 5 << 20 {
+                let read = stream.read(&mut piece).unwrap();
+                assert_ne!(read, 0, "cut after {came} bytes, buffer {buffer:?}");
+                came += read;
+                let due = Duration::from_secs_f64(came as f64 / 800e3);
+                thread::sleep(due.saturating_sub(start.elapsed()));
+            }
+        })
+    });
+    for reader in readers {
+        reader.join().unwrap();
     }
 }
 

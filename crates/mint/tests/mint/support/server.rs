@@ -122,7 +122,18 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
+        self.connect_with(None)
+    }
+
+    /// A connection with this size of the receive buffer.
+    pub(crate) fn connect_with(&self, receive_buffer: Option<usize>) -> TcpStream {
+        let domain = socket2::Domain::for_address(self.address);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
+        if let Some(bytes) = receive_buffer {
+            socket.set_recv_buffer_size(bytes).unwrap();
+        }
+        socket.connect(&self.address.into()).unwrap();
+        let stream = TcpStream::from(socket);
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
             .unwrap();
