@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 
@@ -98,7 +98,15 @@ pub enum NotReady {
         /// Longest time allowed.
         limit: Duration,
     },
+    /// State filters end in the future, because the clock was ahead. Wallets refuse them until then.
+    DatedAhead {
+        /// Time until then.
+        ahead: Duration,
+    },
 }
+
+/// How far ahead of the clock state filters may end. Wallets accept 5 minutes.
+const MAX_AHEAD: Duration = Duration::from_secs(60);
 
 impl fmt::Display for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,6 +119,11 @@ impl fmt::Display for NotReady {
                 "last successful refresh was {} s ago, maximum is {} s",
                 age.as_secs(),
                 limit.as_secs()
+            ),
+            NotReady::DatedAhead { ahead } => write!(
+                f,
+                "state filters end {} s in the future; see \"State filters end in the future\" in the operator's guide",
+                ahead.as_secs()
             ),
         }
     }
@@ -192,7 +205,8 @@ impl FilterService {
         self.last_good().map(|at| at.elapsed())
     }
 
-    /// Checks that every keyset has its filters and that the last successful refresh ended at most `within` ago.
+    /// Checks that every keyset has its filters, that the last successful refresh ended at most `within` ago, and that
+    /// no state filters end in the future.
     ///
     /// # Errors
     ///
@@ -207,7 +221,11 @@ impl FilterService {
             let limit = within;
             return Err(NotReady::Stale { age, limit });
         }
-        Ok(())
+        let latest = UNIX_EPOCH + Duration::from_secs(self.sequences().latest());
+        match latest.duration_since(SystemTime::now()) {
+            Ok(ahead) if ahead > MAX_AHEAD => Err(NotReady::DatedAhead { ahead }),
+            _ => Ok(()),
+        }
     }
 
     fn last_good(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {

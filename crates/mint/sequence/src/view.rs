@@ -92,6 +92,14 @@ impl View {
         Some((block_path(&blocks.directory, height, block), block))
     }
 
+    /// The Unix second at which the last segment ends or the open block begins, whichever is later; 0 before the first.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        let end = self.manifest.as_ref().map(|(manifest, ..)| manifest.end());
+        let opened = self.blocks.as_ref().map(|blocks| blocks.opened);
+        end.max(opened).unwrap_or(0)
+    }
+
     /// The directory of the sequence.
     #[must_use]
     pub fn directory(&self) -> &Path {

@@ -20,7 +20,7 @@ use super::options::RouterOptions;
 use super::representation::Form;
 use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
-use crate::state_filters::StateFilters;
+use crate::state_filters::{SealedFile, StateFilters};
 use crate::{Event, KeysetId, NoteKind};
 
 /// The state of the handlers.
@@ -44,6 +44,11 @@ impl Endpoints {
             options,
             cache_control,
         }))
+    }
+
+    /// The tag of a file of state filters.
+    pub(super) fn tag(&self, file: &SealedFile) -> std::io::Result<String> {
+        self.0.service.sequences().tag(file)
     }
 
     /// What is served of a kind of event.

@@ -72,13 +72,13 @@ impl CashuError {
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
-            CashuError::InvalidKeysetId | CashuError::UnknownKeyset | CashuError::InvalidHost => {
-                StatusCode::BAD_REQUEST
-            }
+            CashuError::InvalidKeysetId
+            | CashuError::UnknownKeyset
+            | CashuError::UnknownObject
+            | CashuError::UnknownKind
+            | CashuError::InvalidHost => StatusCode::BAD_REQUEST,
             CashuError::NotBuilt | CashuError::NoInfo => StatusCode::SERVICE_UNAVAILABLE,
-            CashuError::NotFound | CashuError::UnknownObject | CashuError::UnknownKind => {
-                StatusCode::NOT_FOUND
-            }
+            CashuError::NotFound => StatusCode::NOT_FOUND,
             CashuError::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             CashuError::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             CashuError::BodyRefused => StatusCode::PAYLOAD_TOO_LARGE,

@@ -98,7 +98,7 @@ pub(super) async fn old_manifest(
 ) -> impl IntoResponse {
     let answer = object(&endpoints, names).and_then(|(served, wanted)| {
         let file = number(&wanted).and_then(|number| served.old_manifest(number));
-        sealed(&method, &headers, JSON, file)
+        sealed(&endpoints, &method, &headers, JSON, file)
     });
     (Extension(Route("manifest")), answer)
 }
@@ -113,7 +113,7 @@ pub(super) async fn segment(
         let interval = interval.split_once('-');
         let interval = interval.and_then(|(start, end)| Some((number(start)?, number(end)?)));
         let file = interval.and_then(|(start, end)| served.segment(start, end));
-        sealed(&method, &headers, OCTET_STREAM, file)
+        sealed(&endpoints, &method, &headers, OCTET_STREAM, file)
     });
     (Extension(Route("segment")), answer)
 }
@@ -145,7 +145,9 @@ pub(super) async fn block(
                     representation::compressible(&method, &headers, media, &body, &cache_control);
                 Ok(body)
             }
-            Some(BlockBody::Sealed(file)) => sealed(&method, &headers, OCTET_STREAM, Some(file)),
+            Some(BlockBody::Sealed(file)) => {
+                sealed(&endpoints, &method, &headers, OCTET_STREAM, Some(file))
+            }
             None => Err(CashuError::UnknownObject),
         }
     };
@@ -154,22 +156,24 @@ pub(super) async fn block(
 
 /// Answers with a file that never changes.
 fn sealed(
+    endpoints: &Endpoints,
     method: &Method,
     headers: &HeaderMap,
     media: HeaderValue,
     file: Option<SealedFile>,
 ) -> Result<Response, CashuError> {
-    let SealedFile { path, etag } = file.ok_or(CashuError::UnknownObject)?;
-    let open = || -> io::Result<(File, u64)> {
-        let file = File::open(&path)?;
+    let sealed: SealedFile = file.ok_or(CashuError::UnknownObject)?;
+    let open = || -> io::Result<(String, File, u64)> {
+        let etag = endpoints.tag(&sealed)?;
+        let file = File::open(&sealed.path)?;
         let length = file.metadata()?.len();
-        Ok((file, length))
+        Ok((etag, file, length))
     };
-    let (mut file, length) = open().map_err(|error| match error.kind() {
+    let (etag, mut file, length) = open().map_err(|error| match error.kind() {
         // It left the manifest after this request looked it up.
         io::ErrorKind::NotFound => CashuError::UnknownObject,
         _ => {
-            tracing::error!(path = %path.display(), %error, "could not read a published file");
+            tracing::error!(path = %sealed.path.display(), %error, "could not serve a published file");
             CashuError::Internal
         }
     })?;

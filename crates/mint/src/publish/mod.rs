@@ -129,7 +129,7 @@ impl Publisher {
         let Storage::Directory(directory) = &self.storage else {
             return Err(StateError::NoDirectory);
         };
-        let now = self.clock.wall().as_secs();
+        let now = self.clock.trusted();
         for kind in NoteKind::ALL {
             let table = self.service.sequences().clone();
             let sequence = KindSequence::open(kind, directory.path(), options, table, now)?;
@@ -269,7 +269,7 @@ impl Publisher {
         self.withdraw_dated_ahead();
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
-        for (event, error) in self.reported.publish(self.clock.wall().as_secs()) {
+        for (event, error) in self.reported.publish(self.clock.trusted()) {
             report.event_failures.push((event, error.into()));
         }
         let (mut failed, mut errors) = ([false; 2], vec![]);
@@ -416,7 +416,8 @@ impl Publisher {
                 .set(state.recorded as f64);
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
-        let behind = self.latest_date.saturating_sub(self.clock.wall().as_secs());
+        let latest = self.latest_date.max(self.service.sequences().latest());
+        let behind = latest.saturating_sub(self.clock.wall().as_secs());
         metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
     }
 

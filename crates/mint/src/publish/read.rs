@@ -110,7 +110,7 @@ impl Publisher {
             }
         };
         // Before the sets, whose watermark must not be ahead of it.
-        let now = self.clock.wall().as_secs();
+        let now = self.clock.trusted();
         let sequence = &mut self.sequences[super::index(kind)];
         sequence.add(intake, false, now).map_err(StateError::from)?;
         let state = &mut self.state[super::index(kind)];
@@ -175,7 +175,7 @@ impl Publisher {
 
         let intake = core::mem::take(&mut collector.intake);
         let mut sets = collector.into_sets()?;
-        let now = self.clock.wall().as_secs();
+        let now = self.clock.trusted();
         let sequence = &mut self.sequences[super::index(kind)];
         let added = sequence.add(intake, bad.is_empty(), now);
         added.map_err(StateError::from)?;

@@ -1,14 +1,18 @@
 //! What requests for state filters are answered from.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use nutfilter_cashu::state_filters::Event;
+use nutfilter_cashu::state_filters::manifest::Hash;
 use nutfilter_sequence::View;
+use sha2::{Digest, Sha256};
 
 use crate::body::Body;
 
@@ -77,11 +81,11 @@ impl OpenBlock {
     }
 }
 
-/// A file that never changes, and its entity tag.
+/// A file that never changes, and its SHA-256 as far as it was published.
 #[derive(Clone, Debug)]
 pub(crate) struct SealedFile {
     pub(crate) path: PathBuf,
-    pub(crate) etag: String,
+    pub(crate) sha256: Option<Hash>,
 }
 
 /// A block of the draft.
@@ -143,21 +147,14 @@ impl StateFilters {
     pub(crate) fn old_manifest(&self, number: u64) -> Option<SealedFile> {
         Some(SealedFile {
             path: self.view.old_manifest(number)?,
-            etag: format!("\"{}-manifest-{number}\"", self.view.kind()),
+            sha256: None,
         })
     }
 
     pub(crate) fn segment(&self, start: u64, end: u64) -> Option<SealedFile> {
         let (path, segment) = self.view.segment(start, end)?;
-        let digest: String = segment
-            .sha256
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Some(SealedFile {
-            path,
-            etag: format!("\"{digest}\""),
-        })
+        let sha256 = Some(segment.sha256);
+        Some(SealedFile { path, sha256 })
     }
 
     /// The draft's info document; `None` if the kind has no blocks.
@@ -166,12 +163,9 @@ impl StateFilters {
     }
 
     pub(crate) fn block(&self, height: u64) -> Option<BlockBody> {
-        if let Some((path, block)) = self.view.sealed_block(height) {
-            let (start, end) = (block.start, block.end);
-            return Some(BlockBody::Sealed(SealedFile {
-                path,
-                etag: format!("\"{}-{height}-{start}-{end}\"", self.view.kind()),
-            }));
+        if let Some((path, _)) = self.view.sealed_block(height) {
+            let sha256 = None;
+            return Some(BlockBody::Sealed(SealedFile { path, sha256 }));
         }
         let (open, interval) = self.open_block()?;
         (open.height == height).then(|| BlockBody::Open(Arc::clone(&open.body), interval))
@@ -180,12 +174,68 @@ impl StateFilters {
 
 /// What is served of each published kind. Clones are handles to the same table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<StateFilters>>>>);
+pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<StateFilters>>>>, Digests);
+
+/// The SHA-256 of each file that was served. Files never change, so each is hashed once.
+#[derive(Clone, Debug, Default)]
+struct Digests(Arc<RwLock<HashMap<PathBuf, Hash>>>);
+
+/// More files than a sequence lists in ten years. The rest is hashed again.
+const MAX_DIGESTS: usize = 20_000;
 
 impl SequenceTable {
+    /// The SHA-256 of a file, as its tag.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is not what was published: [`io::ErrorKind::InvalidData`].
+    pub(crate) fn tag(&self, file: &SealedFile) -> io::Result<String> {
+        let Digests(digests) = &self.1;
+        // The lock is free again before the file is hashed.
+        let known = {
+            let digests = digests.read().unwrap_or_else(PoisonError::into_inner);
+            digests.get(&file.path).copied()
+        };
+        let sha256 = match known {
+            Some(sha256) => sha256,
+            None => {
+                let mut digest = Sha256::new();
+                let mut content = BufReader::with_capacity(64 << 10, File::open(&file.path)?);
+                loop {
+                    let piece = content.fill_buf()?;
+                    let read = piece.len();
+                    if read == 0 {
+                        break;
+                    }
+                    digest.update(piece);
+                    content.consume(read);
+                }
+                let sha256: Hash = digest.finalize().into();
+                if file.sha256.is_some_and(|published| published != sha256) {
+                    let damaged = "damaged: it has another SHA-256 than the manifest";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, damaged));
+                }
+                let mut digests = digests.write().unwrap_or_else(PoisonError::into_inner);
+                if digests.len() >= MAX_DIGESTS {
+                    digests.clear();
+                }
+                digests.insert(file.path.clone(), sha256);
+                sha256
+            }
+        };
+        Ok(format!("\"{}\"", HEXLOWER.encode(&sha256)))
+    }
+
     pub(crate) fn publish(&self, event: Event, served: StateFilters) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         table.insert(event, Arc::new(served));
+    }
+
+    /// The latest second that what is published begins before, or a block begins at.
+    pub(crate) fn latest(&self) -> u64 {
+        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let latest = table.values().map(|served| served.view.latest());
+        latest.max().unwrap_or(0)
     }
 
     pub(crate) fn get(&self, event: Event) -> Option<Arc<StateFilters>> {

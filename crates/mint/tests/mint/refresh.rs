@@ -78,7 +78,9 @@ fn last_filters_are_served_while_the_database_is_gone() {
             "{error}"
         );
         assert!(
-            error.to_string().contains(database.path.to_str().unwrap()),
+            error
+                .to_string()
+                .contains(database.directory().to_str().unwrap()),
             "{error}"
         );
         assert_eq!(database.files(), ["away"], "nothing is made in its place");

@@ -318,7 +318,7 @@ fn unknown_objects_and_kinds_have_the_codes_of_the_draft() {
         "manifests/proof_state/1",
         "manifests/proof_state/18446744073709551616",
     ] {
-        assert_refused(&server.get(&format!("/v1/filters/{path}")), 404, 40_001);
+        assert_refused(&server.get(&format!("/v1/filters/{path}")), 400, 40_001);
     }
     for path in [
         "manifest/mint_quote",
@@ -328,11 +328,11 @@ fn unknown_objects_and_kinds_have_the_codes_of_the_draft() {
         "blocks/proof_state/0",
         "segments/x/0-5",
     ] {
-        assert_refused(&server.get(&format!("/v1/filters/{path}")), 404, 40_002);
+        assert_refused(&server.get(&format!("/v1/filters/{path}")), 400, 40_002);
     }
     let without = MintDatabase::new(MintType::Cdk).publisher();
     let server = Server::start(without.service().clone());
-    assert_refused(&server.get("/v1/filters/manifest/proof_state"), 404, 40_002);
+    assert_refused(&server.get("/v1/filters/manifest/proof_state"), 400, 40_002);
 }
 
 #[test]
@@ -373,4 +373,30 @@ fn state_filters_need_a_data_directory_and_their_universe() {
     let error = database.publisher().with_data_directory(directory);
     let error = error.with_state_filters(&other).unwrap_err().to_string();
     assert!(error.contains("has universe 36, not 50"), "{error}");
+}
+
+#[test]
+fn damaged_segment_is_not_served_and_tags_depend_on_content() {
+    let (_database, data, _publisher, _clock, server) = served();
+    let event = Event::ProofState;
+    let listed = manifest(&server, event).segments[0];
+    let path = SequencePath::Segment(event, listed.start, listed.end);
+    let file = data.path().join(format!(
+        "state-filters/proof_state/segments/{}-{}",
+        listed.start, listed.end
+    ));
+    let good = std::fs::read(&file).unwrap();
+    let mut damaged = good.clone();
+    damaged[30] ^= 1;
+    std::fs::write(&file, damaged).unwrap();
+    assert_eq!(get(&server, path).status, 500);
+    std::fs::write(&file, good).unwrap();
+    assert_eq!(get(&server, path).status, 200);
+
+    let old = get(&server, SequencePath::OldManifest(event, 0));
+    let digest: String = hash(&old.body)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(old.header("etag"), Some(format!("\"{digest}\"").as_str()));
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use nutfilter::segment::SegmentError;
+use nutfilter_cashu::state_filters::manifest::{CODE_UNKNOWN_KIND, CODE_UNKNOWN_OBJECT};
 use nutfilter_cashu::state_filters::{Event, SequenceError, StateFilterError};
 
 use super::MIN_WIDTH;
@@ -166,11 +167,14 @@ impl FollowError {
     }
 }
 
-/// Whether the error is a 404.
+/// Whether the mint does not have the object: status 404, as of files, or an error code of the draft.
 pub(super) fn not_found(error: &FetchError) -> bool {
     match error {
         FetchError::Refused(RejectReason::Status { status }) => *status == 404,
-        FetchError::Refused(RejectReason::Mint(error)) => error.status == 404,
+        FetchError::Refused(RejectReason::Mint(error)) => {
+            let codes = [CODE_UNKNOWN_OBJECT, CODE_UNKNOWN_KIND];
+            error.status == 404 || error.code.is_some_and(|code| codes.contains(&code))
+        }
         _ => false,
     }
 }
