@@ -205,7 +205,8 @@ impl Policy {
             return Ok(Ok(bytes));
         }
         let mut body = body;
-        body.by_ref().take(FIRST_BUFFER).read_to_end(&mut bytes)?;
+        let first = FIRST_BUFFER.min(self.max_bytes.saturating_add(1));
+        body.by_ref().take(first).read_to_end(&mut bytes)?;
         let limited = Self {
             max_bytes: self
                 .max_bytes

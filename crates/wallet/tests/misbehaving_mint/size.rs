@@ -75,7 +75,7 @@ fn a_declared_length_above_the_cap_is_refused_before_the_body() {
         // Not one byte of the body is sent: a client that waits for it fails with a deadline error.
         stream.read_exact(&mut [0])
     });
-    let declared = Some(1 << 30);
+    let declared = Some(1 << 31);
     assert_refused!(fetch(&mint), RejectReason::TooLarge { declared: d, .. } if d == declared);
 }
 
