@@ -547,7 +547,7 @@ CLIENTS = 2000
 
 @event(long=True)
 def slow_clients(s):
-    """2,000 slow clients | cut in 10 s, readers that take nothing in 60 s; the latency of others at most doubles"""
+    """2,000 slow clients | cut in 10 s, readers that take nothing in 300 s; the latency of others at most doubles"""
     enough_descriptors()
     subprocess.run(["prlimit", f"--pid={s.service.pid}", "--nofile=8192:8192"], check=True)
     keep, cut = {}, {}

@@ -15,8 +15,9 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time in which a peer must take at least one byte while there is data to send. A slow reader is honest; one that
-/// takes nothing for so long is gone.
-pub const WRITE_WINDOW: Duration = Duration::from_secs(60);
+/// takes nothing for so long is gone. A proxy that does not buffer takes nothing while its own system holds up to 4 MB
+/// for a client: at 20 kB/s for minutes.
+pub const WRITE_WINDOW: Duration = Duration::from_secs(300);
 
 /// Bytes that the system may hold unsent for a peer. By default it takes up to 4 MB at once, and a peer that reads
 /// 20 kB/s then seems to take nothing for minutes.
