@@ -1,5 +1,6 @@
 //! [`Bookmark`]: how far a sequence was tested, and what it looked like.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,18 +20,16 @@ pub struct Bookmark {
     mint: String,
     kind: String,
     candidates: String,
-    /// What matched and need not be reported again.
+    /// What matched and need not be reported again, by the first 8 bytes of the element in hex.
     #[serde(default)]
-    pub(super) reported: Vec<Reported>,
+    pub(super) reported: BTreeMap<String, Reported>,
     #[serde(flatten)]
     position: Position,
 }
 
 /// An element that matched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reported {
-    /// Its first 8 bytes, in hex.
-    pub(super) element: String,
     /// The height of the open block in which it matched.
     #[serde(default)]
     pub(super) open: Option<u64>,
@@ -83,7 +82,7 @@ impl Bookmark {
             mint: client.base_url().to_owned(),
             kind: kind.as_str().to_owned(),
             candidates,
-            reported: Vec::new(),
+            reported: BTreeMap::new(),
             position,
         }
     }

@@ -30,6 +30,7 @@ mod bookmark;
 mod error;
 mod segments;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nutfilter::segment::element_hash;
@@ -81,7 +82,7 @@ pub struct Progress {
     /// What the audit of the last run could not verify.
     pub unverified: Unverified,
     /// Matches of the run under way that are not to be repeated.
-    new: Vec<Reported>,
+    new: BTreeMap<String, Reported>,
 }
 
 /// What an audit could not verify, because neither the mint nor the follower has it any more.
@@ -98,7 +99,7 @@ impl From<Bookmark> for Progress {
         Self {
             bookmark: Some(bookmark),
             unverified: Unverified::default(),
-            new: Vec::new(),
+            new: BTreeMap::new(),
         }
     }
 }
@@ -296,34 +297,24 @@ impl Follower {
         let Some(bookmark) = &mut progress.bookmark else {
             return;
         };
-        bookmark.reported.retain(|one| one.element != element);
-        bookmark.reported.push(Reported {
-            element,
-            open: None,
-            settled: true,
-        });
+        let (open, settled) = (None, true);
+        bookmark
+            .reported
+            .insert(element, Reported { open, settled });
     }
 
     /// Whether a match is to be reported: it was not settled, nor reported for this open block.
     fn report(&self, progress: &mut Progress, element: usize, open: Option<u64>) -> bool {
         let element = self.name(element);
-        let reported = progress
-            .bookmark
-            .iter()
-            .flat_map(|bookmark| &bookmark.reported);
-        let is_known = |one: &Reported| {
-            one.element == element && (one.settled || open.is_some() && one.open == open)
-        };
-        if reported.chain(&progress.new).any(is_known) {
+        let before = progress.bookmark.as_ref();
+        let before = before.and_then(|bookmark| bookmark.reported.get(&element));
+        let is_known = |one: &Reported| one.settled || open.is_some() && one.open == open;
+        if before.is_some_and(is_known) {
             return false;
         }
         if open.is_some() {
             let settled = false;
-            progress.new.push(Reported {
-                element,
-                open,
-                settled,
-            });
+            progress.new.insert(element, Reported { open, settled });
         }
         true
     }
@@ -337,8 +328,8 @@ impl Follower {
             .into_iter()
             .flat_map(|before| before.reported);
         bookmark.reported = before
-            .chain(progress.new.drain(..))
-            .filter(|one| one.settled || one.open == Some(open))
+            .chain(std::mem::take(&mut progress.new))
+            .filter(|(_, one)| one.settled || one.open == Some(open))
             .collect();
         progress.bookmark = Some(bookmark);
         progress
