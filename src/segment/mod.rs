@@ -170,6 +170,14 @@ impl Segment {
 }
 
 impl<D: AsRef<[u8]>> Segment<D> {
+    #[cfg(any(test, nutfilter_internals))]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_level(self, level: SimdLevel) -> Self {
+        let filter = self.filter.with_level(level);
+        Self { filter, ..self }
+    }
+
     /// The universe of the values.
     #[must_use]
     pub fn universe(&self) -> Universe {

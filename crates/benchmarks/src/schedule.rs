@@ -1,7 +1,8 @@
 //! Measures the rows of a group in turns.
 //!
 //! A shared machine is faster in one minute than in the next. Rows that are compared are therefore measured in
-//! rounds: each row once per round, each round starting with a different row.
+//! rounds: each row once per round, each round starting with a different row. Criterion cannot do that: it measures one
+//! row after the other.
 
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ mod hash;
 mod matching;
 mod scan;
 
-use crate::fixture::{Fixture, LARGEST_FOR_ALL};
+use crate::fixture::{Fixture, LARGEST_FOR_ALL, Size};
 use crate::{Group, Selection};
 
 pub use build::{NEW, hostile_hashes, new_hashes};
@@ -20,7 +20,7 @@ pub use scan::{BLOCKS, Block, Scan, scan};
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
 
 /// One group, without its data.
-struct Task {
+pub struct Task {
     stage: &'static str,
     task: &'static str,
     /// Units per call, and the unit of times. 0 stands for the number of items.
@@ -34,6 +34,46 @@ const ITEMS: (u64, &str) = (0, "item");
 const CALL: (u64, &str) = (1, "call");
 const FILTERS: (u64, &str) = (BLOCKS as u64, "filter");
 const TARGETS: (u64, &str) = (WINDOW as u64, "target");
+
+impl Task {
+    /// The first three parts of the names of its rows.
+    #[must_use]
+    pub fn path(&self, size: &Size) -> String {
+        format!("{}/{}/{}", self.stage, self.task, size.name)
+    }
+
+    /// Units per call, and the unit of times.
+    #[must_use]
+    pub fn units(&self, fixture: &Fixture) -> (u64, &'static str) {
+        let (n, per) = self.unit;
+        (if n == 0 { fixture.n() } else { n }, per)
+    }
+
+    /// Bytes per call: of the items, hashes or filters that it reads.
+    #[must_use]
+    pub fn bytes(&self, fixture: &Fixture) -> u64 {
+        let filter = fixture.bytes.len() as u64;
+        match self.stage {
+            "hash" | "build" => fixture.records().len() as u64,
+            "lookup" => WINDOW as u64 * POINT.get() as u64,
+            "sort" | "encode" | "increment" => size_of_val(&fixture.hashes[..]) as u64,
+            "decode" => stream(fixture, self.task).bytes.len() as u64,
+            // About: filters of as many items differ by some bytes.
+            "scan" => filter * BLOCKS as u64,
+            _ => filter,
+        }
+    }
+
+    /// Its rows that are selected.
+    #[must_use]
+    pub fn group<'a>(&self, fixture: &'a Fixture, selection: &'a Selection) -> Group<'a> {
+        let path = (self.stage, self.task, fixture.size.name.as_str());
+        let mut group = Group::new(selection, path, self.units(fixture));
+        group.parallel = self.parallel;
+        (self.fill)(&mut group, fixture);
+        group
+    }
+}
 
 /// One line per task.
 #[rustfmt::skip]
@@ -57,6 +97,7 @@ const TASKS: &[Task] = &[
     Task { stage: "build", task: "nut23", unit: ITEMS, parallel: true, fill: build::nut23 },
     Task { stage: "build", task: "bip158", unit: ITEMS, parallel: true, fill: build::bip158 },
     Task { stage: "increment", task: "10k-new", unit: ITEMS, parallel: false, fill: build::increment },
+    Task { stage: "segment", task: "merge", unit: ITEMS, parallel: false, fill: build::merge_segments },
     Task { stage: "match", task: "1k-absent", unit: CALL, parallel: false, fill: matching::plain },
     Task { stage: "match", task: "10k-absent", unit: CALL, parallel: false, fill: matching::plain },
     Task { stage: "match", task: "100k-absent", unit: CALL, parallel: false, fill: matching::plain },
@@ -73,27 +114,24 @@ const TASKS: &[Task] = &[
     Task { stage: "scan", task: "20k-mixed", unit: FILTERS, parallel: false, fill: scan::watchlist },
 ];
 
-/// Visits each selected group with its rows, one at a time to save memory. Above [`LARGEST_FOR_ALL`] items only `sort`
+/// The tasks for sets of this size. Above [`LARGEST_FOR_ALL`] items only `sort`
 /// and `build`. `scan` only up to the size of a block.
+pub fn tasks(size: &Size) -> impl Iterator<Item = &'static Task> {
+    let large = size.n > LARGEST_FOR_ALL;
+    let block = size.n <= scan::LARGEST_BLOCK;
+    TASKS.iter().filter(move |task| match task.stage {
+        "sort" | "build" => true,
+        "scan" => block,
+        _ => !large,
+    })
+}
+
+/// Visits each selected group with its rows, one at a time to save memory.
 pub fn each<'a>(fixture: &'a Fixture, selection: &'a Selection, visit: &mut dyn FnMut(Group<'a>)) {
-    for task in TASKS {
-        let large = fixture.n() > LARGEST_FOR_ALL;
-        if large && !["sort", "build"].contains(&task.stage) {
-            continue;
+    for task in tasks(&fixture.size) {
+        if selection.group(&task.path(&fixture.size)) {
+            visit(task.group(fixture, selection));
         }
-        if task.stage == "scan" && fixture.n() > scan::LARGEST_BLOCK {
-            continue;
-        }
-        let (n, per) = task.unit;
-        let n = if n == 0 { fixture.n() } else { n };
-        let path = (task.stage, task.task, fixture.size.name.as_str());
-        let mut group = Group::new(selection, path, (n, per));
-        if !selection.group(&group.path()) {
-            continue;
-        }
-        group.parallel = task.parallel;
-        (task.fill)(&mut group, fixture);
-        visit(group);
     }
 }
 
