@@ -91,7 +91,7 @@ clippy:
 # Clippy of the library with each set of features
 [group('gate')]
 features:
-    for features in '' std bitcoin parallel bitcoin,std; do \
+    for features in '' std verify bitcoin parallel bitcoin,std; do \
         cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
     done
     cargo clippy --quiet --locked -p nutfilter-cashu --no-default-features -- -D warnings

@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             // Ask another peer for this filter; the others are usable.
             Err(error) => {
                 invalid += 1;
-                eprintln!("{error}: {}", error.error);
+                eprintln!("{error}: {}", error.fault);
             }
         }
     }

@@ -62,7 +62,8 @@
 //! |---|---|---|
 //! | `std` | yes | run-time detection of CPU features |
 //! | `parallel` | | [`SortedHashesBuilder::parallel`], [`UnvalidatedFilter::validate_parallel`] and [`bip158::Watchlist::par_scan`], with rayon |
-//! | `bitcoin` | | contents of blocks, filter hashes and headers for BIP158 |
+//! | `verify` | | [`bip158::HeaderChain`], which verifies block filters |
+//! | `bitcoin` | | `verify`, and contents of blocks, filter hashes and headers for BIP158 |
 //!
 //! Without `std` the crate needs only `alloc`, and uses the CPU features that it was compiled for. Features
 //! never change the bytes of a filter or an answer.
@@ -93,6 +94,8 @@ mod params;
 mod rice;
 mod seek_index;
 pub mod segment;
+#[cfg(feature = "verify")]
+mod sha256;
 mod sort;
 mod sorted_hashes;
 #[cfg(test)]

@@ -12,6 +12,8 @@
 //! filter made according to the specification is accepted.
 
 mod columns;
+#[cfg(feature = "verify")]
+mod headers;
 mod scan;
 mod watchlist;
 
@@ -24,7 +26,9 @@ use crate::hash::SipHash;
 use crate::params::Params;
 use crate::sorted_hashes::SortedHashes;
 
-pub use scan::{BlockMatch, ScanError};
+#[cfg(feature = "verify")]
+pub use headers::HeaderChain;
+pub use scan::{BlockMatch, ScanError, ScanFault, Scanned};
 pub use watchlist::{Scratch, Watchlist};
 
 /// P and M of the basic filter type.
@@ -80,6 +84,14 @@ pub fn serialize(filter: &Filter<impl AsRef<[u8]>, SipHash>) -> Vec<u8> {
     }
     bytes.extend_from_slice(filter.bytes());
     bytes
+}
+
+/// The double SHA-256 of a serialised filter: its filter hash, in internal order.
+#[cfg(feature = "verify")]
+#[must_use]
+pub fn hash_of_bytes(serialized: &[u8]) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(Sha256::digest(serialized)).into()
 }
 
 /// Parses a serialised filter and validates it completely.

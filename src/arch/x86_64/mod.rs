@@ -4,8 +4,23 @@
 //! features that its kernels are compiled for. Each kernel is a `#[target_feature]` function over slices and
 //! arrays, private to its file. A method of the token is the only way to call it.
 
+/// Whether all features are supported: detected at run time with `std`, at compile time without.
+macro_rules! all_detected {
+    ($($feature:tt),*) => {
+        true $(&& {
+            #[cfg(feature = "std")]
+            let detected = std::arch::is_x86_feature_detected!($feature);
+            #[cfg(not(feature = "std"))]
+            let detected = cfg!(target_feature = $feature);
+            detected
+        })*
+    };
+}
+
 pub(crate) mod avx2;
 pub(crate) mod avx512;
+#[cfg(feature = "verify")]
+pub(crate) mod sha256;
 
 /// This CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,19 +89,6 @@ pub(crate) fn ask_ahead(group: &[u8]) {
     }
 }
 
-/// Whether all features are supported: detected at run time with `std`, at compile time without.
-macro_rules! all_detected {
-    ($($feature:tt),*) => {
-        true $(&& {
-            #[cfg(feature = "std")]
-            let detected = std::arch::is_x86_feature_detected!($feature);
-            #[cfg(not(feature = "std"))]
-            let detected = cfg!(target_feature = $feature);
-            detected
-        })*
-    };
-}
-
 /// Whether this is an AMD CPU. On a Zen 5, decoding with AVX-512 takes a sixth less time with loads than with gathers.
 fn is_amd() -> bool {
     use core::arch::x86_64::__cpuid;
@@ -108,7 +110,7 @@ fn is_amd() -> bool {
 
 impl Avx2 {
     /// The token, if this CPU has the features.
-    pub(super) fn detect() -> Option<Self> {
+    pub(crate) fn detect() -> Option<Self> {
         all_detected!("avx2", "bmi1", "bmi2", "lzcnt", "popcnt").then_some(Self(()))
     }
 

@@ -1,0 +1,300 @@
+//! [`HeaderChain`]: which filters of a range are the ones that the filter headers commit to.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::scan::ScanFault;
+use crate::sha256::Sha256;
+
+/// The filter headers of consecutive blocks, from a checkpoint on.
+///
+/// A filter header is the double SHA-256 of the filter hash and the previous filter header, so one header that a client
+/// trusts commits to all filters before it. A client compares [`HeaderChain::tip`] with a checkpoint or with the
+/// answers of several peers; then no peer can give it a wrong filter.
+///
+/// Hashes and headers are in internal order: `to_byte_array()` of those of the crate `bitcoin`.
+///
+/// ```
+/// use nutfilter::SipHash;
+/// use nutfilter::bip158::{self, HeaderChain, Watchlist};
+///
+/// let list = Watchlist::from_iter([b"mine"]);
+/// let blocks = [[1; 32], [2; 32]];
+/// let filters = blocks.map(|block| {
+///     let filter = bip158::build(SipHash::from(block), [b"mine"]).unwrap();
+///     (block, bip158::serialize(&filter))
+/// });
+///
+/// // From a message `cfheaders`: the height of its first block, the previous header and the hashes of the filters.
+/// # let hashes = filters.each_ref().map(|(_, filter)| bip158::hash_of_bytes(filter));
+/// let mut chain = HeaderChain::new(0, [0; 32]);
+/// chain.extend(hashes);
+/// # let trusted = chain.tip();
+/// assert_eq!(chain.tip(), trusted);
+///
+/// let filters = (0..).zip(filters).map(|(height, (block, filter))| (height, block, filter));
+/// for found in list.scan_verified(&chain, filters) {
+///     let (height, block) = found?.block;
+///     // Download this block.
+/// }
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderChain {
+    /// The height of the first filter.
+    first: u32,
+    /// The header before the first filter, then one per filter.
+    headers: Vec<[u8; 32]>,
+}
+
+impl HeaderChain {
+    /// An empty chain that begins with the filter at height `first`. `previous` is the filter header of the block
+    /// before, or zeros before the genesis block.
+    #[must_use]
+    pub fn new(first: u32, previous: [u8; 32]) -> Self {
+        Self {
+            first,
+            headers: vec![previous],
+        }
+    }
+
+    /// The number of filters.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.headers.len() - 1
+    }
+
+    /// Whether there is no filter yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The last header.
+    #[must_use]
+    pub fn tip(&self) -> [u8; 32] {
+        self.headers[self.len()]
+    }
+
+    /// The header at `height`, or at the height before the first filter.
+    #[must_use]
+    pub fn header(&self, height: u32) -> Option<[u8; 32]> {
+        let place = (u64::from(height) + 1).checked_sub(u64::from(self.first))?;
+        self.headers.get(usize::try_from(place).ok()?).copied()
+    }
+
+    /// Adds headers that were verified before.
+    pub fn extend_headers(&mut self, headers: impl IntoIterator<Item = [u8; 32]>) {
+        self.headers.extend(headers);
+    }
+
+    /// Keeps only the first `len` filters, as after a reorganisation.
+    pub fn truncate(&mut self, len: usize) {
+        self.headers.truncate(len.saturating_add(1));
+    }
+
+    /// Verifies one filter. Many filters take half the time in [`Watchlist::scan_verified`](super::Watchlist::scan_verified).
+    ///
+    /// # Errors
+    ///
+    /// [`ScanFault::WrongFilter`] or [`ScanFault::NoHeader`].
+    pub fn verify(&self, height: u32, filter: &[u8]) -> Result<(), ScanFault> {
+        self.faults(Sha256::detect(), [(height, filter)].into_iter())
+            .pop()
+            .flatten()
+            .map_or(Ok(()), Err)
+    }
+
+    /// What is wrong with each of `filters`, if anything.
+    pub(super) fn faults<'a>(
+        &self,
+        kernel: Sha256,
+        filters: impl ExactSizeIterator<Item = (u32, &'a [u8])> + Clone,
+    ) -> Vec<Option<ScanFault>> {
+        // A filter hash and the previous header.
+        let mut commitments = vec![[[0; 32]; 2]; filters.len()];
+        kernel.hash_twice(filters.clone().map(|(_, filter)| filter), |i, hash| {
+            commitments[i][0] = hash;
+        });
+        for (commitment, (height, _)) in commitments.iter_mut().zip(filters.clone()) {
+            // Without a previous header there is no header either, which is the fault then.
+            let previous = height.checked_sub(1).map_or_else(
+                || (self.first == 0).then(|| self.headers[0]),
+                |height| self.header(height),
+            );
+            commitment[1] = previous.unwrap_or_default();
+        }
+        let mut headers = vec![[0; 32]; filters.len()];
+        let messages = commitments.iter().map(|both| both.as_flattened());
+        kernel.hash_twice(messages, |i, header| headers[i] = header);
+        let fault = |((height, _), header)| {
+            // The header before the first filter has no filter here.
+            match self.header(height).filter(|_| height >= self.first) {
+                Some(expected) if expected == header => None,
+                Some(expected) => Some(ScanFault::WrongFilter {
+                    height,
+                    header,
+                    expected,
+                }),
+                None => Some(ScanFault::NoHeader {
+                    height,
+                    first: self.first,
+                    len: self.len(),
+                }),
+            }
+        };
+        filters.zip(headers).map(fault).collect()
+    }
+}
+
+impl Extend<[u8; 32]> for HeaderChain {
+    /// Adds the headers of filters with these hashes.
+    fn extend<I: IntoIterator<Item = [u8; 32]>>(&mut self, hashes: I) {
+        for hash in hashes {
+            let both = [hash, self.tip()];
+            self.headers.push(super::hash_of_bytes(both.as_flattened()));
+        }
+    }
+}
+
+#[cfg(all(test, feature = "bitcoin"))]
+mod tests {
+    use super::*;
+    use crate::SipHash;
+    use crate::bip158::{self, BlockMatch, ScanError, Watchlist};
+    use bitcoin::hashes::Hash;
+
+    const FIRST: u32 = 7;
+    const COUNT: u32 = 700;
+
+    fn block(height: u32) -> [u8; 32] {
+        let mut hash = [9; 32];
+        hash[..4].copy_from_slice(&height.to_le_bytes());
+        hash
+    }
+
+    fn filter(height: u32) -> Vec<u8> {
+        let others = (0..height % 90).map(|i| (i + 1000 * height).to_le_bytes());
+        let mine = height.is_multiple_of(100).then_some(*b"mine");
+        let made = bip158::build(SipHash::from(block(height)), others.chain(mine));
+        bip158::serialize(&made.unwrap())
+    }
+
+    fn heights() -> core::ops::Range<u32> {
+        FIRST..FIRST + COUNT
+    }
+
+    fn chain() -> HeaderChain {
+        let mut chain = HeaderChain::new(FIRST, [5; 32]);
+        chain.extend(heights().map(|height| bip158::hash_of_bytes(&filter(height))));
+        chain
+    }
+
+    #[test]
+    fn headers_equal_those_of_rust_bitcoin() {
+        let mut header = bitcoin::bip158::FilterHeader::from_byte_array([5; 32]);
+        let chain = chain();
+        assert_eq!(chain.header(FIRST - 1), Some([5; 32]));
+        for height in heights() {
+            let made = bitcoin::bip158::BlockFilter::new(&filter(height));
+            header = made.filter_header(&header);
+            assert_eq!(chain.header(height), Some(header.to_byte_array()));
+        }
+        assert_eq!(chain.tip(), header.to_byte_array());
+        let headers = heights().map(|height| chain.header(height).unwrap());
+        let mut copy = HeaderChain::new(FIRST, [5; 32]);
+        copy.extend_headers(headers);
+        assert_eq!(copy, chain);
+        copy.truncate(3);
+        assert_eq!(
+            (copy.len(), copy.tip()),
+            (3, chain.header(FIRST + 2).unwrap())
+        );
+        copy.truncate(0);
+        assert!(copy.is_empty());
+    }
+
+    #[test]
+    fn wrong_filters_are_reported_with_their_heights() {
+        let chain = chain();
+        for kernel in Sha256::available() {
+            for wrong in [FIRST, FIRST + 1, FIRST + 33, FIRST + COUNT - 1] {
+                let filters: Vec<(u32, Vec<u8>)> = heights()
+                    .map(|height| {
+                        let mut bytes = filter(height);
+                        bytes[0] ^= u8::from(height == wrong);
+                        (height, bytes)
+                    })
+                    .collect();
+                let given = filters.iter().map(|(height, bytes)| (*height, &bytes[..]));
+                for (height, fault) in heights().zip(chain.faults(kernel, given)) {
+                    match fault {
+                        Some(ScanFault::WrongFilter { height, .. }) => assert_eq!(height, wrong),
+                        fault => assert!(fault.is_none() && height != wrong, "{fault:?}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn heights_outside_the_chain_have_no_header() {
+        let chain = chain();
+        for height in [0, FIRST - 1, FIRST + COUNT, u32::MAX] {
+            let expected = ScanFault::NoHeader {
+                height,
+                first: FIRST,
+                len: COUNT as usize,
+            };
+            assert_eq!(chain.verify(height, &filter(height % 5)), Err(expected));
+        }
+        let mut last = HeaderChain::new(u32::MAX, [0; 32]);
+        last.extend([[0; 32]]);
+        assert!(last.verify(0, &[]).is_err());
+        assert!(last.verify(u32::MAX, &[]).is_err());
+        let mut genesis = HeaderChain::new(0, [0; 32]);
+        genesis.extend([bip158::hash_of_bytes(&[0])]);
+        assert_eq!(genesis.verify(0, &[0]), Ok(()));
+    }
+
+    #[test]
+    fn verified_scan_reports_matches_wrong_and_invalid_filters_in_order() {
+        let list = Watchlist::from_iter([b"mine"]);
+        // Its header commits to an invalid filter.
+        let invalid = FIRST + 300;
+        let honest = |height| match height == invalid {
+            true => Vec::from([1]),
+            false => filter(height),
+        };
+        let mut chain = HeaderChain::new(FIRST, [5; 32]);
+        chain.extend(heights().map(|height| bip158::hash_of_bytes(&honest(height))));
+        let filters: Vec<_> = (FIRST..FIRST + COUNT + 1)
+            .map(|height| {
+                let mut bytes = honest(height);
+                if height == 400 {
+                    bytes.push(0);
+                }
+                (height, block(height), bytes)
+            })
+            .collect();
+        type Found = (u32, [u8; 32]);
+        let check = |found: Vec<Result<BlockMatch<'_, Found>, ScanError<Found>>>| {
+            let heights = found.iter().map(|found| match found {
+                Ok(found) => found.block.0,
+                Err(error) => {
+                    let height = error.block.0;
+                    match error.fault {
+                        ScanFault::Invalid(_) => assert_eq!(height, invalid),
+                        ScanFault::WrongFilter { .. } => assert_eq!(height, 400),
+                        ScanFault::NoHeader { .. } => assert_eq!(height, FIRST + COUNT),
+                    }
+                    height
+                }
+            });
+            assert!(heights.eq([100, 200, 300, invalid, 400, 500, 600, 700, FIRST + COUNT]));
+        };
+        check(list.scan_verified(&chain, filters.clone()).collect());
+        #[cfg(feature = "parallel")]
+        check(list.par_scan_verified(&chain, filters).collect());
+    }
+}
