@@ -15,6 +15,7 @@ mod columns;
 #[cfg(feature = "verify")]
 mod headers;
 mod scan;
+mod scan_plan;
 mod watchlist;
 
 use alloc::collections::BTreeSet;
@@ -29,6 +30,7 @@ use crate::sorted_hashes::SortedHashes;
 #[cfg(feature = "verify")]
 pub use headers::HeaderChain;
 pub use scan::{BlockMatch, ScanError, ScanFault, Scanned};
+pub use scan_plan::ScanPlan;
 pub use watchlist::{Scratch, Watchlist};
 
 /// P and M of the basic filter type.
