@@ -48,9 +48,9 @@ pub(crate) enum Sha256 {
     /// Eight messages at once.
     #[cfg(target_arch = "x86_64")]
     Lanes(Avx2),
-    /// Two messages at once.
+    /// Four messages at once: two already hide most of the latency, four take a tenth less.
     #[cfg(target_arch = "x86_64")]
-    Pairs(Sha),
+    Instructions(Sha),
 }
 
 impl Sha256 {
@@ -66,7 +66,7 @@ impl Sha256 {
         #[cfg(target_arch = "x86_64")]
         let kinds = kinds.chain([
             Avx2::detect().map(Self::Lanes),
-            Sha::detect().map(Self::Pairs),
+            Sha::detect().map(Self::Instructions),
         ]);
         kinds.flatten()
     }
@@ -90,7 +90,7 @@ impl Sha256 {
                 done,
             ),
             #[cfg(target_arch = "x86_64")]
-            Self::Pairs(sha) => side_by_side::<2>(
+            Self::Instructions(sha) => side_by_side::<4>(
                 |states, blocks| sha.compress(states, blocks),
                 messages,
                 done,

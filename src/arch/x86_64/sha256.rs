@@ -1,6 +1,6 @@
 //! SHA-256 of several messages side by side.
 //!
-//! One message leaves the units idle: each pair of rounds waits for the previous one. With the SHA instructions, two
+//! One message leaves the units idle: each pair of rounds waits for the previous one. With the SHA instructions, a few
 //! messages hide that. Without them, each of eight messages has a lane of AVX2.
 
 use core::arch::x86_64::*;
