@@ -17,6 +17,7 @@ use crate::state_filters::block::BlockCommand;
 use crate::state_filters::element::ElementArgs;
 use crate::state_filters::follow::FollowArgs;
 use crate::state_filters::segment::SegmentCommand;
+use crate::verify::VerifyArgs;
 
 /// Compact filters (Golomb-coded sets) over the ecash notes of Cashu mints.
 #[derive(Debug, Parser)]
@@ -56,7 +57,7 @@ Examples:
   nutfilter plan --items 1M                         how large would it be?
 
 Exit codes: 0 success, 2 error. `check` (also of `block` and `segment`) and `follow --once`: 0 some item matched, 1 none did, 2 error. `restore`: 0 some item has a
-signature, 1 none has, 2 error.";
+signature, 1 none has, 2 error. `verify`: 0 nothing is damaged, 1 something is, 2 error.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Publish the filters of a mint's database as static files or objects.
     Publish(PublishArgs),
+    /// Check every file of a data directory for damage.
+    Verify(VerifyArgs),
     /// Run a complete demo on a sample mint: build, serve, restore, and print the figures.
     Demo(DemoArgs),
     /// Print a completion script for a shell.

@@ -25,6 +25,7 @@ mod restore;
 mod serve;
 mod state_filters;
 mod value_parsers;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -88,6 +89,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
         Command::Plan(args) => plan::run(&args)?,
         Command::Serve(args) => serve::run(args, &globals)?,
         Command::Publish(args) => serve::publish::run(&args, &globals)?,
+        Command::Verify(args) => return verify::run(&args, &globals),
         Command::Demo(args) => demo::run(args, &globals)?,
         Command::Completions(args) => completions::run(&args)?,
         Command::Man(args) => man::run(&args)?,

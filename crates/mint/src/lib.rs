@@ -82,5 +82,5 @@ pub use report::{
 pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
-pub use state::{DataDirectory, StateError};
+pub use state::{DataDirectory, StateError, verify};
 pub use state_filters::{EventFeed, OpenBlock, ReportError, StateFilterOptions, StateFilters};

@@ -81,7 +81,6 @@ impl Kept {
         File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
         let kept = Self::lock(directory)?;
         let (metadata, listed) = listed(directory, read_list(&path)?, mark)?;
-        kept.remove_unlisted(&listed)?;
         let runs = listed
             .into_iter()
             .map(|header| Run::open(run_path(directory, header.id), header))
@@ -167,13 +166,13 @@ impl Kept {
     }
 
     /// Removes files left over from a crash.
-    fn remove_unlisted(&self, listed: &[Header]) -> Result<(), StoreError> {
+    pub(crate) fn remove_unlisted(&self, listed: &[Run]) -> Result<(), StoreError> {
         let directory = &self.directory;
         let list = |error| StoreError::io(Doing::List, directory, error);
         for entry in fs::read_dir(directory).map_err(list)? {
             let name = entry.map_err(list)?.file_name();
             let id = name.to_str().and_then(run_id);
-            if id.is_some_and(|id| listed.iter().all(|run| run.id != id)) {
+            if id.is_some_and(|id| listed.iter().all(|run| run.id() != id)) {
                 let path = directory.join(name);
                 fs::remove_file(&path)
                     .map_err(|error| StoreError::io(Doing::Remove, &path, error))?;

@@ -212,7 +212,22 @@ impl<H: ItemHash> Store<H> {
         options.check()?;
         let directory = directory.as_ref();
         let (kept, metadata, runs) = Kept::open(directory, options.mark())?;
+        kept.remove_unlisted(&runs)?;
         Self::empty(directory, options, Some(kept)).holding(metadata, runs)
+    }
+
+    /// Reads all files of the store in a directory, and changes none. Returns the number of items.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`] and [`Store::verify`].
+    pub fn check(directory: impl AsRef<Path>, options: Options<H>) -> Result<u64, StoreError> {
+        options.check()?;
+        let directory = directory.as_ref();
+        let (kept, metadata, runs) = Kept::open(directory, options.mark())?;
+        let store = Self::empty(directory, options, Some(kept)).holding(metadata, runs)?;
+        store.verify()?;
+        Ok(store.len())
     }
 
     /// The result of [`Store::open`] for a directory with this list and these files, given by name. For tests

@@ -30,6 +30,10 @@ pub const DEFAULT_WIDTH: u32 = 36;
 /// Number of older manifests that a mint serves.
 pub const KEPT_MANIFESTS: u64 = 1_000;
 
+/// Seconds after which a mint writes another manifest, also if nothing happened. So a follower can tell a mint without
+/// events from one that stands still.
+pub const HEARTBEAT: u64 = 3_600;
+
 /// Maximum number of segments in a manifest. Those of this crate's rules list about 200 after ten years. Each can cost
 /// a wallet one request.
 pub const MAX_SEGMENTS: usize = 2_000;

@@ -3,7 +3,6 @@
 use core::error::Error;
 use core::fmt;
 use std::io;
-use std::path::PathBuf;
 
 use nutfilter_cashu::state_filters::SequenceError;
 
@@ -81,13 +80,8 @@ pub enum PublishError {
         /// The fault.
         source: SequenceError,
     },
-    /// A file of the sequence cannot be read.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// A file of the sequence cannot be read, or is damaged.
+    File(nutfilter_sequence::Error),
     /// Other publishers replaced the object each time before it could be written.
     Contended {
         /// The object.
@@ -113,7 +107,10 @@ impl PublishError {
     /// Whether a file is gone because a later version of the sequence does not list it. Then publish that one.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        let Self::File(error) = self else {
+            return false;
+        };
+        error.io_error().map(io::Error::kind) == Some(io::ErrorKind::NotFound)
     }
 }
 
@@ -152,7 +149,7 @@ impl fmt::Display for PublishError {
                 f,
                 "{path}: {source}; remove the object to publish all state filters again"
             ),
-            PublishError::File { path, source } => write!(f, "{}: {source}", path.display()),
+            PublishError::File(source) => source.fmt(f),
             PublishError::Contended { path, attempts } => write!(
                 f,
                 "{path}: other publishers replaced it {attempts} times in the meantime"
@@ -166,7 +163,7 @@ impl Error for PublishError {
         match self {
             PublishError::Store { source, .. } => Some(source),
             PublishError::Malformed { source, .. } => Some(source),
-            PublishError::File { source, .. } => Some(source),
+            PublishError::File(source) => source.source(),
             _ => None,
         }
     }

@@ -2,10 +2,8 @@
 //!
 //! Two objects of a sequence name its other ones: the manifest and the draft's list of blocks. Each is replaced after
 //! what it names is there, and only if the published one is an earlier version of the same sequence. So what it names
-//! needs no query: it is there.
+//! needs no query: it is there. The first publication of a process checks it all the same, and replaces what is damaged.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nutfilter_cashu::state_filters::manifest::{KEPT_MANIFESTS, OBJECT_MEDIA_TYPE, hash};
@@ -13,6 +11,7 @@ use nutfilter_cashu::state_filters::{
     BlockInfo, BlockInterval, Manifest, SequenceError, SequencePath,
 };
 use nutfilter_mint::{Body, Event, StateFilters};
+use nutfilter_sequence::SealedFile;
 
 use crate::destination::{ATTEMPTS, Outcome};
 use crate::{Destination, Found, Object, PublishError, Put, Report, Version};
@@ -61,12 +60,13 @@ impl Destination {
         if self.sequences.get(&view.kind()) == Some(&current) {
             return Ok(Report::default());
         }
-        let _lock = self.lock()?;
+        let (_lock, is_first) = (self.lock()?, !self.sequences.contains_key(&view.kind()));
         let mut publication = Publication {
             destination: self,
             filters,
             kind: view.kind(),
             max_age,
+            is_first,
             report: Report::default(),
         };
         publication.manifest(manifest, bytes)?;
@@ -87,6 +87,8 @@ struct Publication<'a> {
     filters: &'a StateFilters,
     kind: Event,
     max_age: Duration,
+    /// Whether this process has not published this kind yet. Then objects that are listed already are checked too.
+    is_first: bool,
     report: Report,
 }
 
@@ -100,19 +102,20 @@ impl Publication<'_> {
             if let Some((manifest, published, _)) = &published {
                 self.check_earlier(&path, own, manifest, published)?;
             }
-            if self.is_published(&published, &object) {
-                return Ok(());
-            }
             let before = published.as_ref().map(|(manifest, ..)| manifest);
             let listed = before.map_or(&[][..], |before| &before.segments);
-            for segment in own.segments.iter().filter(|one| !listed.contains(one)) {
+            for segment in &own.segments {
+                let is_new = !listed.contains(segment);
                 let (start, end) = (segment.start, segment.end);
-                let Some((file, _)) = self.filters.view().segment(start, end) else {
-                    continue;
-                };
-                let name = SequencePath::Segment(self.kind, start, end);
-                let object = immutable(name, OBJECT_MEDIA_TYPE, read(&file)?);
-                self.create(&object)?;
+                if let Some(file) = self.filters.view().segment(start, end)
+                    && (is_new || self.is_first)
+                {
+                    let name = SequencePath::Segment(self.kind, start, end);
+                    self.create(name, OBJECT_MEDIA_TYPE, read(&file)?, is_new)?;
+                }
+            }
+            if self.is_published(&published, &object) {
+                return Ok(());
             }
             let kept = own.number.saturating_sub(KEPT_MANIFESTS);
             let first = before.map_or(0, |before| before.number + 1).max(kept);
@@ -121,7 +124,7 @@ impl Publication<'_> {
                     continue;
                 };
                 let name = SequencePath::OldManifest(self.kind, number);
-                self.create(&immutable(name, JSON, bytes))?;
+                self.create(name, JSON, bytes, true)?;
             }
             if self.replace(&object, &published)? {
                 return Ok(());
@@ -182,14 +185,13 @@ impl Publication<'_> {
             if let Some(before) = before {
                 check_blocks(&path, own, before)?;
             }
-            for height in before.map_or(0, BlockInfo::open_height)..own.open_height() {
-                let Some((file, _)) = self.filters.view().sealed_block(height) else {
-                    continue;
-                };
-                let name = SequencePath::Block(self.kind, height);
-                let object = immutable(name, OBJECT_MEDIA_TYPE, read(&file)?);
-                // It may replace a copy of the open block, because the published list does not name it as sealed.
-                self.publish(&object, |_| true)?;
+            let listed = before.map_or(0, BlockInfo::open_height);
+            let first = if self.is_first { 0 } else { listed };
+            for height in first..own.open_height() {
+                if let Some(file) = self.filters.view().sealed_block(height) {
+                    let name = SequencePath::Block(self.kind, height);
+                    self.create(name, OBJECT_MEDIA_TYPE, read(&file)?, height >= listed)?;
+                }
             }
             self.open_block()?;
             if self.is_published(&published, &object) || self.replace(&object, &published)? {
@@ -255,13 +257,31 @@ impl Publication<'_> {
         Ok(put == Put::Written)
     }
 
-    fn create(&mut self, object: &Object) -> Result<(), PublishError> {
-        let outcome = self.destination.publish_one(object, |_| {
-            Err(PublishError::Differs {
-                path: object.path().to_owned(),
-            })
-        })?;
-        self.report.count(object, outcome);
+    /// Publishes bytes that never change. The published list allows only these, so other bytes at their path are a copy
+    /// of the open block, or damage, and are replaced.
+    fn create(
+        &mut self,
+        name: SequencePath,
+        media_type: &'static str,
+        bytes: Vec<u8>,
+        is_new: bool,
+    ) -> Result<(), PublishError> {
+        let body = Body::from_bytes(bytes);
+        let object = Object::immutable(relative(name), media_type, body);
+        let object = object.unwrap_or_else(|_| unreachable!());
+        let outcome = self.destination.publish_one(&object, |_| Ok(true))?;
+        match outcome {
+            Outcome::Written if !is_new => {
+                let path = object.path();
+                tracing::warn!(
+                    path,
+                    "replaced a published object that was missing or damaged"
+                );
+            }
+            Outcome::Unchanged if !is_new => return Ok(()),
+            _ => {}
+        }
+        self.report.count(&object, outcome);
         Ok(())
     }
 
@@ -332,16 +352,8 @@ fn list(path: &str, body: Body, date: u64, max_age: Duration) -> Object {
     Object::replaceable(path, JSON, body, date, max_age).unwrap_or_else(|_| unreachable!())
 }
 
-fn immutable(path: SequencePath, media_type: &'static str, bytes: Vec<u8>) -> Object {
-    let body = Body::from_bytes(bytes);
-    Object::immutable(relative(path), media_type, body).unwrap_or_else(|_| unreachable!())
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, PublishError> {
-    fs::read(file).map_err(|source| PublishError::File {
-        path: PathBuf::from(file),
-        source,
-    })
+fn read(file: &SealedFile) -> Result<Vec<u8>, PublishError> {
+    file.read().map_err(PublishError::File)
 }
 
 fn hex(hash: &[u8]) -> String {

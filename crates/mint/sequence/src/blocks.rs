@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
+use nutfilter_cashu::state_filters::manifest::{Hash, hash};
 use nutfilter_cashu::state_filters::{Block, Element};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, at};
-use crate::files::{self, Faults};
+use crate::files::{self, Faults, SealedFile};
 
 /// The rules of the draft's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +20,13 @@ pub struct BlockOptions {
 }
 
 /// A block that never changes again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealedBlock {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SealedBlock {
     /// When it opened, in Unix seconds.
-    pub start: u64,
+    pub(crate) start: u64,
     /// When it was sealed.
-    pub end: u64,
+    pub(crate) end: u64,
+    sha256: Hash,
 }
 
 /// The open block in the state file.
@@ -54,6 +57,14 @@ pub(crate) struct Blocks {
 }
 
 impl RecordedBlocks {
+    /// Options with which the blocks can be read. Nothing is sealed with them.
+    pub(crate) fn options(&self) -> BlockOptions {
+        BlockOptions {
+            width: self.width,
+            timeout: u64::MAX,
+        }
+    }
+
     /// The state of a new sequence.
     pub(crate) fn new(options: BlockOptions, now: u64) -> Self {
         Self {
@@ -66,50 +77,58 @@ impl RecordedBlocks {
     }
 }
 
-pub(crate) fn block_path(directory: &Path, height: u64, block: SealedBlock) -> PathBuf {
-    directory.join(format!("{height:08}-{}-{}", block.start, block.end))
-}
-
 /// The journal of an open block.
 fn journal_path(directory: &Path, height: u64) -> PathBuf {
     directory.join(format!("{height:08}-open"))
 }
 
-/// The height and the interval in the name of a file.
-fn parse(name: &str) -> Option<(u64, SealedBlock)> {
-    let (height, interval) = name.split_once('-')?;
-    let (start, end) = interval.split_once('-')?;
-    let block = SealedBlock {
-        start: start.parse().ok()?,
-        end: end.parse().ok()?,
-    };
-    Some((height.parse().ok()?, block))
+impl SealedBlock {
+    /// The file of this block. Its name says what the block is, so the state file does not grow with the sequence.
+    pub(crate) fn file(self, directory: &Path, height: u64) -> SealedFile {
+        let sha256 = HEXLOWER.encode(&self.sha256);
+        SealedFile {
+            path: directory.join(format!("{height:08}-{}-{}-{sha256}", self.start, self.end)),
+            sha256: self.sha256,
+        }
+    }
+
+    /// The height and the block of a file with this name.
+    fn parse(name: &str) -> Option<(u64, Self)> {
+        let parts: Vec<&str> = name.split('-').collect();
+        let [height, start, end, sha256] = parts[..] else {
+            return None;
+        };
+        let block = Self {
+            start: start.parse().ok()?,
+            end: end.parse().ok()?,
+            sha256: HEXLOWER.decode(sha256.as_bytes()).ok()?.try_into().ok()?,
+        };
+        Some((height.parse().ok()?, block))
+    }
 }
 
 impl Blocks {
-    /// Opens the blocks in the recorded state, and removes everything later.
-    pub(crate) fn open(
+    /// Reads the blocks in the recorded state. Sealed blocks are not read.
+    pub(crate) fn read(
         directory: PathBuf,
         recorded: &RecordedBlocks,
         options: BlockOptions,
     ) -> Result<Self, Error> {
         let height = recorded.sealed;
         let mut sealed = vec![None; usize::try_from(height).unwrap_or(0)];
-        let journal = journal_path(&directory, height);
         for name in files::names(&directory)? {
-            let path = directory.join(&name);
-            let found = parse(&name)
-                .filter(|&(height, block)| path == block_path(&directory, height, block));
-            let place = found.and_then(|(height, _)| sealed.get_mut(usize::try_from(height).ok()?));
-            match (place, found) {
-                (Some(place), Some((_, block))) => *place = Some(block),
-                _ if path == journal => {}
-                _ => files::remove(&path, &Faults::default())?,
+            if let Some((height, block)) = SealedBlock::parse(&name)
+                && let Some(place) = usize::try_from(height)
+                    .ok()
+                    .and_then(|at| sealed.get_mut(at))
+            {
+                *place = Some(block);
             }
         }
         let sealed: Option<Vec<SealedBlock>> = sealed.into_iter().collect();
         let sealed =
             sealed.ok_or_else(|| Error::damaged(&directory, "a sealed block is missing"))?;
+        let journal = journal_path(&directory, height);
         let damaged = |what| Error::damaged(&journal, what);
         let mut open = Block::new(recorded.width)
             .map_err(|_| damaged("the open block has an impossible width"))?;
@@ -130,12 +149,6 @@ impl Blocks {
         }
         let (elements, _) = elements.as_chunks::<32>();
         elements.iter().for_each(|element| open.insert(element));
-        if recorded.count == 0 {
-            files::remove(&journal, &Faults::default())?;
-        } else if bytes.len() > length {
-            // What came after the last commit comes again.
-            files::cut(&journal, length as u64, &Faults::default())?;
-        }
         Ok(Self {
             options,
             directory,
@@ -146,6 +159,25 @@ impl Blocks {
             checksum,
             pending: Vec::new(),
         })
+    }
+
+    /// The files of all sealed blocks.
+    pub(crate) fn files(&self) -> impl Iterator<Item = SealedFile> {
+        let sealed = (0..).zip(&self.sealed);
+        sealed.map(|(height, block)| block.file(&self.directory, height))
+    }
+
+    /// Removes everything later than the recorded state.
+    pub(crate) fn remove_others(&self) -> Result<(), Error> {
+        let journal = journal_path(&self.directory, self.height());
+        let mut named: Vec<PathBuf> = self.files().map(|file| file.path).collect();
+        if self.count > 0 {
+            // What came after the last commit comes again.
+            files::cut(&journal, u64::from(self.count) * 32, &Faults::default())?;
+            named.push(journal);
+        }
+        let named = named.into_iter().collect();
+        files::remove_others(&self.directory, &named, &Faults::default())
     }
 
     pub(crate) fn recorded(&self) -> RecordedBlocks {
@@ -192,17 +224,15 @@ impl Blocks {
     }
 
     fn seal(&mut self, folded: Option<Block>, now: u64, faults: &Faults) -> Result<(), Error> {
+        let bytes = folded.as_ref().unwrap_or(&self.open).as_bytes();
         let block = SealedBlock {
             start: self.opened,
             // The clock may have been set back.
             end: now.max(self.opened),
+            sha256: hash(bytes),
         };
-        let path = block_path(&self.directory, self.height(), block);
-        files::write(
-            &path,
-            folded.as_ref().unwrap_or(&self.open).as_bytes(),
-            faults,
-        )?;
+        let path = block.file(&self.directory, self.height()).path;
+        files::write(&path, bytes, faults)?;
         self.sealed.push(block);
         self.opened = block.end;
         if let Ok(open) = Block::new(self.options.width) {

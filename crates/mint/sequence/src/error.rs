@@ -25,6 +25,9 @@ enum Fault {
         path: PathBuf,
         what: &'static str,
     },
+    Altered {
+        path: PathBuf,
+    },
     Differs {
         path: PathBuf,
         what: &'static str,
@@ -52,6 +55,11 @@ impl Error {
         Self(Fault::Damaged { path, what })
     }
 
+    pub(crate) fn altered(path: &Path) -> Self {
+        let path = path.to_owned();
+        Self(Fault::Altered { path })
+    }
+
     pub(crate) fn differs(
         path: &Path,
         what: &'static str,
@@ -72,6 +80,21 @@ impl Error {
 
     pub(crate) fn full(waiting: u64, more: u64) -> Self {
         Self(Fault::Full { waiting, more })
+    }
+
+    /// Whether a file is missing, or is not what was written.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        /// `EIO`, which has no stable [`io::ErrorKind`].
+        const BAD_DISK: i32 = 5;
+        match &self.0 {
+            Fault::Damaged { .. } | Fault::Altered { .. } => true,
+            Fault::Io { source, .. } => {
+                source.kind() == io::ErrorKind::NotFound
+                    || (cfg!(unix) && source.raw_os_error() == Some(BAD_DISK))
+            }
+            _ => false,
+        }
     }
 
     /// The system's error, if there is one.
@@ -111,6 +134,11 @@ impl fmt::Display for Error {
                 f,
                 "{}: damaged sequence: {what}; restore the directory from a backup, or remove it to start another \
                  sequence, which every wallet will report as a restart",
+                path.display()
+            ),
+            Fault::Altered { path } => write!(
+                f,
+                "{}: damaged: the file does not have its SHA-256; restore it from a backup",
                 path.display()
             ),
             Fault::Differs {

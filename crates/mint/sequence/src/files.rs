@@ -1,8 +1,10 @@
 //! Durable files: created once, synced, and never overwritten. Only the state file is replaced, by a rename.
+//! [`SealedFile`] is the one way in which they are read.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,6 +51,54 @@ impl Faults {
         match before {
             Ok(_) => Ok(()),
             Err(_) => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+}
+
+/// A published file. It never changes, so other bytes are damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its SHA-256.
+    pub sha256: Hash,
+}
+
+impl SealedFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is damaged.
+    pub fn read(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        self.visit(|piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+
+    /// Checks the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`SealedFile::read`].
+    pub fn check(&self) -> Result<(), Error> {
+        self.visit(|_| ())
+    }
+
+    fn visit(&self, mut visit: impl FnMut(&[u8])) -> Result<(), Error> {
+        let mut file = File::open(&self.path).map_err(at(&self.path))?;
+        let (mut digest, mut piece) = (Sha256::new(), vec![0; BUFFER]);
+        loop {
+            let bytes = match file.read(&mut piece).map_err(at(&self.path))? {
+                0 => break,
+                read => &piece[..read],
+            };
+            digest.update(bytes);
+            visit(bytes);
+        }
+        match Hash::from(digest.finalize()) == self.sha256 {
+            true => Ok(()),
+            false => Err(Error::altered(&self.path)),
         }
     }
 }
@@ -131,7 +181,12 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], faults: &Faults) -> Result<(), 
     let new = path.with_extension("new");
     remove(&new, &Faults::default())?;
     write(&new, bytes, faults)?;
-    let renamed = faults.change().and_then(|()| fs::rename(&new, path));
+    install(&new, path, faults)
+}
+
+/// Puts a complete file in the place of another.
+pub(crate) fn install(new: &Path, path: &Path, faults: &Faults) -> Result<(), Error> {
+    let renamed = faults.change().and_then(|()| fs::rename(new, path));
     renamed.map_err(at(path))?;
     sync_directory(path.parent().unwrap_or(path), faults)
 }
@@ -180,13 +235,36 @@ pub(crate) fn remove(path: &Path, faults: &Faults) -> Result<(), Error> {
     }
 }
 
-/// Creates a directory for this user only.
-pub(crate) fn make_directory(path: &Path) -> Result<(), Error> {
+/// Removes everything else in a directory.
+pub(crate) fn remove_others(
+    directory: &Path,
+    named: &BTreeSet<PathBuf>,
+    faults: &Faults,
+) -> Result<(), Error> {
+    for name in names(directory)? {
+        let path = directory.join(name);
+        if !named.contains(&path) {
+            remove(&path, faults)?;
+        }
+    }
+    Ok(())
+}
+
+/// Creates a directory for this user only, and the ones above it. All of their names are durable afterwards.
+pub fn make_directory(path: &Path, faults: &Faults) -> Result<(), Error> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    let parent = parent.unwrap_or(Path::new("."));
+    make_directory(parent, faults)?;
     let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(at(path))
+    match faults.change().and_then(|()| builder.create(path)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(path)(error)),
+        _ => sync_directory(parent, faults),
+    }
 }
 
 /// The names in a directory that are text. Other names are not ours.
@@ -199,4 +277,22 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, Error> {
         Ok(names)
     };
     read().map_err(at(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_directories_are_synced_in_their_parents() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a/b/c");
+        // Three are created, and each of their parents is synced.
+        for (changes, is_made) in [(5, false), (6, true)] {
+            let _ = fs::remove_dir_all(directory.path().join("a"));
+            let made = make_directory(&path, &Faults::after(changes));
+            assert_eq!(made.is_ok(), is_made, "{changes}");
+        }
+        make_directory(&path, &Faults::after(0)).unwrap();
+    }
 }

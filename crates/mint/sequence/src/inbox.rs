@@ -44,7 +44,7 @@ struct Journal {
 
 /// Events of one file.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(crate) struct Part {
     /// Number of the first event.
     first: u64,
     n: u64,
@@ -72,35 +72,46 @@ impl Inbox {
     /// Most events that wait to be published: 604 MB on disk.
     pub const CAPACITY: u64 = 1 << 24;
 
-    /// Opens the inbox of a sequence that has published the events before number `published`.
-    pub(crate) fn open(directory: PathBuf, published: u64, faults: &Faults) -> Result<Self, Error> {
-        files::make_directory(&directory)?;
-        let names = files::names(&directory)?;
+    /// The files with events from number `published` on, oldest first, and those without.
+    pub(crate) fn find(
+        directory: &Path,
+        published: u64,
+    ) -> Result<(Vec<Part>, Vec<PathBuf>), Error> {
+        let names = files::names(directory)?;
         let mut firsts: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
         firsts.sort_unstable();
-        let mut closed: Vec<Part> = vec![];
-        let mut end = published;
+        let (mut parts, mut obsolete): (Vec<Part>, Vec<PathBuf>) = (vec![], vec![]);
         for first in firsts {
             let mut part = Part { first, n: 0 };
-            let path = part.path(&directory);
+            let path = part.path(directory);
             part.n = read(&path, first, u64::MAX, |_| Ok(()))?;
             // The write of an event that was not acknowledged leaves nothing, or less than its record.
             if part.end() <= published || part.n == 0 {
-                files::remove(&path, &Faults::default())?;
+                obsolete.push(path);
                 continue;
             }
-            if first != end {
+            if first != parts.last().map_or(published, |last| last.end()) {
                 return Err(Error::damaged(&path, "reported events are missing"));
             }
-            end = part.end();
-            closed.push(part);
+            parts.push(part);
         }
+        Ok((parts, obsolete))
+    }
+
+    /// Opens the inbox of a sequence that has published the events before number `published`.
+    pub(crate) fn open(directory: PathBuf, published: u64, faults: &Faults) -> Result<Self, Error> {
+        files::make_directory(&directory, faults)?;
+        let (closed, obsolete) = Self::find(&directory, published)?;
+        for path in obsolete {
+            files::remove(&path, &Faults::default())?;
+        }
+        let first = closed.last().map_or(published, |last| last.end());
         Ok(Self(Arc::new(Shared {
             directory,
             faults: faults.clone(),
             journal: Mutex::new(Journal {
                 closed,
-                open: Part { first: end, n: 0 },
+                open: Part { first, n: 0 },
                 torn: false,
             }),
         })))

@@ -7,7 +7,7 @@
 //! ```text
 //! lock                            one process at a time
 //! state                           what is published; replaced by a rename, after everything that it names
-//! blocks/HEIGHT-START-END         a sealed block
+//! blocks/HEIGHT-START-END-SHA256  a sealed block
 //! blocks/HEIGHT-open              the elements of the open block
 //! segments/START-END              a segment
 //! known/START-END                 the hashes of the elements of a segment, to recognize those that come again
@@ -18,6 +18,10 @@
 //! Files are created, synced and never overwritten; then the state file is replaced. So a crash leaves the old state
 //! or the new one, and the next start removes everything that the state does not name. Nothing is served before it
 //! is in the state.
+//!
+//! Every published file has a SHA-256 elsewhere: segments in the manifest, older manifests in the next one, the manifest
+//! in the state, and sealed blocks in their names. All are checked when a sequence is opened, and each [`SealedFile`]
+//! again before its first use.
 //!
 //! Memory does not grow with the sequence: a merge of any size takes about 20 MiB, a batch at most 120 MiB
 //! (measured with the default of [`Options::batch_elements`]), and each segment of the cover at most 32 KiB.
@@ -34,10 +38,11 @@ mod state;
 mod view;
 
 pub use batch::Batch;
-pub use blocks::{BlockOptions, SealedBlock};
+pub use blocks::BlockOptions;
 pub use error::Error;
+pub use files::SealedFile;
 #[doc(hidden)]
-pub use files::Faults;
+pub use files::{Faults, make_directory};
 pub use inbox::Inbox;
-pub use sequence::{Added, Options, Sequence};
+pub use sequence::{Added, Damage, Options, Sequence, verify};
 pub use view::View;

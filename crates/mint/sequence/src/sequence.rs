@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nutfilter::segment::{SegmentEncoder, Universe, element_hash};
-use nutfilter_cashu::state_filters::manifest::{KEPT_MANIFESTS, Level, hash};
+use nutfilter_cashu::state_filters::manifest::{HEARTBEAT, Hash, KEPT_MANIFESTS, Level};
 use nutfilter_cashu::state_filters::{Block, Element, Event, Manifest, ManifestSegment};
 
 use crate::batch::{Batch, SPILL};
 use crate::blocks::{BlockOptions, Blocks, RecordedBlocks};
 use crate::compaction;
 use crate::error::{Error, at};
-use crate::files::{self, Faults, NewFile, Written};
+use crate::files::{self, Faults, NewFile, SealedFile, Written};
 use crate::inbox::Inbox;
 use crate::known::{self, Run, RunWriter};
 use crate::state::{RecordedManifest, Retired, State};
@@ -23,6 +23,9 @@ use crate::view::{BlocksView, View};
 
 /// Elements of a batch that are kept in memory, unless told otherwise: 32 MiB.
 const BATCH_ELEMENTS: usize = 1 << 20;
+
+/// How long a segment is served after it left the manifest, in seconds: a follower may still have the manifest before.
+const SERVED_UNLISTED: u64 = 600;
 
 /// How to open a sequence. Kind, states and universe never change during its life.
 #[derive(Clone, Debug)]
@@ -109,6 +112,20 @@ struct Content {
     /// The hashes of each segment of the cover.
     known: Vec<Run>,
     blocks: Option<Blocks>,
+    /// The SHA-256 of the manifests before the current one, the newest first.
+    older: Vec<Hash>,
+    /// Segments that left the manifest, and until when they are served. A restart removes them.
+    unlisted: Vec<(ManifestSegment, u64)>,
+    damage: Vec<Damage>,
+}
+
+/// A published file that is missing or has other bytes.
+#[derive(Debug)]
+pub struct Damage {
+    /// What is wrong with it.
+    pub error: Error,
+    /// Whether it was rebuilt. Otherwise it is not served.
+    pub is_rebuilt: bool,
 }
 
 const SUBDIRECTORIES: [&str; 4] = ["blocks", "segments", "known", "manifests"];
@@ -117,8 +134,15 @@ fn state_path(directory: &Path) -> PathBuf {
     directory.join("state")
 }
 
-pub(crate) fn segment_path(directory: &Path, start: u64, end: u64) -> PathBuf {
+fn segment_path(directory: &Path, start: u64, end: u64) -> PathBuf {
     directory.join(format!("segments/{start}-{end}"))
+}
+
+pub(crate) fn segment_file(directory: &Path, segment: &ManifestSegment) -> SealedFile {
+    SealedFile {
+        path: segment_path(directory, segment.start, segment.end),
+        sha256: segment.sha256,
+    }
 }
 
 pub(crate) fn manifest_path(directory: &Path, number: u64) -> PathBuf {
@@ -129,8 +153,31 @@ fn known_path(directory: &Path, start: u64, end: u64) -> PathBuf {
     directory.join(format!("known/{start}-{end}"))
 }
 
+/// Checks every file of the sequence in a directory, and changes none. Returns what is damaged.
+///
+/// # Errors
+///
+/// The directory cannot be read, is in use, or is so damaged that not everything could be checked.
+pub fn verify(directory: &Path) -> Result<Vec<Error>, Error> {
+    let _lock = lock(&directory.join("lock"))?;
+    let path = state_path(directory);
+    let missing = || Error::damaged(&path, "the state file is missing");
+    let state = State::read(&path, None)?.ok_or_else(missing)?;
+    let options = state.options().ok_or_else(|| {
+        Error::damaged(&path, "the state file has an unknown kind, state or width")
+    })?;
+    let mut content = Content::read(directory, &options)?;
+    content.check_files(directory, &options, false)?;
+    let damage = content.damage.into_iter().map(|damage| damage.error);
+    let known = content.known.iter().map(Run::check);
+    let inbox = Inbox::find(&directory.join("inbox"), content.state.reported);
+    let others = known.chain([inbox.map(drop)]).filter_map(Result::err);
+    Ok(damage.chain(others).collect())
+}
+
 impl Sequence {
-    /// Opens the sequence in a directory, or creates one whose first block opens at the Unix second `now`.
+    /// Opens the sequence in a directory, or creates one whose first block opens at the Unix second `now`. Checks all
+    /// published files, and rebuilds segments that are damaged as far as it can.
     ///
     /// # Errors
     ///
@@ -139,7 +186,7 @@ impl Sequence {
     pub fn open(directory: impl AsRef<Path>, options: Options, now: u64) -> Result<Self, Error> {
         let directory = directory.as_ref().to_owned();
         for name in SUBDIRECTORIES {
-            files::make_directory(&directory.join(name))?;
+            files::make_directory(&directory.join(name), &options.faults)?;
         }
         let lock = lock(&directory.join("lock"))?;
         for name in files::names(&directory)? {
@@ -148,7 +195,7 @@ impl Sequence {
             }
         }
         let path = state_path(&directory);
-        if State::read(&path, options.kind)?.is_none() {
+        if State::read(&path, Some(options.kind))?.is_none() {
             let blocks = options
                 .blocks
                 .map(|blocks| RecordedBlocks::new(blocks, now));
@@ -157,7 +204,7 @@ impl Sequence {
             files::sync_directory(&directory, &options.faults)?;
             files::replace(&path, &state.to_bytes(), &options.faults)?;
         }
-        let content = Content::read(&directory, &options)?;
+        let content = Content::open(&directory, &options)?;
         let inbox = directory.join("inbox");
         let inbox = Inbox::open(inbox, content.state.reported, &options.faults)?;
         Ok(Self {
@@ -195,6 +242,12 @@ impl Sequence {
         self.content.known.iter().map(|run| run.n).sum()
     }
 
+    /// The published files that were damaged when the sequence was opened.
+    #[must_use]
+    pub fn damage(&self) -> &[Damage] {
+        &self.content.damage
+    }
+
     /// The bitmap of the open block and its height, if the sequence has blocks.
     #[must_use]
     pub fn open_block(&self) -> Option<(u64, &Block)> {
@@ -213,18 +266,19 @@ impl Sequence {
             manifest: manifest.map(|((manifest, bytes), recorded)| {
                 (Arc::clone(manifest), Arc::clone(bytes), recorded.sha256)
             }),
+            older: self.content.older.as_slice().into(),
+            unlisted: self.content.unlisted.iter().map(|(one, _)| *one).collect(),
             blocks: self.content.blocks.as_ref().map(|blocks| BlocksView {
                 width: blocks.open.width(),
                 timeout: blocks.options.timeout,
                 sealed: blocks.sealed.as_slice().into(),
                 opened: blocks.opened,
-                directory: self.directory.join("blocks"),
             }),
         }
     }
 
     /// Publishes the elements of a batch that are new, at the Unix second `now`, and seals a block whose time is over.
-    /// Without news, nothing is published.
+    /// Without news, only a manifest is published, once in an hour ([`HEARTBEAT`]).
     ///
     /// # Errors
     ///
@@ -277,7 +331,7 @@ impl Sequence {
 
     fn read_if_stale(&mut self) -> Result<(), Error> {
         if self.is_stale {
-            self.content = Content::read(&self.directory, &self.options)?;
+            self.content = Content::open(&self.directory, &self.options)?;
             self.is_stale = false;
         }
         Ok(())
@@ -332,9 +386,19 @@ impl Disk<'_> {
         end: u64,
         n: u64,
     ) -> Result<ManifestSegment, Error> {
-        let count = u32::try_from(n).map_err(|_| Error::too_many(n))?;
         let path = segment_path(self.directory, start, end);
-        let mut file: NewFile<'_> = files::create(&path, self.faults())?;
+        self.write_segment_to(&path, run, (start, end), n)
+    }
+
+    fn write_segment_to(
+        &self,
+        path: &Path,
+        run: &Run,
+        (start, end): (u64, u64),
+        n: u64,
+    ) -> Result<ManifestSegment, Error> {
+        let count = u32::try_from(n).map_err(|_| Error::too_many(n))?;
+        let mut file: NewFile<'_> = files::create(path, self.faults())?;
         let mut encoder = SegmentEncoder::new(self.options.universe, count);
         known::merge(std::slice::from_ref(run), |hashes| {
             encoder.push_hashes(hashes, |bytes| file.write(bytes))
@@ -348,6 +412,37 @@ impl Disk<'_> {
             length,
             sha256,
         })
+    }
+
+    /// Replaces the damaged segment of a run.
+    fn rebuild_segment(
+        &self,
+        file: &SealedFile,
+        run: &Run,
+        segment: &ManifestSegment,
+    ) -> Result<(), Error> {
+        let new = file.path.with_extension("new");
+        let interval = (segment.start, segment.end);
+        let rebuilt = self.write_segment_to(&new, run, interval, segment.n.into())?;
+        match rebuilt == *segment {
+            true => files::install(&new, &file.path, self.faults()),
+            false => Err(Error::altered(&file.path)),
+        }
+    }
+}
+
+impl Damage {
+    fn lost(error: Error) -> Self {
+        let is_rebuilt = false;
+        Self { error, is_rebuilt }
+    }
+}
+
+/// The damage that a check has found.
+fn damage(checked: Result<(), Error>) -> Result<Option<Error>, Error> {
+    match checked {
+        Err(error) if error.is_damage() => Ok(Some(error)),
+        checked => checked.map(|()| None),
     }
 }
 
@@ -377,12 +472,20 @@ impl Values {
 }
 
 impl Content {
-    /// Reads what the state file names, and removes everything else.
-    fn read(directory: &Path, options: &Options) -> Result<Self, Error> {
+    /// Reads what the state file names, removes everything else, and rebuilds what is damaged.
+    fn open(directory: &Path, options: &Options) -> Result<Self, Error> {
         // After an error, it is uncertain whether the last rename is durable. Nothing is served before it is.
         files::sync_directory(directory, &options.faults)?;
+        let mut content = Self::read(directory, options)?;
+        content.remove_others(directory)?;
+        content.check_files(directory, options, true)?;
+        Ok(content)
+    }
+
+    /// Reads what the state file names.
+    fn read(directory: &Path, options: &Options) -> Result<Self, Error> {
         let path = state_path(directory);
-        let state = State::read(&path, options.kind)?
+        let state = State::read(&path, Some(options.kind))?
             .ok_or_else(|| Error::damaged(&path, "the state file is missing"))?;
         if state.states != options.states {
             let (stored, given) = (state.states.join(","), options.states.join(","));
@@ -399,28 +502,27 @@ impl Content {
         }
         let blocks = match (&state.blocks, options.blocks) {
             (Some(recorded), Some(options)) => {
-                Some(Blocks::open(directory.join("blocks"), recorded, options)?)
+                Some(Blocks::read(directory.join("blocks"), recorded, options)?)
             }
             _ => None,
         };
         let manifest = match state.manifest {
             None => None,
-            Some(recorded) => Some(read_manifest(directory, recorded)?),
+            Some(RecordedManifest { number, sha256 }) => {
+                let path = manifest_path(directory, number);
+                let (manifest, bytes) = read_manifest(SealedFile { path, sha256 })?;
+                Some((Arc::new(manifest), bytes.into()))
+            }
         };
         let mut content = Self {
             state,
             manifest,
             known: vec![],
             blocks,
+            older: vec![],
+            unlisted: vec![],
+            damage: vec![],
         };
-        content.remove_others(directory)?;
-        for segment in content.listed() {
-            let path = segment_path(directory, segment.start, segment.end);
-            let length = std::fs::metadata(&path).map_err(at(&path))?.len();
-            if length != segment.length {
-                return Err(Error::damaged(&path, "a segment has another length"));
-            }
-        }
         for segment in content.cover() {
             let path = known_path(directory, segment.start, segment.end);
             content.known.push(Run::open(path)?);
@@ -428,9 +530,74 @@ impl Content {
         Ok(content)
     }
 
+    /// Checks the published files. If it may `repair`, it rebuilds the segments of the cover, and the next manifest does
+    /// not list other segments that are damaged.
+    fn check_files(
+        &mut self,
+        directory: &Path,
+        options: &Options,
+        repair: bool,
+    ) -> Result<(), Error> {
+        let disk = Disk { directory, options };
+        let cover = self.cover();
+        for segment in self.listed().to_vec() {
+            let file = segment_file(directory, &segment);
+            let Some(error) = damage(file.check())? else {
+                continue;
+            };
+            let place = cover.iter().position(|one| *one == segment);
+            if let Some(run) = place.filter(|_| repair).map(|place| &self.known[place]) {
+                disk.rebuild_segment(&file, run, &segment)?;
+            } else if let Some(retired) = self
+                .state
+                .retired
+                .iter_mut()
+                .find(|retired| (retired.start, retired.end) == (segment.start, segment.end))
+            {
+                retired.until = 0;
+            }
+            self.damage.push(Damage {
+                error,
+                is_rebuilt: repair && place.is_some(),
+            });
+        }
+        let blocks = self.blocks.iter().flat_map(Blocks::files);
+        for file in blocks.collect::<Vec<_>>() {
+            let error = damage(file.check())?;
+            self.damage.extend(error.map(Damage::lost));
+        }
+        self.read_older(directory)
+    }
+
+    /// Follows the chain of manifests from the current one back.
+    fn read_older(&mut self, directory: &Path) -> Result<(), Error> {
+        let mut newer = self
+            .manifest
+            .as_ref()
+            .map(|(manifest, _)| Arc::clone(manifest));
+        while let Some((number, sha256)) = newer.and_then(|newer| {
+            let number = newer.number.checked_sub(1)?;
+            newer.previous.map(|sha256| (number, sha256))
+        }) && (self.older.len() as u64) < KEPT_MANIFESTS
+        {
+            let path = manifest_path(directory, number);
+            match read_manifest(SealedFile { path, sha256 }) {
+                Ok((manifest, _)) => {
+                    self.older.push(sha256);
+                    newer = Some(Arc::new(manifest));
+                }
+                Err(error) => {
+                    // What is before it cannot be checked any more, and is not served.
+                    self.damage.extend(damage(Err(error))?.map(Damage::lost));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what an interrupted change has left.
     fn remove_others(&self, directory: &Path) -> Result<(), Error> {
-        let none = Faults::default();
         let path = |segment: &ManifestSegment| segment_path(directory, segment.start, segment.end);
         let mut named: BTreeSet<PathBuf> = self.listed().iter().map(path).collect();
         named.extend(
@@ -443,15 +610,9 @@ impl Content {
             named.extend(numbers.map(|number| manifest_path(directory, number)));
         }
         for name in &SUBDIRECTORIES[1..] {
-            let directory = directory.join(name);
-            for name in files::names(&directory)? {
-                let path = directory.join(name);
-                if !named.contains(&path) {
-                    files::remove(&path, &none)?;
-                }
-            }
+            files::remove_others(&directory.join(name), &named, &Faults::default())?;
         }
-        Ok(())
+        self.blocks.as_ref().map_or(Ok(()), Blocks::remove_others)
     }
 
     fn listed(&self) -> &[ManifestSegment] {
@@ -481,7 +642,9 @@ impl Content {
         }
         let cover = self.cover();
         let start = cover.last().map_or(0, |segment| segment.end);
-        // The end is not part of the interval, but the current second is. The clock may have been set back.
+        // The end is not part of the interval, but the current second is: a wallet that looks from second `now` on must
+        // not skip what was spent in it. What comes later in this second is in the next segment, which ends later.
+        // The clock may have been set back.
         let end = (start + 1).max(now.saturating_add(1));
         let run_path = known_path(disk.directory, start, end);
         let mut writer = None;
@@ -526,6 +689,10 @@ impl Content {
             segments.push(segment);
             self.write_manifest(disk, segments, now)?;
             self.known.push(run);
+        } else if let Some((manifest, _)) = &self.manifest
+            && now.saturating_sub(manifest.time) >= HEARTBEAT
+        {
+            self.write_manifest(disk, self.listed().to_vec(), now)?;
         } else if self
             .blocks
             .as_ref()
@@ -624,9 +791,16 @@ impl Content {
             .iter()
             .map(|retired| (retired.start, retired.end))
             .collect();
-        segments.retain(|segment| !expired.contains(&(segment.start, segment.end)));
+        self.unlisted.retain(|(_, until)| *until > now);
+        let until = now.saturating_add(SERVED_UNLISTED);
+        let gone = segments.extract_if(.., |one| expired.contains(&(one.start, one.end)));
+        self.unlisted.extend(gone.map(|segment| (segment, until)));
         segments.sort_by_key(|segment| (segment.start, Reverse(segment.end)));
         let before = self.state.manifest;
+        if let Some(RecordedManifest { sha256, .. }) = before {
+            self.older.insert(0, sha256);
+            self.older.truncate(KEPT_MANIFESTS as usize);
+        }
         let manifest = Manifest {
             kind: disk.options.kind,
             states: disk.options.states.clone(),
@@ -669,32 +843,17 @@ impl Content {
         if let Some(old) = number.checked_sub(KEPT_MANIFESTS + 1) {
             files::remove(&manifest_path(disk.directory, old), disk.faults())?;
         }
-        let listed: BTreeSet<PathBuf> = self
-            .listed()
-            .iter()
-            .map(|segment| segment_path(disk.directory, segment.start, segment.end))
-            .collect();
-        let segments = disk.directory.join("segments");
-        for name in files::names(&segments)? {
-            let path = segments.join(name);
-            if !listed.contains(&path) {
-                files::remove(&path, disk.faults())?;
-            }
-        }
-        Ok(())
+        let unlisted = self.unlisted.iter().map(|(segment, _)| segment);
+        let served = self.listed().iter().chain(unlisted);
+        let served = served.map(|segment| segment_path(disk.directory, segment.start, segment.end));
+        let served: BTreeSet<PathBuf> = served.collect();
+        files::remove_others(&disk.directory.join("segments"), &served, disk.faults())
     }
 }
 
-fn read_manifest(
-    directory: &Path,
-    recorded: RecordedManifest,
-) -> Result<(Arc<Manifest>, Arc<[u8]>), Error> {
-    let path = manifest_path(directory, recorded.number);
-    let bytes = std::fs::read(&path).map_err(at(&path))?;
-    if hash(&bytes) != recorded.sha256 {
-        return Err(Error::damaged(&path, "a manifest has another checksum"));
-    }
-    let manifest =
-        Manifest::from_json(&bytes).map_err(|_| Error::damaged(&path, "a manifest is invalid"))?;
-    Ok((Arc::new(manifest), bytes.into()))
+fn read_manifest(file: SealedFile) -> Result<(Manifest, Vec<u8>), Error> {
+    let bytes = file.read()?;
+    let manifest = Manifest::from_json(&bytes);
+    let manifest = manifest.map_err(|_| Error::damaged(&file.path, "a manifest is invalid"))?;
+    Ok((manifest, bytes))
 }

@@ -3,12 +3,14 @@
 use std::io;
 use std::path::Path;
 
+use nutfilter::segment::Universe;
 use nutfilter_cashu::state_filters::Event;
 use nutfilter_cashu::state_filters::manifest::{Hash, hash};
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::RecordedBlocks;
 use crate::error::{Error, at};
+use crate::sequence::Options;
 
 const VERSION: u32 = 1;
 
@@ -83,28 +85,45 @@ impl State {
         bytes
     }
 
-    /// Reads the state of a sequence of this kind; `None` if there is no file.
-    pub(crate) fn read(path: &Path, kind: Event) -> Result<Option<Self>, Error> {
+    /// Reads the state of a sequence, which must be of this kind; `None` if there is no file.
+    pub(crate) fn read(path: &Path, kind: Option<Event>) -> Result<Option<Self>, Error> {
         let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             bytes => bytes.map_err(at(path))?,
         };
+        let state = Self::parse(&bytes).map_err(|what| Error::damaged(path, what))?;
+        if state.version != VERSION {
+            return Err(Error::differs(path, "version", state.version, VERSION));
+        }
+        if let Some(kind) = kind.filter(|kind| state.kind != kind.as_str()) {
+            return Err(Error::differs(path, "kind", state.kind, kind));
+        }
+        Ok(Some(state))
+    }
+
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         let json = bytes
             .split(|&byte| byte == b'\n')
             .next()
             .unwrap_or_default();
-        let damaged = |what| Error::damaged(path, what);
         let state: Self =
-            serde_json::from_slice(json).map_err(|_| damaged("the state file is malformed"))?;
-        if state.to_bytes() != bytes {
-            return Err(damaged("the state file has another checksum"));
+            serde_json::from_slice(json).map_err(|_| "the state file is malformed")?;
+        match state.to_bytes() == bytes {
+            true => Ok(state),
+            false => Err("the state file has another checksum"),
         }
-        if state.version != VERSION {
-            return Err(Error::differs(path, "version", state.version, VERSION));
-        }
-        if state.kind != kind.as_str() {
-            return Err(Error::differs(path, "kind", state.kind, kind));
-        }
-        Ok(Some(state))
+    }
+
+    /// The options of the sequence; `None` if a kind, a state or a width is unknown.
+    pub(crate) fn options(&self) -> Option<Options> {
+        let kind = Event::from_name(&self.kind)?;
+        let states = self.states.iter().map(|state| {
+            let mut known = kind.states().iter();
+            known.find(|known| *known == state).copied()
+        });
+        let universe = Universe::new(self.universe).ok()?;
+        let mut options = Options::new(kind, &states.collect::<Option<Vec<_>>>()?, universe);
+        options.blocks = self.blocks.as_ref().map(RecordedBlocks::options);
+        Some(options)
     }
 }

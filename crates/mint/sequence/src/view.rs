@@ -3,17 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nutfilter_cashu::state_filters::manifest::{Hash, KEPT_MANIFESTS};
+use nutfilter_cashu::state_filters::manifest::Hash;
 use nutfilter_cashu::state_filters::{BlockInfo, BlockInterval, Event, Manifest, ManifestSegment};
 
-use crate::blocks::{SealedBlock, block_path};
-use crate::sequence::{manifest_path, segment_path};
+use crate::blocks::SealedBlock;
+use crate::files::SealedFile;
+use crate::sequence::{manifest_path, segment_file};
 
 /// What a sequence publishes at one moment. It does not change when the sequence does.
 #[derive(Clone, Debug)]
 pub struct View {
     pub(crate) directory: PathBuf,
     pub(crate) manifest: Option<(Arc<Manifest>, Arc<[u8]>, Hash)>,
+    /// The SHA-256 of the manifests before that, the newest first.
+    pub(crate) older: Arc<[Hash]>,
+    /// Segments that just left the manifest.
+    pub(crate) unlisted: Arc<[ManifestSegment]>,
     pub(crate) blocks: Option<BlocksView>,
     pub(crate) kind: Event,
 }
@@ -24,7 +29,6 @@ pub(crate) struct BlocksView {
     pub(crate) timeout: u64,
     pub(crate) sealed: Arc<[SealedBlock]>,
     pub(crate) opened: u64,
-    pub(crate) directory: PathBuf,
 }
 
 impl View {
@@ -43,19 +47,21 @@ impl View {
 
     /// The file of the manifest with this number, if it is still served.
     #[must_use]
-    pub fn old_manifest(&self, number: u64) -> Option<PathBuf> {
-        let (manifest, ..) = self.manifest.as_ref()?;
-        let age = manifest.number.checked_sub(number)?;
-        (age <= KEPT_MANIFESTS).then(|| manifest_path(&self.directory, number))
+    pub fn old_manifest(&self, number: u64) -> Option<SealedFile> {
+        let (manifest, _, sha256) = self.manifest.as_ref()?;
+        let age = usize::try_from(manifest.number.checked_sub(number)?).ok()?;
+        let sha256 = *[*sha256].iter().chain(&*self.older).nth(age)?;
+        let path = manifest_path(&self.directory, number);
+        Some(SealedFile { path, sha256 })
     }
 
-    /// The file of a listed segment.
+    /// The file of a segment that is listed, or was listed some minutes ago.
     #[must_use]
-    pub fn segment(&self, start: u64, end: u64) -> Option<(PathBuf, &ManifestSegment)> {
+    pub fn segment(&self, start: u64, end: u64) -> Option<SealedFile> {
         let (manifest, ..) = self.manifest.as_ref()?;
-        let mut listed = manifest.segments.iter();
-        let segment = listed.find(|segment| (segment.start, segment.end) == (start, end))?;
-        Some((segment_path(&self.directory, start, end), segment))
+        let mut served = manifest.segments.iter().chain(&*self.unlisted);
+        let segment = served.find(|segment| (segment.start, segment.end) == (start, end))?;
+        Some(segment_file(&self.directory, segment))
     }
 
     /// The draft's info document, with this interval; `None` if the sequence has no blocks.
@@ -86,10 +92,10 @@ impl View {
 
     /// The file of a sealed block.
     #[must_use]
-    pub fn sealed_block(&self, height: u64) -> Option<(PathBuf, SealedBlock)> {
+    pub fn sealed_block(&self, height: u64) -> Option<SealedFile> {
         let blocks = self.blocks.as_ref()?;
         let block = *blocks.sealed.get(usize::try_from(height).ok()?)?;
-        Some((block_path(&blocks.directory, height, block), block))
+        Some(block.file(&self.directory.join("blocks"), height))
     }
 
     /// The Unix second at which the last segment ends or the open block begins, whichever is later; 0 before the first.

@@ -20,7 +20,7 @@ use super::options::RouterOptions;
 use super::representation::Form;
 use super::{Json, NO_STORE, representation};
 use crate::service::FilterService;
-use crate::state_filters::{SealedFile, StateFilters};
+use crate::state_filters::StateFilters;
 use crate::{Event, KeysetId, NoteKind};
 
 /// The state of the handlers.
@@ -47,7 +47,10 @@ impl Endpoints {
     }
 
     /// The tag of a file of state filters.
-    pub(super) fn tag(&self, file: &SealedFile) -> std::io::Result<String> {
+    pub(super) fn tag(
+        &self,
+        file: &nutfilter_sequence::SealedFile,
+    ) -> Result<String, nutfilter_sequence::Error> {
         self.0.service.sequences().tag(file)
     }
 

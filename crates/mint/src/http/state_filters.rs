@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use nutfilter_cashu::state_filters::Event;
+use nutfilter_sequence::SealedFile;
 
 use super::conditional::{Part, known_tag, part};
 use super::endpoints::Endpoints;
@@ -25,7 +26,7 @@ use super::error::CashuError;
 use super::guard::Route;
 use super::negotiate::{JSON, OCTET_STREAM};
 use super::representation;
-use crate::state_filters::{BlockBody, Compressible, SealedFile, StateFilters};
+use crate::state_filters::{BlockBody, Compressible, StateFilters};
 
 /// For bytes that never change.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -97,7 +98,7 @@ pub(super) async fn old_manifest(
     names: Names,
 ) -> impl IntoResponse {
     let answer = object(&endpoints, names).and_then(|(served, wanted)| {
-        let file = number(&wanted).and_then(|number| served.old_manifest(number));
+        let file = number(&wanted).and_then(|number| served.view().old_manifest(number));
         sealed(&endpoints, &method, &headers, JSON, file)
     });
     (Extension(Route("manifest")), answer)
@@ -112,7 +113,7 @@ pub(super) async fn segment(
     let answer = object(&endpoints, names).and_then(|(served, interval)| {
         let interval = interval.split_once('-');
         let interval = interval.and_then(|(start, end)| Some((number(start)?, number(end)?)));
-        let file = interval.and_then(|(start, end)| served.segment(start, end));
+        let file = interval.and_then(|(start, end)| served.view().segment(start, end));
         sealed(&endpoints, &method, &headers, OCTET_STREAM, file)
     });
     (Extension(Route("segment")), answer)
@@ -163,20 +164,17 @@ fn sealed(
     file: Option<SealedFile>,
 ) -> Result<Response, CashuError> {
     let sealed: SealedFile = file.ok_or(CashuError::UnknownObject)?;
-    let open = || -> io::Result<(String, File, u64)> {
-        let etag = endpoints.tag(&sealed)?;
+    let refuse = |error: &dyn core::fmt::Display| {
+        tracing::error!(path = %sealed.path.display(), %error, "could not serve a published file");
+        CashuError::Internal
+    };
+    let etag = endpoints.tag(&sealed).map_err(|error| refuse(&error))?;
+    let open = || -> io::Result<(File, u64)> {
         let file = File::open(&sealed.path)?;
         let length = file.metadata()?.len();
-        Ok((etag, file, length))
+        Ok((file, length))
     };
-    let (etag, mut file, length) = open().map_err(|error| match error.kind() {
-        // It left the manifest after this request looked it up.
-        io::ErrorKind::NotFound => CashuError::UnknownObject,
-        _ => {
-            tracing::error!(path = %sealed.path.display(), %error, "could not serve a published file");
-            CashuError::Internal
-        }
-    })?;
+    let (mut file, length) = open().map_err(|error| refuse(&error))?;
     let etag = HeaderValue::try_from(etag).map_err(|_| CashuError::Internal)?;
     let mut answer = HeaderMap::with_capacity(8);
     answer.insert(CACHE_CONTROL, IMMUTABLE);

@@ -25,6 +25,8 @@ pub(super) struct Collector<'a> {
     came: BTreeMap<KeysetId, u64>,
     /// Keysets with an unreadable row, and the first error of each.
     pub(super) bad: BTreeMap<KeysetId, SourceError>,
+    /// Number of unreadable rows.
+    pub(super) unreadable: u64,
     pub(super) hashing: Duration,
     pub(super) failed: Option<Failed>,
     /// The elements of the state filters.
@@ -74,6 +76,7 @@ impl<'a> Collector<'a> {
             held: 0,
             came: BTreeMap::new(),
             bad: BTreeMap::new(),
+            unreadable: 0,
             hashing: Duration::ZERO,
             failed: None,
             intake,
@@ -157,16 +160,15 @@ impl ItemSink for Collector<'_> {
             kind: self.kind,
             items: *came,
         });
-        let room = self.has_room().and_then(|()| {
-            let pushed = self.intake.push(items);
-            pushed.map_err(|error| Failed::State(error.into()))
-        });
+        self.intake.push(items);
+        let room = self.has_room();
         self.go_on(room)
     }
 
     fn bad_row(&mut self, keyset: &KeysetId, error: SourceError) -> ControlFlow<()> {
         // The first error per keyset is enough.
         self.bad.entry(keyset.clone()).or_insert(error);
+        self.unreadable += 1;
         self.go_on(Ok(()))
     }
 }

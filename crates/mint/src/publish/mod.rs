@@ -20,8 +20,10 @@ use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError, Storage};
-use crate::state_filters::{EventFeed, KindSequence, ReportedSequences, StateFilterOptions};
-use crate::{KeysetId, NoteKind};
+use crate::state_filters::{
+    self, EventFeed, KindSequence, ReportedSequences, StateFilterOptions, event_of,
+};
+use crate::{Event, KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
 /// body and the tag stay the same, so a client that has the filter need not fetch it again.
@@ -54,6 +56,8 @@ pub struct Publisher {
     state: [KindSets; 2],
     sequences: [KindSequence; 2],
     reported: ReportedSequences,
+    /// Kinds whose sequences cannot be used.
+    damaged: Vec<Event>,
     listed: Vec<KeysetInfo>,
     /// Keysets per kind whose filters must not be replaced after this refresh.
     held_back: [BTreeSet<KeysetId>; 2],
@@ -87,6 +91,7 @@ impl Publisher {
             state: Default::default(),
             sequences: Default::default(),
             reported: ReportedSequences::default(),
+            damaged: vec![],
             listed: vec![],
             held_back: Default::default(),
             unservable: vec![],
@@ -122,6 +127,9 @@ impl Publisher {
 
     /// Publishes state filters. They are kept in the data directory, for ever, and are served at once.
     ///
+    /// A kind whose files are damaged is not published until they are restored and the process is started again. This is
+    /// logged, and each refresh reports it.
+    ///
     /// # Errors
     ///
     /// There is no data directory, or a sequence in it cannot be used, or has another universe.
@@ -132,11 +140,18 @@ impl Publisher {
         let now = self.clock.trusted();
         for kind in NoteKind::ALL {
             let table = self.service.sequences().clone();
-            let sequence = KindSequence::open(kind, directory.path(), options, table, now)?;
-            self.sequences[index(kind)] = sequence;
+            match KindSequence::open(kind, directory.path(), options, table, now) {
+                Ok(sequence) => self.sequences[index(kind)] = sequence,
+                Err(error) if error.is_damage() => {
+                    state_filters::log_damaged(event_of(kind).0, &error);
+                    self.damaged.push(event_of(kind).0);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         let table = self.service.sequences();
         self.reported = ReportedSequences::open(directory.path(), options, table, now)?;
+        self.damaged.extend_from_slice(self.reported.damaged());
         Ok(self)
     }
 
@@ -269,12 +284,17 @@ impl Publisher {
         self.withdraw_dated_ahead();
         self.held_back = Default::default();
         let mut report = RefreshReport::default();
+        for &event in &self.damaged {
+            report
+                .event_failures
+                .push((event, StateError::DamagedSequence));
+        }
         for (event, error) in self.reported.publish(self.clock.trusted()) {
             report.event_failures.push((event, error.into()));
         }
         let (mut failed, mut errors) = ([false; 2], vec![]);
         for kind in NoteKind::ALL {
-            match self.read(kind, &mut report.failures, progress) {
+            match self.read(kind, &mut report, progress) {
                 Ok(reading) => report.readings.push(reading),
                 Err(PublishError::Source(SourceError::Stopped)) => {
                     return Err(SourceError::Stopped.into());

@@ -6,9 +6,10 @@ use std::time::Instant;
 use super::collect::{Beyond, Collector, Failed};
 use super::{Publisher, millis};
 use crate::error::PublishError;
-use crate::report::{FilterFailure, ReadingReport, RefreshProgress};
+use crate::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
 use crate::source::{Reading, SourceError, Watermark, retry_once};
 use crate::state::{Changes, KindSets, StateError, Storage};
+use crate::state_filters::Intake;
 use crate::{KeysetId, NoteKind};
 
 impl Publisher {
@@ -17,12 +18,16 @@ impl Publisher {
     pub(super) fn read(
         &mut self,
         kind: NoteKind,
-        failures: &mut Vec<FilterFailure>,
+        refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
         let mut reread = false;
+        if self.sequences[super::index(kind)].needs_whole_reading() {
+            tracing::info!(%kind, "rereading the full database for the state filters");
+            self.kept_mut(kind).watermark = None;
+        }
         if let Some(since) = self.kept_mut(kind).watermark.clone() {
-            match self.read_new_and_count(kind, &since, progress) {
+            match self.read_new_and_count(kind, &since, refresh, progress) {
                 Err(PublishError::Source(SourceError::RescanRequired { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
@@ -38,7 +43,7 @@ impl Publisher {
                 result => return result,
             }
         }
-        let (report, lost) = retry_once(|| self.read_whole(kind, failures, progress))?;
+        let (report, lost) = retry_once(|| self.read_whole(kind, refresh, progress))?;
         report_lost(kind, &lost, reread);
         Ok(report)
     }
@@ -48,12 +53,13 @@ impl Publisher {
         &mut self,
         kind: NoteKind,
         since: &Watermark,
+        refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
         let uncounted = self.kept_mut(kind).uncounted;
         let mut count = uncounted.is_none_or(|readings| readings + 1 >= self.verify_every);
         loop {
-            let read = retry_once(|| self.read_new(kind, since, count, progress))?;
+            let read = retry_once(|| self.read_new(kind, since, count, refresh, progress))?;
             if let Some(report) = read {
                 self.kept_mut(kind).uncounted = match count {
                     true => Some(0),
@@ -71,6 +77,7 @@ impl Publisher {
         kind: NoteKind,
         since: &Watermark,
         count: bool,
+        refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<Option<ReadingReport>, PublishError> {
         let start = Instant::now();
@@ -82,40 +89,51 @@ impl Publisher {
             Some(limit) => Beyond::TooMany { limit },
             None => Beyond::Never,
         };
-        let intake = self.sequences[super::index(kind)].intake();
+        let intake = self.sequences[super::index(kind)].intake(false);
         let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
         let result = self.source.read(kind, Some(since), &mut collector);
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut collector)?;
-        if let Some((keyset, error)) = collector.bad.pop_first() {
-            // No item of the other keysets is lost: they are also part of the full reading.
-            let reason = format!("unreadable row of keyset {keyset}: {error}");
-            return Err(SourceError::RescanRequired { reason }.into());
-        }
+        let bad = core::mem::take(&mut collector.bad);
         super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
         let (came, hash) = (collector.came(), collector.hashing);
+        let unreadable = collector.unreadable;
         let read = start.elapsed().saturating_sub(hash);
 
         let intake = core::mem::take(&mut collector.intake);
         let state = &self.state[super::index(kind)];
-        let new = match reading.total {
+        let incomplete = state.sets.iter().filter(|(_, set)| set.as_of < state.as_of);
+        let incomplete = incomplete.map(|(keyset, _)| keyset).chain(&state.lost);
+        if let Some(keyset) = incomplete
+            .into_iter()
+            .find(|keyset| !bad.contains_key(*keyset))
+        {
+            let reason = format!("the unreadable row of keyset {keyset} is gone");
+            return Err(SourceError::RescanRequired { reason }.into());
+        }
+        // The total includes the rows of keysets whose sets stay as they are, so it shows nothing.
+        let (new, known) = match reading.total.filter(|_| bad.is_empty()) {
             // Taken only if every item is new. None is then a repeat, even if its hash is already known.
-            Some(total) if total == state.items() + came => collector.hashes,
-            total => {
-                let (new, known) = without_repeats(state, collector.hashes, total)?;
-                if known > 0 && total.is_none() && !count {
-                    return Ok(None);
-                }
-                new
-            }
+            Some(total) if total == state.items() + came => (collector.hashes, 0),
+            total => without_repeats(state, collector.hashes, total)?,
         };
+        if known > 0 && !bad.is_empty() {
+            let reason = format!("{known} items with known hashes next to unreadable rows");
+            return Err(SourceError::RescanRequired { reason }.into());
+        }
+        if known > 0 && reading.total.is_none() && !count {
+            return Ok(None);
+        }
         // Before the sets, whose watermark must not be ahead of it.
-        let now = self.clock.trusted();
-        let sequence = &mut self.sequences[super::index(kind)];
-        sequence.add(intake, false, now).map_err(StateError::from)?;
+        self.add_events(kind, intake, false, refresh);
+        self.hold_back(kind, bad, unreadable, refresh);
+        let held_back = &self.held_back[super::index(kind)];
         let state = &mut self.state[super::index(kind)];
-        state.sequence = sequence.commits();
+        state.sequence = self.sequences[super::index(kind)].commits();
         for (keyset, hashes) in new {
+            if held_back.contains(&keyset) {
+                continue;
+            }
             let result = self
                 .storage
                 .add(kind, &keyset, &mut state.sets, hashes, as_of);
@@ -128,7 +146,11 @@ impl Publisher {
         }
         state.watermark = reading.watermark;
         state.as_of = as_of;
-        state.sets.values_mut().for_each(|set| set.as_of = as_of);
+        for (keyset, set) in &mut state.sets {
+            if !held_back.contains(keyset) {
+                set.as_of = as_of;
+            }
+        }
         Ok(Some(ReadingReport {
             kind,
             whole: false,
@@ -143,7 +165,7 @@ impl Publisher {
     fn read_whole(
         &mut self,
         kind: NoteKind,
-        failures: &mut Vec<FilterFailure>,
+        refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<(ReadingReport, Lost), PublishError> {
         let start = Instant::now();
@@ -157,13 +179,14 @@ impl Publisher {
             },
             None => Beyond::Never,
         };
-        let intake = self.sequences[super::index(kind)].intake();
+        let intake = self.sequences[super::index(kind)].intake(true);
         let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
         let result = self.source.read(kind, None, &mut collector);
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut collector)?;
         let bad = core::mem::take(&mut collector.bad);
         let (came, hash) = (collector.came(), collector.hashing);
+        let unreadable = collector.unreadable;
         let read = start.elapsed().saturating_sub(hash);
         if let Some(said) = reading.total
             && said != came
@@ -175,25 +198,16 @@ impl Publisher {
 
         let intake = core::mem::take(&mut collector.intake);
         let mut sets = collector.into_sets()?;
-        let now = self.clock.trusted();
-        let sequence = &mut self.sequences[super::index(kind)];
-        let added = sequence.add(intake, bad.is_empty(), now);
-        added.map_err(StateError::from)?;
-        let state = &mut self.state[super::index(kind)];
-        state.sequence = sequence.commits();
-        state.watermark = reading.watermark.filter(|_| bad.is_empty());
-        state.uncounted = Some(0);
-        for (keyset, error) in bad {
+        self.add_events(kind, intake, bad.is_empty(), refresh);
+        for keyset in bad.keys() {
             // Keep the old set with its own time. A new one would lack a note.
-            sets.remove(&keyset);
-            self.held_back[super::index(kind)].insert(keyset.clone());
-            tracing::error!(%keyset, %kind, %error, "not updating a filter with an unreadable row");
-            failures.push(FilterFailure {
-                keyset: Some(keyset),
-                kind,
-                error: error.into(),
-            });
+            sets.remove(keyset);
         }
+        self.hold_back(kind, bad, unreadable, refresh);
+        let state = &mut self.state[super::index(kind)];
+        state.sequence = self.sequences[super::index(kind)].commits();
+        state.watermark = reading.watermark;
+        state.uncounted = Some(0);
         let held_back = &self.held_back[super::index(kind)];
         let (mut lost, first) = (Lost::default(), state.as_of == 0);
         for (keyset, old) in core::mem::take(&mut state.sets) {
@@ -226,6 +240,43 @@ impl Publisher {
             sort: start.elapsed().saturating_sub(read + hash),
         };
         Ok((report, lost))
+    }
+
+    /// Publishes the events of a reading. A failure must not fail the reading: they come again.
+    fn add_events(
+        &mut self,
+        kind: NoteKind,
+        intake: Intake,
+        whole: bool,
+        refresh: &mut RefreshReport,
+    ) {
+        let now = self.clock.trusted();
+        let sequence = &mut self.sequences[super::index(kind)];
+        if let Err((event, error)) = sequence.add(intake, whole, now) {
+            tracing::error!(kind = %event, %error, "could not publish events; the filters do not need them");
+            refresh.event_failures.push((event, error.into()));
+        }
+    }
+
+    /// Keeps the filters of keysets with unreadable rows as they are.
+    fn hold_back(
+        &mut self,
+        kind: NoteKind,
+        bad: BTreeMap<KeysetId, SourceError>,
+        unreadable: u64,
+        refresh: &mut RefreshReport,
+    ) {
+        metrics::gauge!("nutfilter_unreadable_rows", "kind" => kind.as_str())
+            .set(unreadable as f64);
+        for (keyset, error) in bad {
+            self.held_back[super::index(kind)].insert(keyset.clone());
+            tracing::error!(%keyset, %kind, %error, "not updating a filter with an unreadable row");
+            refresh.failures.push(FilterFailure {
+                keyset: Some(keyset),
+                kind,
+                error: error.into(),
+            });
+        }
     }
 }
 

@@ -19,12 +19,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use nutfilter::{BuildError, Nut25};
+use nutfilter_sequence::{Faults, make_directory};
 use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 
 use super::manifest::{self, Recorded, RecordedSet};
 use super::{KeysetHashes, KindSets};
 use crate::source::KeysetInfo;
-use crate::{KeysetId, NoteKind};
+use crate::{Event, KeysetId, NoteKind};
 
 const LOCK: &str = "nutfilter-data.lock";
 const SETS: &str = "sets";
@@ -74,12 +75,18 @@ pub enum StateError {
     NoDirectory,
     /// The state filters could not be updated.
     Sequence(nutfilter_sequence::Error),
+    /// The state filters of a kind were damaged at the start.
+    DamagedSequence,
 }
 
 impl StateError {
     /// Whether a set differs from what was written. Then only a full reading helps.
     pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, StateError::Store(error) if error.kind() == StoreErrorKind::Damaged || is_lost(error))
+        match self {
+            StateError::Store(error) => error.kind() == StoreErrorKind::Damaged || is_lost(error),
+            StateError::Sequence(error) => error.is_damage(),
+            _ => false,
+        }
     }
 }
 
@@ -107,6 +114,9 @@ impl fmt::Display for StateError {
             StateError::Body(error) => write!(f, "could not write data to serve: {error}"),
             StateError::NoDirectory => f.write_str("state filters need a data directory"),
             StateError::Sequence(error) => write!(f, "state filters: {error}"),
+            StateError::DamagedSequence => f.write_str(
+                "state filters are damaged; the log of the start names the file, and `nutfilter verify` all of them",
+            ),
         }
     }
 }
@@ -114,7 +124,9 @@ impl fmt::Display for StateError {
 impl Error for StateError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            StateError::InUse { .. } | StateError::NoDirectory => None,
+            StateError::InUse { .. } | StateError::NoDirectory | StateError::DamagedSequence => {
+                None
+            }
             StateError::Io { source, .. } => Some(source),
             StateError::Store(error) => error.source(),
             StateError::Build(error) => error.source(),
@@ -156,7 +168,7 @@ impl DataDirectory {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StateError> {
         let path = path.as_ref();
         let sets = path.join(SETS);
-        make_private(&sets).map_err(at(&sets))?;
+        make_directory(&sets, &Faults::default())?;
         let lock_path = path.join(LOCK);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true);
@@ -201,7 +213,7 @@ impl DataDirectory {
             *self = Self::open(self.path.clone())?;
         }
         let sets = self.path.join(SETS);
-        make_private(&sets).map_err(at(&sets))
+        Ok(make_directory(&sets, &Faults::default())?)
     }
 
     /// The directory.
@@ -382,6 +394,65 @@ fn options(kind: NoteKind, keyset: &KeysetId) -> Options<Nut25> {
     Options::new(STORE_MEMORY).with_label(format!("{kind} {keyset}"))
 }
 
+/// Checks every file of a data directory, and changes none: the recorded state, the sets, and the state filters. Returns
+/// what is damaged, as lines for people.
+///
+/// # Errors
+///
+/// The directory is not a data directory, or is in use.
+pub fn verify(path: impl AsRef<Path>) -> Result<Vec<String>, StateError> {
+    let path = path.as_ref();
+    let sets = path.join(SETS);
+    // Opening would make another directory a data directory.
+    fs::metadata(&sets).map_err(at(&sets))?;
+    let directory = DataDirectory::open(path)?;
+    let mut damage = vec![];
+    for kind in NoteKind::ALL {
+        let state = directory.state_path(kind);
+        let recorded = match read_state(&state, kind) {
+            Ok(Some(recorded)) => recorded,
+            Ok(None) => continue,
+            Err(reason) => {
+                damage.push(format!("{}: {reason}", state.display()));
+                continue;
+            }
+        };
+        for set in &recorded.sets {
+            let (Some(name), Ok(keyset)) = (&set.directory, KeysetId::parse(&set.keyset)) else {
+                continue;
+            };
+            let items = set.items;
+            match Store::check(sets.join(name), options(kind, &keyset)) {
+                Ok(found) if found < items => damage.push(format!(
+                    "{}: has {found} items, expected {items}",
+                    sets.join(name).display()
+                )),
+                found => damage.extend(damage_of(found.map(|_| vec![]))?),
+            }
+        }
+    }
+    let sequences = path.join(crate::state_filters::DIRECTORY);
+    for event in Event::ALL {
+        let directory = sequences.join(event.as_str());
+        if directory.exists() {
+            let found = nutfilter_sequence::verify(&directory);
+            let lines = |found: Vec<_>| found.iter().map(ToString::to_string).collect();
+            damage.extend(damage_of(found.map(lines))?);
+        }
+    }
+    Ok(damage)
+}
+
+/// The damage that a check has found. It is an error that everything could not be checked for another reason.
+fn damage_of<E: Into<StateError>>(
+    found: Result<Vec<String>, E>,
+) -> Result<Vec<String>, StateError> {
+    match found.map_err(Into::into) {
+        Err(error) if error.is_damage() => Ok(vec![error.to_string()]),
+        found => found,
+    }
+}
+
 /// The number in the name of a set's directory; `None` if the name is not that of a set.
 fn number_of(name: &str) -> Option<u64> {
     let is_hex = |text: &str| text.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
@@ -449,17 +520,6 @@ fn discard(path: &Path, reason: String) {
         reason,
         "discarding unusable state; rereading the full database"
     );
-}
-
-fn make_private(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(path)
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {

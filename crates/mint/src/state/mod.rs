@@ -9,7 +9,7 @@ mod set;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use directory::{DataDirectory, StateError};
+pub use directory::{DataDirectory, StateError, verify};
 pub(crate) use set::{Changes, KeysetHashes};
 
 use crate::source::{KeysetInfo, Watermark};

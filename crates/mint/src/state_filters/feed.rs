@@ -38,14 +38,23 @@ use nutfilter_sequence::Inbox;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct EventFeed(Vec<(Event, Inbox)>);
+pub struct EventFeed {
+    inboxes: Vec<(Event, Inbox)>,
+    /// Kinds whose sequence cannot be used.
+    damaged: Vec<Event>,
+}
 
 impl EventFeed {
     /// Maximum length of an ID, in bytes.
     pub const MAX_ID_BYTES: usize = 4096;
 
-    pub(super) fn new(inboxes: Vec<(Event, Inbox)>) -> Self {
-        Self(inboxes)
+    pub(super) fn new(inboxes: Vec<(Event, Inbox)>, damaged: Vec<Event>) -> Self {
+        Self { inboxes, damaged }
+    }
+
+    fn inbox(&self, event: Event) -> Option<&Inbox> {
+        let mut inboxes = self.inboxes.iter();
+        inboxes.find_map(|(known, inbox)| (*known == event).then_some(inbox))
     }
 
     /// Reports that these proofs, quotes or blinded messages changed to this state. The state is empty for kinds without
@@ -68,8 +77,12 @@ impl EventFeed {
         state: &str,
         ids: &[I],
     ) -> Result<(), ReportError> {
-        let inbox = self.0.iter().find(|(known, _)| *known == event);
-        let (_, inbox) = inbox.ok_or(ReportError::Unexpected { event })?;
+        let inbox = self
+            .inbox(event)
+            .ok_or(match self.damaged.contains(&event) {
+                true => ReportError::Damaged { event },
+                false => ReportError::Unexpected { event },
+            })?;
         let hash = ElementHash::new(event, state).map_err(ReportError::Invalid)?;
         let elements = ids.iter().map(|id| {
             let (id, bytes) = (id.as_ref(), id.as_ref().len());
@@ -85,8 +98,7 @@ impl EventFeed {
     /// The number of events of this kind that wait for the next refresh.
     #[must_use]
     pub fn waiting(&self, event: Event) -> u64 {
-        let inbox = self.0.iter().find(|(known, _)| *known == event);
-        inbox.map_or(0, |(_, inbox)| inbox.waiting())
+        self.inbox(event).map_or(0, Inbox::waiting)
     }
 }
 
@@ -96,6 +108,11 @@ impl EventFeed {
 pub enum ReportError {
     /// The kind is not in [`StateFilterOptions::reported`](super::StateFilterOptions::reported).
     Unexpected {
+        /// The kind.
+        event: Event,
+    },
+    /// The files of the kind are damaged. Report the event again after they were restored.
+    Damaged {
         /// The kind.
         event: Event,
     },
@@ -118,6 +135,12 @@ impl fmt::Display for ReportError {
             ReportError::Unexpected { event } => {
                 write!(f, "{event} is not a kind that the mint reports")
             }
+            ReportError::Damaged { event } => {
+                write!(
+                    f,
+                    "the state filters of {event} are damaged; the log of the start names the file"
+                )
+            }
             ReportError::Invalid(error) => error.fmt(f),
             ReportError::LongId { event, bytes } => write!(
                 f,
@@ -132,7 +155,9 @@ impl fmt::Display for ReportError {
 impl Error for ReportError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            ReportError::Unexpected { .. } | ReportError::LongId { .. } => None,
+            ReportError::Unexpected { .. }
+            | ReportError::Damaged { .. }
+            | ReportError::LongId { .. } => None,
             ReportError::Invalid(error) => error.source(),
             ReportError::Inbox(error) => error.source(),
         }

@@ -17,13 +17,13 @@ use nutfilter_sequence::{Added, Batch, BlockOptions, Error, Options, Sequence};
 use serde_json::json;
 
 pub use self::feed::{EventFeed, ReportError};
-pub(crate) use self::served::{BlockBody, Compressible, SealedFile, SequenceTable};
+pub(crate) use self::served::{BlockBody, Compressible, SequenceTable};
 pub use self::served::{OpenBlock, StateFilters};
 use crate::NoteKind;
 use crate::source::ItemBatch;
 
 /// Directory of the sequences, inside the data directory.
-const DIRECTORY: &str = "state-filters";
+pub(crate) const DIRECTORY: &str = "state-filters";
 
 /// Which sequences a mint publishes, and how. The defaults are those of the command line.
 #[derive(Clone, Debug)]
@@ -115,11 +115,30 @@ fn all_states(event: Event) -> &'static [&'static str] {
 
 /// The sequence of a kind of note, or what stands for it if the kind is not published.
 #[derive(Default)]
-pub(crate) struct KindSequence(Option<(Published, ElementHash)>);
+pub(crate) struct KindSequence {
+    published: Option<(Published, ElementHash)>,
+    behind: Option<Behind>,
+}
+
+/// The sequence lacks items of a reading, because they could not be added. A full reading adds them.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    /// Refreshes from the failure to the full reading. They double with each failure.
+    wait: u32,
+    left: u32,
+}
+
+impl Behind {
+    const MAX_WAIT: u32 = 64;
+}
 
 /// The sequences of the kinds that the mint reports.
 #[derive(Debug, Default)]
-pub(crate) struct ReportedSequences(Vec<Published>);
+pub(crate) struct ReportedSequences {
+    published: Vec<Published>,
+    /// Kinds whose sequence cannot be used.
+    damaged: Vec<Event>,
+}
 
 #[derive(Debug)]
 struct Published {
@@ -137,13 +156,16 @@ struct Published {
 
 impl fmt::Debug for KindSequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self.0.as_ref().map(|(published, _)| published.event);
+        let event = self
+            .published
+            .as_ref()
+            .map(|(published, _)| published.event);
         f.debug_tuple("KindSequence").field(&event).finish()
     }
 }
 
 /// The kind of event that a kind of note becomes.
-fn event_of(kind: NoteKind) -> (Event, &'static [&'static str], &'static str) {
+pub(crate) fn event_of(kind: NoteKind) -> (Event, &'static [&'static str], &'static str) {
     match kind {
         NoteKind::Spent => (Event::ProofState, &["SPENT"], "SPENT"),
         NoteKind::Issued => (Event::BlindSignature, &[], ""),
@@ -161,44 +183,74 @@ impl KindSequence {
     ) -> Result<Self, Error> {
         let (event, states, state) = event_of(kind);
         if !options.kinds.contains(&event) || options.reported.contains(&event) {
-            return Ok(Self(None));
+            return Ok(Self::default());
         }
         let published = Published::open(event, states, data, options, table, now)?;
         // Every kind above has its state.
         let hash = ElementHash::new(event, state).unwrap_or_else(|_| unreachable!());
-        Ok(Self(Some((published, hash))))
+        Ok(Self {
+            published: Some((published, hash)),
+            behind: None,
+        })
     }
 
     /// Whether a watermark that was stored with the number `recorded` can be used: the sequence has every element
     /// before it.
     pub(crate) fn has_all_until(&self, recorded: Option<u64>) -> bool {
-        self.0.as_ref().is_none_or(|(published, _)| {
+        self.published.as_ref().is_none_or(|(published, _)| {
             let commits = published.sequence.commits();
             !published.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
         })
     }
 
-    /// The number that is stored with a watermark.
+    /// The number that is stored with a watermark; `None` if the sequence lacks elements before it.
     pub(crate) fn commits(&self) -> Option<u64> {
-        Some(self.0.as_ref()?.0.sequence.commits())
+        let (published, _) = self.published.as_ref().filter(|_| self.behind.is_none())?;
+        Some(published.sequence.commits())
     }
 
-    /// Starts to collect the elements of a reading.
-    pub(crate) fn intake(&self) -> Intake {
-        Intake(self.0.as_ref().map(|(published, hash)| Elements {
+    /// Whether this refresh should read everything, because an earlier reading could not be added.
+    pub(crate) fn needs_whole_reading(&mut self) -> bool {
+        let Some(behind) = &mut self.behind else {
+            return false;
+        };
+        behind.left = behind.left.saturating_sub(1);
+        behind.left == 0
+    }
+
+    /// Starts to collect the elements of a reading of all or only the new items.
+    pub(crate) fn intake(&self, whole: bool) -> Intake {
+        let published = self.published.as_ref();
+        let collected = published.filter(|_| whole || self.behind.is_none());
+        let elements = collected.map(|(published, hash)| Elements {
             hash: hash.clone(),
             batch: published.sequence.batch(),
             buffer: vec![],
             invalid: 0,
-        }))
+        });
+        Intake(elements.map(Ok))
     }
 
     /// Publishes what is new in a reading. If the reading was `whole`, what it lacks is gone from the database.
-    pub(crate) fn add(&mut self, intake: Intake, whole: bool, now: u64) -> Result<(), Error> {
-        let (Some((published, _)), Some(elements)) = (&mut self.0, intake.0) else {
+    pub(crate) fn add(
+        &mut self,
+        intake: Intake,
+        whole: bool,
+        now: u64,
+    ) -> Result<(), (Event, Error)> {
+        let (Some((published, _)), Some(elements)) = (&mut self.published, intake.0) else {
             return Ok(());
         };
-        published.add(elements, whole, now)
+        let added = elements.and_then(|elements| published.add(elements, whole, now));
+        self.behind = match &added {
+            Ok(()) => None,
+            Err(_) => {
+                let wait = self.behind.map_or(1, |behind| behind.wait * 2);
+                let wait = wait.min(Behind::MAX_WAIT);
+                Some(Behind { wait, left: wait })
+            }
+        };
+        added.map_err(|error| (published.event, error))
     }
 }
 
@@ -215,20 +267,34 @@ impl ReportedSequences {
             let table = table.clone();
             Published::open(event, all_states(event), data, options, table, now)
         };
-        let sequences = Event::ALL.into_iter().filter(reported).map(open);
-        Ok(Self(sequences.collect::<Result<_, _>>()?))
+        let mut sequences = Self::default();
+        for event in Event::ALL.into_iter().filter(reported) {
+            match open(event) {
+                Ok(published) => sequences.published.push(published),
+                Err(error) if error.is_damage() => {
+                    log_damaged(event, &error);
+                    sequences.damaged.push(event);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sequences)
     }
 
     pub(crate) fn feed(&self) -> EventFeed {
-        let inboxes = self.0.iter();
+        let inboxes = self.published.iter();
         let inboxes = inboxes.map(|published| (published.event, published.sequence.inbox()));
-        EventFeed::new(inboxes.collect())
+        EventFeed::new(inboxes.collect(), self.damaged.clone())
+    }
+
+    pub(crate) fn damaged(&self) -> &[Event] {
+        &self.damaged
     }
 
     /// Publishes what the mint has reported. Returns the kinds for which that failed.
     pub(crate) fn publish(&mut self, now: u64) -> Vec<(Event, Error)> {
         let mut failures = vec![];
-        for published in &mut self.0 {
+        for published in &mut self.published {
             match published.sequence.publish_reported(now) {
                 Ok(added) => published.publish_added(added, now),
                 Err(error) => {
@@ -240,6 +306,12 @@ impl ReportedSequences {
         }
         failures
     }
+}
+
+/// Logs that the sequence of a kind cannot be used.
+pub(crate) fn log_damaged(event: Event, error: &Error) {
+    metrics::counter!("nutfilter_data_discarded_total").increment(1);
+    tracing::error!(kind = %event, %error, "not publishing state filters of this kind");
 }
 
 impl Published {
@@ -269,6 +341,14 @@ impl Published {
             table,
             missing: 0,
         };
+        for damage in published.sequence.damage() {
+            let error = &damage.error;
+            metrics::counter!("nutfilter_data_discarded_total").increment(1);
+            match damage.is_rebuilt {
+                true => tracing::warn!(kind = %event, %error, "rebuilt a damaged segment"),
+                false => tracing::error!(kind = %event, %error, "not serving a damaged file"),
+            }
+        }
         published.publish(now);
         Ok(published)
     }
@@ -332,9 +412,9 @@ impl Published {
     }
 }
 
-/// The elements of a reading.
+/// The elements of a reading, or why they could not be collected. That must not fail the reading.
 #[derive(Debug, Default)]
-pub(crate) struct Intake(Option<Elements>);
+pub(crate) struct Intake(Option<Result<Elements, Error>>);
 
 #[derive(Debug)]
 struct Elements {
@@ -346,9 +426,9 @@ struct Elements {
 }
 
 impl Intake {
-    pub(crate) fn push(&mut self, items: &ItemBatch) -> Result<(), Error> {
-        let Some(elements) = &mut self.0 else {
-            return Ok(());
+    pub(crate) fn push(&mut self, items: &ItemBatch) {
+        let Some(Ok(elements)) = &mut self.0 else {
+            return;
         };
         elements.buffer.clear();
         for item in items.items() {
@@ -357,6 +437,8 @@ impl Intake {
                 Err(_) => elements.invalid += 1,
             }
         }
-        elements.batch.push(&elements.buffer)
+        if let Err(error) = elements.batch.push(&elements.buffer) {
+            self.0 = Some(Err(error));
+        }
     }
 }

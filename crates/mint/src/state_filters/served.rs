@@ -1,8 +1,7 @@
 //! What requests for state filters are answered from.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Write};
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,9 +9,7 @@ use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use nutfilter_cashu::state_filters::Event;
-use nutfilter_cashu::state_filters::manifest::Hash;
-use nutfilter_sequence::View;
-use sha2::{Digest, Sha256};
+use nutfilter_sequence::{Error, SealedFile, View};
 
 use crate::body::Body;
 
@@ -81,13 +78,6 @@ impl OpenBlock {
     }
 }
 
-/// A file that never changes, and its SHA-256 as far as it was published.
-#[derive(Clone, Debug)]
-pub(crate) struct SealedFile {
-    pub(crate) path: PathBuf,
-    pub(crate) sha256: Option<Hash>,
-}
-
 /// A block of the draft.
 #[derive(Clone, Debug)]
 pub(crate) enum BlockBody {
@@ -143,29 +133,14 @@ impl StateFilters {
         self.manifest.as_ref()
     }
 
-    /// The manifest with this number. The current one has its own path, and can be had here too.
-    pub(crate) fn old_manifest(&self, number: u64) -> Option<SealedFile> {
-        Some(SealedFile {
-            path: self.view.old_manifest(number)?,
-            sha256: None,
-        })
-    }
-
-    pub(crate) fn segment(&self, start: u64, end: u64) -> Option<SealedFile> {
-        let (path, segment) = self.view.segment(start, end)?;
-        let sha256 = Some(segment.sha256);
-        Some(SealedFile { path, sha256 })
-    }
-
     /// The draft's info document; `None` if the kind has no blocks.
     pub(crate) fn info(&self) -> Option<&Compressible> {
         self.info.as_ref()
     }
 
     pub(crate) fn block(&self, height: u64) -> Option<BlockBody> {
-        if let Some((path, _)) = self.view.sealed_block(height) {
-            let sha256 = None;
-            return Some(BlockBody::Sealed(SealedFile { path, sha256 }));
+        if let Some(file) = self.view.sealed_block(height) {
+            return Some(BlockBody::Sealed(file));
         }
         let (open, interval) = self.open_block()?;
         (open.height == height).then(|| BlockBody::Open(Arc::clone(&open.body), interval))
@@ -174,56 +149,37 @@ impl StateFilters {
 
 /// What is served of each published kind. Clones are handles to the same table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<StateFilters>>>>, Digests);
+pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<StateFilters>>>>, Checked);
 
-/// The SHA-256 of each file that was served. Files never change, so each is hashed once.
+/// The files that were checked. They never change, so each is checked once by a process.
 #[derive(Clone, Debug, Default)]
-struct Digests(Arc<RwLock<HashMap<PathBuf, Hash>>>);
+struct Checked(Arc<RwLock<HashSet<PathBuf>>>);
 
-/// More files than a sequence lists in ten years. The rest is hashed again.
-const MAX_DIGESTS: usize = 20_000;
+/// More files than a sequence lists in ten years. The rest is checked again.
+const MAX_CHECKED: usize = 20_000;
 
 impl SequenceTable {
-    /// The SHA-256 of a file, as its tag.
+    /// The tag of a file: its SHA-256.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or is not what was published: [`io::ErrorKind::InvalidData`].
-    pub(crate) fn tag(&self, file: &SealedFile) -> io::Result<String> {
-        let Digests(digests) = &self.1;
-        // The lock is free again before the file is hashed.
-        let known = {
-            let digests = digests.read().unwrap_or_else(PoisonError::into_inner);
-            digests.get(&file.path).copied()
+    /// The file cannot be read, or is damaged.
+    pub(crate) fn tag(&self, file: &SealedFile) -> Result<String, Error> {
+        let Checked(checked) = &self.1;
+        // The lock is free again before the file is read.
+        let is_checked = {
+            let checked = checked.read().unwrap_or_else(PoisonError::into_inner);
+            checked.contains(&file.path)
         };
-        let sha256 = match known {
-            Some(sha256) => sha256,
-            None => {
-                let mut digest = Sha256::new();
-                let mut content = BufReader::with_capacity(64 << 10, File::open(&file.path)?);
-                loop {
-                    let piece = content.fill_buf()?;
-                    let read = piece.len();
-                    if read == 0 {
-                        break;
-                    }
-                    digest.update(piece);
-                    content.consume(read);
-                }
-                let sha256: Hash = digest.finalize().into();
-                if file.sha256.is_some_and(|published| published != sha256) {
-                    let damaged = "damaged: it has another SHA-256 than the manifest";
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, damaged));
-                }
-                let mut digests = digests.write().unwrap_or_else(PoisonError::into_inner);
-                if digests.len() >= MAX_DIGESTS {
-                    digests.clear();
-                }
-                digests.insert(file.path.clone(), sha256);
-                sha256
+        if !is_checked {
+            file.check()?;
+            let mut checked = checked.write().unwrap_or_else(PoisonError::into_inner);
+            if checked.len() >= MAX_CHECKED {
+                checked.clear();
             }
-        };
-        Ok(format!("\"{}\"", HEXLOWER.encode(&sha256)))
+            checked.insert(file.path.clone());
+        }
+        Ok(format!("\"{}\"", HEXLOWER.encode(&file.sha256)))
     }
 
     pub(crate) fn publish(&self, event: Event, served: StateFilters) {

@@ -8,9 +8,13 @@ use nutfilter_cashu::state_filters::manifest::hash;
 use nutfilter_cashu::state_filters::{
     Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
 };
-use nutfilter_mint::{DataDirectory, MintType, Publisher, StateError, StateFilterOptions};
+use nutfilter_mint::{
+    DataDirectory, MintType, NoteKind, Publisher, StateError, StateFilterOptions, verify,
+};
 
-use crate::support::{Clock, MintDatabase, Reply, Server, V1, V2, assert_refused, items};
+use crate::support::{
+    Clock, MintDatabase, Reply, Server, V1, V2, assert_filter_of, assert_refused, items,
+};
 
 pub(crate) fn clock() -> Clock {
     let clock = Clock::default();
@@ -376,7 +380,7 @@ fn state_filters_need_a_data_directory_and_their_universe() {
 }
 
 #[test]
-fn damaged_segment_is_not_served_and_tags_depend_on_content() {
+fn damaged_file_is_not_served_and_tags_depend_on_content() {
     let (_database, data, _publisher, _clock, server) = served();
     let event = Event::ProofState;
     let listed = manifest(&server, event).segments[0];
@@ -392,6 +396,16 @@ fn damaged_segment_is_not_served_and_tags_depend_on_content() {
     assert_eq!(get(&server, path).status, 500);
     std::fs::write(&file, good).unwrap();
     assert_eq!(get(&server, path).status, 200);
+    let blocks = data.path().join("state-filters/blind_signature/blocks");
+    for entry in std::fs::read_dir(blocks).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().contains("/00000000-") {
+            std::fs::write(&path, "").unwrap();
+        }
+    }
+    let signed = Event::BlindSignature;
+    assert_eq!(get(&server, SequencePath::Block(signed, 0)).status, 500);
+    assert_eq!(get(&server, SequencePath::Block(signed, 1)).status, 200);
 
     let old = get(&server, SequencePath::OldManifest(event, 0));
     let digest: String = hash(&old.body)
@@ -399,4 +413,79 @@ fn damaged_segment_is_not_served_and_tags_depend_on_content() {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     assert_eq!(old.header("etag"), Some(format!("\"{digest}\"").as_str()));
+}
+
+#[test]
+fn damaged_state_filters_do_not_stop_the_filters() {
+    let (database, data, first, clock, server) = served();
+    drop((first, server));
+    let known = data.path().join("state-filters/proof_state/known");
+    let file = std::fs::read_dir(&known).unwrap().next().unwrap();
+    let file = file.unwrap().path();
+    let good = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &good[..good.len() - 1]).unwrap();
+    let [damage] = &verify(data.path()).unwrap()[..] else {
+        panic!("one file is damaged")
+    };
+    assert!(damage.contains("proof_state/known"), "{damage}");
+
+    let mut publisher_ = publisher(&database, data.path(), &clock);
+    publisher_.restore();
+    let report = publisher_.refresh().unwrap();
+    assert!(report.failures.is_empty() && !report.is_complete());
+    assert_eq!(report.event_failures[0].0, Event::ProofState);
+    let server = Server::start(publisher_.service().clone());
+    assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
+    assert_refused(&server.get("/v1/filters/manifest/proof_state"), 400, 40_002);
+    manifest(&server, Event::BlindSignature);
+    drop(publisher_);
+
+    std::fs::write(&file, good).unwrap();
+    let mut publisher_ = publisher(&database, data.path(), &clock);
+    publisher_.restore();
+    assert!(publisher_.refresh().unwrap().is_complete());
+    let server = Server::start(publisher_.service().clone());
+    manifest(&server, Event::ProofState);
+}
+
+#[test]
+fn events_that_could_not_be_added_come_with_a_later_refresh() {
+    let (database, data) = (
+        MintDatabase::new(MintType::Cdk),
+        tempfile::tempdir().unwrap(),
+    );
+    let clock = clock();
+    let mut spent = items(1, 30, 33);
+    database.add_keyset(V1, "sat", true, 0);
+    database.insert(NoteKind::Spent, V1, &spent);
+    let mut publisher = publisher(&database, data.path(), &clock);
+    assert!(publisher.refresh().unwrap().is_complete());
+    let server = Server::start(publisher.service().clone());
+    let known = data.path().join("state-filters/proof_state/known");
+    let away = data.path().join("away");
+    std::fs::rename(&known, &away).unwrap();
+    let mut wholes = vec![];
+    for round in 0..8 {
+        spent.extend(items(2 + round, 5, 33));
+        database.insert(NoteKind::Spent, V1, &items(2 + round, 5, 33));
+        let report = publisher.refresh().unwrap();
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        wholes.push(report.readings[0].whole);
+        assert_eq!(
+            report.event_failures.is_empty(),
+            !(round == 0 || wholes[round as usize])
+        );
+    }
+    // Each failure doubles the time to the next attempt.
+    assert_eq!(
+        wholes,
+        [false, true, false, true, false, false, false, true]
+    );
+    std::fs::rename(&away, &known).unwrap();
+    let refreshes = (1..20).find(|_| publisher.refresh().unwrap().readings[0].whole);
+    assert_eq!(refreshes, Some(8));
+    let expected = elements(Event::ProofState, "SPENT", &spent);
+    let expected = Segment::from_elements(options().universe, &expected).unwrap();
+    assert_eq!(union(&server, Event::ProofState), expected);
 }

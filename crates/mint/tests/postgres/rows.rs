@@ -143,42 +143,59 @@ fn prepared_transaction_is_read_after_its_commit() {
 }
 
 #[test]
-fn row_without_item_is_reported_and_reading_dropped() {
+fn unreadable_row_is_reported_until_it_changes() {
     let Some(database) = MintDatabase::new(MintType::Nutshell) else {
         return;
     };
+    let insert = |index| {
+        let kind = NoteKind::Spent;
+        let sql = insert_member(MintType::Nutshell, kind, V1, &item(index), true);
+        database.writer.run(&sql);
+    };
     let mut source = database.source();
-    database.writer.run(&insert_member(
-        MintType::Nutshell,
-        NoteKind::Spent,
-        V1,
-        &item(0),
-        true,
-    ));
-    let bad_rows = [("NULL", "found null"), ("'0g'", "2 bytes"), ("''", "empty")];
-    for (bad, said) in bad_rows {
-        database.writer.run(&format!(
-            "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', {bad})"
-        ));
-        let (noted, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
-        assert_eq!((noted.count, reading.total), (1, Some(1)));
-        assert!(reading.watermark.is_none());
-        let [error] = &noted.bad[..] else {
-            panic!("{:?}", noted.bad)
+    insert(0);
+    for (number, (value, said)) in [("NULL", "found null"), ("'0g'", "2 bytes"), ("''", "empty")]
+        .into_iter()
+        .enumerate()
+    {
+        let bad = || {
+            let row = format!("(1, '{V1}', '', '', {value})");
+            database.writer.run(&format!(
+                "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES {row}"
+            ));
         };
-        assert!(error.contains("`y` of table `proofs_used`"), "{error}");
-        assert!(error.contains(said), "{error}");
-        let delete = "DELETE FROM proofs_used WHERE y IS NULL OR length(y) < 60";
-        database.writer.run(delete);
+        // Found by a full reading, and then by increments: with news, without any, and next to another one.
+        bad();
+        let (mut since, mut rows) = (None, 1);
+        for step in 0..4 {
+            if step == 1 {
+                insert(number as u8 * 2 + 1);
+            }
+            if step == 3 && value == "NULL" {
+                bad();
+                rows += 1;
+            }
+            let (noted, reading) =
+                Noted::read(&mut source, NoteKind::Spent, since.as_ref()).unwrap();
+            assert_eq!(noted.bad.len(), rows, "{value}, step {step}");
+            let error = &noted.bad[0];
+            assert!(error.contains("`y` of table `proofs_used`"), "{error}");
+            assert!(error.contains(said), "{error}");
+            since = Some(reading.watermark.unwrap());
+        }
+        database.writer.run(match value {
+            "NULL" => "DELETE FROM proofs_used WHERE y IS NULL",
+            "''" => "DELETE FROM proofs_used WHERE y = ''",
+            _ => "UPDATE proofs_used SET y = '02bcbc' WHERE y = '0g'",
+        });
+        let error = Noted::read(&mut source, NoteKind::Spent, since.as_ref())
+            .err()
+            .unwrap();
+        assert!(
+            error.to_string().contains("unreadable rows are unchanged"),
+            "{error}"
+        );
     }
-    let (_, reading) = Noted::read(&mut source, NoteKind::Spent, None).unwrap();
-    database.writer.run(&format!(
-        "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, '{V1}', '', '', 'x')"
-    ));
-    let since = reading.watermark.as_ref();
-    let (noted, reading) = Noted::read(&mut source, NoteKind::Spent, since).unwrap();
-    assert_eq!((noted.bad.len(), reading.total), (1, Some(1)));
-    assert!(reading.watermark.is_none());
 }
 
 #[test]

@@ -272,6 +272,54 @@ fn sequence_without_news_costs_nothing() {
 }
 
 #[test]
+fn damaged_objects_are_replaced_and_damaged_files_never_published() {
+    let (mut mint, store) = (Mint::new(), MemoryStore::default());
+    let good = mint.filters("data");
+    publish_to(&store, &good).unwrap();
+    let published = store.contents();
+    let sealed: Vec<&String> = published.keys().filter(|path| is_sealed(path)).collect();
+    assert_eq!(sealed.len(), 3, "two segments and a block");
+    for path in &sealed {
+        // As a publisher that did not check its files has left them; without the manifest, as after its remedy.
+        for without_lists in [false, true] {
+            let mut contents = published.clone();
+            contents.get_mut(*path).unwrap().damage();
+            if without_lists {
+                contents.retain(|path, _| is_sealed(path));
+            }
+            store.set_contents(contents);
+            publish_to(&store, &good).unwrap();
+            assert!(store.contents() == published, "{path}");
+        }
+    }
+
+    let segments = mint.path("data/state-filters/proof_state/segments");
+    mint.grow(5, 60);
+    let new = mint.filters("data");
+    let file = std::fs::read_dir(segments)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    for file in file {
+        let good = std::fs::read(&file).unwrap();
+        for damaged in [vec![], vec![0; good.len()]] {
+            std::fs::write(&file, damaged).unwrap();
+            store.set_contents(published.clone());
+            let error = publish_to(&store, &new).unwrap_err();
+            assert!(error.to_string().contains("damaged"), "{error}");
+            for (path, stored) in store.contents() {
+                assert!(!is_sealed(&path) || published.get(&path).is_none_or(|one| *one == stored));
+            }
+        }
+        std::fs::write(&file, good).unwrap();
+    }
+    publish_to(&store, &new).unwrap();
+}
+
+fn is_sealed(path: &str) -> bool {
+    path.contains("/segments/") || path.ends_with("/blocks/blind_signature/0")
+}
+
+#[test]
 fn older_and_other_sequences_are_refused() {
     let (mut mint, store) = (Mint::new(), MemoryStore::default());
     let (older, first) = (mint.filters("data"), MemoryStore::default());

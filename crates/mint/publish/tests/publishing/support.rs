@@ -89,6 +89,13 @@ pub(crate) struct Stored {
     digest: String,
 }
 
+impl Stored {
+    pub(crate) fn damage(&mut self) {
+        self.bytes[20] ^= 1;
+        self.digest = "of other bytes".to_owned();
+    }
+}
+
 type Contents = BTreeMap<String, Stored>;
 
 #[derive(Default)]

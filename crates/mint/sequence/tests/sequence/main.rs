@@ -1,5 +1,6 @@
 //! Sequences against a slow model, and with faults at every change of the disk.
 
+mod damage;
 mod faults;
 mod model;
 mod observer;

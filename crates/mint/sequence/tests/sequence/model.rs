@@ -121,12 +121,8 @@ impl NaiveBlocks {
             .collect();
         assert_eq!(found, [&sealed[..], &[(self.opened, None)]].concat());
         for (height, (_, _, bits)) in self.sealed.iter().enumerate() {
-            let (path, _) = view.sealed_block(height as u64).unwrap();
-            assert_eq!(
-                std::fs::read(path).unwrap(),
-                packed(bits),
-                "height {height}"
-            );
+            let bytes = view.sealed_block(height as u64).unwrap().read().unwrap();
+            assert_eq!(bytes, packed(bits), "height {height}");
         }
         let (height, open) = sequence.open_block().unwrap();
         assert_eq!(height, self.sealed.len() as u64);

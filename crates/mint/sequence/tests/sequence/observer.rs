@@ -26,9 +26,8 @@ impl Observer {
     /// Checks everything that is published now, and returns the manifest.
     pub(crate) fn observe(&mut self, view: &View) -> Option<Manifest> {
         for height in 0..view.open_height().unwrap_or(0) {
-            let (path, block) = view.sealed_block(height).unwrap();
-            let bytes = std::fs::read(path).unwrap();
-            self.publish(format!("block {height}, {block:?}"), bytes);
+            let bytes = view.sealed_block(height).unwrap().read().unwrap();
+            self.publish(format!("block {height}"), bytes);
         }
         let (manifest, bytes, sha256) = view.manifest()?;
         assert_eq!(&Manifest::from_json(bytes).unwrap(), manifest);
@@ -42,13 +41,15 @@ impl Observer {
         self.last = Some((manifest.number, *sha256));
         self.publish(format!("manifest {}", manifest.number), bytes.to_vec());
         for number in manifest.number.saturating_sub(3)..=manifest.number {
-            let bytes = std::fs::read(view.old_manifest(number).unwrap()).unwrap();
+            let bytes = view.old_manifest(number).unwrap().read().unwrap();
             self.publish(format!("manifest {number}"), bytes);
         }
         for segment in &manifest.segments {
-            let (path, found) = view.segment(segment.start, segment.end).unwrap();
-            assert_eq!(found, segment);
-            let bytes = std::fs::read(path).unwrap();
+            let bytes = view
+                .segment(segment.start, segment.end)
+                .unwrap()
+                .read()
+                .unwrap();
             assert_eq!(
                 (bytes.len() as u64, hash(&bytes)),
                 (segment.length, segment.sha256)

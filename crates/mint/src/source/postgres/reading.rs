@@ -1,12 +1,10 @@
 //! One reading of a table of notes: state of the database, count, and rows.
 
-use std::cell::Cell;
-
 use data_encoding::HEXLOWER;
 
 use super::PostgresSource;
 use super::session::Session;
-use super::watermark::{Mark, Newest, Recent, Snapshot, State};
+use super::watermark::{BadItem, MAX_BAD, Mark, Newest, Recent, Snapshot, State, count_bad};
 use crate::source::by_keyset::{ByKeyset, Gathered, MAX_ID_CHARS, MAX_UNSERVABLE};
 use crate::source::schema::{Notes, Schema};
 use crate::source::{ItemBatch, ItemSink, Reading, RowFault, SourceError};
@@ -80,22 +78,25 @@ impl<'u> Begun<'u> {
         sink: &mut dyn ItemSink,
     ) -> Result<Reading, SourceError> {
         if let Some(mark) = &since {
+            self.report_bad(kind, &mark.bad, sink)?;
             if self.is_now {
                 self.session.finish();
                 return Ok(reading(mark));
             }
             self.check_anchors(mark)?;
+            self.check_bad(&mark.bad)?;
             self.session.expect_few_rows()?;
         }
         let sql = self.select(since.as_ref());
         let is_whole = since.is_none();
-        let (anchors, recent, known_unservable) = since.map_or_else(Default::default, |mark| {
-            (mark.anchors, mark.recent, mark.unservable)
-        });
+        let (anchors, recent, known_unservable, bad) = since
+            .map_or_else(Default::default, |mark| {
+                (mark.anchors, mark.recent, mark.unservable, mark.bad)
+            });
         let mut copied = Copied {
             newest: Newest::among(anchors),
             recent: Recent::new(recent, &self.state.snapshot),
-            bad: 0,
+            bad,
         };
         let gathered = self.copy(kind, &sql, &mut copied, sink)?;
         let all_servable = known_unservable.is_empty() && gathered.unservable.is_empty();
@@ -105,7 +106,7 @@ impl<'u> Begun<'u> {
             (true, false) => Some(count_by_keyset(&mut self.session, self.notes)?),
         };
         self.session.finish();
-        let bad = copied.bad;
+        let bad = copied.bad.len() as u64;
         let (members, unservable) = match counted {
             Some(counted) => (
                 Some(counted.members.saturating_sub(bad)),
@@ -127,10 +128,10 @@ impl<'u> Begun<'u> {
             unservable,
             copied.newest.finish(),
             copied.recent.finish(),
+            copied.bad,
         );
         let mut reading = reading(&mark);
-        // Read everything again next time. A later version may be able to read a bad row that was not rewritten.
-        if bad > 0 || !self.tells_new {
+        if bad > MAX_BAD as u64 || !self.tells_new {
             reading.watermark = None;
         }
         Ok(reading)
@@ -147,6 +148,60 @@ impl<'u> Begun<'u> {
             true => Ok(()),
             false => Err(SourceError::RescanRequired {
                 reason: format!("only {there} of the {expected} newest items are left"),
+            }),
+        }
+    }
+
+    /// Reports rows that an earlier reading could not read. A later version of this program may be able to.
+    fn report_bad(
+        &self,
+        kind: NoteKind,
+        bad: &[BadItem],
+        sink: &mut dyn ItemSink,
+    ) -> Result<(), SourceError> {
+        let mut by_keyset = ByKeyset::new(sink);
+        for (row, bad) in (1..).zip(bad) {
+            let (keyset, item) = bad.decode().unwrap_or_default();
+            let mut is_bad = false;
+            by_keyset.row(
+                &keyset,
+                |batch| push(batch, self.notes, item.as_deref()).inspect_err(|_| is_bad = true),
+                |keyset, fault| self.bad_row(keyset, kind, row, fault),
+            )?;
+            if !is_bad {
+                let reason = "an unreadable row can be read now".to_owned();
+                return Err(SourceError::RescanRequired { reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn bad_row(&self, keyset: &KeysetId, kind: NoteKind, row: i64, fault: RowFault) -> SourceError {
+        SourceError::BadRow {
+            table: self.notes.table.name,
+            column: self.notes.item,
+            keyset: keyset.clone(),
+            kind,
+            row,
+            fault,
+        }
+    }
+
+    /// Checks that the rows which could not be read are unchanged.
+    fn check_bad(&mut self, bad: &[BadItem]) -> Result<(), SourceError> {
+        if bad.is_empty() {
+            return Ok(());
+        }
+        let sql = count_bad(bad, self.notes);
+        let there = self.session.value("looking up unreadable rows", &sql)?;
+        // There may be new ones that look the same. They are among the new rows.
+        match there.parse().is_ok_and(|there: usize| there >= bad.len()) {
+            true => Ok(()),
+            false => Err(SourceError::RescanRequired {
+                reason: format!(
+                    "only {there} of {} unreadable rows are unchanged",
+                    bad.len()
+                ),
             }),
         }
     }
@@ -191,15 +246,17 @@ impl<'u> Begun<'u> {
         let sql = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
         let copy = self.session.copy::<3>("reading notes", table, &sql)?;
         let mut by_keyset = ByKeyset::new(sink);
-        let (mut row, bad) = (0, Cell::new(0));
+        let mut row = 0;
         copy.for_each(|[keyset, item, xmin]| {
             row += 1;
             let id = keyset.unwrap_or_default();
-            let is_repeat = item.is_some_and(|item| copied.recent.is_repeat(id, item));
+            let stored = item.unwrap_or_default();
+            let is_repeat = copied.recent.is_repeat(id, stored);
+            let mut is_bad = false;
             let served = is_repeat
                 || by_keyset.row(
                     id,
-                    |batch| push(batch, notes, item).inspect_err(|_| bad.set(bad.get() + 1)),
+                    |batch| push(batch, notes, item).inspect_err(|_| is_bad = true),
                     |keyset, fault| SourceError::BadRow {
                         table,
                         column: notes.item,
@@ -209,21 +266,26 @@ impl<'u> Begun<'u> {
                         fault,
                     },
                 )?;
-            if let (true, Some(xmin), Some(item)) = (served, xmin, item) {
+            if is_bad && copied.bad.len() <= MAX_BAD {
+                copied.bad.push(BadItem::new(id, item));
+            }
+            if let (true, Some(xmin)) = (served, xmin) {
                 let xmin = xmin.try_into().map_err(|_| SourceError::MalformedCopy {
                     table,
                     reason: format!("invalid transaction id of {} bytes", xmin.len()),
                 })?;
                 let xid = snapshot.widen(u32::from_be_bytes(xmin));
-                copied.recent.add(xid, id, item);
-                copied.newest.add(xid, || match notes.hex {
-                    true => String::from_utf8_lossy(item).into_owned(),
-                    false => HEXLOWER.encode(item),
-                });
+                copied.recent.add(xid, id, stored);
+                // Only items that can be looked up.
+                if !is_bad && !(is_repeat && copied.is_bad(id, item)) {
+                    copied.newest.add(xid, || match notes.hex {
+                        true => String::from_utf8_lossy(stored).into_owned(),
+                        false => HEXLOWER.encode(stored),
+                    });
+                }
             }
             Ok(())
         })?;
-        copied.bad = bad.get();
         by_keyset.finish()
     }
 }
@@ -232,8 +294,15 @@ impl<'u> Begun<'u> {
 struct Copied {
     newest: Newest,
     recent: Recent,
-    /// Number of unreadable rows.
-    bad: u64,
+    /// Unreadable rows, of which at most one more than [`MAX_BAD`] are kept.
+    bad: Vec<BadItem>,
+}
+
+impl Copied {
+    /// Whether this is a row that an earlier reading could not read.
+    fn is_bad(&self, keyset: &[u8], item: Option<&[u8]>) -> bool {
+        !self.bad.is_empty() && self.bad.contains(&BadItem::new(keyset, item))
+    }
 }
 
 fn reading(mark: &Mark) -> Reading {

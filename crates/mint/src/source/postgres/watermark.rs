@@ -23,8 +23,11 @@ const MAX_RECENT: usize = 1 << 15;
 /// Maximum number of transaction ids in the text of a query.
 const MAX_LISTED: u64 = 4096;
 
+/// Maximum number of unreadable rows that are looked up again at each reading. With more, the table is read in full.
+pub(super) const MAX_BAD: usize = 1_000;
+
 /// Version of the stored format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Everything that is remembered of a reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,36 @@ pub(super) struct Mark {
     pub(super) anchors: Vec<Anchor>,
     /// The rows that the next reading returns again; see [`Recent`].
     pub(super) recent: Vec<String>,
+    /// Rows that cannot be read.
+    pub(super) bad: Vec<BadItem>,
+}
+
+/// A row that cannot be read, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BadItem {
+    /// In hex.
+    keyset: String,
+    /// In hex; `None` if it is null.
+    item: Option<String>,
+}
+
+impl BadItem {
+    pub(super) fn new(keyset: &[u8], item: Option<&[u8]>) -> Self {
+        Self {
+            keyset: HEXLOWER.encode(keyset),
+            item: item.map(|item| HEXLOWER.encode(item)),
+        }
+    }
+
+    /// The bytes of the keyset and the item.
+    pub(super) fn decode(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let decode = |hex: &String| HEXLOWER.decode(hex.as_bytes()).ok();
+        let item = self.item.as_ref().map(decode);
+        Some((
+            decode(&self.keyset)?,
+            item.map_or(Some(None), |item| item.map(Some))?,
+        ))
+    }
 }
 
 /// The state that was read, and its time.
@@ -101,6 +134,7 @@ impl Mark {
         unservable: Vec<String>,
         anchors: Vec<Anchor>,
         recent: Vec<String>,
+        bad: Vec<BadItem>,
     ) -> Self {
         Self {
             format: FORMAT,
@@ -109,6 +143,7 @@ impl Mark {
             unservable,
             anchors,
             recent,
+            bad,
         }
     }
 
@@ -119,7 +154,8 @@ impl Mark {
         let hex = |anchor: &Anchor| {
             !anchor.item.is_empty() && anchor.item.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
-        match mark.format == FORMAT && mark.anchors.iter().all(hex) {
+        let bad = |bad: &BadItem| bad.decode().is_some();
+        match mark.format == FORMAT && mark.anchors.iter().all(hex) && mark.bad.iter().all(bad) {
             true => Ok(mark),
             false => Err(unreadable()),
         }
@@ -205,6 +241,34 @@ impl Mark {
             notes.member
         )
     }
+}
+
+/// The statement that counts how many of these rows are still as they were.
+pub(super) fn count_bad(bad: &[BadItem], notes: &Notes) -> String {
+    let decode = |hex: &str| format!("pg_catalog.decode('{hex}', 'hex')");
+    let text = |hex: &str| format!("pg_catalog.convert_from({}, 'UTF8')", decode(hex));
+    let rows: Vec<String> = bad
+        .iter()
+        .map(|bad| {
+            let item = match &bad.item {
+                None => "IS NULL".to_owned(),
+                Some(item) if notes.hex => format!("= {}", text(item)),
+                Some(item) => format!("= {}", decode(item)),
+            };
+            format!(
+                "{} {item} AND {} = {}",
+                notes.item,
+                notes.keyset,
+                text(&bad.keyset)
+            )
+        })
+        .collect();
+    format!(
+        "SELECT count(*) FROM {} WHERE ({}) AND ({})",
+        notes.table.name,
+        rows.join(" OR "),
+        notes.member
+    )
 }
 
 /// Distinguishes repeated rows from new rows whose items have the same hash.
@@ -322,7 +386,7 @@ mod tests {
     }
 
     fn mark(snapshot: &str) -> Mark {
-        Mark::new(state(snapshot), Some(7), vec![], vec![], vec![])
+        Mark::new(state(snapshot), Some(7), vec![], vec![], vec![], vec![])
     }
 
     #[test]
@@ -402,6 +466,9 @@ mod tests {
             item: "02aB".to_owned(),
         });
         mark.recent.push(key(b"009a1f293253e41e", b"02aB"));
+        for item in [None, Some(&b""[..]), Some(b"zz")] {
+            mark.bad.push(BadItem::new(b"009a1f293253e41e", item));
+        }
         let watermark = mark.encode().unwrap();
         assert_eq!(Mark::decode(&watermark), Ok(mark.clone()));
         for bytes in [&b""[..], b"{}", b"null"] {
@@ -412,6 +479,16 @@ mod tests {
             ..mark.clone()
         };
         assert!(Mark::decode(&newer.encode().unwrap()).is_err());
+        let quoted = BadItem {
+            keyset: "')".to_owned(),
+            item: None,
+        };
+        let bad = vec![quoted];
+        let injected = Mark {
+            bad,
+            ..mark.clone()
+        };
+        assert!(Mark::decode(&injected.encode().unwrap()).is_err());
         for item in ["02') OR true --", ""] {
             mark.anchors[0].item = item.to_owned();
             assert!(Mark::decode(&mark.encode().unwrap()).is_err(), "{item}");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::source::{SourceError, Watermark};
 
 /// Version of the format. Watermarks of another version are refused, and the table is read in full.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Number of newest rows, of each sort, that are looked up again.
 pub(super) const NEWEST: usize = 64;
@@ -19,9 +19,12 @@ pub(super) const NEWEST: usize = 64;
 /// abandoned quotes stay.
 const MAX_PENDING: usize = 900_000;
 
+/// Maximum number of unreadable rows that are looked up again at each reading. With more, the table is read in full.
+pub(super) const MAX_BAD: usize = 1_000;
+
 /// The facts of one reading about its table, all from one state of the database.
 ///
-/// Every row of that state is counted once: as a member, as unservable or as pending.
+/// Every row of that state is counted once: as a member, as unreadable, as unservable or as pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Progress {
     version: u32,
@@ -39,6 +42,8 @@ pub(super) struct Progress {
     pub(super) flipped: Vec<Item>,
     /// The rows that began to count last by the mint's clock, with their times, the earliest first.
     pub(super) latest: Vec<(i64, Item)>,
+    /// Rows that count and cannot be read: their row ids and keysets.
+    pub(super) bad: Vec<(i64, String)>,
     /// All rows that do not count yet.
     pub(super) pending: Vec<Item>,
     /// The mint's own total of the amounts per keyset; `None` if the mint keeps none.
@@ -120,9 +125,10 @@ impl Progress {
         room
     }
 
-    /// The highest row id of a row that counts.
+    /// The highest row id of a row that counts. Each reading checks that this row is still there.
     pub(super) fn last(&self) -> Option<i64> {
-        self.anchors.first().map(|&(rowid, _)| rowid)
+        let readable = self.anchors.first().map(|&(rowid, _)| rowid);
+        readable.max(self.bad.iter().map(|&(rowid, _)| rowid).max())
     }
 
     pub(super) fn add_flipped(&mut self, item: Item) {

@@ -51,7 +51,7 @@ struct Rest {
     progress: Progress,
     forgotten: u64,
     gathered: Gathered,
-    bad: u64,
+    bad: Vec<(i64, String)>,
     latest: super::latest::Latest,
 }
 
@@ -159,7 +159,7 @@ impl Readers {
                 }
                 progress.unservable += rest.progress.unservable;
                 taken.by_keyset.add_unservable_ids(rest.gathered.unservable);
-                taken.bad += rest.bad;
+                taken.bad.extend(rest.bad);
                 taken.latest.merge(rest.latest);
             }
             Ok(forgotten)

@@ -18,7 +18,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Statement, Transaction};
 
 use super::latest::Latest;
-use super::progress::{Item, NEWEST, Progress, rescan};
+use super::progress::{Item, MAX_BAD, NEWEST, Progress, rescan};
 use super::readers::Readers;
 use super::totals::{check_totals, keyset_of};
 use super::{push, sqlite_error};
@@ -70,7 +70,7 @@ impl From<SourceError> for Failure {
 /// The rows read so far.
 pub(super) struct Taken<'s> {
     pub(super) by_keyset: ByKeyset<'s>,
-    pub(super) bad: u64,
+    pub(super) bad: Vec<(i64, String)>,
     /// The column with a row's amount, if the sums will be needed.
     amount: &'static str,
     /// The column with the time at which a row began to count.
@@ -88,7 +88,7 @@ impl<'s> Taken<'s> {
     ) -> Self {
         Self {
             by_keyset: ByKeyset::new(sink),
-            bad: 0,
+            bad: vec![],
             amount,
             since,
             latest: Latest::default(),
@@ -124,6 +124,7 @@ impl Table<'_> {
         if !whole {
             self.check_anchors(&progress)?;
             self.check_flipped(&progress)?;
+            self.check_bad(&progress, &mut taken)?;
             self.take_flipped(&mut progress, &mut taken)?;
         }
         let forgotten = match readers {
@@ -139,12 +140,14 @@ impl Table<'_> {
         } = taken;
         let gathered = by_keyset.finish()?;
         progress.members += gathered.items;
+        progress.bad = bad;
         // If the mint only continued the database, every new row is found without a count. If the database was
         // replaced, rows may be back that were already forgotten.
         let is_same = self.identity.is_some() && progress.identity.as_deref() == self.identity;
         if !whole && (self.verify || !is_same) {
             let pending = progress.pending.len() as u64 + forgotten;
-            self.check_count(progress.members + progress.unservable + bad + pending)?;
+            let known = progress.members + progress.bad.len() as u64 + progress.unservable;
+            self.check_count(known + pending)?;
         }
         progress.identity = self.identity.map(str::to_owned);
         if let (Some(before), Some(now)) = (&totals_before, &progress.totals) {
@@ -165,8 +168,8 @@ impl Table<'_> {
                 "too many pending rows to track, or one without an item; the next refresh rereads \
                  the full table"
             );
-        } else if bad == 0
-            && let Some(anchors) = self.anchors()?
+        } else if progress.bad.len() <= MAX_BAD
+            && let Some(anchors) = self.anchors(&progress.bad)?
         {
             progress.anchors = anchors;
             progress.trim_flipped();
@@ -230,6 +233,30 @@ impl Table<'_> {
             return Err(rescan(format!(
                 "a recently counted row of `{}` {reason}",
                 self.notes.table.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that the rows which could not be read are still there and still cannot be read, and reports them again.
+    fn check_bad(&self, progress: &Progress, taken: &mut Taken<'_>) -> Result<(), SourceError> {
+        let mut look_up = self.select(NO_AMOUNT, NO_TIME, "WHERE rowid = ?1")?;
+        for (number, (rowid, keyset)) in progress.bad.iter().enumerate() {
+            let mut rows = look_up.query([rowid]).map_err(self.failed())?;
+            let reason = match rows.next().map_err(self.failed())? {
+                None => "is gone",
+                Some(row) if !self.counts(row)? => "no longer counts",
+                Some(row) => {
+                    self.add_item(row, taken)?;
+                    match taken.bad.get(number).map(|(_, keyset)| keyset) == Some(keyset) {
+                        true => continue,
+                        false => "was changed",
+                    }
+                }
+            };
+            let table = self.notes.table.name;
+            return Err(rescan(format!(
+                "unreadable row {rowid} of `{table}` {reason}"
             )));
         }
         Ok(())
@@ -315,26 +342,8 @@ impl Table<'_> {
         taken: &mut Taken<'_>,
     ) -> Result<(), SourceError> {
         let value = |column| row.get_ref(column).map_err(self.failed());
-        let (id, item) = (value(1)?, value(2)?);
-        let id = id.as_bytes().unwrap_or_default();
-        let mut is_bad = false;
-        let is_served = taken.by_keyset.row(
-            id,
-            |batch| push(batch, self.notes, item),
-            |keyset, fault| {
-                is_bad = true;
-                SourceError::BadRow {
-                    table: self.notes.table.name,
-                    column: self.notes.item,
-                    keyset: keyset.clone(),
-                    kind: self.kind,
-                    row: row.get(0).unwrap_or(0),
-                    fault,
-                }
-            },
-        )?;
-        taken.bad += u64::from(is_bad);
-        progress.unservable += u64::from(!is_served);
+        let id = value(1)?.as_bytes().unwrap_or_default();
+        progress.unservable += u64::from(!self.add_item(row, taken)?);
         if taken.since != NO_TIME
             && let ValueRef::Integer(time) = value(5)?
             && let ValueRef::Integer(rowid) = value(0)?
@@ -349,6 +358,35 @@ impl Table<'_> {
             *sum = sum.wrapping_add(amount);
         }
         Ok(())
+    }
+
+    /// Passes on the item of a row, or its fault. Returns whether the keyset can be served.
+    fn add_item(&self, row: &Row<'_>, taken: &mut Taken<'_>) -> Result<bool, SourceError> {
+        let value = |column| row.get_ref(column).map_err(self.failed());
+        let (id, item) = (value(1)?.as_bytes().unwrap_or_default(), value(2)?);
+        let rowid = row.get(0).unwrap_or(0);
+        let mut is_bad = false;
+        let is_served = taken.by_keyset.row(
+            id,
+            |batch| push(batch, self.notes, item),
+            |keyset, fault| {
+                is_bad = true;
+                SourceError::BadRow {
+                    table: self.notes.table.name,
+                    column: self.notes.item,
+                    keyset: keyset.clone(),
+                    kind: self.kind,
+                    row: rowid,
+                    fault,
+                }
+            },
+        )?;
+        if is_bad {
+            taken
+                .bad
+                .push((rowid, String::from_utf8_lossy(id).into_owned()));
+        }
+        Ok(is_served)
     }
 
     /// Checks that the table has as many rows as were found. Then no counted or remembered row is missing, and no
@@ -369,17 +407,22 @@ impl Table<'_> {
 
     /// The rows by which the next reading recognizes this state; `None` if one of them has no item.
     ///
-    /// The search ends when enough rows are found. It skips rows that do not count; all of those were just read.
-    fn anchors(&self) -> Result<Option<Vec<(i64, Item)>>, SourceError> {
+    /// The search ends when enough rows are found. It skips rows that do not count; all of those were just read. Rows that
+    /// cannot be read are recognized by their row ids.
+    fn anchors(&self, bad: &[(i64, String)]) -> Result<Option<Vec<(i64, Item)>>, SourceError> {
         let newest = format!(
-            "NOT INDEXED WHERE {} ORDER BY rowid DESC LIMIT {NEWEST}",
-            self.notes.member
+            "NOT INDEXED WHERE {} ORDER BY rowid DESC LIMIT {}",
+            self.notes.member,
+            NEWEST + bad.len()
         );
         let mut statement = self.select(NO_AMOUNT, NO_TIME, &newest)?;
         let mut rows = statement.query([]).map_err(self.failed())?;
         let mut anchors = vec![];
         while let Some(row) = rows.next().map_err(self.failed())? {
             let rowid = row.get(0).map_err(self.failed())?;
+            if bad.iter().any(|&(bad, _)| bad == rowid) {
+                continue;
+            }
             // In a keyset that cannot be served, the item can have any type.
             let Some(item) = Item::of(row.get_ref(2).map_err(self.failed())?) else {
                 return Ok(None);
