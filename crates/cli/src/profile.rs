@@ -15,7 +15,7 @@ use crate::hex;
 /// A profile of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Profile {
-    /// Murmur3 32-bit, twice: what NUT-25 mints and wallets use
+    /// Murmur3 32-bit, twice: what mints and wallets use
     Nut25,
     /// Murmur3 128-bit, low half: as in the text of NUT-23
     Nut23,

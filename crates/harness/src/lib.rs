@@ -19,6 +19,7 @@ pub mod response;
 pub mod seeded;
 pub mod seek_index;
 pub mod segments;
+pub mod sequence_file;
 pub mod sort_merge;
 pub mod store_file;
 pub mod vectors;
@@ -54,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     target!(keyset_path),
     target!(segments),
     target!(blocks),
+    target!(sequence_file),
 ];
 
 /// The target for the case in this module.

@@ -2,15 +2,17 @@
 //!
 //! If a reverse proxy routes `/v1/info` here, wallets learn of the filters at the place that they query first. The
 //! mint's JSON is passed on byte for byte, with one added entry in `nuts`, for example `"25": {"supported": true}`. If
-//! the mint has its own entry of that name, that entry is kept. The `time` field is as old as the copy.
+//! the mint has its own entry of that name (25 is BOLT12 now), that entry is kept, and a warning says so once. The `time`
+//! field is as old as the copy.
 
 mod announced;
 
 use core::error::Error;
 use core::fmt;
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -186,10 +188,13 @@ impl Fetcher {
 
     /// The mint's info, with these entries of `nuts`.
     fn fetch_with(&self, entries: &[(String, String)]) -> Result<Body, InfoError> {
-        let mut entries = entries.iter();
-        let info = entries.try_fold(self.fetch()?, |info, (key, value)| {
-            announced(&info, key, value)
-        })?;
+        let mut info = self.fetch()?;
+        for (key, value) in entries {
+            match announced(&info, key, value)? {
+                Some(added) => info = added,
+                None => warn_of_taken(key),
+            }
+        }
         Ok(Body::from_bytes(info))
     }
 
@@ -217,6 +222,19 @@ impl Fetcher {
             }
         }
         Err(InfoError(Kind::Redirects))
+    }
+}
+
+/// Warns once in a process that a key is not free.
+fn warn_of_taken(key: &str) {
+    static TAKEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if taken.insert(key.to_owned()) {
+        tracing::warn!(
+            key,
+            "the mint's info has its own entry of this name in `nuts`, so the filters are not announced; set another \
+             info_key, state_filters_info_key or segments_info_key"
+        );
     }
 }
 

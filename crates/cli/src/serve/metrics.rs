@@ -184,6 +184,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Notes that a full reread no longer found: a backup was restored or rows were deleted",
     ),
     metric(
+        "nutfilter_unreadable_rows",
+        Gauge,
+        Unit::Count,
+        &[KIND],
+        "Rows that could not be read at the last refresh; the filters of their keysets stay as they are",
+    ),
+    metric(
         "nutfilter_shrunk_total",
         Counter,
         Unit::Count,
@@ -302,7 +309,7 @@ impl Metrics {
     /// The metrics as text, including the current state of the snapshot.
     pub(super) fn text(&self, service: &FilterService) -> String {
         of_snapshot(service);
-        self.handle.render()
+        in_order(&self.handle.render())
     }
 
     /// Drops old samples periodically.
@@ -312,6 +319,21 @@ impl Metrics {
             self.handle.run_upkeep();
         }
     }
+}
+
+/// The metrics in one order. The library's changes with each process.
+fn in_order(text: &str) -> String {
+    let metrics = text.split_terminator("\n\n").map(|metric| {
+        let mut lines: Vec<&str> = metric.lines().collect();
+        // The buckets of a histogram have an order already. `#` comes before every name.
+        if !lines.iter().any(|line| line.ends_with(" histogram")) {
+            lines.sort_unstable();
+        }
+        lines.join("\n") + "\n\n"
+    });
+    let mut metrics: Vec<String> = metrics.collect();
+    metrics.sort_unstable();
+    metrics.concat()
 }
 
 /// Describes all metrics, and sets every counter to 0 for every combination of its labels, because `increase()`
@@ -420,6 +442,18 @@ mod tests {
         let recorder = PrometheusBuilder::new().build_recorder();
         metrics::with_local_recorder(&recorder, register);
         recorder.handle().render()
+    }
+
+    #[test]
+    fn order_is_the_same_in_every_process() {
+        let (one, other) = (at_start(), at_start());
+        assert_eq!(in_order(&one), in_order(&other));
+        let sorted = |text: &str| {
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&in_order(&one)), sorted(&one));
     }
 
     #[test]

@@ -112,10 +112,10 @@ fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<
     {
         tracing::info!("nothing new to publish");
     }
-    match report.failures.len() {
+    match report.failures.len() + report.event_failures.len() {
         0 => Ok(()),
         failures => Err(CliError::failed(format_args!(
-            "{failures} filters could not be built; the others are published"
+            "{failures} filters could not be updated; the others are published"
         ))),
     }
 }

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use nutfilter_cashu::state_filters::Event;
+use nutfilter_cashu::state_filters::manifest::HEARTBEAT;
 use nutfilter_wallet::follow::{
     Bookmark, FollowError, Follower, Found, Plan, Progress, SequenceFormat, Unverified,
 };
@@ -172,7 +173,7 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
     }
     let mut progress = bookmark.map(Progress::from).unwrap_or_default();
     let mut since = args.since;
-    let mut any = false;
+    let (mut any, mut is_old) = (false, false);
     loop {
         let mut rounds = Rounds {
             args,
@@ -183,6 +184,7 @@ fn follow(args: &FollowArgs, globals: &Globals) -> Result<ExitCode, CliError> {
             ids: &ids,
             globals,
             any: &mut any,
+            is_old: &mut is_old,
         };
         let wait = match rounds.round(since, &progress) {
             Ok((after, max_age)) => {
@@ -292,6 +294,8 @@ struct Rounds<'a> {
     ids: &'a [Vec<u8>],
     globals: &'a Globals,
     any: &'a mut bool,
+    /// Whether the last manifest was old.
+    is_old: &'a mut bool,
 }
 
 enum Failure {
@@ -324,6 +328,19 @@ impl Rounds<'_> {
             if self.args.once || bookmark.is_none() {
                 announce(&plan, self.globals);
             }
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let limit = now
+                .unwrap_or_default()
+                .as_secs()
+                .saturating_sub(2 * HEARTBEAT);
+            let old = plan.written().filter(|&written| written < limit);
+            if let Some(written) = old.filter(|_| !*self.is_old) {
+                let written = utc(written);
+                self.globals.warn(format_args!(
+                    "the mint's last manifest is of {written}; it should write one every hour, so what is new is missing"
+                ));
+            }
+            *self.is_old = old.is_some();
             match self.run_plan(&plan, before.clone()) {
                 Err(Failure::Follow(FollowError::Gone { .. })) if replans < REPLANS => replans += 1,
                 ran => return Ok((ran?, plan.max_age())),

@@ -1,5 +1,4 @@
-//! Seeds of hashing, sort_merge, response, bip158, store_file, keyset_path, segments and blocks: cases by hand, as the
-//! bytes that `arbitrary` makes them of again.
+//! Seeds of the targets other than those of filters: cases by hand, as the bytes that `arbitrary` makes them of again.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +8,7 @@ use nutfilter::segment::Universe;
 use nutfilter::{Params, SipHash, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_harness::{
-    TARGETS, bip158, blocks, hashing, keyset_path, segments, sort_merge, store_file,
+    TARGETS, bip158, blocks, hashing, keyset_path, segments, sequence_file, sort_merge, store_file,
 };
 use nutfilter_reference::{Noise, encode_values};
 
@@ -22,6 +21,7 @@ pub(crate) fn write(root: &Path) {
     keyset_path_seeds(root);
     segment_seeds(root);
     block_seeds(root);
+    sequence_file_seeds(root);
 }
 
 /// The fields of a case in their order, all but the last one, which takes what is left.
@@ -555,6 +555,54 @@ fn block_seeds(root: &Path) {
             ..elements
         },
     );
+}
+
+fn sequence_file_seeds(root: &Path) {
+    let write = |name: String, file, what, at: u16, repaired, bytes: &[u8]| {
+        let case = sequence_file::Case {
+            file,
+            what,
+            at,
+            repaired,
+            bytes,
+        };
+        let head = [&[file, what][..], &at.to_le_bytes(), &[repaired]].concat();
+        let fields = Fields::default().bytes(&head).bytes(bytes).0;
+        check_and_write(root, "sequence_file", &name, &case, &fields);
+    };
+    // A file of each kind, by its number in the order of the names.
+    for (kind, file) in [
+        ("block", 1),
+        ("journal", 4),
+        ("inbox", 5),
+        ("known", 6),
+        ("older-manifest", 10),
+        ("manifest", 13),
+        ("part", 14),
+        ("segment", 15),
+    ] {
+        for (what, name) in [(0, "flipped"), (1, "cut"), (2, "longer"), (4, "empty")] {
+            for repaired in [0, 1] {
+                let bytes: &[u8] = if what == 2 { &[0; 32] } else { &[] };
+                let name = format!("{kind}-{name}-{repaired}");
+                write(name, file, what, 90, repaired, bytes);
+            }
+        }
+    }
+    // Large numbers in the state, with the right checksum.
+    for (name, at) in [
+        ("universe", 61),
+        ("commits", 74),
+        ("number", 97),
+        ("start", 242),
+        ("until", 266),
+        ("sealed", 406),
+        ("opened", 417),
+        ("width", 430),
+        ("count", 440),
+    ] {
+        write(format!("state-{name}"), 20, 2, at * 8, 1, b"99999999999");
+    }
 }
 
 /// Pseudorandom bytes.

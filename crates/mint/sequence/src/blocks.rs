@@ -1,5 +1,6 @@
 //! [`Blocks`]: the draft's blocks of a sequence, of which the last is open.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
@@ -115,19 +116,16 @@ impl Blocks {
         options: BlockOptions,
     ) -> Result<Self, Error> {
         let height = recorded.sealed;
-        let mut sealed = vec![None; usize::try_from(height).unwrap_or(0)];
-        for name in files::names(&directory)? {
-            if let Some((height, block)) = SealedBlock::parse(&name)
-                && let Some(place) = usize::try_from(height)
-                    .ok()
-                    .and_then(|at| sealed.get_mut(at))
-            {
-                *place = Some(block);
-            }
+        let names = files::names(&directory)?;
+        let found: BTreeMap<u64, SealedBlock> = names
+            .iter()
+            .filter_map(|name| SealedBlock::parse(name))
+            .filter(|&(found, _)| found < height)
+            .collect();
+        if found.len() as u64 != height {
+            return Err(Error::damaged(&directory, "a sealed block is missing"));
         }
-        let sealed: Option<Vec<SealedBlock>> = sealed.into_iter().collect();
-        let sealed =
-            sealed.ok_or_else(|| Error::damaged(&directory, "a sealed block is missing"))?;
+        let sealed = found.into_values().collect();
         let journal = journal_path(&directory, height);
         let damaged = |what| Error::damaged(&journal, what);
         let mut open = Block::new(recorded.width)

@@ -52,7 +52,7 @@ pub(crate) struct Part {
 
 impl Part {
     fn end(self) -> u64 {
-        self.first + self.n
+        self.first.saturating_add(self.n)
     }
 
     fn path(self, directory: &Path) -> PathBuf {

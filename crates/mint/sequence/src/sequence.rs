@@ -831,7 +831,7 @@ impl Content {
         for name in &SUBDIRECTORIES[1..] {
             files::sync_directory(&disk.directory.join(name), faults)?;
         }
-        self.state.commits += 1;
+        self.state.commits = self.state.commits.saturating_add(1);
         files::replace(&state_path(disk.directory), &self.state.to_bytes(), faults)?;
         self.remove_unlisted(disk)
     }

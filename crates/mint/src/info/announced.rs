@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 
 use super::{InfoError, Kind};
 
-/// Returns the info with the entry `key`, which has this JSON as its value, added to `nuts`, and everything else byte for byte.
-pub(super) fn announced(info: &[u8], key: &str, value: &str) -> Result<Vec<u8>, InfoError> {
+/// Returns the info with the entry `key`, which has this JSON as its value, added to `nuts`, and everything else byte for
+/// byte; `None` if the mint has its own entry of that name.
+pub(super) fn announced(info: &[u8], key: &str, value: &str) -> Result<Option<Vec<u8>>, InfoError> {
     // Quoted and escaped as JSON.
     let entry = format!("{}:{value}", serde_json::Value::from(key));
     let malformed = |error| InfoError(Kind::Malformed(error));
@@ -17,21 +18,18 @@ pub(super) fn announced(info: &[u8], key: &str, value: &str) -> Result<Vec<u8>, 
     let nuts = members.0.iter().rfind(|(name, _)| name == "nuts");
     let Some((_, nuts)) = nuts else {
         let nuts = format!(r#""nuts":{{{entry}}}"#);
-        return Ok(with_member(
-            text,
-            opening(text),
-            &nuts,
-            members.0.is_empty(),
-        ));
+        let is_only = members.0.is_empty();
+        return Ok(Some(with_member(text, opening(text), &nuts, is_only)));
     };
     let entries: Members<'_> = serde_json::from_str(nuts.get()).map_err(malformed)?;
     if entries.0.iter().any(|(name, _)| name == key) {
-        return Ok(info.to_vec());
+        return Ok(None);
     }
     // A raw value borrows from the text, so the difference of the addresses is its offset.
     let start = nuts.get().as_ptr().addr() - text.as_ptr().addr();
     let at = start + opening(nuts.get());
-    Ok(with_member(text, at, &entry, entries.0.is_empty()))
+    let is_only = entries.0.is_empty();
+    Ok(Some(with_member(text, at, &entry, is_only)))
 }
 
 /// Length of an object's text up to and including its opening brace, in bytes.
@@ -84,6 +82,7 @@ mod tests {
     #[track_caller]
     fn assert_announced(info: &str, expected: &str) {
         let made = announced(info.as_bytes(), "25", VALUE).expect("an info");
+        let made = made.expect("a free key");
         assert_eq!(String::from_utf8(made).expect("text"), expected);
         serde_json::from_str::<serde_json::Value>(expected).expect("JSON");
     }
@@ -123,7 +122,7 @@ mod tests {
         let info = br#"{"nuts":{"25":{"supported":true}}}"#;
         let made = announced(info, "filters", VALUE).expect("an info");
         let expected = br#"{"nuts":{"filters":{"supported":true},"25":{"supported":true}}}"#;
-        assert_eq!(made, expected);
+        assert_eq!(made.as_deref(), Some(&expected[..]));
     }
 
     #[test]
@@ -132,7 +131,8 @@ mod tests {
             r#"{"nuts":{"25":{"supported":false,"more":1}}}"#,
             r#"{"nuts":{"4":{},"25":[]}}"#,
         ] {
-            assert_announced(info, info);
+            let made = announced(info.as_bytes(), "25", VALUE).expect("an info");
+            assert_eq!(made, None);
         }
     }
 

@@ -389,6 +389,8 @@ impl Publisher {
     fn tell(&self, as_of: u64, report: &RefreshReport) {
         let items = |kind| self.state[index(kind)].items();
         self.show(as_of);
+        // As in the filters that were built.
+        let as_of = round_down(as_of, self.grid);
         for reading in &report.readings {
             let whole = if reading.whole { "whole" } else { "new" };
             metrics::counter!("nutfilter_items_read_total", "kind" => reading.kind.as_str(), "reading" => whole)

@@ -70,7 +70,7 @@ impl Publisher {
         self.service.publish(Snapshot::new(entries, refreshed_at));
         self.show(refreshed_at);
         tracing::info!(
-            as_of = refreshed_at,
+            as_of = round_down(refreshed_at, self.grid),
             spent = self.state[index(NoteKind::Spent)].items(),
             issued = self.state[index(NoteKind::Issued)].items(),
             "serving saved filters"

@@ -182,6 +182,16 @@ impl Plan {
         chance * self.elements as f64 + 0.0
     }
 
+    /// When the manifest was written, in Unix seconds; `None` for blocks. A mint writes one every hour
+    /// ([`HEARTBEAT`](nutfilter_cashu::state_filters::manifest::HEARTBEAT)), also if nothing happened.
+    #[must_use]
+    pub fn written(&self) -> Option<u64> {
+        match &self.contents {
+            Contents::Segments { manifest, .. } => Some(manifest.time),
+            Contents::Blocks { .. } => None,
+        }
+    }
+
     /// For how many seconds the mint says that there is nothing newer.
     #[must_use]
     pub fn max_age(&self) -> Option<u64> {
