@@ -232,7 +232,7 @@ fn warn_of_taken(key: &str) {
     if taken.insert(key.to_owned()) {
         tracing::warn!(
             key,
-            "the mint's info has its own entry of this name in `nuts`, so the filters are not announced; set another \
+            "the mint's info has its own entry of this name in nuts, so the filters are not announced; set another \
              info_key, state_filters_info_key or segments_info_key"
         );
     }

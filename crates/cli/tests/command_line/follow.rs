@@ -106,6 +106,9 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         let line = |number: &usize| format!("SPENT\t{}\t{interval}\n", hex(&point(*number)));
         numbers.iter().map(line).collect()
     };
+    // It was written long ago.
+    let old = "last manifest is of 1970-01-01 00:16:40 UTC";
+    assert_eq!(ran.stderr.matches(old).count(), 1, "{}", ran.stderr);
     assert_eq!(ran.text(), lines(&[45, 46], "40-60"));
     let since = place.run(&[&args[..], &["--since", "60", "--quiet"]].concat());
     assert_eq!(

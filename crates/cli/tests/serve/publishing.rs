@@ -182,3 +182,83 @@ fn publish_refuses_what_it_cannot_reach() {
     let error = failure(without_database.arg("--once"));
     assert!(error.contains("mint_database is missing"), "{error}");
 }
+
+#[test]
+fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
+    let directory = tempfile::tempdir().unwrap();
+    let sample = sample(directory.path());
+    let data = directory.path().join("data");
+    let root = directory.path().join("public");
+    let publish_ = || {
+        let mut command = publish(directory.path(), &root);
+        command.args(["--once", "--state-filters=proof_state", "--data-dir"]);
+        command.arg(&data);
+        command
+    };
+    succeed(&mut publish_());
+    let verify = |code| {
+        let output = nutfilter().arg("verify").arg(&data).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(verify(0), "");
+    let known = data.join("state-filters/proof_state/known");
+    let file = std::fs::read_dir(known)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    std::fs::write(&file, "nutknow1").unwrap();
+    let damage = verify(1);
+    assert!(damage.starts_with(file.to_str().unwrap()), "{damage}");
+    assert_eq!(damage.lines().count(), 1);
+
+    let error = failure(&mut publish_());
+    assert!(error.contains("the others are published"), "{error}");
+    let server = Server::start(
+        nutfilter()
+            .args([
+                "serve",
+                "--port=0",
+                "--state-filters=proof_state",
+                "--mint-database",
+            ])
+            .arg(directory.path())
+            .arg("--data-dir")
+            .arg(&data),
+    );
+    let said = "not publishing state filters of this kind";
+    assert!(server.all.contains(said), "{}", server.all);
+    let filter = server.get(&format!("/v1/filter/spent/{}", sample.keyset));
+    assert!(filter.0.starts_with("HTTP/1.1 200"), "{}", filter.0);
+    let output = nutfilter().arg("verify").arg(&data).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "in use");
+    drop(server);
+    assert_eq!(
+        failure(nutfilter().arg("verify").arg(directory.path().join("none")))
+            .lines()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn entry_of_the_mint_with_our_key_gives_one_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let root = directory.path().join("mint");
+    std::fs::create_dir_all(root.join("v1")).unwrap();
+    let info = r#"{"name":"m","nuts":{"25":{"methods":[]}}}"#;
+    std::fs::write(root.join("v1/info"), info).unwrap();
+    let url = serve_files(root);
+    let mut server = Server::start(
+        nutfilter()
+            .args(["serve", "--port=0", "--mint-api", &url, "--mint-database"])
+            .arg(directory.path()),
+    );
+    if !server.all.contains("set another info_key") {
+        server.wait_for("set another info_key");
+    }
+    assert_eq!(server.get("/v1/info").1, info);
+}
