@@ -277,7 +277,8 @@ impl<'u> Begun<'u> {
                 let xid = snapshot.widen(u32::from_be_bytes(xmin));
                 copied.recent.add(xid, id, stored);
                 // Only items that can be looked up.
-                if !is_bad && !(is_repeat && copied.is_bad(id, item)) {
+                let is_old = is_repeat && copied.is_bad(id, item);
+                if !(is_bad || is_old) {
                     copied.newest.add(xid, || match notes.hex {
                         true => String::from_utf8_lossy(stored).into_owned(),
                         false => HEXLOWER.encode(stored),
