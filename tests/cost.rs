@@ -197,3 +197,60 @@ fn scanning_costs_a_bounded_number_of_bits_in_any_set() {
         }
     }
 }
+
+/// Filters whose error is far from their start.
+fn invalid_filters() -> [(&'static str, Params, u64, Vec<u8>); 6] {
+    let any_range = Params::new(0, u64::from(u32::MAX)).unwrap();
+    let (cashu, len) = (Params::CASHU, 1 << 16);
+    // One byte too many is noticed only after everything else.
+    let with_a_byte = |values: Vec<u64>| {
+        let mut bytes = Filter::from_values(&values, cashu).unwrap().into_bytes();
+        bytes.push(1);
+        bytes
+    };
+    let n = 20_000;
+    let mut uniform: Vec<u64> = Noise(3).take(n as usize).collect();
+    uniform.iter_mut().for_each(|x| *x %= n * cashu.m());
+    uniform.sort_unstable();
+    // A lane that starts in the middle cannot find the start of an item.
+    let equal_deltas = (1..=n).map(|i| i * (cashu.m() - 1)).collect();
+    let bits = len as u64 * 8;
+    [
+        ("one run of ones", any_range, 1, vec![0xff; len]),
+        ("ones", cashu, bits * 100 / 2_050, vec![0xff; len]),
+        (
+            "zeros without remainders",
+            any_range,
+            bits - 9,
+            vec![0; len],
+        ),
+        ("zeros", cashu, bits / 20 - 1, vec![0; len]),
+        ("a byte too many", cashu, n, with_a_byte(uniform)),
+        ("equal deltas", cashu, n, with_a_byte(equal_deltas)),
+    ]
+}
+
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "counts no bits")]
+fn rejecting_a_filter_decodes_a_bounded_number_of_bits() {
+    for (name, params, n, bytes) in invalid_filters() {
+        let range = params.range(n as u32);
+        let targets: Vec<u64> = (0..100).map(|i| range / 100 * i).collect();
+        let budget = Budget::new(n as u32, bytes.len(), 0);
+        for level in SimdLevel::available() {
+            let check = || {
+                let checked = Filter::check_length_with(RawValues, &bytes[..], n, params);
+                checked.unwrap().with_level(level)
+            };
+            let rejected = within(budget.allowed(0), &(name, level), || check().validate());
+            assert!(rejected.is_err(), "{name}, {level}");
+            for strategy in STRATEGIES {
+                let (allowed, context) = (budget.allowed(targets.len()), (name, level, strategy));
+                let rejected = within(allowed, &context, || {
+                    check().matches_values_by(strategy, &targets)
+                });
+                assert!(rejected.is_err(), "{context:?}");
+            }
+        }
+    }
+}

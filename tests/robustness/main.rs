@@ -2,8 +2,8 @@
 //! level of the CPU, with every byte of memory counted.
 //!
 //! Each reading gives the class that the row says, and that the reference finds; never a panic, never the answer
-//! "no match"; and allocates at most twice the input and 64 KiB. `crates/benchmarks/benches/gate.rs` holds the time of
-//! refusals linear. `memory.rs` bounds the memory of building and scanning.
+//! "no match"; and allocates at most twice the input and 64 KiB. `tests/cost.rs` and `benches/instructions.rs` hold the cost
+//! of rejecting it linear. `memory.rs` bounds the memory of building and scanning.
 
 mod allocations;
 mod count_prefix;

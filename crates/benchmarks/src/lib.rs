@@ -2,14 +2,13 @@
 //!
 //! A [`Row`] is one measurement: a call whose answer is asserted before anything is timed. Rows that
 //! answer the same question form a [`Group`]. Three programs run the same rows: `benches/codec.rs` with
-//! criterion, the instruction gate (`benches/gate.rs`), and the program that adds rows of other libraries and writes
+//! criterion, `benches/instructions.rs` with gungraun, and the program that adds rows of other libraries and writes
 //! records (`benches/peers`). docs/benchmarking.md describes the method.
 //!
 //! A name is a path of four parts: stage, task, size, who; as in `decode/plain/1m/avx512`.
 
 #![forbid(unsafe_code)]
 
-pub mod baseline;
 pub mod fixture;
 pub mod machine;
 pub mod record;
