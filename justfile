@@ -91,12 +91,10 @@ clippy:
 # Clippy of the library with each set of features
 [group('gate')]
 features:
-    for features in '' std verify bitcoin parallel bitcoin,std; do \
+    for features in '' std verify bitcoin parallel bitcoin,std bitcoin,parallel; do \
         cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
     done
     cargo clippy --quiet --locked -p nutfilter-cashu --no-default-features -- -D warnings
-    # As users build it: without the hooks for tests.
-    NUTFILTER_INTERNALS=0 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter --all-features --lib --target-dir target/users
 
 # The test command of the README
 [group('gate')]
@@ -152,7 +150,7 @@ package most='300':
 # Changes of the public API since a commit (`cargo install --locked cargo-semver-checks`; 0.51.0 reads what the pinned
 # compiler writes)
 semver baseline='main':
-    NUTFILTER_INTERNALS=0 cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev {{baseline}}
+    cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev {{baseline}}
 
 # Documentation, with warnings denied
 [group('gate')]
@@ -163,6 +161,12 @@ docs:
 [group('gate')]
 release:
     cargo build --locked --release
+    @{{just_executable()}} without-hooks {{nutfilter}}
+
+# Artefacts have no hooks for tests (the feature __internals).
+[private]
+without-hooks +files:
+    ! grep -l 'nutfilter test hooks' {{files}}
 
 # The demo of the README
 [group('gate')]
@@ -280,6 +284,7 @@ python: release e2e-venv
     target/venv/bin/pip install -q 'maturin==1.16.0' -r tests/requirements.txt
     rm -rf target/wheels
     target/venv/bin/maturin build --release --quiet
+    {{just_executable()}} without-hooks bindings/python/target/release/lib_native.so
     target/venv/bin/maturin sdist
     target/venv/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
     target/venv/bin/python -m pytest -q -rs
@@ -309,6 +314,7 @@ buckets:
 [group('campaign')]
 wasm:
     cd bindings/wasm && npm ci --no-audit --no-fund && npm run build && npm pack && npm test && npm run test:browser
+    {{just_executable()}} without-hooks bindings/wasm/target/{simd128,wasm}/wasm32-unknown-unknown/release/nutfilter_wasm.wasm
 
 # Write the benchmark page to target/dashboard/index.html
 page:

@@ -1,9 +1,9 @@
 //! Counts decoded bits, for tests. A limit on decoded bits is a limit on time that does not depend on the
 //! machine's load.
 //!
-//! Builds without debug assertions do not count, and have no overhead.
+//! Only the tests of this repository count, in builds with debug assertions. Others have no overhead.
 
-#[cfg(all(debug_assertions, feature = "std"))]
+#[cfg(all(debug_assertions, feature = "__internals"))]
 mod counted {
     use core::cell::Cell;
 
@@ -20,21 +20,22 @@ mod counted {
     }
 }
 
-/// The number of bits that this thread has decoded; 0 if they are not counted. For tests.
+/// The number of bits that this thread has decoded, if they are counted. For tests.
+#[cfg(any(feature = "__internals", feature = "parallel"))]
 #[must_use]
 pub fn decoded_bits() -> Option<u64> {
-    #[cfg(all(debug_assertions, feature = "std"))]
+    #[cfg(all(debug_assertions, feature = "__internals"))]
     return Some(counted::get());
-    #[cfg(not(all(debug_assertions, feature = "std")))]
+    #[cfg(not(all(debug_assertions, feature = "__internals")))]
     return None;
 }
 
 /// Counts these bits.
 #[inline(always)]
 pub(crate) fn count(bits: impl FnOnce() -> u64) {
-    #[cfg(all(debug_assertions, feature = "std"))]
+    #[cfg(all(debug_assertions, feature = "__internals"))]
     counted::add(bits());
-    #[cfg(not(all(debug_assertions, feature = "std")))]
+    #[cfg(not(all(debug_assertions, feature = "__internals")))]
     let _ = bits;
 }
 

@@ -197,7 +197,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     }
 
     /// Sets the SIMD level of later queries.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(mut self, level: SimdLevel) -> Self {
@@ -360,7 +360,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     }
 
     /// [`Filter::matches_values`] with a given strategy, for tests and benchmarks.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
@@ -392,7 +392,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     }
 
     /// The strategy of [`Filter::matches_values`] for this many values, for tests and benchmarks.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {
@@ -493,7 +493,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     }
 
     /// Sets the SIMD level of later queries.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(mut self, level: SimdLevel) -> Self {
@@ -595,7 +595,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     /// # Errors
     ///
     /// As [`UnvalidatedFilter::validate`].
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     pub fn matches_values_by(
         &self,

@@ -153,7 +153,7 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
     }
 
     /// Sets the SIMD level.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(self, level: SimdLevel) -> Self {
@@ -173,9 +173,7 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
             if batch.is_empty() {
                 break;
             }
-            let hasher = &self.hasher;
-            self.level
-                .while_hashing(|| hasher.hash_items(&batch, &mut hashes));
+            self.hasher.hash_items_at(self.level, &batch, &mut hashes);
             collector.push(&hashes[..batch.len()]);
         }
         #[cfg(feature = "parallel")]
@@ -205,7 +203,7 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
         let (hasher, level) = (&self.hasher, self.level);
         let hash = |start: usize, out: &mut [u64]| {
             let records = &records[start * width.get()..];
-            level.while_hashing(|| hasher.hash_records(records, width, out));
+            hasher.hash_records_at(level, records, width, out);
         };
         #[cfg(feature = "parallel")]
         if self.parallel {
@@ -272,7 +270,7 @@ impl<H: ItemHash> SortedHashes<H> {
     }
 
     /// Sets the SIMD level for merging and encoding.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(self, level: SimdLevel) -> Self {
@@ -378,7 +376,7 @@ impl<H: ItemHash> SortedHashes<H> {
     /// # Errors
     ///
     /// As [`SortedHashes::encode`].
-    #[cfg(nutfilter_internals)]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     pub fn encode_in_pieces(
         &self,

@@ -61,15 +61,6 @@ use x86_64::{Avx2, Avx512};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SimdLevel(Kind);
 
-#[cfg(all(feature = "std", any(test, nutfilter_internals)))]
-mod forced {
-    use core::cell::Cell;
-
-    std::thread_local! {
-        pub(super) static LEVEL: Cell<Option<super::SimdLevel>> = const { Cell::new(None) };
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// The baseline of the target.
@@ -103,33 +94,6 @@ impl SimdLevel {
     pub fn detect() -> Self {
         // The levels ascend, so the last is the highest.
         Self::available().last().unwrap_or(Self::SCALAR)
-    }
-
-    /// The level for hashing: [`ItemHash`](crate::ItemHash) has no parameter for it, because users implement it.
-    pub(crate) fn for_hashing() -> Self {
-        #[cfg(all(feature = "std", any(test, nutfilter_internals)))]
-        if let Some(forced) = forced::LEVEL.get() {
-            return forced;
-        }
-        Self::detect()
-    }
-
-    /// Calls `f`, whose hashing uses this level instead of the detected one.
-    #[cfg(any(test, nutfilter_internals))]
-    pub fn while_hashing<R>(self, f: impl FnOnce() -> R) -> R {
-        #[cfg(feature = "std")]
-        let before = forced::LEVEL.replace(Some(self));
-        let result = f();
-        #[cfg(feature = "std")]
-        forced::LEVEL.set(before);
-        result
-    }
-
-    /// Calls `f`. Tests have another version.
-    #[cfg(not(any(test, nutfilter_internals)))]
-    #[inline(always)]
-    pub(crate) fn while_hashing<R>(self, f: impl FnOnce() -> R) -> R {
-        f()
     }
 
     /// All levels of this CPU, in ascending order.

@@ -252,7 +252,7 @@ impl Scratch {
     }
 
     /// Sets the SIMD level, for tests and benchmarks.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(mut self, level: SimdLevel) -> Self {

@@ -12,11 +12,11 @@
 //! notion of padding and treats all bits of its bytes alike.
 
 mod reader;
-#[cfg(any(test, nutfilter_internals))]
+#[cfg(feature = "__internals")]
 mod writer;
 
 pub use reader::BitReader;
-#[cfg(any(test, nutfilter_internals))]
+#[cfg(feature = "__internals")]
 pub use writer::BitWriter;
 
 /// The maximum number of bits per call. A refilled buffer always holds this many, unless the stream ends.

@@ -66,6 +66,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// The number of remaining bits.
+    #[cfg(feature = "__internals")]
     #[must_use]
     pub fn remaining(&self) -> u64 {
         (self.bytes.len() - self.next) as u64 * 8 + u64::from(self.available)
@@ -93,12 +94,13 @@ impl<'a> BitReader<'a> {
 
     /// Reads the run of ones up to the next zero bit, consumes that too, and returns the number of ones. If the
     /// bits end first, returns `None` and consumes all of them.
+    #[cfg(feature = "__internals")]
     #[inline]
     pub fn read_unary(&mut self) -> Option<u64> {
         self.read_unary_up_to(u64::MAX).ok()
     }
 
-    /// Like [`BitReader::read_unary`]. If the bits end first, or more than `most` ones were seen, returns their
+    /// Reads a run of ones and the zero bit after it, and returns the number of ones. If the bits end first, or more than `most` ones were seen, returns their
     /// number as an error. Reads at most one buffer beyond `most`.
     #[inline]
     pub(crate) fn read_unary_up_to(&mut self, most: u64) -> Result<u64, u64> {

@@ -20,7 +20,7 @@ use coder::{Carry, Coder, LEAST_ROOM, Output};
 
 pub use piece::{Piece, stitch};
 pub use stream::StreamEncoder;
-#[cfg(nutfilter_internals)]
+#[cfg(feature = "__internals")]
 pub(crate) use stream::encode_in_pieces;
 
 /// The result of the encoder.

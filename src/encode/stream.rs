@@ -213,7 +213,7 @@ impl StreamEncoder {
 /// # Errors
 ///
 /// Errors of the encoder.
-#[cfg(nutfilter_internals)]
+#[cfg(feature = "__internals")]
 pub(crate) fn encode_in_pieces(
     level: SimdLevel,
     hashes: &[u64],

@@ -62,6 +62,24 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
     fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
         each_record(records, record_bytes, out, |record| self.hash(record));
     }
+
+    /// [`ItemHash::hash_items`] at a given level, which hashers without kernels ignore.
+    #[doc(hidden)]
+    fn hash_items_at<I: AsRef<[u8]>>(&self, _level: SimdLevel, items: &[I], out: &mut [u64]) {
+        self.hash_items(items, out);
+    }
+
+    /// [`ItemHash::hash_records`] at a given level, which hashers without kernels ignore.
+    #[doc(hidden)]
+    fn hash_records_at(
+        &self,
+        _level: SimdLevel,
+        records: &[u8],
+        record_bytes: NonZeroUsize,
+        out: &mut [u64],
+    ) {
+        self.hash_records(records, record_bytes, out);
+    }
 }
 
 /// The whole records that have slots, and those slots.
@@ -82,20 +100,9 @@ const BUFFER: usize = LONGEST_RUN * 64;
 /// The minimum number of items of one length for the kernels; fewer are hashed one by one.
 const RUN: usize = 8;
 
-/// The batch function of a hasher with kernels, for a given level.
-trait Kernels: ItemHash {
-    fn records_at(
-        &self,
-        level: SimdLevel,
-        records: &[u8],
-        record_bytes: NonZeroUsize,
-        out: &mut [u64],
-    );
-}
-
-/// Hashes each item with [`Kernels::records_at`]. Consecutive items of one length are first copied together.
+/// Hashes each item with [`ItemHash::hash_records_at`]. Consecutive items of one length are first copied together.
 /// Copying takes 1 to 2 ns per item; for points, a kernel saves at least 3 ns.
-fn hash_runs<H: Kernels, I: AsRef<[u8]>>(
+fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(
     hasher: &H,
     level: SimdLevel,
     items: &[I],
@@ -120,7 +127,7 @@ fn hash_runs<H: Kernels, I: AsRef<[u8]>>(
         let (now, later) = out.split_at_mut(run.max(1));
         match NonZeroUsize::new(width) {
             Some(width) if run >= RUN => {
-                hasher.records_at(level, &buffer[..run * width.get()], width, now);
+                hasher.hash_records_at(level, &buffer[..run * width.get()], width, now);
             }
             _ => hash_each(hasher, items, now),
         }
@@ -218,16 +225,18 @@ impl ItemHash for Nut25 {
     }
 
     fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        hash_runs(self, SimdLevel::for_hashing(), items, out);
+        self.hash_items_at(SimdLevel::detect(), items, out);
     }
 
     fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        self.records_at(SimdLevel::for_hashing(), records, record_bytes, out);
+        self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
     }
-}
 
-impl Kernels for Nut25 {
-    fn records_at(
+    fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
+        hash_runs(self, level, items, out);
+    }
+
+    fn hash_records_at(
         &self,
         level: SimdLevel,
         records: &[u8],
@@ -259,7 +268,14 @@ impl ItemHash for Nut23 {
     }
 
     fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        let level = SimdLevel::for_hashing();
+        self.hash_items_at(SimdLevel::detect(), items, out);
+    }
+
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+        self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
+    }
+
+    fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         match level.kind() {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(_) => hash_runs(self, level, items, out),
@@ -267,13 +283,7 @@ impl ItemHash for Nut23 {
         }
     }
 
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        self.records_at(SimdLevel::for_hashing(), records, record_bytes, out);
-    }
-}
-
-impl Kernels for Nut23 {
-    fn records_at(
+    fn hash_records_at(
         &self,
         level: SimdLevel,
         records: &[u8],
@@ -325,10 +335,11 @@ pub const fn map_to_range(hash: u64, f: u64) -> u64 {
 
 /// Applies [`map_to_range`] to each of `hashes`, in place.
 pub fn map_all_to_range(hashes: &mut [u64], f: u64) {
-    map_all_at(SimdLevel::for_hashing(), hashes, f);
+    map_all_at(SimdLevel::detect(), hashes, f);
 }
 
-pub(crate) fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
+/// [`map_all_to_range`] at a given level.
+pub fn map_all_at(level: SimdLevel, hashes: &mut [u64], f: u64) {
     match level.kind() {
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(avx2) => avx2.map_to_range(hashes, f),
@@ -387,10 +398,10 @@ mod tests {
     impl Batch<'_> {
         fn hash<H: ItemHash>(self, hasher: &H, level: SimdLevel, out: &mut [u64]) {
             match self {
-                Batch::Items(items) => level.while_hashing(|| hasher.hash_items(items, out)),
+                Batch::Items(items) => hasher.hash_items_at(level, items, out),
                 Batch::Records(records, width) => {
                     let width = NonZeroUsize::new(width).unwrap();
-                    level.while_hashing(|| hasher.hash_records(records, width, out));
+                    hasher.hash_records_at(level, records, width, out);
                 }
             }
         }

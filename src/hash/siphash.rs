@@ -7,7 +7,7 @@ use core::num::NonZeroUsize;
 
 #[cfg(target_arch = "x86_64")]
 use super::hash_runs;
-use super::{ItemHash, Kernels, by_length, each_record, hash_each, last_bytes, whole};
+use super::{ItemHash, by_length, each_record, hash_each, last_bytes, whole};
 use crate::arch::{Kind, SimdLevel};
 
 /// SipHash-2-4 with a 128-bit key.
@@ -84,7 +84,14 @@ impl ItemHash for SipHash {
     }
 
     fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
-        let level = SimdLevel::for_hashing();
+        self.hash_items_at(SimdLevel::detect(), items, out);
+    }
+
+    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
+        self.hash_records_at(SimdLevel::detect(), records, record_bytes, out);
+    }
+
+    fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         match level.kind() {
             Kind::Baseline(_) => hash_each(self, items, out),
             #[cfg(target_arch = "x86_64")]
@@ -92,13 +99,7 @@ impl ItemHash for SipHash {
         }
     }
 
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        self.records_at(SimdLevel::for_hashing(), records, record_bytes, out);
-    }
-}
-
-impl Kernels for SipHash {
-    fn records_at(
+    fn hash_records_at(
         &self,
         level: SimdLevel,
         records: &[u8],

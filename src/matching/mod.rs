@@ -40,7 +40,7 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
     let mut values = vec![0; items.len()];
     // The hashes are still in the first-level cache when they are mapped.
     for (items, values) in items.chunks(HASHED).zip(values.chunks_mut(HASHED)) {
-        level.while_hashing(|| hasher.hash_items(items, values));
+        hasher.hash_items_at(level, items, values);
         map_all_at(level, values, range);
     }
     values

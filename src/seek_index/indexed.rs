@@ -102,7 +102,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     }
 
     /// [`IndexedFilter::matches_values`] with a given strategy, for tests and benchmarks.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn matches_values_by(&self, strategy: Strategy, values: &[u64]) -> Vec<bool> {
@@ -122,7 +122,7 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
     }
 
     /// The strategy of [`IndexedFilter::matches_values`] for so many values, for tests and benchmarks.
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn planned(&self, values: usize) -> Strategy {

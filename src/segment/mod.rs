@@ -170,7 +170,7 @@ impl Segment {
 }
 
 impl<D: AsRef<[u8]>> Segment<D> {
-    #[cfg(any(test, nutfilter_internals))]
+    #[cfg(feature = "__internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_level(self, level: SimdLevel) -> Self {

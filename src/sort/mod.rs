@@ -95,6 +95,7 @@ fn sort_counting(level: SimdLevel, mut hashes: Vec<u64>) -> (Vec<u64>, Work) {
 /// Sorts `hashes` in passes of `parts` parts each (at least 1), for any number of hashes. Returns `None` if
 /// there are too few for the level, or they are not uniform. For tests, because sets that need several passes
 /// are large.
+#[cfg(feature = "__internals")]
 #[must_use]
 pub fn sort_in_passes(level: SimdLevel, parts: [u64; 3], hashes: &[u64]) -> Option<Vec<u64>> {
     let mut buckets = Buckets::new(level, Plan { parts }, hashes.len())?;

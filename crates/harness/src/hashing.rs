@@ -6,8 +6,8 @@ use core::num::NonZeroUsize;
 use std::io::Cursor;
 
 use arbitrary::Arbitrary;
-use nutfilter::internals::SimdLevel;
-use nutfilter::{ItemHash, Nut23, Nut25, SipHash, SortedHashes, map_all_to_range, map_to_range};
+use nutfilter::internals::{SimdLevel, map_all_at};
+use nutfilter::{ItemHash, Nut23, Nut25, SipHash, SortedHashes, map_to_range};
 use nutfilter_cashu::Nut25EmptyTail;
 
 use crate::{is_long, levels_of, seeded};
@@ -157,7 +157,7 @@ impl Case<'_> {
         for level in self.levels() {
             out.clear();
             out.resize(places, !0);
-            level.while_hashing(|| hasher.hash_items(items, &mut out));
+            hasher.hash_items_at(level, items, &mut out);
             assert_eq!(out[..hashed], expected[..hashed], "{level}: {self:?}");
             assert!(out[hashed..].iter().all(|&place| place == !0), "{self:?}");
         }
@@ -195,7 +195,7 @@ impl Case<'_> {
         let does = |bit| self.all() || self.profile & 32 == bit;
         for level in self.levels().filter(|_| does(0)) {
             let mut out = vec![!0; expected.len()];
-            level.while_hashing(|| hasher.hash_records(records, width, &mut out));
+            hasher.hash_records_at(level, records, width, &mut out);
             assert_eq!(
                 out[..whole],
                 expected[..whole],
@@ -243,7 +243,7 @@ impl Case<'_> {
         }
         for level in self.levels() {
             let mut hashes = hashes.to_vec();
-            level.while_hashing(|| map_all_to_range(&mut hashes, f));
+            map_all_at(level, &mut hashes, f);
             assert_eq!(hashes, mapped, "{level}: {self:?}");
         }
     }

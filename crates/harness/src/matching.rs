@@ -1,7 +1,6 @@
 //! Any set and any targets: every way to look up targets gives the reference's answers.
 
 use std::borrow::Cow;
-use std::num::NonZeroUsize;
 
 use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, Strategy};
@@ -59,19 +58,11 @@ impl ItemHash for Hasher {
         }
     }
 
-    fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {
+    fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         match self {
-            Hasher::Nut25 => Nut25.hash_items(items, out),
-            Hasher::Nut23 => Nut23.hash_items(items, out),
-            Hasher::SipHash(hasher) => hasher.hash_items(items, out),
-        }
-    }
-
-    fn hash_records(&self, records: &[u8], record_bytes: NonZeroUsize, out: &mut [u64]) {
-        match self {
-            Hasher::Nut25 => Nut25.hash_records(records, record_bytes, out),
-            Hasher::Nut23 => Nut23.hash_records(records, record_bytes, out),
-            Hasher::SipHash(hasher) => hasher.hash_records(records, record_bytes, out),
+            Hasher::Nut25 => Nut25.hash_items_at(level, items, out),
+            Hasher::Nut23 => Nut23.hash_items_at(level, items, out),
+            Hasher::SipHash(hasher) => hasher.hash_items_at(level, items, out),
         }
     }
 }

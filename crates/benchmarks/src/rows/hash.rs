@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
-use nutfilter::internals::SimdLevel;
-use nutfilter::{ItemHash, Nut23, Nut25, Params, SipHash, map_all_to_range};
+use nutfilter::internals::{SimdLevel, map_all_at};
+use nutfilter::{ItemHash, Nut23, Nut25, Params, SipHash};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -60,10 +60,8 @@ fn rows<'a, H: ItemHash + 'a>(
     for level in SimdLevel::available() {
         let hasher = hasher.clone();
         let hash = move |values: &mut Vec<u64>| {
-            level.while_hashing(|| {
-                hasher.hash_records(fixture.records(), POINT, values);
-                map_all_to_range(values, range);
-            });
+            hasher.hash_records_at(level, fixture.records(), POINT, values);
+            map_all_at(level, values, range);
         };
         group.add_with(Who::Ours(level), places(), |_| (), hash, right);
     }
