@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features arm bytes contrib tutorial peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features arm big-endian asan semver bytes contrib tutorial peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -147,10 +147,13 @@ package most='300':
     echo "nutfilter: $kib KiB"
     [ "$kib" -le {{most}} ]
 
-# Changes of the public API since a commit (`cargo install --locked cargo-semver-checks`; 0.51.0 reads what the pinned
-# compiler writes)
-semver baseline='main':
-    cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev {{baseline}}
+# Changes of the public API since a commit, by default since the last tag
+[group('campaign')]
+semver baseline=`git describe --tags --abbrev=0 2>/dev/null || true`:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    [ -n '{{baseline}}' ] || { echo 'no version is tagged yet, so nothing is promised; `just semver COMMIT` compares with a commit'; exit 0; }
+    cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev '{{baseline}}'
 
 # Documentation, with warnings denied
 [group('gate')]
@@ -222,6 +225,19 @@ arm:
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu' \
         cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test --target aarch64-unknown-linux-gnu --target-dir target/cross
+
+# The library's unit tests on a big-endian CPU, under an emulator
+[group('campaign')]
+big-endian:
+    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc \
+        CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER='qemu-s390x -L /usr/s390x-linux-gnu' \
+        cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test --target s390x-unknown-linux-gnu --target-dir target/cross
+
+# The library's unit tests, at every level of this CPU, with AddressSanitizer; some allocate more than there is on purpose
+[group('campaign')]
+asan:
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
+        cargo test --locked -p nutfilter --features parallel,bitcoin --lib --target x86_64-unknown-linux-gnu --target-dir target/asan
 
 # `nutfilter build` against the Python implementation, byte for byte, 100,000 items
 [group('campaign')]

@@ -4,7 +4,7 @@
 //!
 //! docs/benchmarking.md describes the method.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod options;
 mod peers;

@@ -4,6 +4,8 @@ mod best_of_crates;
 mod bip158;
 mod other_formats;
 mod sorts_and_hashes;
+#[cfg(feature = "vqsort")]
+mod vqsort;
 
 use nutfilter_benchmarks::rows::LARGEST_FOR_SLOW;
 use nutfilter_benchmarks::{Fixture, Group};
@@ -23,6 +25,8 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         ("hash", _) => sorts_and_hashes::hash(group, fixture),
         ("sort", _) => sorts_and_hashes::sort(group, fixture),
         ("encode", _) => best_of_crates::encode(group, fixture),
+        // Compared in "nut25".
+        ("build", "nut25-records") => {}
         ("build", profile) => {
             best_of_crates::build(group, fixture);
             match profile {
@@ -40,7 +44,10 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
         }
         ("lookup", _) => other_formats::look_up(group, fixture),
-        ("scan", _) => bip158::scan(group, fixture),
+        ("scan", _) => {
+            bip158::scan(group, fixture);
+            other_formats::scan(group, fixture);
+        }
         _ => {}
     }
 }

@@ -9,7 +9,9 @@ use std::sync::atomic::{Ordering, fence};
 use fastbloom::BloomFilter;
 use mem_dbg::{MemSize, SizeFlags};
 use nutfilter::Params;
-use nutfilter_benchmarks::rows::{WINDOW, next_window, targets};
+use nutfilter_benchmarks::rows::{
+    BLOCKS, WINDOW, block_scripts, next_window, scan as scan_of, targets,
+};
 use nutfilter_benchmarks::{Fixture, Group, Who};
 use nutfilter_reference as reference;
 use sux::dict::elias_fano::{EfDict, EliasFanoBuilder};
@@ -227,6 +229,41 @@ fn ask_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             .count()
             <= 5
     };
+    if let Some(row) = group.add(Who::other_format(S::NAME), ask, right) {
+        row.structure(bits, rate);
+    }
+}
+
+/// A binary fuse filter per block, as proposed for Bitcoin. Its hash needs no key of the block, so that a wallet's scripts
+/// are hashed once, before the clock starts.
+pub(super) fn scan<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    scan_one::<BinaryFuse16>(group, fixture, |set, hash| {
+        xorf::Filter::contains(set, &hash)
+    });
+    scan_one::<BinaryFuse32>(group, fixture, |set, hash| {
+        xorf::Filter::contains(set, &hash)
+    });
+}
+
+fn scan_one<'a, S: Structure + 'a>(
+    group: &mut Group<'a>,
+    fixture: &'a Fixture,
+    contains: fn(&S, u64) -> bool,
+) {
+    let scan = scan_of(fixture, &group.task);
+    let hash = |script: &Vec<u8>| fastmurmur3::murmur3_x64_128(script, 0) as u64;
+    let blocks = (1..=BLOCKS).map(|number| block_scripts(fixture, number));
+    let sets: Vec<S> = blocks
+        .map(|items| S::make(items.iter().map(hash).collect()))
+        .collect();
+    let (bits, rate) = (bits_per_item(&sets[0], fixture), sets[0].rate());
+    let scripts: Vec<u64> = scan.scripts.iter().map(hash).collect();
+    let ask = move || -> Vec<bool> {
+        let any = |set| scripts.iter().any(|&script| contains(set, script));
+        sets.iter().map(any).collect()
+    };
+    // Blocks without a match may have false positives of their own.
+    let right = |found: &Vec<bool>| found.len() == BLOCKS;
     if let Some(row) = group.add(Who::other_format(S::NAME), ask, right) {
         row.structure(bits, rate);
     }

@@ -7,8 +7,9 @@ use nutfilter::Params;
 use nutfilter_benchmarks::rows::{BIP158_KEY, expected_values, hostile_hashes};
 use nutfilter_benchmarks::{Fixture, Group, Who};
 use nutfilter_reference as reference;
-use rdst::RadixSort;
+use rdst::RadixSort as _;
 use siphasher::sip::SipHasher24;
+use voracious_radix_sort::RadixSort as _;
 
 /// The NUT-25 hash: the 32-bit hash of the item with seed 0, then with the first hash as the seed.
 #[inline(always)]
@@ -82,7 +83,12 @@ fn row<'a>(
     group.add_with(Who::peer(name), places, |_| (), fill, right);
 }
 
-/// The standard library's sort, and a radix sort.
+/// The fastest crate for uniform numbers: see the rows of `sort`.
+pub(super) fn fastest_sort(values: &mut [u64]) {
+    values.voracious_sort();
+}
+
+/// The standard library's sort, and radix sorts.
 pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let ground = hostile_hashes(&group.task);
     let profile = reference::Profile::Nut25;
@@ -108,4 +114,8 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
         let radix = hashes.radix_sort_builder();
         radix.with_single_threaded_tuner().sort();
     });
+    row("radsort", radsort::sort);
+    row("voracious", |hashes| hashes.voracious_sort());
+    #[cfg(feature = "vqsort")]
+    row("vqsort", super::vqsort::sort);
 }

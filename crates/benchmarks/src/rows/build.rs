@@ -62,17 +62,31 @@ pub(super) fn sort<'a>(group: &mut Group<'a>, fixture: &'a Fixture, ground: fn(u
 }
 
 pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    whole(group, fixture, Nut25, reference::Profile::Nut25);
+    whole(group, fixture, Nut25, reference::Profile::Nut25, from_items);
+}
+
+/// From items that lie one after another, without slices of each.
+pub(super) fn nut25_records<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let profile = reference::Profile::Nut25;
+    whole(group, fixture, Nut25, profile, |builder, fixture| {
+        let set = builder.hash_records(fixture.records(), POINT.get());
+        set.expect("whole records")
+    });
 }
 
 pub(super) fn nut23<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    whole(group, fixture, Nut23, reference::Profile::Nut23);
+    whole(group, fixture, Nut23, reference::Profile::Nut23, from_items);
 }
 
 pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let (k0, k1) = BIP158_KEY;
     let profile = reference::Profile::Bip158 { k0, k1 };
-    whole(group, fixture, SipHash::new(k0, k1), profile);
+    whole(group, fixture, SipHash::new(k0, k1), profile, from_items);
+}
+
+/// As the README's example.
+fn from_items<H: ItemHash>(builder: SortedHashesBuilder<H>, fixture: &Fixture) -> SortedHashes<H> {
+    builder.hash_items(&fixture.items)
 }
 
 /// Items in memory to the bytes of their filter.
@@ -81,6 +95,7 @@ fn whole<'a, H: ItemHash + 'a>(
     fixture: &'a Fixture,
     hasher: H,
     profile: reference::Profile,
+    collect: fn(SortedHashesBuilder<H>, &Fixture) -> SortedHashes<H>,
 ) {
     let params = Params::default();
     let build = move || reference::build(profile, &fixture.items, params.p(), params.m());
@@ -90,11 +105,7 @@ fn whole<'a, H: ItemHash + 'a>(
     }
     for level in SimdLevel::available() {
         let hasher = hasher.clone();
-        let build = move || {
-            let (hasher, records) = (hasher.clone(), fixture.records());
-            let set = builder(level, hasher).hash_records(records, POINT.get());
-            set.and_then(|set| set.encode(params))
-        };
+        let build = move || collect(builder(level, hasher.clone()), fixture).encode(params);
         let right = |built: &Result<Filter<Vec<u8>, H>, _>| {
             let built = built.as_ref();
             built.is_ok_and(|filter| filter.bytes() == expected)

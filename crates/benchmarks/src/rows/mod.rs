@@ -14,7 +14,7 @@ pub use build::{NEW, hostile_hashes, new_hashes};
 pub use decode::{Stream, stream};
 pub use hash::{BIP158_KEY, POINT, expected_values};
 pub use matching::{Targets, WINDOW, next_window, targets};
-pub use scan::{BLOCKS, Block, Scan, scan};
+pub use scan::{BLOCKS, Block, Scan, block_scripts, scan};
 
 /// The largest set for the reference and other slow code.
 pub const LARGEST_FOR_SLOW: u64 = 1_000_000;
@@ -94,6 +94,7 @@ const TASKS: &[Task] = &[
     Task { stage: "sort", task: "hostile-one-bucket", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-one-bucket")) },
     Task { stage: "encode", task: "plain", unit: ITEMS, parallel: false, fill: encode::plain },
     Task { stage: "build", task: "nut25", unit: ITEMS, parallel: true, fill: build::nut25 },
+    Task { stage: "build", task: "nut25-records", unit: ITEMS, parallel: true, fill: build::nut25_records },
     Task { stage: "build", task: "nut23", unit: ITEMS, parallel: true, fill: build::nut23 },
     Task { stage: "build", task: "bip158", unit: ITEMS, parallel: true, fill: build::bip158 },
     Task { stage: "increment", task: "10k-new", unit: ITEMS, parallel: false, fill: build::increment },

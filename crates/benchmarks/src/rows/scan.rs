@@ -49,6 +49,12 @@ fn scripts(count: u64, seed: u64, mixed: bool) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// The scripts of a block, which is numbered from 1.
+#[must_use]
+pub fn block_scripts(fixture: &Fixture, number: usize) -> Vec<Vec<u8>> {
+    scripts(fixture.n(), SEED + number as u64, true)
+}
+
 /// The data of a task such as `20k-mixed`, with blocks of the fixture's size.
 ///
 /// # Panics
@@ -62,13 +68,13 @@ pub fn scan(fixture: &Fixture, task: &str) -> Scan {
     let (p, m) = (Params::default().p(), Params::default().m());
     let mut blocks = Vec::new();
     let mut expected = Vec::new();
-    for number in 1..=BLOCKS as u64 {
-        let key = (number, SEED);
+    for number in 1..=BLOCKS {
+        let key = (number as u64, SEED);
         let profile = Profile::Bip158 {
             k0: key.0,
             k1: key.1,
         };
-        let items = scripts(fixture.n(), SEED + number, true);
+        let items = block_scripts(fixture, number);
         let coded = reference::build(profile, &items, p, m);
         let n = fixture.n();
         let any = reference::match_any(&coded, n, p, m, profile, &scripts_wanted);
