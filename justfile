@@ -364,7 +364,7 @@ soak minutes='10': release e2e-venv
 # Ten million notes; requests per second and latency next to a bare server
 [group('campaign')]
 load notes='10000000': release e2e-venv
-    cargo build --locked --release -p nutfilter-mint --example bare_server
+    cargo build --locked --release -p nutfilter-serve --example bare_server
     {{e2e}} -m load --notes {{notes}} --bare-server target/release/examples/bare_server -s
 
 # Regions of the library that its tests and the fuzzing corpora reach; fails below the floor

@@ -3,7 +3,6 @@
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,10 @@ use nutfilter_mint::sample::{Sample, SampleError};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
     FilterReport, FilterService, NoteKind, Publisher, ReadingReport, RefreshReport, ServiceOptions,
-    http,
 };
+use nutfilter_serve::{Limits, Listener};
 use nutfilter_wallet::{Answer, MintClient, Policy};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 
 use crate::error::CliError;
 use crate::globals::{self, Globals};
@@ -143,10 +141,12 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let end = serve::stop_signal(1)?;
     let at_once = serve::stop_signal(2)?;
     let place = Place::new(args.keep.as_deref())?;
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-    let base = serve::base_url(listener.local_addr()?, "");
+    let listener = Listener::tcp("127.0.0.1:0").await?;
+    let base = listener.to_string();
     let service = FilterService::new(ServiceOptions::default());
-    let server = tokio::spawn(http::serve(listener, http::router(service.clone()), end));
+    let router = nutfilter_serve::router(service.clone());
+    let limits = Limits::default();
+    let server = tokio::spawn(nutfilter_serve::serve(vec![listener], router, limits, end));
 
     let run = DemoRun {
         sample: Sample::new(args.items, args.items),
@@ -178,7 +178,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
         globals::eprint_line(format_args!("\nServing until ctrl-c. Try\n{lines}"));
     }
     tokio::select! {
-        served = server => Ok(served.map_err(CliError::failed)??),
+        served = server => served.map_err(CliError::failed),
         () = at_once => Err(serve::stopped_at_once()),
     }
 }

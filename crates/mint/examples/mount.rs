@@ -11,7 +11,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions, http};
+use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions};
+use nutfilter_serve::{Limits, Listener};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -43,14 +44,20 @@ async fn run() -> Result<(), Box<dyn Error>> {
             "/v1/info",
             get(|| async { r#"{"nuts":{"25":{"supported":true}}}"# }),
         )
-        .merge(http::filter_router(service));
+        .merge(nutfilter_serve::filter_router(service));
     let application = Router::new()
         .route("/", get(|| async { "a mint and its filters\n" }))
         .nest("/cashu", mint);
 
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3338").await?;
-    println!("listening on http://{}/cashu", listener.local_addr()?);
-    http::serve(listener, application, stop_signal()?).await?;
+    let listener = Listener::tcp("127.0.0.1:3338").await?;
+    println!("listening on {listener}/cashu");
+    nutfilter_serve::serve(
+        vec![listener],
+        application,
+        Limits::default(),
+        stop_signal()?,
+    )
+    .await;
     if !refresher.stop(Duration::from_secs(5)) {
         eprintln!("a query is still being answered; it only reads, and ends with the process");
     }

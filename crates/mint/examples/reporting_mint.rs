@@ -14,8 +14,9 @@ use axum::routing::get;
 use nutfilter_mint::source::{FeedHandle, ItemFeed, feed};
 use nutfilter_mint::{
     DataDirectory, Event, EventFeed, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions,
-    StateFilterOptions, http,
+    StateFilterOptions,
 };
+use nutfilter_serve::{Limits, Listener};
 use nutfilter_wallet::follow::{Follower, Progress};
 use nutfilter_wallet::{MintClient, Policy};
 use rusqlite::Connection;
@@ -132,11 +133,17 @@ fn run() -> Result<Vec<String>> {
     let entries = entries.map(|(key, value)| format!("{key:?}:{}", value.unwrap_or_default()));
     let info = format!(r#"{{"nuts":{{{}}}}}"#, entries.join(","));
     let router = Router::new().route("/v1/info", get(|| async { info }));
-    let router = router.merge(http::filter_router(service));
+    let router = router.merge(nutfilter_serve::filter_router(service));
     let runtime = tokio::runtime::Runtime::new()?;
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
-    let url = format!("http://{}", listener.local_addr()?);
-    runtime.spawn(http::serve(listener, router, core::future::pending()));
+    let listener = runtime.block_on(Listener::tcp("127.0.0.1:0"))?;
+    let url = listener.to_string();
+    let never = core::future::pending();
+    runtime.spawn(nutfilter_serve::serve(
+        vec![listener],
+        router,
+        Limits::default(),
+        never,
+    ));
 
     // The wallet knows its quotes, blinded messages and proofs.
     let point = |i| [&[2][..], &[i; 32]].concat();

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use axum::http::HeaderValue;
 use bytes::Bytes;
+use http::HeaderValue;
 use sha2::{Digest, Sha256};
 
 /// Size of the file buffer, in bytes. The text arrives in pieces of at most 64 KiB.

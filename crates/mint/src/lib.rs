@@ -1,9 +1,9 @@
 //! The mint's side of compact filters. This crate reads a Cashu mint's database, builds one filter per keyset and
-//! kind of note, and serves the filters as a sidecar or inside the mint.
+//! kind of note, and makes the objects that are served or published.
 //!
 //! ```text
-//! MintSource --batches of items--> Publisher --Snapshot--> FilterService --bodies--> http::router
-//! (the mint's own records)         (hash, sort, encode)    (swapped whole)           (axum)
+//! MintSource --batches of items--> Publisher --Snapshot--> FilterService --objects--> HTTP, files, buckets
+//! (the mint's own records)         (hash, sort, encode)    (swapped whole)
 //! ```
 //!
 //! Guarantees:
@@ -16,37 +16,26 @@
 //! - The timestamp in a response is never later than the *start* of the database reading. It goes back if the clock
 //!   does. While the database cannot be read, the last good filters are served with their own timestamps.
 //!
-//! # As a sidecar
+//! The crate `nutfilter-serve` answers requests with these objects, as a sidecar or inside a mint written in Rust: see
+//! `examples/mount.rs`. `nutfilter-publish` writes them to a directory or bucket.
 //!
 //! ```no_run
 //! use std::time::Duration;
 //! use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-//! use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions, http};
+//! use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let location = DatabaseLocation::parse("/var/lib/cdk-mintd/cdk-mintd.sqlite")?;
 //! let source = SqliteSource::open(&location, None)?;
 //! let service = FilterService::new(ServiceOptions::default());
-//! let refresher = Refresher::start(
-//!     Publisher::new(source, service.clone()),
-//!     Duration::from_secs(60),
-//! )?;
-//!
-//! let listener = tokio::net::TcpListener::bind("127.0.0.1:3339").await?;
-//! http::serve(listener, http::router(service), async {
-//!     tokio::signal::ctrl_c().await.ok();
-//! })
-//! .await?;
+//! let publisher = Publisher::new(source, service.clone());
+//! let refresher = Refresher::start(publisher, Duration::from_secs(60))?;
+//! // Every 60 s, the service has the objects of a new read.
+//! assert!(service.object("v1/keysets").is_ok());
 //! refresher.stop(Duration::from_secs(5));
 //! # Ok(())
 //! # }
 //! ```
-//!
-//! # Inside a mint
-//!
-//! A mint written in Rust mounts [`http::router`] in its own axum application: see `examples/mount.rs`. If the mint
-//! has its own `/v1/keysets` and `/health`, it mounts [`http::filter_router`] instead. [`http::serve_with`] is a
-//! server with limits against slow peers; any other server works too.
 
 // Only one function, which maps a file, allows `unsafe`. It states the reason.
 #![deny(unsafe_code)]
@@ -55,6 +44,7 @@ mod body;
 mod error;
 mod gzip;
 mod info;
+mod object;
 mod publish;
 mod published;
 mod refresh;
@@ -64,7 +54,6 @@ mod snapshot;
 mod state;
 mod state_filters;
 
-pub mod http;
 pub mod sample;
 pub mod source;
 
@@ -73,6 +62,7 @@ pub use error::PublishError;
 pub use info::{InfoError, InfoService, fetch_info};
 pub use nutfilter_cashu::state_filters::Event;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
+pub use object::{Cache, Content, Missing, Object};
 pub use publish::Publisher;
 pub use published::PublishedFilter;
 pub use refresh::{RefreshTrigger, Refresher};

@@ -26,7 +26,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
     let mut checks = vec![
         ("mint_database", database(options)),
         ("data_dir", data_dir.map_or(Ok(()), writable)),
-        ("tls_certificate", super::run::tls(options).map(drop)),
+        ("tls_certificate", tls(options)),
     ];
     for address in options.addresses() {
         let failed = |error: io::Error| CliError::at(&address, error);
@@ -61,6 +61,12 @@ fn database(options: &Options) -> Result<(), CliError> {
     let keysets = source.keysets()?;
     let mint = source.mint();
     output::print(format!("# {mint} database with {} keysets\n", keysets.keysets.len()).as_bytes())
+}
+
+/// Reads the certificate and its key.
+fn tls(options: &Options) -> Result<(), CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(super::run::tls(options)).map(drop)
 }
 
 /// Whether files can be created in a directory, or the directory in its parent; tried with an unnamed file.

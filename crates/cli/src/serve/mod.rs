@@ -16,7 +16,6 @@ mod template;
 mod waiting;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -163,11 +162,6 @@ fn base_path(path: &str) -> String {
         "" => String::new(),
         path => format!("/{path}"),
     }
-}
-
-/// The URL without a trailing slash.
-pub(crate) fn base_url(address: SocketAddr, path: &str) -> String {
-    format!("http://{address}{}", base_path(path))
 }
 
 /// A runtime that answers requests on the configured number of threads. Filters are built on other threads.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
-use nutfilter_mint::{Event, FilterService, MintType, ServiceOptions, http};
+use nutfilter_mint::{Event, FilterService, MintType, ServiceOptions};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::secret::Secret;
@@ -392,8 +392,8 @@ fn host(text: &str) -> Result<String, String> {
 }
 
 fn base_path(text: &str) -> Result<String, String> {
-    let router = http::router(FilterService::new(ServiceOptions::default()));
-    match http::under(text, router) {
+    let router = nutfilter_serve::router(FilterService::new(ServiceOptions::default()));
+    match nutfilter_serve::under(text, router) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err("must be segments of letters, digits and -._~, separated by /".to_owned()),
     }

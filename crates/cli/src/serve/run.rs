@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter::segment::Universe;
-use nutfilter_mint::http::{self, AdminOptions, Listener, RouterOptions, ServerOptions, Tls};
 use nutfilter_mint::{
     DataDirectory, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger, Refresher,
     ServiceOptions, StateFilterOptions, Status,
 };
-use tokio::net::TcpListener;
+use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
 use super::metrics::Metrics;
 use super::notify::Manager;
@@ -46,7 +45,7 @@ pub(super) async fn until_stopped(
     };
     let service = ServiceOptions::default().serve_keysets(options.serves_keysets());
     let service = FilterService::new(service);
-    let tls = tls(options)?;
+    let tls = tls(options).await?;
     let listeners = listen(options, tls.as_ref()).await?;
     for listener in &listeners {
         let path = base_path(&options.listening.base_path);
@@ -61,12 +60,13 @@ pub(super) async fn until_stopped(
     };
     let publisher = publisher(options, source, service.clone())?;
     let refresher = refresher(options, publisher)?;
-    let endpoints = endpoints(options, &service, refresher.trigger(), metrics.as_ref())?;
-    let router = http::router_with(service.clone(), endpoints);
-    let router = http::under(&options.listening.base_path, router).map_err(CliError::failed)?;
+    let endpoints = endpoints(options, &service, metrics.as_ref())?;
+    let router = nutfilter_serve::router_with(service.clone(), endpoints);
+    let router = nutfilter_serve::under(&options.listening.base_path, router);
+    let router = router.map_err(CliError::failed)?;
     let orderly = async {
         tokio::select! {
-            _ = http::serve_with(listeners, router, limits(&options.limits), stop) => {}
+            () = nutfilter_serve::serve(listeners, router, limits(&options.limits), stop) => {}
             never = handle_hangups(refresher.trigger(), hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
@@ -145,7 +145,6 @@ pub(super) fn info_entries(options: &Options) -> Vec<(String, String)> {
 fn endpoints(
     options: &Options,
     service: &FilterService,
-    trigger: RefreshTrigger,
     metrics: Option<&Metrics>,
 ) -> Result<RouterOptions, CliError> {
     let mut endpoints = RouterOptions::default();
@@ -155,17 +154,6 @@ fn endpoints(
         let service = service.clone();
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
-    endpoints.admin = options
-        .endpoints
-        .admin_token
-        .as_ref()
-        .map(|token| AdminOptions {
-            token: token.reveal().to_owned(),
-            refresh: Arc::new(move || {
-                tracing::info!(target: log::SERVICE, "admin request: refreshing now");
-                trigger.refresh_now();
-            }),
-        });
     if let Some(mint) = options
         .mint
         .mint_api
@@ -196,12 +184,12 @@ async fn handle_hangups(
         hangup.next().await;
         tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
         trigger.refresh_now();
-        match tls.as_ref().map(Tls::reload) {
-            None => {}
-            Some(Ok(())) => {
+        let Some(tls) = &tls else { continue };
+        match tls.reload().await {
+            Ok(()) => {
                 tracing::info!(target: log::SERVICE, "TLS certificate reloaded");
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::error!(%error, "TLS reload failed; keeping the previous certificate");
             }
         }
@@ -248,14 +236,12 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
 }
 
 /// The TLS certificate and key, if configured.
-pub(super) fn tls(options: &Options) -> Result<Option<Tls>, CliError> {
+pub(super) async fn tls(options: &Options) -> Result<Option<Tls>, CliError> {
     match (
         &options.listening.tls_certificate,
         &options.listening.tls_key,
     ) {
-        (Some(certificate), Some(key)) => {
-            Ok(Some(Tls::open(certificate, key).map_err(CliError::failed)?))
-        }
+        (Some(certificate), Some(key)) => Ok(Some(Tls::open(certificate, key).await?)),
         _ => Ok(None),
     }
 }
@@ -265,15 +251,10 @@ async fn listen(options: &Options, tls: Option<&Tls>) -> Result<Vec<Listener>, C
     let mut listeners = vec![];
     for address in options.addresses() {
         let bound = match &address {
-            Listen::Tcp(address) => {
-                TcpListener::bind(address)
-                    .await
-                    .map(Listener::from)
-                    .map(|listener| match tls {
-                        Some(tls) => listener.with_tls(tls.clone()),
-                        None => listener,
-                    })
-            }
+            Listen::Tcp(address) => Listener::tcp(address).await.map(|listener| match tls {
+                Some(tls) => listener.with_tls(tls.clone()),
+                None => listener,
+            }),
             Listen::Unix(path) => unix(path, options.listening.socket_mode).await,
         };
         listeners.push(bound.map_err(|error| CliError::at(&address, error))?);
@@ -293,11 +274,8 @@ async fn unix(_: &Path, _: u32) -> io::Result<Listener> {
     ))
 }
 
-fn limits(limits: &LimitOptions) -> ServerOptions {
-    let mut options = ServerOptions::default();
-    options.max_connections = limits.max_connections;
-    options.head_timeout = limits.header_timeout;
-    options.handshake_timeout = limits.header_timeout;
-    options.shutdown_grace = limits.shutdown_grace;
-    options
+fn limits(given: &LimitOptions) -> Limits {
+    let mut limits = Limits::default();
+    limits.max_connections = given.max_connections;
+    limits
 }

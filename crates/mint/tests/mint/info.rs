@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use nutfilter_mint::InfoService;
-use nutfilter_mint::http::{RouterOptions, router_with};
+use nutfilter_serve::{RouterOptions, router_with};
 
 use crate::support::{Server, assert_refused, published_items, wait_until};
 

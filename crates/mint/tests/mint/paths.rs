@@ -4,8 +4,9 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use nutfilter_mint::{KeysetId, NoteKind, ServiceOptions, http};
-use tower_service::Service;
+use nutfilter_mint::{KeysetId, NoteKind, ServiceOptions};
+use nutfilter_serve as http;
+use tower::Service;
 
 use crate::http::published;
 use crate::support::history::Random;

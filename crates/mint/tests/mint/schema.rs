@@ -152,3 +152,15 @@ fn later_schema_change_fails_the_refresh_and_is_named() {
     );
     assert!(publisher.service().snapshot().is_some());
 }
+
+#[cfg(unix)]
+#[test]
+fn fifo_is_refused_without_waiting_for_a_writer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mint.sqlite3");
+    let status = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(status.unwrap().success());
+    let location = nutfilter_mint::source::DatabaseLocation::from(path.as_path());
+    let error = nutfilter_mint::source::open(&location, None).err().unwrap();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}

@@ -5,6 +5,9 @@ mod colliding;
 mod fakes;
 pub(crate) mod history;
 mod nutshell;
+// The tests of `nutfilter-serve` use the rest.
+#[allow(dead_code)]
+#[path = "../../../../serve/tests/serve/server.rs"]
 mod server;
 mod tables;
 

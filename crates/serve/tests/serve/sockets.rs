@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nutfilter_mint::http::{self, Listener, ServerOptions, Tls};
+use nutfilter_serve::{Limits, Listener, Tls};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
 
-use crate::support::{Reply, Server, published_items};
+use crate::server::{Reply, Server, published_items};
 
 /// A certificate for `localhost` and its key, in two files.
 struct Certificate {
@@ -36,8 +36,13 @@ impl Certificate {
     }
 
     fn open(&self) -> Tls {
-        Tls::open(self.certificate(), self.key()).unwrap()
+        open(self.certificate(), self.key()).unwrap()
     }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn open(certificate: PathBuf, key: PathBuf) -> std::io::Result<Tls> {
+    Tls::open(certificate, key).await
 }
 
 fn write_pair(directory: &Path) -> CertificateDer<'static> {
@@ -88,15 +93,15 @@ fn get_over_tls(server: &Server, trusted: &CertificateDer<'static>) -> std::io::
     Ok(Reply::read(stream))
 }
 
-fn tls_server(tls: Tls, options: ServerOptions) -> Server {
-    let router = http::router(published_items(50_000));
+fn tls_server(tls: Tls, options: Limits) -> Server {
+    let router = nutfilter_serve::router(published_items(50_000));
     Server::listening(router, options, |listener| vec![listener.with_tls(tls)])
 }
 
 #[test]
 fn tls_port_answers_only_tls_requests() {
     let certificate = Certificate::new();
-    let server = tls_server(certificate.open(), ServerOptions::default());
+    let server = tls_server(certificate.open(), Limits::default());
     let reply = get_over_tls(&server, &certificate.der).unwrap();
     assert_eq!(reply.status, 200);
     let mut clear = server.connect();
@@ -109,7 +114,7 @@ fn tls_port_answers_only_tls_requests() {
 #[test]
 fn http_2_is_negotiated_in_the_handshake() {
     let certificate = Certificate::new();
-    let server = tls_server(certificate.open(), ServerOptions::default());
+    let server = tls_server(certificate.open(), Limits::default());
     let roots = {
         let mut roots = RootCertStore::empty();
         roots.add(certificate.der.clone()).unwrap();
@@ -133,7 +138,7 @@ fn http_2_is_negotiated_in_the_handshake() {
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let connection = tokio::spawn(connection);
         let mut sender = sender.ready().await.unwrap();
-        let path = format!("https://localhost/v1/filter/spent/{}", crate::support::V1);
+        let path = format!("https://localhost/v1/filter/spent/{}", crate::V1);
         let request = axum::http::Request::get(path).body(()).unwrap();
         let answer = sender.send_request(request, true).unwrap().0.await.unwrap();
         assert_eq!(answer.status(), 200);
@@ -145,7 +150,7 @@ fn http_2_is_negotiated_in_the_handshake() {
             length += piece.len();
         }
         assert!(length > 170_000, "{length} bytes");
-        drop(sender);
+        drop((sender, body));
         connection.await.unwrap().unwrap();
     });
 }
@@ -153,8 +158,8 @@ fn http_2_is_negotiated_in_the_handshake() {
 #[test]
 fn stalled_handshake_is_cut() {
     let certificate = Certificate::new();
-    let mut options = ServerOptions::default();
-    options.handshake_timeout = Duration::from_millis(500);
+    let mut options = Limits::default();
+    options.first_request = Duration::from_millis(500);
     let server = tls_server(certificate.open(), options);
     let stalled: Vec<_> = (0..100)
         .map(|index| {
@@ -179,16 +184,17 @@ fn stalled_handshake_is_cut() {
 fn renewed_certificate_is_used_and_bad_one_refused() {
     let mut certificate = Certificate::new();
     let tls = certificate.open();
-    let server = tls_server(tls.clone(), ServerOptions::default());
+    let server = tls_server(tls.clone(), Limits::default());
     let old = certificate.der.clone();
     certificate.der = write_pair(certificate.directory.path());
     assert_eq!(get_over_tls(&server, &old).unwrap().status, 200);
-    tls.reload().unwrap();
+    server.runtime.block_on(tls.reload()).unwrap();
     assert!(get_over_tls(&server, &old).is_err());
     assert_eq!(get_over_tls(&server, &certificate.der).unwrap().status, 200);
 
     std::fs::write(certificate.key(), "no key").unwrap();
-    let error = tls.reload().unwrap_err().to_string();
+    let reloaded = server.runtime.block_on(tls.reload());
+    let error = reloaded.unwrap_err().to_string();
     assert!(error.contains("key.pem"), "{error}");
     assert_eq!(get_over_tls(&server, &certificate.der).unwrap().status, 200);
 }
@@ -196,13 +202,15 @@ fn renewed_certificate_is_used_and_bad_one_refused() {
 #[test]
 fn mismatched_certificate_and_key_are_refused() {
     let (one, other) = (Certificate::new(), Certificate::new());
-    let error = Tls::open(one.certificate(), other.key()).unwrap_err();
+    let error = open(one.certificate(), other.key()).unwrap_err();
     assert!(
         error.to_string().contains("invalid certificate or key"),
         "{error}"
     );
-    assert!(Tls::open(one.key(), one.key()).is_err());
-    assert!(Tls::open(one.directory.path().join("nothing.pem"), one.key()).is_err());
+    assert!(open(one.key(), one.key()).is_err());
+    let nothing = one.directory.path().join("nothing.pem");
+    let error = open(nothing, one.key()).unwrap_err();
+    assert!(error.to_string().contains("nothing.pem"), "{error}");
 }
 
 fn ask_unix(path: &Path) -> Reply {
@@ -218,8 +226,8 @@ fn unix_server(path: &Path) -> Server {
     let runtime = tokio::runtime::Handle::try_current();
     assert!(runtime.is_err(), "the server has a runtime of its own");
     Server::listening(
-        http::router(published_items(3)),
-        ServerOptions::default(),
+        nutfilter_serve::router(published_items(3)),
+        Limits::default(),
         |tcp| {
             let runtime = tokio::runtime::Handle::current();
             vec![tcp, runtime.block_on(Listener::unix(path, 0o600)).unwrap()]

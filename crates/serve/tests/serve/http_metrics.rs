@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
-use nutfilter_mint::http::{self, ServerOptions};
+use nutfilter_serve::Limits;
 
-use crate::support::{Server, V1, published_items};
+use crate::V1;
+use crate::server::{Server, published_items};
 
 /// All counters of this process, by name and labels. Other tests count too.
 #[derive(Clone, Default)]
@@ -95,10 +96,10 @@ fn until(ledger: &Ledger, name: &str, least: u64) {
 #[test]
 fn requests_bytes_connections_and_cuts_are_counted() {
     let ledger = Ledger::installed();
-    let mut options = ServerOptions::default();
-    options.head_timeout = Duration::from_millis(300);
+    let mut options = Limits::default();
+    options.idle = Duration::from_millis(300);
     options.max_connections = 2;
-    let server = Server::limited(http::router(published_items(1_000)), options);
+    let server = Server::limited(nutfilter_serve::router(published_items(1_000)), options);
     let bytes = "nutfilter_http_response_bytes_total{}";
     let before = ledger.value(bytes);
     let length = server.spent(&[]).body.len() as u64;

@@ -7,13 +7,12 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use nutfilter::{Params, SortedHashes};
-use nutfilter_mint::http::{Listener, Served, ServerOptions};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{
     Body, BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, ServiceOptions,
-    Snapshot, http,
+    Snapshot,
 };
-use tokio::net::TcpListener;
+use nutfilter_serve::{Limits, Listener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -25,7 +24,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     agent: ureq::Agent,
     stop: Option<oneshot::Sender<()>>,
-    served: Option<JoinHandle<Served>>,
+    served: Option<JoinHandle<()>>,
     pub(crate) runtime: Runtime,
 }
 
@@ -73,30 +72,30 @@ impl Reply {
 
 impl Server {
     pub(crate) fn start(service: FilterService) -> Self {
-        Self::serve(http::router(service))
+        Self::serve(nutfilter_serve::router(service))
     }
 
     pub(crate) fn serve(router: axum::Router) -> Self {
-        Self::limited(router, ServerOptions::default())
+        Self::limited(router, Limits::default())
     }
 
-    pub(crate) fn limited(router: axum::Router, options: ServerOptions) -> Self {
-        Self::listening(router, options, |listener| vec![listener])
+    pub(crate) fn limited(router: axum::Router, limits: Limits) -> Self {
+        Self::listening(router, limits, |listener| vec![listener])
     }
 
     /// Serves on the listeners that `listeners` makes from one on loopback, within a runtime.
     pub(crate) fn listening(
         router: axum::Router,
-        options: ServerOptions,
+        limits: Limits,
         listeners: impl FnOnce(Listener) -> Vec<Listener>,
     ) -> Self {
         let runtime = Runtime::new().unwrap();
         let entered = runtime.enter();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = runtime.block_on(Listener::tcp("127.0.0.1:0")).unwrap();
+        let address = listener.address().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let listeners = listeners(listener.into());
-        let served = runtime.spawn(http::serve_with(listeners, router, options, async {
+        let listeners = listeners(listener);
+        let served = runtime.spawn(nutfilter_serve::serve(listeners, router, limits, async {
             let _ = stopped.await;
         }));
         drop(entered);
@@ -115,28 +114,16 @@ impl Server {
     }
 
     /// Stops the server and waits for it.
-    pub(crate) fn stop(mut self) -> Served {
+    pub(crate) fn stop(mut self) {
         drop(self.stop.take());
         let served = self.served.take().unwrap();
-        self.runtime.block_on(served).unwrap()
+        self.runtime.block_on(served).unwrap();
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        self.connect_with(None)
-    }
-
-    /// A connection with this size of the receive buffer.
-    pub(crate) fn connect_with(&self, receive_buffer: Option<usize>) -> TcpStream {
-        let domain = socket2::Domain::for_address(self.address);
-        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap();
-        if let Some(bytes) = receive_buffer {
-            socket.set_recv_buffer_size(bytes).unwrap();
-        }
-        socket.connect(&self.address.into()).unwrap();
-        let stream = TcpStream::from(socket);
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
+        let stream = TcpStream::connect(self.address).unwrap();
+        let patience = Some(Duration::from_secs(60));
+        stream.set_read_timeout(patience).unwrap();
         stream
     }
 
@@ -145,15 +132,6 @@ impl Server {
         let response = self
             .agent
             .get(format!("http://{}{path}", self.address))
-            .call()
-            .unwrap();
-        Self::reply(response)
-    }
-
-    pub(crate) fn head(&self, path: &str) -> Reply {
-        let response = self
-            .agent
-            .head(format!("http://{}{path}", self.address))
             .call()
             .unwrap();
         Self::reply(response)

@@ -1,0 +1,269 @@
+//! The endpoints as an axum router.
+
+use core::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCEPT, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST,
+    IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, RANGE, RETRY_AFTER,
+};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, Version};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use nutfilter_mint::{Content, FilterService, InfoService, NoteKind};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{Any, CorsLayer};
+
+use crate::answer::answer;
+use crate::error::{missing, refusal};
+
+/// Default time for which a cache may reuse a filter: the default interval between two refreshes.
+const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60);
+
+/// Default maximum age of the last good refresh for `/ready`. It is five default intervals, so that one failed
+/// refresh and a slow one do not take a service out of rotation.
+const DEFAULT_READY_WITHIN: Duration = Duration::from_secs(300);
+
+/// What [`router_with`] adds to the filters. The defaults are those of [`router`].
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RouterOptions {
+    /// The `max-age` of filters and keysets, in whole seconds.
+    pub max_age: Duration,
+    /// Maximum age of the last good refresh for `/ready`.
+    pub ready_within: Duration,
+    /// Renders the text of `/metrics`; without it, the path does not exist.
+    pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    /// Answers `/v1/info`; without it, the path does not exist.
+    pub info: Option<InfoService>,
+}
+
+impl Default for RouterOptions {
+    fn default() -> Self {
+        Self {
+            max_age: DEFAULT_MAX_AGE,
+            ready_within: DEFAULT_READY_WITHIN,
+            metrics: None,
+            info: None,
+        }
+    }
+}
+
+impl fmt::Debug for RouterOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouterOptions")
+            .field("max_age", &self.max_age)
+            .field("ready_within", &self.ready_within)
+            .field("metrics", &self.metrics.is_some())
+            .field("info", &self.info)
+            .finish()
+    }
+}
+
+/// The state of the handlers.
+#[derive(Clone)]
+struct Site {
+    service: FilterService,
+    options: Arc<RouterOptions>,
+}
+
+/// Routes for the filters, `/health`, `/ready`, and `/v1/keysets` if the service answers it. Serve the router with
+/// [`serve`](crate::serve), or mount it in a larger application with `nest`.
+pub fn router(service: FilterService) -> Router {
+    router_with(service, RouterOptions::default())
+}
+
+/// Like [`router`], with the endpoints of `options`. Any other path is an error in the Cashu form.
+pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
+    let (info, metrics) = (options.info.is_some(), options.metrics.is_some());
+    let mut router = filters()
+        .route("/health", get(health))
+        .route("/ready", get(ready));
+    if service.options().serve_keysets {
+        router = router.route("/v1/keysets", get(object));
+    }
+    if info {
+        router = router.route("/v1/info", get(mint_info));
+    }
+    router = readable(router.fallback(not_found));
+    // Pages in a browser must not read the operator's metrics.
+    if metrics {
+        router = router.route("/metrics", get(self::metrics).fallback(method_not_allowed));
+    }
+    finish(router, service, options)
+}
+
+/// Routes for the filters only, for an application that has the other paths. Mount it with `merge` or `nest`. The
+/// CORS headers apply to these routes only.
+pub fn filter_router(service: FilterService) -> Router {
+    filter_router_with(service, RouterOptions::default())
+}
+
+/// Like [`filter_router`], with another `max_age`. The other options only apply to [`router_with`].
+pub fn filter_router_with(service: FilterService, options: RouterOptions) -> Router {
+    finish(readable(filters()), service, options)
+}
+
+fn filters() -> Router<Site> {
+    // A legacy id may contain a `/`, and proxies decode the `%2F` that a wallet sends.
+    Router::new()
+        .route("/v1/filter/spent/{*id}", get(object))
+        .route("/v1/filter/issued/{*id}", get(object))
+        .route("/v1/filters/{*path}", get(object))
+}
+
+fn finish(router: Router<Site>, service: FilterService, options: RouterOptions) -> Router {
+    let options = Arc::new(options);
+    router
+        .layer(CatchPanicLayer::custom(|_| {
+            refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error", 0)
+        }))
+        .layer(from_fn(count))
+        .with_state(Site { service, options })
+}
+
+/// Lets every page read the answers: they are the same for all.
+fn readable(router: Router<Site>) -> Router<Site> {
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::OPTIONS])
+        .allow_headers([
+            ACCEPT,
+            axum::http::header::ACCEPT_ENCODING,
+            CACHE_CONTROL,
+            CONTENT_TYPE,
+            IF_MATCH,
+            IF_MODIFIED_SINCE,
+            IF_NONE_MATCH,
+            IF_RANGE,
+            RANGE,
+        ])
+        .expose_headers([
+            ETAG,
+            CONTENT_LENGTH,
+            CONTENT_RANGE,
+            ACCEPT_RANGES,
+            RETRY_AFTER,
+        ])
+        // One day, the maximum of all browsers.
+        .max_age(Duration::from_secs(86_400))
+        .vary([]);
+    router
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(cors)
+}
+
+async fn object(
+    State(site): State<Site>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let max_age = site.options.max_age.as_secs();
+    match site.service.object(uri.path().trim_start_matches('/')) {
+        Ok(object) => answer(&method, &headers, object, max_age).await,
+        Err(error) => missing(error),
+    }
+}
+
+async fn mint_info(State(site): State<Site>, method: Method, headers: HeaderMap) -> Response {
+    let info = site.options.info.as_ref().and_then(InfoService::body);
+    let Some(info) = info else {
+        return refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "mint info not available yet",
+            0,
+        );
+    };
+    let content = Content::Body(Arc::unwrap_or_clone(info), None);
+    let object = nutfilter_mint::Object::json(content, None);
+    answer(&method, &headers, object, site.options.max_age.as_secs()).await
+}
+
+/// Answers with the service's status. The HTTP status is always 200, because a process that answers is alive.
+async fn health(State(site): State<Site>) -> Response {
+    let Site { service, options } = site;
+    let snapshot = service.snapshot();
+    let items = |kind| snapshot.as_ref().map_or(0, |snapshot| snapshot.items(kind));
+    let health = serde_json::json!({
+        "status": service.status().as_str(),
+        "ready": service.ready(options.ready_within).is_ok(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "keysets": snapshot.as_ref().map_or(0, |snapshot| snapshot.keysets().len()),
+        "last_refresh": snapshot.as_ref().map(|snapshot| snapshot.refreshed_at()),
+        "seconds_since_good": service.since_good().map(|age| age.as_secs()),
+        "spent": items(NoteKind::Spent),
+        "issued": items(NoteKind::Issued),
+    });
+    uncached("application/json", health.to_string())
+}
+
+/// Tells whether requests should be sent here.
+async fn ready(State(site): State<Site>) -> Response {
+    match site.service.ready(site.options.ready_within) {
+        Ok(()) => uncached("application/json", r#"{"ready":true}"#.to_owned()),
+        Err(reason) => refusal(StatusCode::SERVICE_UNAVAILABLE, &reason.to_string(), 0),
+    }
+}
+
+/// The metrics as Prometheus text.
+async fn metrics(State(site): State<Site>) -> Response {
+    let text = site.options.metrics.as_ref().map(|render| render());
+    let media_type = "text/plain; version=0.0.4; charset=utf-8";
+    uncached(media_type, text.unwrap_or_default())
+}
+
+fn uncached(media_type: &'static str, text: String) -> Response {
+    let headers = [(CONTENT_TYPE, media_type), (CACHE_CONTROL, "no-store")];
+    (headers, text).into_response()
+}
+
+pub(crate) async fn not_found() -> Response {
+    refusal(StatusCode::NOT_FOUND, "path not found", 0)
+}
+
+async fn method_not_allowed() -> Response {
+    refusal(StatusCode::METHOD_NOT_ALLOWED, "method not allowed", 0)
+}
+
+/// Counts requests by endpoint and status. No label comes from a request.
+pub(crate) async fn count(request: Request, next: Next) -> Response {
+    let route = route(request.uri().path());
+    // HTTP/1.1 requires exactly one `Host`, so that proxies and servers agree on the target of a request.
+    let hosts = request.headers().get_all(HOST).iter().count();
+    let response = match request.version() == Version::HTTP_11 && hosts != 1 {
+        true => refusal(
+            StatusCode::BAD_REQUEST,
+            "exactly one Host header required",
+            0,
+        ),
+        false => next.run(request).await,
+    };
+    let status = response.status().as_str().to_owned();
+    metrics::counter!("nutfilter_http_requests_total", "route" => route, "status" => status)
+        .increment(1);
+    response
+}
+
+/// The endpoint of a path, for the metrics.
+fn route(path: &str) -> &'static str {
+    let parts: Vec<&str> = path.trim_start_matches('/').splitn(4, '/').collect();
+    match parts[..] {
+        ["health"] => "health",
+        ["ready"] => "ready",
+        ["metrics"] => "metrics",
+        ["v1", "keysets"] => "keysets",
+        ["v1", "info"] => "info",
+        ["v1", "filter", "spent", _] => "filter_spent",
+        ["v1", "filter", "issued", _] => "filter_issued",
+        ["v1", "filters", "manifest" | "manifests", _] => "manifest",
+        ["v1", "filters", "segments", _] => "segment",
+        ["v1", "filters", "info", _] => "block_info",
+        ["v1", "filters", "blocks", _] => "block",
+        _ => "other",
+    }
+}
