@@ -6,7 +6,7 @@ use core::fmt;
 use axum::Router;
 use axum::middleware::from_fn;
 
-use crate::router::{count, not_found};
+use crate::router::{count, not_found, readable};
 
 /// Mounts a router under a base path, such as the mint's own. With `/cashu`, the filters are at
 /// `/cashu/v1/filter/..`. An empty path or `/` leaves the router unchanged.
@@ -29,7 +29,7 @@ pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
             path: base_path.to_owned(),
         });
     }
-    let outside = Router::new().fallback(not_found).layer(from_fn(count));
+    let outside = readable(Router::new().fallback(not_found)).layer(from_fn(count));
     Ok(outside.nest(&format!("/{path}"), router))
 }
 

@@ -127,7 +127,7 @@ fn finish(router: Router<Site>, service: FilterService, options: RouterOptions) 
 }
 
 /// Lets every page read the answers: they are the same for all.
-fn readable(router: Router<Site>) -> Router<Site> {
+pub(crate) fn readable<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     let cors = CorsLayer::new()
         .allow_origin(Any)
         .allow_methods([Method::GET, Method::HEAD, Method::OPTIONS])

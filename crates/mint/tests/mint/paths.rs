@@ -83,7 +83,10 @@ fn decoded(text: &str) -> Option<String> {
 
 async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {
     // An invalid URI never reaches a router.
-    let request = Request::get(path).body(Body::empty()).ok()?;
+    let request = Request::get(path)
+        .header("host", "mint")
+        .body(Body::empty())
+        .ok()?;
     let reply = router.call(request).await.expect("a router always answers");
     let status = reply.status();
     let body = to_bytes(reply.into_body(), 1 << 20).await.expect("a body");
