@@ -20,6 +20,7 @@ MARKERS = {
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd",
     "contrib": "the examples in contrib/",
+    "slow_readers": "slow readers of a large filter, directly and behind proxies (13 minutes)",
 }
 
 

@@ -106,8 +106,8 @@ class Service:
         self.address = Address(free_port(), str(tls[0]) if tls else None)
         self.process, self.lives, self.started = None, 0, 0.0
         self.options = {"refresh": refresh}
-        self.command = [binary, "serve", "--mint-database", location, "--host", "127.0.0.1", "--port",
-                        self.address.port, "--jitter", "0", "--log-level", log_level, "--log-format", "json", *extra]
+        self.command = [binary, "serve", "--mint-database", location, "--listen", f"127.0.0.1:{self.address.port}",
+                        "--log-level", log_level, "--log-format", "json", *extra]
         if self.data:
             self.command += ["--data-dir", self.data]
         if tls:

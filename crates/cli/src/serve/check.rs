@@ -1,7 +1,6 @@
 //! `nutfilter serve --check-config`: everything that can be checked before starting.
 
 use std::io;
-use std::net::ToSocketAddrs;
 use std::path::Path;
 
 use nutfilter_mint::MintSource as _;
@@ -9,12 +8,12 @@ use nutfilter_mint::MintSource as _;
 use super::layers::Resolved;
 use super::options::{Listen, Options};
 use crate::error::CliError;
-use crate::globals;
+use crate::globals::{self, Globals};
 use crate::output;
 
 /// Prints the effective configuration, tries everything in it that can be tried without changing anything, and
 /// reports all problems.
-pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
+pub(super) fn run(resolved: &Resolved, globals: &Globals) -> Result<(), CliError> {
     output::print(resolved.listing().as_bytes())?;
     let options = &resolved.options;
     let mut problems: Vec<String> = resolved
@@ -22,25 +21,39 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), CliError> {
         .iter()
         .map(|problem| problem.message.clone())
         .collect();
-    let data_dir = options.disk.data_dir.as_deref();
+    let data_dir = options.data_dir.as_deref();
     let mut checks = vec![
-        ("mint_database", database(options)),
-        ("data_dir", data_dir.map_or(Ok(()), writable)),
-        ("tls_certificate", tls(options)),
+        (
+            "mint_database",
+            database(options),
+            "give a database that this user can read",
+        ),
+        (
+            "data_dir",
+            data_dir.map_or(Ok(()), writable),
+            "let this user write to it",
+        ),
+        (
+            "tls_certificate",
+            tls(options),
+            "give a certificate and its key as PEM files",
+        ),
     ];
-    for address in options.addresses() {
-        let failed = |error: io::Error| CliError::at(&address, error);
-        checks.push(("listen", reachable(&address).map_err(failed)));
+    for address in &options.listen {
+        let cure = "give an address of this machine and a directory that exists";
+        checks.push(("listen", bindable(address, globals), cure));
     }
-    for (name, result) in checks {
+    for (name, result, cure) in checks {
         // An option with an invalid value was reported, and has its default here.
+        let reported = resolved
+            .problems
+            .iter()
+            .any(|problem| problem.option == name);
         if let Err(error) = result
-            && !resolved
-                .problems
-                .iter()
-                .any(|problem| problem.option == name)
+            && !reported
         {
-            problems.push(format!("{name}: {error}"));
+            let problem = resolved.given(name).problem(format!("{error}; {cure}"));
+            problems.push(problem.message);
         }
     }
     for problem in &problems {
@@ -87,16 +100,22 @@ fn writable(directory: &Path) -> Result<(), CliError> {
     tempfile::tempfile_in(directory).map(drop).map_err(failed)
 }
 
-/// Whether an address can be resolved on this machine.
-fn reachable(address: &Listen) -> io::Result<()> {
-    match address {
-        Listen::Tcp(address) => match address.to_socket_addrs()?.next() {
-            Some(_) => Ok(()),
-            None => Err(io::Error::other("the host name has no address")),
-        },
+/// Whether the service can listen at an address. The one that listens there may be this service.
+fn bindable(address: &Listen, globals: &Globals) -> Result<(), CliError> {
+    let tried = match address {
+        Listen::Tcp(address) => std::net::TcpListener::bind(address).map(drop),
         Listen::Unix(path) => {
             let directory = path.parent().unwrap_or(Path::new("/"));
             std::fs::metadata(directory).map(drop)
         }
+    };
+    match tried {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            globals.warn(format_args!(
+                "listen: {address} is in use; unless by this service, give another address"
+            ));
+            Ok(())
+        }
+        tried => tried.map_err(|error| CliError::at(address, error)),
     }
 }

@@ -139,21 +139,21 @@ mod tests {
     #[test]
     fn values_of_every_type_are_read_with_their_lines() {
         let file = parse(
-            "# one\nrefresh = 0x3c\nmetrics = false\n\nlisten = ['a:1',\n 'b:2']\nhost = \"x\"",
+            "# one\nrefresh = 0x3c\nmetrics = false\n\nlisten = ['a:1',\n 'b:2']\nbase_path = \"x\"",
         )
         .unwrap();
         let value = |name: &str| (file.values[name].line, file.values[name].texts.join(" "));
         assert_eq!(value("refresh"), (2, "60".to_owned()));
         assert_eq!(value("metrics"), (3, "false".to_owned()));
         assert_eq!(value("listen"), (5, "a:1 b:2".to_owned()));
-        assert_eq!(value("host"), (7, "x".to_owned()));
+        assert_eq!(value("base_path"), (7, "x".to_owned()));
     }
 
     #[test]
     fn unknown_key_is_named_with_its_line() {
         for (text, line, said) in [
             (
-                "port = 1\nrefrsh = 5",
+                "refresh = 1\nrefrsh = 5",
                 2,
                 "unknown key `refrsh`; `nutfilter serve --print",
             ),
@@ -162,8 +162,8 @@ mod tests {
                 3,
                 "did you mean `mint_database`?",
             ),
-            ("SERVER_PORT = 1", 1, "did you mean `port`?"),
-            ("[http]\nport = 1", 1, "unknown key `http`"),
+            ("LOG_LEVEL = 1", 1, "did you mean `log_level`?"),
+            ("[http]\nrefresh = 1", 1, "unknown key `http`"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(
@@ -177,10 +177,10 @@ mod tests {
     #[test]
     fn invalid_toml_is_not_quoted() {
         for text in [
-            "admin_token = 'hunter2-hunter2",
-            "port = 1\nadmin_token = hunter2",
+            "mint_api = 'hunter2-hunter2",
+            "refresh = 1\nmint_api = hunter2",
             "hunter2",
-            "admin_token = 'a'\nadmin_token = 'hunter2'",
+            "mint_api = 'a'\nmint_api = 'hunter2'",
         ] {
             let error = parse(text).unwrap_err();
             assert!(
@@ -196,7 +196,7 @@ mod tests {
         for text in [
             "refresh = 1.5",
             "refresh = 1979-05-27",
-            "port = { a = 1 }",
+            "refresh = { a = 1 }",
             "listen = [['a:1']]",
         ] {
             assert!(parse(text).unwrap_err().contains("line 1: "), "{text}");

@@ -1,12 +1,10 @@
 //! Merges flags, environment, file and defaults into one [`Options`], and remembers where each value came from.
 
-use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, Resettable};
 use clap::error::{ContextKind, ContextValue};
@@ -14,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 use nutfilter_mint::source::DatabaseLocation;
 
 use super::file::ConfigFile;
-use super::options::Options;
+use super::options::{HTTP, Options};
 use super::secret::{HIDDEN, only_line, without_password};
 use crate::error::CliError;
 
@@ -57,11 +55,6 @@ pub(super) fn is_list(option: &Arg) -> bool {
     matches!(option.get_action(), ArgAction::Append)
 }
 
-/// Whether it is a secret, which is never shown and has no flag.
-pub(super) fn is_secret(option: &Arg) -> bool {
-    option.is_hide_env_values_set()
-}
-
 fn flag(option: &Arg) -> String {
     format!("--{}", name(option).replace('_', "-"))
 }
@@ -76,21 +69,20 @@ impl Flags {
     fn augment(command: Command, wanted: impl Fn(&Arg) -> bool) -> Command {
         let flags = declared()
             .into_iter()
-            .filter(|option| name(option) != GLOBAL && !is_secret(option) && wanted(option));
+            .filter(|option| name(option) != GLOBAL && wanted(option));
         command.args(flags.map(|option| {
-            let mut help = format!("{} [env: {}]", help(&option), variable(&option));
+            let mut help = help(&option).replace('`', "");
             if let Some(default) = default(&option) {
                 help += &format!(" [default: {default}]");
             }
-            // Words are checked at once, for the help and for completions.
+            // Words are checked at once, for completions.
             let words = !option.get_possible_values().is_empty();
-            let on_off = option.get_value_parser().type_id() == TypeId::of::<bool>();
             let option = option
-                .help(help.replace('`', ""))
+                .help(help)
                 .env(Resettable::Reset)
                 .default_value(Resettable::Reset)
                 .allow_negative_numbers(true)
-                .hide_possible_values(on_off);
+                .hide_possible_values(true);
             match words {
                 true => option,
                 false => option.value_parser(OsStringValueParser::new()),
@@ -129,23 +121,13 @@ impl FromArgMatches for Flags {
     }
 }
 
-/// The options that `publish` uses, besides those under the headings of [`is_published`].
-const PUBLISHED: [&str; 4] = ["max_age", "keysets", "info", "info_key"];
-
-/// Whether `publish` has the flag of an option.
-fn is_published(option: &Arg) -> bool {
-    let headings = ["Mint", "Disk", "Refreshing", "State filters", "Process"];
-    let heading = option.get_help_heading();
-    heading.is_some_and(|heading| headings.contains(&heading)) || PUBLISHED.contains(&name(option))
-}
-
 /// The flags of `publish`: those of `serve` that do not concern connections and requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PublishFlags(pub(super) Flags);
 
 impl clap::Args for PublishFlags {
     fn augment_args(command: Command) -> Command {
-        Flags::augment(command, is_published)
+        Flags::augment(command, |option| option.get_help_heading() != Some(HTTP))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -221,22 +203,40 @@ impl Given {
         self.origin = Origin::Default;
     }
 
-    fn invalid(&self, text: &str, reason: &str) -> Problem {
-        let shown = self.shown(text);
-        self.problem(format!("invalid value `{shown}`: {reason}"))
+    /// Whether an error of clap is about this option.
+    fn is_meant(&self, error: &clap::Error) -> bool {
+        let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
+            return false;
+        };
+        argument.split([' ', '[', '=']).next() == Some(flag(&self.option).as_str())
+    }
+
+    /// What clap found.
+    fn invalid(&self, error: &clap::Error) -> Problem {
+        let reason = match (error.source(), error.get(ContextKind::ValidValue)) {
+            (Some(reason), _) => reason.to_string(),
+            (_, Some(ContextValue::Strings(words))) if !words.is_empty() => {
+                format!("accepted are {}", words.join(", "))
+            }
+            _ => error.kind().to_string(),
+        };
+        let text = match error.get(ContextKind::InvalidValue) {
+            Some(ContextValue::String(text)) if !text.is_empty() => text,
+            _ => return self.problem("must not be empty"),
+        };
+        self.problem(format!("invalid value `{}`: {reason}", self.shown(text)))
     }
 
     /// A value as it may be printed.
     fn shown(&self, text: &str) -> String {
         match self.name() {
-            _ if is_secret(&self.option) => HIDDEN.to_owned(),
             "mint_database" => DatabaseLocation::parse(text)
                 .map_or_else(|_| HIDDEN.to_owned(), |location| location.to_string()),
             _ => without_password(text),
         }
     }
 
-    fn problem(&self, message: impl fmt::Display) -> Problem {
+    pub(super) fn problem(&self, message: impl fmt::Display) -> Problem {
         Problem {
             option: self.name().to_owned(),
             message: format!("{}: {message} ({})", self.name(), self.origin),
@@ -271,26 +271,34 @@ pub(super) struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// Merges all sources and checks every value. Secrets that are in files of their own are read.
+    /// Merges all sources and checks every value. A secret in a file of its own is read.
     pub(super) fn resolve(&self) -> Resolved {
-        let mut given = vec![];
         let mut problems: Vec<Problem> = self
             .file
             .map(|file| file.problems.clone())
             .unwrap_or_default();
-        for option in declared() {
-            let mut one = self.given(option, &mut problems);
-            check_texts(&mut one, &mut problems);
-            given.push(one);
-        }
+        let options = declared().into_iter();
+        let mut given: Vec<Given> = options
+            .map(|option| self.given(option, &mut problems))
+            .collect();
+        read_database_file(&mut given, &mut problems);
+        // Each round finds one invalid value, which is reported and reset.
+        let options = loop {
+            match parse(&given) {
+                Ok(options) => break options,
+                Err(error) => {
+                    let invalid = given.iter_mut().find(|given| given.is_meant(&error));
+                    let invalid = invalid.expect("every error names its option");
+                    problems.push(invalid.invalid(&error));
+                    invalid.reset();
+                }
+            }
+        };
         let mut resolved = Resolved {
-            options: parse(&given),
+            options,
             given,
             problems,
         };
-        resolved.read_secrets();
-        resolved.drop_overruled_listeners();
-        resolved.options = parse(&resolved.given);
         resolved.check_together();
         resolved
     }
@@ -352,46 +360,8 @@ impl Sources<'_> {
     }
 }
 
-/// Checks every text of an option; an invalid one is reported, and the option gets its default.
-fn check_texts(given: &mut Given, problems: &mut Vec<Problem>) {
-    for text in given.texts.clone() {
-        if let Err(reason) = check_text(&given.option, &text) {
-            problems.push(given.invalid(&text, &reason));
-            given.reset();
-            return;
-        }
-    }
-}
-
-/// Whether clap accepts a text for an option; if not, why.
-fn check_text(option: &Arg, text: &str) -> Result<(), String> {
-    if text.is_empty() {
-        return Err("must not be empty".to_owned());
-    }
-    let argument = format!("{}={text}", flag(option));
-    let error = match bare(option).try_get_matches_from([argument]) {
-        Ok(_) => return Ok(()),
-        Err(error) => error,
-    };
-    if let Some(reason) = error.source() {
-        return Err(reason.to_string());
-    }
-    Err(match error.get(ContextKind::ValidValue) {
-        Some(ContextValue::Strings(words)) => format!("accepted are {}", words.join(", ")),
-        _ => error.kind().to_string(),
-    })
-}
-
-/// A command of one option that reads its flag alone.
-fn bare(option: &Arg) -> Command {
-    Command::new("serve")
-        .no_binary_name(true)
-        .disable_help_flag(true)
-        .arg(option.clone().env(Resettable::Reset))
-}
-
-/// Texts that were checked, as typed values.
-fn parse(given: &[Given]) -> Options {
+/// Merged texts as typed values.
+fn parse(given: &[Given]) -> Result<Options, clap::Error> {
     let command = Options::augment_args(Command::new("serve").no_binary_name(true))
         .mut_args(|option| option.env(Resettable::Reset));
     let set = given.iter().filter(|given| given.origin != Origin::Default);
@@ -399,10 +369,41 @@ fn parse(given: &[Given]) -> Options {
         let flag = flag(&given.option);
         given.texts.iter().map(move |text| format!("{flag}={text}"))
     });
-    command
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Options::from_arg_matches(&matches))
-        .expect("every text was accepted before")
+    let matches = command.try_get_matches_from(arguments)?;
+    Options::from_arg_matches(&matches)
+}
+
+/// Takes the database from its file, unless a source of higher precedence gives it directly.
+fn read_database_file(given: &mut [Given], problems: &mut Vec<Problem>) {
+    let place = |name| given.iter().position(|given| given.name() == name);
+    let place = |name| place(name).expect("the name belongs to an option");
+    let (direct, by_file) = (place("mint_database"), place("mint_database_file"));
+    let (direct, by_file) = (&given[direct], &given[by_file]);
+    let direct_rank = direct.is_set().then(|| direct.origin.rank());
+    let file_rank = by_file.origin.rank();
+    if !by_file.is_set() || direct_rank > Some(file_rank) {
+        return;
+    }
+    if direct_rank == Some(file_rank) {
+        let (names, origin) = (
+            "mint_database_file: set it or mint_database, not both",
+            &direct.origin,
+        );
+        return problems.push(Problem {
+            option: "mint_database".to_owned(),
+            message: format!("{names} ({origin}; {})", by_file.origin),
+        });
+    }
+    let path = PathBuf::from(&by_file.texts[0]);
+    match only_line(&path) {
+        Err(error) => problems.push(by_file.problem(format!("{}: {error}", path.display()))),
+        Ok(text) => {
+            let origin = by_file.origin.clone();
+            let direct = place("mint_database");
+            given[direct].texts = vec![text];
+            given[direct].origin = origin;
+        }
+    }
 }
 
 impl Resolved {
@@ -428,55 +429,6 @@ impl Resolved {
         Err(CliError::usage(messages.join("\n")))
     }
 
-    /// Takes secrets from their files, unless a source of higher precedence gives them directly.
-    fn read_secrets(&mut self) {
-        for (name, file_name) in [
-            ("mint_database", "mint_database_file"),
-            ("admin_token", "admin_token_file"),
-        ] {
-            let (direct, by_file) = (self.given(name), self.given(file_name));
-            let direct_rank = direct.is_set().then(|| direct.origin.rank());
-            if !by_file.is_set() || direct_rank > Some(by_file.origin.rank()) {
-                continue;
-            }
-            if direct_rank == Some(by_file.origin.rank()) {
-                self.problems.push(contradiction(direct, by_file));
-                continue;
-            }
-            let path = PathBuf::from(&by_file.texts[0]);
-            match only_line(&path) {
-                Err(error) => {
-                    let message = format!("{}: {error}", path.display());
-                    self.problems.push(by_file.problem(message));
-                }
-                Ok(text) => {
-                    let mut read = Given {
-                        option: direct.option.clone(),
-                        origin: by_file.origin.clone(),
-                        texts: vec![text],
-                    };
-                    check_texts(&mut read, &mut self.problems);
-                    let place = self.place(name);
-                    self.given[place] = read;
-                }
-            }
-        }
-    }
-
-    /// `listen` and `host` or `port`: the source of higher precedence wins, the same source contradicts itself.
-    fn drop_overruled_listeners(&mut self) {
-        let listen = self.given("listen");
-        let others = [self.given("host"), self.given("port")];
-        let rank = listen.origin.rank();
-        let same = |other: &&&Given| listen.is_set() && other.origin.rank() == rank;
-        if let Some(other) = others.iter().find(same) {
-            self.problems.push(contradiction(listen, other));
-        } else if others.iter().any(|other| other.origin.rank() > rank) {
-            let place = self.place("listen");
-            self.given[place].reset();
-        }
-    }
-
     /// Checks values that are valid by themselves against each other.
     fn check_together(&mut self) {
         let mut problems = vec![];
@@ -488,30 +440,17 @@ impl Resolved {
                 problems.push(self.given(one).problem(format!("{other} is missing")));
             }
         }
-        let slowest = self.options.slowest_refresh();
-        if self.options.ready_max_age() <= slowest {
-            problems.push(self.given("ready_max_age").problem(format!(
-                "must be more than a refresh interval with its jitter, {} seconds",
-                slowest.as_secs()
-            )));
-        }
-        if self.options.endpoints.info == Some(true) && self.options.mint.mint_api.is_none() {
-            problems.push(self.given("info").problem("needs mint_api"));
-        }
-        let state_filters = &self.options.state_filters;
-        if !state_filters.state_filters.is_empty() && self.options.disk.data_dir.is_none() {
+        let options = &self.options;
+        if !options.state_filters.is_empty() && options.data_dir.is_none() {
             problems.push(self.given("state_filters").problem("needs data_dir"));
         }
         let keys = [
-            ("info_key", Some(&self.options.endpoints.info_key)),
+            ("info_key", Some(&options.info_key)),
             (
                 "state_filters_info_key",
-                state_filters.state_filters_info_key.as_ref(),
+                options.state_filters_info_key.as_ref(),
             ),
-            (
-                "segments_info_key",
-                state_filters.segments_info_key.as_ref(),
-            ),
+            ("segments_info_key", options.segments_info_key.as_ref()),
         ];
         for (i, (name, key)) in keys.iter().enumerate() {
             let same = keys[..i]
@@ -541,46 +480,24 @@ impl Resolved {
     }
 }
 
-fn contradiction(one: &Given, other: &Given) -> Problem {
-    Problem {
-        option: one.name().to_owned(),
-        message: format!(
-            "{} and {}: set one of them, not both ({}; {})",
-            one.name(),
-            other.name(),
-            one.origin,
-            other.origin
-        ),
-    }
-}
-
-/// Texts as a value of the file.
+/// Texts as a value of the file. Numbers and truth values need no quotes.
 pub(super) fn toml_value(option: &Arg, texts: &[String]) -> String {
     let quoted = |text: &String| toml::Value::String(text.clone()).to_string();
-    let parser = option.get_value_parser().type_id();
-    let is_one_of = |types: &[TypeId]| types.iter().any(|one| parser == *one);
+    let text = texts.concat();
     if is_list(option) {
         let quoted: Vec<_> = texts.iter().map(quoted).collect();
         format!("[{}]", quoted.join(", "))
-    } else if is_one_of(&[TypeId::of::<bool>()]) {
-        let on = ["on", "true", "yes", "y", "t", "1"];
-        let text = texts.concat().to_ascii_lowercase();
-        on.contains(&text.as_str()).to_string()
-    } else if is_one_of(&[
-        TypeId::of::<u16>(),
-        TypeId::of::<u32>(),
-        TypeId::of::<u64>(),
-        TypeId::of::<usize>(),
-        TypeId::of::<Duration>(),
-    ]) {
-        let text = texts.concat();
-        match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => text,
-            // `1M`, as flags and variables may have it.
-            false => quoted(&text),
-        }
+    } else if text
+        .parse::<u32>()
+        .is_ok_and(|number| number.to_string() == text)
+    {
+        text
     } else {
-        quoted(&texts.concat())
+        match text.as_str() {
+            "on" | "true" => "true".to_owned(),
+            "off" | "false" => "false".to_owned(),
+            _ => quoted(&text),
+        }
     }
 }
 

@@ -37,15 +37,15 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// Configuration file (TOML); flags and environment take precedence [env: NUTFILTER_CONFIG].
+    /// Configuration file (TOML); flags and environment take precedence.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print the effective configuration and any errors, and exit; exit code 2 if it is invalid.
+    /// Print the effective configuration and all errors, and exit.
     #[arg(long)]
     check_config: bool,
 
-    /// Print a configuration file with every option, its default and its meaning, and exit.
+    /// Print a configuration file with every option, and exit.
     #[arg(long, conflicts_with = "check_config")]
     print_config_template: bool,
 
@@ -55,11 +55,10 @@ pub(crate) struct ServeArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite
-  nutfilter serve --mint-database data/mint --listen 127.0.0.1:3339 --mint-api https://mint.example
-  MINT_DATABASE=mint.sqlite3 SERVER_PORT=8080 LOG_LEVEL=debug nutfilter serve
+  nutfilter serve --mint-database /var/lib/cdk-mintd/cdk-mintd.sqlite --mint-api https://mint.example
   nutfilter serve --print-config-template > nutfilter.toml
-  nutfilter serve --config nutfilter.toml --check-config";
+  nutfilter serve --config nutfilter.toml --check-config
+Variables: NUTFILTER_REFRESH sets --refresh, and so on; MINT_DATABASE, MINT_TYPE, MINT_API, LOG_LEVEL.";
 
 pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
     if args.print_config_template {
@@ -75,11 +74,11 @@ pub(crate) fn run(args: ServeArgs, globals: &Globals) -> Result<(), CliError> {
     };
     let resolved = sources.resolve();
     if args.check_config {
-        return check::run(&resolved);
+        return check::run(&resolved, globals);
     }
     let options = resolved.valid()?;
-    let format = options.process.log_format;
-    log::start_service(options.process.log_level, format, globals);
+    let format = options.log_format;
+    log::start_service(options.log_level, format, globals);
     log::catch_panics();
     log::logged(serve(&options, globals, &variable), format)
 }
@@ -89,7 +88,7 @@ fn serve(
     globals: &Globals,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), CliError> {
-    let (globals, source) = prepare(options, globals, options.mint.wait_for_database)?;
+    let (globals, source) = prepare(options, globals, options.wait_for_database)?;
     let manager = Arc::new(Manager::of(variable));
     let runtime = runtime(&globals)?;
     let result = runtime.block_on(run::until_stopped(options, source, manager));
@@ -107,7 +106,7 @@ fn prepare(
     let mut globals = *globals;
     if globals.threads.is_none() {
         // With the flag, they were started earlier.
-        globals.threads = options.process.threads;
+        globals.threads = options.threads;
         globals.start_threads()?;
     }
     let mut source = source(options)?;
@@ -119,13 +118,13 @@ fn prepare(
 
 /// The mint's database, opened at the first read.
 fn source(options: &Options) -> Result<WaitingSource, CliError> {
-    let Some(database) = &options.mint.mint_database else {
+    let Some(database) = &options.mint_database else {
         return Err(CliError::usage(
             "mint_database is missing: set --mint-database, MINT_DATABASE, or mint_database in the file",
         ));
     };
     let location = DatabaseLocation::parse(database.reveal())?;
-    let (mint_type, threads) = (options.mint.mint_type, options.process.threads);
+    let (mint_type, threads) = (options.mint_type, options.threads);
     Ok(WaitingSource::new(move || {
         open_with_readers(&location, mint_type, threads)
     }))

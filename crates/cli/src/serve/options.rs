@@ -16,299 +16,134 @@ use super::secret::Secret;
 use crate::log::{self, LogFormat};
 use crate::value_parsers;
 
-/// The effective configuration. The name of a field is its key in the file and, with hyphens, its flag. An
-/// option with `hide_env_values` is a secret: it has no flag, as other users of the machine see command lines.
+/// The effective configuration. The name of a field is its key in the file and, with hyphens, its flag.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Options {
-    #[command(flatten)]
-    pub(crate) mint: MintOptions,
-    #[command(flatten)]
-    pub(crate) disk: DiskOptions,
-    #[command(flatten)]
-    pub(crate) refreshing: RefreshOptions,
-    #[command(flatten)]
-    pub(crate) listening: ListenOptions,
-    #[command(flatten)]
-    pub(crate) limits: LimitOptions,
-    #[command(flatten)]
-    pub(crate) endpoints: EndpointOptions,
-    #[command(flatten)]
-    pub(crate) state_filters: StateFilterFlags,
-    #[command(flatten)]
-    pub(crate) process: ProcessOptions,
-}
-
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Mint")]
-pub(crate) struct MintOptions {
-    /// The mint's database: a SQLite file, its directory, or a Postgres URL. Access is read-only (required)
-    #[arg(long, env = "MINT_DATABASE", value_name = "PATH|URL")]
+    /// SQLite file, its directory, or Postgres URL of the mint; only read (required)
+    #[arg(long, env = "MINT_DATABASE", value_name = "PATH|URL", help_heading = MINT)]
     pub(crate) mint_database: Option<Secret>,
 
-    /// File whose only line is the mint's database, for a URL with a password
-    #[arg(long, env = "MINT_DATABASE_FILE", value_name = "FILE")]
+    /// File whose only line is the database, for a URL with a password
+    #[arg(long, env = "MINT_DATABASE_FILE", value_name = "FILE", help_heading = MINT)]
     pub(crate) mint_database_file: Option<PathBuf>,
 
-    /// Mint implementation (default: detected from the tables)
-    #[arg(long, env = "MINT_TYPE", value_name = "TYPE", value_parser = value_parsers::mint_type(), ignore_case = true)]
+    /// Mint implementation, cdk or nutshell (default: detected)
+    #[arg(long, env = "MINT_TYPE", value_name = "TYPE", value_parser = value_parsers::mint_type(), ignore_case = true, help_heading = MINT)]
     pub(crate) mint_type: Option<MintType>,
 
-    /// The mint's own URL: the mint then answers `/v1/keysets`, and `/v1/info` is made from its answer
-    #[arg(long, env = "MINT_API", value_name = "URL", value_parser = mint_api)]
+    /// The mint's own URL, to announce the filters in its `/v1/info`
+    #[arg(long, env = "MINT_API", value_name = "URL", value_parser = mint_api, help_heading = MINT)]
     pub(crate) mint_api: Option<Secret>,
 
-    /// Start and retry when the database cannot be opened, instead of exiting
-    #[arg(
-        long,
-        env = "NUTFILTER_WAIT_FOR_DATABASE",
-        value_name = "on|off",
-        default_value = "on",
+    /// Retry if the database cannot be opened; `off` exits instead
+    #[arg(long, env = "NUTFILTER_WAIT_FOR_DATABASE", value_name = "on|off", default_value = "on",
         value_parser = BoolishValueParser::new(), action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_missing_value = "on"
-    )]
+        default_missing_value = "on", help_heading = MINT)]
     pub(crate) wait_for_database: bool,
-}
 
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Disk")]
-pub(crate) struct DiskOptions {
-    /// Directory for sets and bodies, so that a restart serves at once and reads only new rows; created if
-    /// missing (default: keep everything in memory)
-    #[arg(long, env = "NUTFILTER_DATA_DIR", value_name = "DIR")]
+    /// Directory for state, so that a restart serves at once (default: none)
+    #[arg(long, env = "NUTFILTER_DATA_DIR", value_name = "DIR", help_heading = REFRESH)]
     pub(crate) data_dir: Option<PathBuf>,
-}
 
-/// The longest time that any option accepts, unless it says otherwise: a day, in seconds.
-const DAY: u64 = 86_400;
-
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Refreshing")]
-pub(crate) struct RefreshOptions {
-    /// Seconds between readings of the database, which begin at multiples of it by the clock
-    #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY))]
+    /// Seconds between two reads; caches may keep a filter as long
+    #[arg(long, env = "NUTFILTER_REFRESH", value_name = "SECONDS", default_value = "60", value_parser = seconds(1..=DAY), help_heading = REFRESH)]
     pub(crate) refresh: Duration,
 
-    /// Maximum random delay of a refresh, in percent of the interval; at most 30 s
-    #[arg(long, env = "NUTFILTER_JITTER", value_name = "PERCENT", default_value = "10", value_parser = number::<u32>(0..=50))]
-    pub(crate) jitter: u32,
-
-    /// At multiples of this many seconds an unchanged filter gets a new timestamp; until then wallets that have it get 304
-    #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY))]
+    /// Seconds after which an unchanged filter gets a new timestamp
+    #[arg(long, env = "NUTFILTER_MAX_TIMESTAMP_AGE", value_name = "SECONDS", default_value = "600", value_parser = seconds(1..=DAY), help_heading = REFRESH)]
     pub(crate) max_timestamp_age: Duration,
 
-    /// Count all rows at every Nth refresh, to notice deleted ones; 1 counts at each, which scans the tables
-    #[arg(long, env = "NUTFILTER_VERIFY_EVERY", value_name = "N", default_value = "60", value_parser = number::<u32>(1..=86_400))]
+    /// Count all rows at every Nth read, to notice deleted ones
+    #[arg(long, env = "NUTFILTER_VERIFY_EVERY", value_name = "N", default_value = "60", value_parser = number::<u32>(1..=86_400), help_heading = REFRESH)]
     pub(crate) verify_every: u32,
-}
 
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Listening")]
-pub(crate) struct ListenOptions {
-    // Loopback by default: a proxy is meant to stand in front.
-    /// Address to listen on
-    #[arg(long, env = "SERVER_HOST", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = host)]
-    pub(crate) host: String,
-
-    // Next to 3338, the usual port of a mint.
-    /// Port to listen on; 0 takes any free port
-    #[arg(long, env = "SERVER_PORT", value_name = "PORT", default_value = "3339", value_parser = number::<u16>(0..=65_535))]
-    pub(crate) port: u16,
-
-    /// Where to listen instead of host and port: `HOST:PORT` or `unix:/PATH`, one or several
-    #[arg(long, env = "NUTFILTER_LISTEN", value_name = "ADDRESS")]
+    // Loopback by default: a proxy is meant to stand in front. The port is next to 3338, the usual one of a mint.
+    /// HOST:PORT or unix:/PATH; several are possible
+    #[arg(long, env = "NUTFILTER_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:3339", help_heading = HTTP)]
     pub(crate) listen: Vec<Listen>,
 
-    /// Permissions of Unix sockets, in octal digits
-    #[arg(long, env = "NUTFILTER_SOCKET_MODE", value_name = "MODE", default_value = "660", value_parser = socket_mode)]
-    pub(crate) socket_mode: u32,
-
-    /// Certificate chain (PEM) for TLS on every `HOST:PORT`; read again on SIGHUP (default: no TLS)
-    #[arg(long, env = "NUTFILTER_TLS_CERTIFICATE", value_name = "FILE")]
+    /// Certificate chain (PEM) for TLS; read again on SIGHUP
+    #[arg(long, env = "NUTFILTER_TLS_CERTIFICATE", value_name = "FILE", help_heading = HTTP)]
     pub(crate) tls_certificate: Option<PathBuf>,
 
     /// Private key (PEM) of the certificate
-    #[arg(long, env = "NUTFILTER_TLS_KEY", value_name = "FILE")]
+    #[arg(long, env = "NUTFILTER_TLS_KEY", value_name = "FILE", help_heading = HTTP)]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Path prefix of every endpoint, as in `/Bitcoin/v1/filter/...`
-    #[arg(long, env = "NUTFILTER_BASE_PATH", value_name = "PATH", default_value = "/", value_parser = base_path)]
+    /// Prefix of every path, such as `/Bitcoin`
+    #[arg(long, env = "NUTFILTER_BASE_PATH", value_name = "PATH", default_value = "/", value_parser = base_path, help_heading = HTTP)]
     pub(crate) base_path: String,
-}
 
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Limits")]
-pub(crate) struct LimitOptions {
-    /// Maximum number of open connections, over all listeners
-    #[arg(long, env = "NUTFILTER_MAX_CONNECTIONS", value_name = "N", default_value = "4096", value_parser = number::<usize>(1..=1_000_000))]
+    /// Maximum number of open connections
+    #[arg(long, env = "NUTFILTER_MAX_CONNECTIONS", value_name = "N", default_value = "4096", value_parser = number::<usize>(1..=1_000_000), help_heading = HTTP)]
     pub(crate) max_connections: usize,
 
-    /// Timeout for TLS handshake and request headers, in seconds
-    #[arg(long, env = "NUTFILTER_HEADER_TIMEOUT", value_name = "SECONDS", default_value = "10", value_parser = seconds(1..=600))]
-    pub(crate) header_timeout: Duration,
-
-    /// Seconds for which caches may keep a response (`Cache-Control`)
-    #[arg(long, env = "NUTFILTER_MAX_AGE", value_name = "SECONDS", default_value = "60", value_parser = seconds(0..=DAY))]
-    pub(crate) max_age: Duration,
-
-    /// Seconds that open requests have to finish after SIGTERM
-    #[arg(long, env = "NUTFILTER_SHUTDOWN_GRACE", value_name = "SECONDS", default_value = "10", value_parser = seconds(0..=600))]
-    pub(crate) shutdown_grace: Duration,
-}
-
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Other endpoints")]
-pub(crate) struct EndpointOptions {
-    /// Answer `/v1/keysets` from the database (default: on without `mint_api`)
-    #[arg(
-        long,
-        env = "NUTFILTER_KEYSETS",
-        value_name = "on|off",
-        value_parser = BoolishValueParser::new(), action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_missing_value = "on"
-    )]
-    pub(crate) keysets: Option<bool>,
-
-    /// Answer `/v1/info` with the mint's own info plus an entry for the filters (default: on with `mint_api`)
-    #[arg(
-        long,
-        env = "NUTFILTER_INFO",
-        value_name = "on|off",
-        value_parser = BoolishValueParser::new(), action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_missing_value = "on"
-    )]
-    pub(crate) info: Option<bool>,
-
-    /// Name of that entry in `nuts`: letters, digits, `_` or `-`
-    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key)]
-    pub(crate) info_key: String,
-
     /// Answer `/metrics`, for Prometheus
-    #[arg(
-        long,
-        env = "NUTFILTER_METRICS",
-        value_name = "on|off",
-        default_value = "on",
+    #[arg(long, env = "NUTFILTER_METRICS", value_name = "on|off", default_value = "on",
         value_parser = BoolishValueParser::new(), action = ArgAction::Set, num_args = 0..=1, require_equals = true,
-        default_missing_value = "on"
-    )]
+        default_missing_value = "on", help_heading = HTTP)]
     pub(crate) metrics: bool,
 
-    /// Seconds since the last good refresh after which `/ready` answers 503 (default: ten refresh intervals, at
-    /// least 300)
-    #[arg(long, env = "NUTFILTER_READY_MAX_AGE", value_name = "SECONDS", value_parser = seconds(1..=30 * DAY))]
-    pub(crate) ready_max_age: Option<Duration>,
+    /// Key of the filters' entry in `nuts` of `/v1/info`
+    #[arg(long, env = "NUTFILTER_INFO_KEY", value_name = "KEY", default_value = "25", value_parser = info_key, help_heading = INFO)]
+    pub(crate) info_key: String,
 
-    /// Token (16 to 512 characters) that `POST /admin/refresh` requires (default: no `/admin`)
-    #[arg(long, env = "NUTFILTER_ADMIN_TOKEN", value_name = "TOKEN", value_parser = admin_token, hide_env_values = true)]
-    pub(crate) admin_token: Option<Secret>,
-
-    /// File whose only line is the admin token
-    #[arg(long, env = "NUTFILTER_ADMIN_TOKEN_FILE", value_name = "FILE")]
-    pub(crate) admin_token_file: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "State filters")]
-pub(crate) struct StateFilterFlags {
-    /// Publish state filters of these kinds, for wallets that follow the mint; needs `data_dir` (default: none)
-    #[arg(long, env = "NUTFILTER_STATE_FILTERS", value_name = "KINDS", value_delimiter = ',', value_parser = value_parsers::event())]
-    pub(crate) state_filters: Vec<Event>,
-
-    /// Bits of a value in segments; the sequences keep the one that they began with
-    #[arg(long, env = "NUTFILTER_UNIVERSE", value_name = "BITS", default_value = "36", value_parser = number::<u32>(8..=56))]
-    pub(crate) universe: u32,
-
-    /// The draft's `b`: an open block has 2^b bits
-    #[arg(long, env = "NUTFILTER_BLOCK_WIDTH", value_name = "BITS", default_value = "20", value_parser = number::<u32>(5..=26))]
-    pub(crate) block_width: u32,
-
-    /// Seconds after which a block is sealed
-    #[arg(long, env = "NUTFILTER_BLOCK_TIMEOUT", value_name = "SECONDS", default_value = "604800", value_parser = seconds(3600..=3650 * DAY))]
-    pub(crate) block_timeout: Duration,
-
-    /// Seconds between two versions of the open block; 0 does not serve it
-    #[arg(long, env = "NUTFILTER_OPEN_INTERVAL", value_name = "SECONDS", default_value = "600", value_parser = seconds(0..=DAY))]
-    pub(crate) open_interval: Duration,
-
-    /// Name of the draft's entry in `nuts` of `/v1/info`, for `blind_signature` (default: no entry)
-    #[arg(long, env = "NUTFILTER_STATE_FILTERS_INFO_KEY", value_name = "KEY", value_parser = info_key)]
+    /// Key of the draft's entry for state filters (default: no entry)
+    #[arg(long, env = "NUTFILTER_STATE_FILTERS_INFO_KEY", value_name = "KEY", value_parser = info_key, help_heading = INFO)]
     pub(crate) state_filters_info_key: Option<String>,
 
-    /// Name of the entry of the segments in `nuts` of `/v1/info`, for all published kinds (default: no entry)
-    #[arg(long, env = "NUTFILTER_SEGMENTS_INFO_KEY", value_name = "KEY", value_parser = info_key)]
+    /// Key of the segments' entry (default: no entry)
+    #[arg(long, env = "NUTFILTER_SEGMENTS_INFO_KEY", value_name = "KEY", value_parser = info_key, help_heading = INFO)]
     pub(crate) segments_info_key: Option<String>,
-}
 
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Process")]
-pub(crate) struct ProcessOptions {
-    /// Minimum log level; with `--quiet` it is `error`
-    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true)]
+    /// Publish state filters of blind_signature, proof_state; needs data_dir
+    #[arg(long, env = "NUTFILTER_STATE_FILTERS", value_name = "KINDS", value_delimiter = ',', value_parser = value_parsers::event(), help_heading = STATE)]
+    pub(crate) state_filters: Vec<Event>,
+
+    /// The draft's `b`: an open block has 2^b bits
+    #[arg(long, env = "NUTFILTER_BLOCK_WIDTH", value_name = "BITS", default_value = "20", value_parser = number::<u32>(5..=26), help_heading = STATE)]
+    pub(crate) block_width: u32,
+
+    /// Seconds between two copies of the open block; 0 serves none
+    #[arg(long, env = "NUTFILTER_OPEN_INTERVAL", value_name = "SECONDS", default_value = "600", value_parser = seconds(0..=DAY), help_heading = STATE)]
+    pub(crate) open_interval: Duration,
+
+    /// error, warn, info, debug or trace; with --quiet it is error
+    #[arg(long, env = "LOG_LEVEL", value_name = "LEVEL", default_value = "info", value_parser = log::level(), ignore_case = true, help_heading = PROCESS)]
     pub(crate) log_level: LevelFilter,
 
-    /// Log lines as text, or as one JSON object per line
-    #[arg(
-        long,
-        env = "NUTFILTER_LOG_FORMAT",
-        value_name = "FORMAT",
-        default_value = "text",
-        value_enum,
-        ignore_case = true
-    )]
+    /// text, or json for one JSON object per line
+    #[arg(long, env = "NUTFILTER_LOG_FORMAT", value_name = "FORMAT", default_value = "text", value_enum, ignore_case = true, help_heading = PROCESS)]
     pub(crate) log_format: LogFormat,
 
-    /// Threads that read, sort and encode large sets, and that answer requests (default: one per CPU)
-    #[arg(long, env = "NUTFILTER_THREADS", value_name = "N", value_parser = number::<usize>(1..=1024))]
+    /// Number of threads (default: one per CPU)
+    #[arg(long, env = "NUTFILTER_THREADS", value_name = "N", value_parser = number::<usize>(1..=1024), help_heading = PROCESS)]
     pub(crate) threads: Option<usize>,
 }
 
-/// Failed refreshes after which the service is not ready, unless configured.
+const MINT: &str = "Mint";
+const REFRESH: &str = "Refreshing";
+pub(super) const HTTP: &str = "HTTP";
+const INFO: &str = "Announcing";
+const STATE: &str = "State filters";
+const PROCESS: &str = "Process";
+
+/// The longest time that any option accepts: a day, in seconds.
+const DAY: u64 = 86_400;
+
+/// Random variation of the refresh interval, so that services do not read in step.
+pub(super) const JITTER: f64 = 0.1;
+
+/// Failed refreshes after which the service is not ready.
 const READY_REFRESHES: u32 = 10;
 
 /// The least of that time: restarting a mint with a migration takes minutes, and the filters are still good.
 const READY_AT_LEAST: Duration = Duration::from_secs(300);
 
 impl Options {
-    /// Whether `/v1/keysets` is answered here. Where the mint's URL is known the mint answers it, so that there
-    /// is one truth about keysets.
-    pub(crate) fn serves_keysets(&self) -> bool {
-        self.endpoints
-            .keysets
-            .unwrap_or(self.mint.mint_api.is_none())
-    }
-
-    /// Whether `/v1/info` is answered here, from the mint's own answer.
-    pub(crate) fn serves_info(&self) -> bool {
-        self.endpoints.info.unwrap_or(self.mint.mint_api.is_some())
-    }
-
     /// How old the last good refresh may be for the service to count as ready.
     pub(crate) fn ready_max_age(&self) -> Duration {
-        let refreshes = self.refreshing.refresh * READY_REFRESHES;
-        self.endpoints
-            .ready_max_age
-            .unwrap_or(refreshes.max(READY_AT_LEAST))
-    }
-
-    /// The longest time between two refreshes.
-    pub(crate) fn slowest_refresh(&self) -> Duration {
-        self.refreshing.refresh + self.refreshing.refresh * self.refreshing.jitter / 100
-    }
-
-    /// Where to listen.
-    pub(crate) fn addresses(&self) -> Vec<Listen> {
-        let ListenOptions {
-            host, port, listen, ..
-        } = &self.listening;
-        if !listen.is_empty() {
-            return listen.clone();
-        }
-        // An IPv6 address has colons of its own.
-        let bare_ipv6 = host.contains(':') && !host.starts_with('[');
-        vec![Listen::Tcp(match bare_ipv6 {
-            true => format!("[{host}]:{port}"),
-            false => format!("{host}:{port}"),
-        })]
+        (self.refresh * READY_REFRESHES).max(READY_AT_LEAST)
     }
 }
 
@@ -384,25 +219,11 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
     }
 }
 
-fn host(text: &str) -> Result<String, String> {
-    match text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/') {
-        true => Err("must be a host name or an address".to_owned()),
-        false => Ok(text.to_owned()),
-    }
-}
-
 fn base_path(text: &str) -> Result<String, String> {
     let router = nutfilter_serve::router(FilterService::new(ServiceOptions::default()));
     match nutfilter_serve::under(text, router) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err("must be segments of letters, digits and -._~, separated by /".to_owned()),
-    }
-}
-
-fn socket_mode(text: &str) -> Result<u32, String> {
-    match u32::from_str_radix(text, 8) {
-        Ok(mode) if mode <= 0o777 && text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(mode),
-        _ => Err("must be three octal digits, as in 660".to_owned()),
     }
 }
 
@@ -439,24 +260,6 @@ fn info_key(text: &str) -> Result<String, String> {
     }
 }
 
-/// The shortest admin token. Anyone who guesses it can keep the database busy.
-const SHORTEST_TOKEN: usize = 16;
-
-/// The longest, so that it fits into a header.
-const LONGEST_TOKEN: usize = 512;
-
-fn admin_token(text: &str) -> Result<Secret, String> {
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("must be printable ASCII without spaces".to_owned());
-    }
-    if !(SHORTEST_TOKEN..=LONGEST_TOKEN).contains(&text.len()) {
-        return Err(format!(
-            "must have from {SHORTEST_TOKEN} to {LONGEST_TOKEN} characters"
-        ));
-    }
-    Ok(Secret::new(text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,29 +285,6 @@ mod tests {
             "unix:a.sock",
         ] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn socket_mode_is_octal() {
-        assert_eq!(socket_mode("660"), Ok(0o660));
-        assert_eq!(socket_mode("0600"), Ok(0o600));
-        for text in ["", "668", "1777", "rw", "+60"] {
-            assert!(socket_mode(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn admin_token_must_be_long_and_printable() {
-        assert!(admin_token("0123456789abcdef").is_ok());
-        let long = "x".repeat(513);
-        for text in [
-            "0123456789abcde",
-            "0123456789 abcdef",
-            "0123456789abcde\u{e9}",
-            &long,
-        ] {
-            assert!(admin_token(text).is_err(), "{text}");
         }
     }
 

@@ -66,8 +66,8 @@ pub(crate) fn run(args: &PublishArgs, globals: &Globals) -> Result<(), CliError>
     };
     let options = sources.resolve().valid()?;
     let destination = Destination::open(&args.destination).map_err(CliError::failed)?;
-    let format = options.process.log_format;
-    log::start_service(options.process.log_level, format, globals);
+    let format = options.log_format;
+    log::start_service(options.log_level, format, globals);
     log::catch_panics();
     log::logged(
         publish(args, &options, destination, globals, &variable),
@@ -82,7 +82,7 @@ fn publish(
     globals: &Globals,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(), CliError> {
-    let wait_for_database = options.mint.wait_for_database && !args.once;
+    let wait_for_database = options.wait_for_database && !args.once;
     let (globals, source) = super::prepare(options, globals, wait_for_database)?;
     let output = Output {
         name: args.destination.clone(),
@@ -103,7 +103,7 @@ fn publish(
 fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<(), CliError> {
     let service = FilterService::new(ServiceOptions::default());
     // The timestamps are those that a running publisher would give.
-    let grid = options.refreshing.refresh.min(Duration::from_secs(60));
+    let grid = options.refresh.min(Duration::from_secs(60));
     let mut publisher = publisher(options, source, service.clone())?.timestamp_grid(grid);
     publisher.restore();
     let report = publisher.refresh().map_err(CliError::failed)?;
@@ -200,7 +200,7 @@ fn keep_publishing(
                 }
             }
             Err(error) => {
-                let pause = retry.min(output.options.refreshing.refresh);
+                let pause = retry.min(output.options.refresh);
                 tracing::error!(%error, retry_seconds = pause.as_secs(), "publishing failed; retrying");
                 not_before = Instant::now() + pause;
                 retry = retry.saturating_mul(2);
@@ -255,7 +255,7 @@ impl Output {
         service: &FilterService,
         kind: Event,
     ) -> Result<Report, PublishError> {
-        let max_age = self.options.limits.max_age;
+        let max_age = self.options.refresh;
         let mut filters = service.state_filters(kind);
         while let Some(current) = filters {
             match self.destination.publish_state_filters(&current, max_age) {
@@ -274,13 +274,10 @@ impl Output {
     }
 
     fn objects(&self, snapshot: &Snapshot, with_info: bool) -> Vec<Object> {
-        let endpoints = &self.options.endpoints;
-        let mut rules = Rules::default()
-            .max_age(self.options.limits.max_age)
-            // There is no mint behind a bucket that would answer.
-            .keysets(endpoints.keysets.unwrap_or(true));
-        let mint = self.options.mint.mint_api.as_ref();
-        if let Some(mint) = mint.filter(|_| with_info && self.options.serves_info()) {
+        // There is no mint behind a bucket that would answer for the keysets.
+        let mut rules = Rules::default().max_age(self.options.refresh);
+        let mint = self.options.mint_api.as_ref();
+        if let Some(mint) = mint.filter(|_| with_info) {
             match fetch_info(mint.reveal(), &info_entries(&self.options)) {
                 Ok(info) => rules = rules.info(info, now()),
                 Err(error) => {

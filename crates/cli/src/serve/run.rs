@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nutfilter::segment::Universe;
 use nutfilter_mint::{
     DataDirectory, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger, Refresher,
     ServiceOptions, StateFilterOptions, Status,
@@ -15,7 +14,7 @@ use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
 use super::metrics::Metrics;
 use super::notify::Manager;
-use super::options::{LimitOptions, Listen, Options};
+use super::options::{JITTER, Listen, Options};
 use super::signals::{Hangup, stop_signal};
 use super::waiting::WaitingSource;
 use super::{base_path, stopped_at_once};
@@ -24,6 +23,10 @@ use crate::log;
 
 /// How long the exit waits for a running query. Ending it early is safe, as it only reads.
 pub(super) const REFRESHER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A proxy needs the group of a Unix socket.
+#[cfg(unix)]
+const SOCKET_MODE: u32 = 0o660;
 
 /// How often to check whether the first build has finished.
 const FIRST_BUILD_POLL: Duration = Duration::from_millis(50);
@@ -43,18 +46,18 @@ pub(super) async fn until_stopped(
             manager.send("STOPPING=1");
         }
     };
-    let service = ServiceOptions::default().serve_keysets(options.serves_keysets());
+    let service = ServiceOptions::default().serve_keysets(options.mint_api.is_none());
     let service = FilterService::new(service);
     let tls = tls(options).await?;
     let listeners = listen(options, tls.as_ref()).await?;
     for listener in &listeners {
-        let path = base_path(&options.listening.base_path);
+        let path = base_path(&options.base_path);
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(target: log::SERVICE, version, "listening on {listener}{path}");
     }
 
     // Install the recorder before anything uses it.
-    let metrics = match options.endpoints.metrics {
+    let metrics = match options.metrics {
         true => Some(Metrics::install()?),
         false => None,
     };
@@ -62,11 +65,11 @@ pub(super) async fn until_stopped(
     let refresher = refresher(options, publisher)?;
     let endpoints = endpoints(options, &service, metrics.as_ref())?;
     let router = nutfilter_serve::router_with(service.clone(), endpoints);
-    let router = nutfilter_serve::under(&options.listening.base_path, router);
+    let router = nutfilter_serve::under(&options.base_path, router);
     let router = router.map_err(CliError::failed)?;
     let orderly = async {
         tokio::select! {
-            () = nutfilter_serve::serve(listeners, router, limits(&options.limits), stop) => {}
+            () = nutfilter_serve::serve(listeners, router, limits(options), stop) => {}
             never = handle_hangups(refresher.trigger(), hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
@@ -86,11 +89,10 @@ pub(super) async fn until_stopped(
 
 /// Starts the thread that reads the database and publishes filters.
 pub(super) fn refresher(options: &Options, publisher: Publisher) -> Result<Refresher, CliError> {
-    let jitter = f64::from(options.refreshing.jitter) / 100.0;
     Ok(Refresher::start_with_jitter(
         publisher,
-        options.refreshing.refresh,
-        jitter,
+        options.refresh,
+        JITTER,
     )?)
 }
 
@@ -101,9 +103,9 @@ pub(super) fn publisher(
     service: FilterService,
 ) -> Result<Publisher, CliError> {
     let mut publisher = Publisher::new(source, service)
-        .restamp_after(options.refreshing.max_timestamp_age)
-        .verify_every(options.refreshing.verify_every);
-    if let Some(directory) = &options.disk.data_dir {
+        .restamp_after(options.max_timestamp_age)
+        .verify_every(options.verify_every);
+    if let Some(directory) = &options.data_dir {
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
         publisher = publisher.with_data_directory(directory);
     }
@@ -116,28 +118,23 @@ pub(super) fn publisher(
 
 /// The state filters to publish, if any.
 fn state_filters(options: &Options) -> Option<StateFilterOptions> {
-    let given = &options.state_filters;
-    let mut state_filters = StateFilterOptions::new(&given.state_filters);
-    // Its range was checked.
-    state_filters.universe = Universe::new(given.universe).ok()?;
-    state_filters.block_width = given.block_width;
-    state_filters.block_timeout = given.block_timeout.as_secs();
-    let interval = given.open_interval.as_secs();
+    let mut state_filters = StateFilterOptions::new(&options.state_filters);
+    state_filters.block_width = options.block_width;
+    let interval = options.open_interval.as_secs();
     state_filters.open_interval = (interval > 0).then_some(interval);
-    (!given.state_filters.is_empty()).then_some(state_filters)
+    (!options.state_filters.is_empty()).then_some(state_filters)
 }
 
 /// The entries of `nuts` in `/v1/info`: that of the filters, that of the draft on state filters, and that of the segments.
 pub(super) fn info_entries(options: &Options) -> Vec<(String, String)> {
     let supported = r#"{"supported":true}"#.to_owned();
-    let mut entries = vec![(options.endpoints.info_key.clone(), supported)];
-    let given = &options.state_filters;
+    let mut entries = vec![(options.info_key.clone(), supported)];
     let published = state_filters(options);
     let published = published.as_ref();
     let draft = published.and_then(StateFilterOptions::draft_info);
     let segments = published.and_then(StateFilterOptions::segments_info);
-    entries.extend(given.state_filters_info_key.clone().zip(draft));
-    entries.extend(given.segments_info_key.clone().zip(segments));
+    entries.extend(options.state_filters_info_key.clone().zip(draft));
+    entries.extend(options.segments_info_key.clone().zip(segments));
     entries
 }
 
@@ -148,18 +145,13 @@ fn endpoints(
     metrics: Option<&Metrics>,
 ) -> Result<RouterOptions, CliError> {
     let mut endpoints = RouterOptions::default();
-    endpoints.max_age = options.limits.max_age;
+    endpoints.max_age = options.refresh;
     endpoints.ready_within = options.ready_max_age();
     endpoints.metrics = metrics.cloned().map(|metrics| {
         let service = service.clone();
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
-    if let Some(mint) = options
-        .mint
-        .mint_api
-        .as_ref()
-        .filter(|_| options.serves_info())
-    {
+    if let Some(mint) = &options.mint_api {
         let info = InfoService::start_with_entries(mint.reveal(), info_entries(options))
             .map_err(|error| CliError::at("mint_api", error))?;
         endpoints.info = Some(info);
@@ -237,45 +229,46 @@ async fn report(service: &FilterService, manager: &Manager) -> Infallible {
 
 /// The TLS certificate and key, if configured.
 pub(super) async fn tls(options: &Options) -> Result<Option<Tls>, CliError> {
-    match (
-        &options.listening.tls_certificate,
-        &options.listening.tls_key,
-    ) {
+    match (&options.tls_certificate, &options.tls_key) {
         (Some(certificate), Some(key)) => Ok(Some(Tls::open(certificate, key).await?)),
         _ => Ok(None),
     }
 }
 
 /// Binds every address. TLS is for the network only, not for local sockets.
-async fn listen(options: &Options, tls: Option<&Tls>) -> Result<Vec<Listener>, CliError> {
+pub(super) async fn listen(
+    options: &Options,
+    tls: Option<&Tls>,
+) -> Result<Vec<Listener>, CliError> {
     let mut listeners = vec![];
-    for address in options.addresses() {
-        let bound = match &address {
+    for address in &options.listen {
+        let bound = match address {
             Listen::Tcp(address) => Listener::tcp(address).await.map(|listener| match tls {
                 Some(tls) => listener.with_tls(tls.clone()),
                 None => listener,
             }),
-            Listen::Unix(path) => unix(path, options.listening.socket_mode).await,
+            Listen::Unix(path) => unix(path).await,
         };
-        listeners.push(bound.map_err(|error| CliError::at(&address, error))?);
+        listeners
+            .push(bound.map_err(|error| CliError::at(format_args!("listen: {address}"), error))?);
     }
     Ok(listeners)
 }
 
 #[cfg(unix)]
-async fn unix(path: &Path, mode: u32) -> io::Result<Listener> {
-    Listener::unix(path, mode).await
+async fn unix(path: &Path) -> io::Result<Listener> {
+    Listener::unix(path, SOCKET_MODE).await
 }
 
 #[cfg(not(unix))]
-async fn unix(_: &Path, _: u32) -> io::Result<Listener> {
+async fn unix(_: &Path) -> io::Result<Listener> {
     Err(io::Error::other(
         "Unix sockets are not supported on this system",
     ))
 }
 
-fn limits(given: &LimitOptions) -> Limits {
+fn limits(options: &Options) -> Limits {
     let mut limits = Limits::default();
-    limits.max_connections = given.max_connections;
+    limits.max_connections = options.max_connections;
     limits
 }

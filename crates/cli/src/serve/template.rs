@@ -68,7 +68,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::file::ConfigFile;
-    use super::super::layers::{Flags, Sources, is_secret};
+    use super::super::layers::{Flags, Sources};
     use super::*;
 
     /// The configuration that a file makes, as text.
@@ -94,7 +94,10 @@ mod tests {
             })
             .collect();
         assert_eq!(resolve(&uncommented), resolve(""), "{uncommented}");
-        assert!(uncommented.contains("\nport = 3339\n"), "{uncommented}");
+        assert!(
+            uncommented.contains("\nmax_connections = 4096\n"),
+            "{uncommented}"
+        );
     }
 
     /// The table of the options in docs/operating.md.
@@ -110,11 +113,10 @@ mod tests {
                     "\n**{title}**\n\n| key in the file | environment | default | |\n|---|---|---|---|\n"
                 );
             }
-            let flag = if is_secret(&option) { " (no flag)" } else { "" };
             let default = default(&option).map(|default| format!("`{default}`"));
             let _ = writeln!(
                 text,
-                "| `{}`{flag} | `{}` | {} | {} |",
+                "| `{}` | `{}` | {} | {} |",
                 option.get_id(),
                 variable(&option),
                 default.unwrap_or_default(),

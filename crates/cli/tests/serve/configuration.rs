@@ -44,29 +44,29 @@ fn config_precedence_in_a_running_service() {
     fs::write(
         &file,
         format!(
-            "mint_database = '{}'\nport = 0\nbase_path = '/file'\nlog_level = 'info'\nkeysets = false\n",
+            "mint_database = '{}'\nlisten = '127.0.0.1:0'\nbase_path = '/file'\nlog_level = 'info'\nmetrics = false\n",
             directory.path().display()
         ),
     )
     .unwrap();
     let mut command = nutfilter();
     command.arg("serve").env("NUTFILTER_CONFIG", &file);
-    let keysets = |server: &Server| server.get("/v1/keysets").0;
+    let metrics = |server: &Server| server.get("/metrics").0;
 
     let server = Server::start(&mut command);
     assert!(server.base.ends_with("/file"), "{}", server.base);
-    assert_eq!(keysets(&server), "HTTP/1.1 404 Not Found");
+    assert_eq!(metrics(&server), "HTTP/1.1 404 Not Found");
 
     command
         .env("NUTFILTER_BASE_PATH", "/variable")
-        .env("NUTFILTER_KEYSETS", "on");
+        .env("NUTFILTER_METRICS", "on");
     let server = Server::start(&mut command);
     assert!(server.base.ends_with("/variable"), "{}", server.base);
-    assert_eq!(keysets(&server), "HTTP/1.1 200 OK");
+    assert_eq!(metrics(&server), "HTTP/1.1 200 OK");
 
-    let server = Server::start(command.args(["--base-path", "/flag", "--keysets=off"]));
+    let server = Server::start(command.args(["--base-path", "/flag", "--metrics=off"]));
     assert!(server.base.ends_with("/flag"), "{}", server.base);
-    assert_eq!(keysets(&server), "HTTP/1.1 404 Not Found");
+    assert_eq!(metrics(&server), "HTTP/1.1 404 Not Found");
 }
 
 #[test]
@@ -76,8 +76,7 @@ fn check_config_shows_sources_and_changes_nothing() {
     let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();
     let file = format!(
-        "mint_database = '{}'\ndata_dir = '{}'\nadmin_token = 'hunter2-hunter2-hunter2'\n\
-         mint_api = 'https://mint.example'\n",
+        "mint_database = '{}'\ndata_dir = '{}'\nlisten = '127.0.0.1:0'\nmint_api = 'https://mint.example'\n",
         directory.path().display(),
         data.display()
     );
@@ -85,7 +84,6 @@ fn check_config_shows_sources_and_changes_nothing() {
     assert_eq!((code, said.as_str()), (Some(0), ""), "{shown}");
     for line in [
         "# cdk database with 1 keysets",
-        "admin_token = \"***\"  # from ",
         "mint_api = \"https://mint.example\"  # from ",
         "refresh = 60  # default",
         "# tls_key is not set",
@@ -94,7 +92,6 @@ fn check_config_shows_sources_and_changes_nothing() {
         assert!(shown.contains(line), "{shown}");
     }
     assert!(shown.contains("nutfilter.toml, line 3"), "{shown}");
-    assert!(!shown.contains("hunter2"), "{shown}");
     assert_eq!(
         names(directory.path()),
         ["cdk-mintd.sqlite", "data", "nutfilter.toml"]
@@ -171,18 +168,21 @@ fn check_config_reports_all_problems_without_secrets() {
         directory.path(),
         "mint_database = '/nowhere/mint.sqlite3'\ndata_dir = '/nowhere/data'\n\
          tls_certificate = '/nowhere/c.pem'\ntls_key = '/nowhere/k.pem'\n\
-         admin_token = 'hunter2'\nrefresh = 0\nno_such_key = 1\nlisten = ['unix:/nowhere/a.sock', '127.0.0.1:0']\n",
+         mint_api = 'hunter2:x@mint'\nrefresh = 0\nno_such_key = 1\n\
+         listen = ['unix:/nowhere/a.sock', '192.0.2.1:80', '127.0.0.1:0']\n",
     );
     assert_eq!(code, Some(2));
     for problem in [
         "mint_database: database not found below /;",
-        "data_dir: /nowhere/data: No such file",
-        "tls_certificate: /nowhere/c.pem: ",
+        "give a database that this user can read (from ",
+        "data_dir: /nowhere/data: No such file or directory (os error 2); let this user write to it (from ",
+        "tls_certificate: invalid certificate or key in /nowhere/c.pem",
         "listen: unix:/nowhere/a.sock: No such file",
-        "admin_token: invalid value `***`: must have from 16 to 512 characters",
+        "listen: 192.0.2.1:80: Cannot assign requested address",
+        "mint_api: invalid value `***`: must begin with http:// or https://",
         "refresh: invalid value `0`: must be a whole number from 1 to 86400 seconds",
         "line 7: unknown key `no_such_key`",
-        "invalid configuration (7 problems)",
+        "invalid configuration (8 problems)",
     ] {
         assert!(said.contains(problem), "{said}");
     }
@@ -202,10 +202,6 @@ fn invalid_configuration_is_named_with_its_place() {
             "refresh: invalid value `0`: must be a whole number from 1 to 86400 seconds (from ",
         ),
         (
-            "admin_token = 'hunter2'",
-            "admin_token: invalid value `***`: must have from 16 to 512 characters",
-        ),
-        (
             "mint_api = 'user:hunter2@mint'",
             "mint_api: invalid value `***`: must begin with http:// or https://",
         ),
@@ -213,7 +209,7 @@ fn invalid_configuration_is_named_with_its_place() {
             "mint_database = 'mysql://a:hunter2@db/mint'",
             "unsupported database scheme 'mysql'",
         ),
-        ("admin_token = hunter2", "line 1: invalid TOML"),
+        ("mint_api = hunter2", "line 1: invalid TOML"),
     ] {
         let (code, shown, said) = check(directory.path(), text);
         assert_eq!(code, Some(2), "{text}");
@@ -227,10 +223,10 @@ fn invalid_configuration_is_named_with_its_place() {
         nutfilter()
             .arg("serve")
             .env("MINT_DATABASE", "x")
-            .env("SERVER_PORT", "70000"),
+            .env("NUTFILTER_LISTEN", "nowhere"),
     );
     assert!(
-        said.contains("(from the environment variable SERVER_PORT)"),
+        said.contains("(from the environment variable NUTFILTER_LISTEN)"),
         "{said}"
     );
 }
@@ -241,26 +237,43 @@ fn template_is_a_configuration() {
     sample(directory.path());
     let (code, template, said) = output(nutfilter().args(["serve", "--print-config-template"]));
     assert_eq!((code, said.as_str()), (Some(0), ""));
-    let chosen = template.replace(
-        "#mint_database = \"\"",
-        &format!("mint_database = '{}'", directory.path().display()),
-    );
+    let database = format!("mint_database = '{}'", directory.path().display());
+    let chosen = template.replace("#mint_database = \"\"", &database);
     assert_ne!(chosen, template);
     let (code, _, said) = check(directory.path(), &chosen);
     assert_eq!((code, said.as_str()), (Some(0), ""));
 }
 
 #[test]
-fn help_names_variables_and_no_flag_for_a_secret() {
-    let (_, help, _) = output(nutfilter().args(["serve", "--help"]));
+fn help_fits_on_a_screen() {
+    let (_, help, _) = output(nutfilter().args(["serve", "--help"]).env("COLUMNS", "120"));
+    assert!(help.lines().count() <= 60, "{help}");
     for part in [
         "--mint-database",
-        "[env: MINT_DATABASE]",
-        "--admin-token-file",
+        "MINT_DATABASE,",
         "--log-format",
         "[default: 60]",
     ] {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
-    assert!(!help.contains("--admin-token "), "{help}");
+}
+
+#[test]
+fn check_config_warns_of_a_port_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, _, said) = output(
+        nutfilter()
+            .args(["serve", "--check-config", "--listen", &address])
+            .args(["--mint-database".as_ref(), directory.path()]),
+    );
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains(&format!(
+            "listen: {address} is in use; unless by this service"
+        )),
+        "{said}"
+    );
 }

@@ -120,10 +120,7 @@ fn several_addresses_work_and_sockets_are_removed() {
     let file = directory.path().join("n.toml");
     fs::write(
         &file,
-        format!(
-            "listen = ['127.0.0.1:0', 'unix:{}']\nsocket_mode = '600'\n",
-            socket.display()
-        ),
+        format!("listen = ['127.0.0.1:0', 'unix:{}']\n", socket.display()),
     )
     .unwrap();
     let mut server = Server::start(
@@ -136,7 +133,7 @@ fn several_addresses_work_and_sockets_are_removed() {
     assert_eq!(server.get("/health").0, "HTTP/1.1 200 OK");
     assert_eq!(
         fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
-        0o600
+        0o660
     );
     let mut stream = UnixStream::connect(&socket).unwrap();
     stream
@@ -169,7 +166,6 @@ fn additional_resources_are_as_configured() {
         ("/metrics", "200"),
         ("/v1/keysets", "200"),
         ("/v1/info", "404"),
-        ("/admin/refresh", "404"),
     ] {
         assert_eq!(status(&server, path), expected, "{path}");
     }
@@ -188,45 +184,12 @@ fn additional_resources_are_as_configured() {
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
-    let server = serve(&["--metrics=off", "--keysets=off", "--max-age", "7"]);
+    let server = serve(&["--metrics=off"]);
     assert_eq!(status(&server, "/metrics"), "404");
-    assert_eq!(status(&server, "/v1/keysets"), "404");
     // While the mint does not answer, its info is unavailable, and its keysets are left to it.
     let server = serve(&["--mint-api", "http://127.0.0.1:1"]);
     assert_eq!(status(&server, "/v1/info"), "503");
     assert_eq!(status(&server, "/v1/keysets"), "404");
-}
-
-#[test]
-fn refresh_requires_the_administrators_token() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let token = directory.path().join("token");
-    fs::write(&token, "0123456789abcdef\n").unwrap();
-    let mut server = Server::start(
-        nutfilter()
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--refresh",
-                "3600",
-                "--log-level",
-                "debug",
-                "--admin-token-file",
-            ])
-            .arg(&token)
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
-    let post = |token: &str| {
-        server.request(&format!(
-            "POST /admin/refresh HTTP/1.1\r\nauthorization: Bearer {token}"
-        ))
-    };
-    assert_eq!(post("0123456789abcdee").0, "HTTP/1.1 401 Unauthorized");
-    assert_eq!(post("0123456789abcdef").0, "HTTP/1.1 202 Accepted");
-    server.wait_for("admin request: refreshing now");
-    server.wait_for("refreshed");
 }
 
 #[test]
@@ -251,60 +214,4 @@ fn state_is_served_after_a_restart_without_the_database() {
     assert_eq!(server.get(&path), before);
     let (status, why) = server.get("/ready");
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable", "{why}");
-}
-
-#[test]
-fn slow_heads_and_excess_connections_meet_the_limits() {
-    let directory = tempfile::tempdir().unwrap();
-    sample(directory.path());
-    let server = Server::start(
-        nutfilter()
-            .args([
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--header-timeout",
-                "2",
-                "--max-connections",
-                "2",
-            ])
-            .args(["--mint-database".as_ref(), directory.path()]),
-    );
-    let address = server.base.strip_prefix("http://").unwrap();
-    let connect = || {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
-        stream
-    };
-    let held = [connect(), connect()];
-    // Connections are accepted in order. The third is closed immediately without an answer, the first two after
-    // the header timeout.
-    for mut stream in [connect()].into_iter().chain(held) {
-        let mut answer = vec![];
-        let _ = stream.read_to_end(&mut answer);
-        assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 200"));
-    }
-    // Their slots become free shortly after they are closed. A connection before that is rejected too.
-    let mut refused = 1;
-    let metrics = loop {
-        match server.try_request("GET /metrics HTTP/1.1") {
-            Ok(Some((status, metrics))) => {
-                assert_eq!(status, "HTTP/1.1 200 OK");
-                break metrics;
-            }
-            _ => refused += 1,
-        }
-        assert!(refused < 100, "there is no place for ten seconds");
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    };
-    assert!(
-        metrics.contains(&format!(
-            "nutfilter_http_connections_refused_total {refused}"
-        )),
-        "{metrics}"
-    );
-    assert!(
-        metrics.contains("nutfilter_http_connections_cut_total{reason=\"head\"} 2"),
-        "{metrics}"
-    );
 }

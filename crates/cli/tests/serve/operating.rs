@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::support::{Server, kill, nutfilter, sample};
 
-/// `serve` on a free port, without random variation of the refresh interval.
+/// `serve` on a free port.
 fn serve() -> std::process::Command {
     let mut command = nutfilter();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--jitter", "0"]);
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
     command
 }
 
@@ -240,8 +240,7 @@ fn no_output_contains_a_secret() {
                 "http://127.0.0.1:1",
                 "--mint-database",
             ])
-            .arg(directory.path())
-            .env("NUTFILTER_ADMIN_TOKEN", "hunter2-hunter2-hunter2"),
+            .arg(directory.path()),
     );
     server.get(&format!("/v1/filter/spent/{}", sample.keyset));
     let said = [

@@ -71,7 +71,7 @@ fn publisher_follows_the_database_until_stopped() {
     let sample = sample(directory.path());
     let root = directory.path().join("public");
     let mut command = publish(directory.path(), &root);
-    command.args(["--refresh", "3600", "--jitter", "0"]);
+    command.args(["--refresh", "3600"]);
     let mut publisher = Server::watch(&mut command);
     publisher.wait_for("published");
     let url = serve_files(root);
@@ -153,7 +153,7 @@ fn follow_reads_state_filters_that_are_published_as_served() {
 
     let mut serve = nutfilter();
     serve
-        .args(["serve", "--port", "0", "--mint-database"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--mint-database"])
         .arg(&database);
     let server = Server::start(serve.args(options).arg("--data-dir").arg(&data));
     let paths = paths(&root, "v1/filters");

@@ -59,8 +59,7 @@ fn environment_alone_can_configure_a_service() {
             .env("MINT_DATABASE", directory.path())
             .env("MINT_TYPE", "cdk")
             .env("MINT_API", "https://mint.example")
-            .env("SERVER_HOST", "localhost")
-            .env("SERVER_PORT", "0")
+            .env("NUTFILTER_LISTEN", "localhost:0")
             .env("LOG_LEVEL", "error"),
     );
     // Left to the mint, which has its own URL.
@@ -200,7 +199,7 @@ fn empty_variable_counts_as_unset() {
     // All others have a default. Only the port is set here, because the default port may be taken.
     command
         .env("MINT_DATABASE", directory.path())
-        .args(["--port", "0"]);
+        .args(["--listen", "127.0.0.1:0"]);
     let server = Server::start(&mut command);
     assert!(
         server.base.starts_with("http://127.0.0.1:"),
