@@ -38,7 +38,6 @@ WORTH_COMPRESSING = 1 << 10  # bytes; the service does not compress what is shor
 FORMS = {
     "json": {"Accept-Encoding": "identity"},
     "gzip": {"Accept-Encoding": "gzip"},
-    "raw": {"Accept": "application/octet-stream"},
 }
 
 
@@ -78,11 +77,6 @@ def read(form, headers, body):
     expected = "gzip" if form == "gzip" and (coding or len(body) >= WORTH_COMPRESSING) else None
     demand(coding == expected, f"{form} was requested, the coding is {coding}")
     media = headers.get("content-type", "")
-    if form == "raw":
-        demand(media == "application/octet-stream", f"the type is {media}")
-        n, p, m, timestamp = (int(headers[f"nutfilter-{name}"]) for name in ("n", "p", "m", "timestamp"))
-        demand((p, m) == (P, M), f"P = {p}, M = {m}")
-        return n, timestamp, body
     demand(media.startswith("application/json"), f"the type is {media}")
     return read_json(gunzip(body) if coding else body)
 
@@ -131,7 +125,7 @@ class Seen:
         demand(length == str(len(body)), f"a body of {len(body)} bytes has Content-Length {length}")
         n, timestamp, content = read(form, headers, body)
         # What is too short for a coding has the plain form.
-        form = form if form == "raw" else headers.get("content-encoding", "json")
+        form = headers.get("content-encoding", "json")
         demand(modified(headers) == timestamp, "Last-Modified is not the timestamp")
         self.timestamp(path, floor, timestamp)
         version = Version(tuple(path.split("/")[3:5]), n, timestamp, sha256(content),
@@ -140,17 +134,16 @@ class Seen:
         return version
 
     def named(self, path, form, tag, version):
-        """A tag names one version (a raw one its content, which may get a new date); a version has one tag per form."""
+        """A tag names one version; a version has one tag per form."""
         name = (path, version.n, version.timestamp, version.sha)
-        meant = name if form != "raw" else (path, version.n, version.sha)
         with self.lock:
-            known = self.tags.setdefault((path, tag), meant)
+            known = self.tags.setdefault((path, tag), name)
             forms = self.forms.get(name)
             new = forms is None
             if new:
                 forms = self.forms[name] = {}
             other = forms.setdefault(form, tag)
-        demand(known == meant, f"the tag {tag} names {known} and {meant}")
+        demand(known == name, f"the tag {tag} names {known} and {name}")
         demand(other == tag, f"{name} has the tags {other} and {tag} as {form}")
         if new:
             self.new_version(version)
@@ -221,7 +214,7 @@ def slowly(client):
             pieces.append(piece)
             time.sleep(0.1)
         return b"".join(pieces)
-    client.whole(client.dice.choice(["json", "raw"]), take)
+    client.whole("json", take)
     # The system buffered the body, so the service may take the connection for idle and end it at any time.
     client.drop()
     client.fleet.count("slowly")
@@ -269,8 +262,7 @@ def revalidate(client):
     status, headers, body = client.request(path, {**FORMS[form], "If-None-Match": head["etag"]})
     if status == 304:
         demand(body == b"" and headers["etag"] == head["etag"], "304 with a body or another tag")
-        # The raw bytes keep their tag when only the date is new.
-        demand(form == "raw" or modified(headers) == modified(head), "304 with another date")
+        demand(modified(headers) == modified(head), "304 with another date")
         fleet.seen.timestamp(path, floor, modified(headers))
         return fleet.count("304")
     fleet.expect_status(path, status, body)

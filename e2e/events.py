@@ -135,8 +135,8 @@ def refreshes(s):
 def not_ahead(s):
     """Whether no filter is dated after the service's time."""
     for key in s.journal.counts():
-        answer = s.service.raw(key, "HEAD")
-        if not answer or int(answer.headers["nutfilter-timestamp"]) > s.clock.now() + 1:
+        answer = s.service.filter(key)
+        if not answer or answer["timestamp"] > s.clock.now() + 1:
             return False
     return True
 
@@ -315,7 +315,7 @@ def keyset_appears(s):
         keyset = s.mint.new_keyset()
         if keyset is None:
             return {"too_many": True}
-        return {"served_s": wait_until(lambda: s.service.raw(("spent", keyset), "HEAD"), CATCH_UP,
+        return {"served_s": wait_until(lambda: s.service.filter(("spent", keyset), "HEAD"), CATCH_UP,
                                        f"the new keyset {keyset} served")}
 
 
@@ -465,7 +465,7 @@ def writes_fail(s):
             failed = s.service.failed_refreshes()
             with system_calls(s, injection):
                 time.sleep(2)
-                expect(s.service.raw(s.key), "the last good filter is not served")
+                expect(s.service.filter(s.key), "the last good filter is not served")
             if s.service.failed_refreshes() > failed:
                 hit.append(injection.split(":", 1)[0])
             s.recovered()
@@ -481,7 +481,7 @@ def slow_database(s):
         end = time.monotonic() + 4
         while time.monotonic() < end:
             start = time.monotonic()
-            expect(s.service.raw(s.key, "HEAD"), "not served")
+            expect(s.service.filter(s.key), "not served")
             slowest, count = max(slowest, time.monotonic() - start), count + 1
             time.sleep(0.02)
     with s.refreshes_fail():
@@ -599,7 +599,7 @@ def slow_clients(s):
 
 def ask_once(s, latencies):
     start = time.monotonic()
-    expect(s.service.raw(s.key, "HEAD"), "not served")
+    expect(s.service.filter(s.key), "not served")
     latencies.append(time.monotonic() - start)
     return len(latencies)
 

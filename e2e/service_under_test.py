@@ -16,7 +16,6 @@ import time
 
 START_SECONDS = 60
 STOP_SECONDS = 25
-RAW = {"Accept": "application/octet-stream"}
 
 
 class Failure(Exception):
@@ -183,16 +182,16 @@ class Service:
         except (OSError, http.client.HTTPException):
             return None
 
-    def raw(self, key, method="GET"):
-        """The raw filter of (kind, keyset), or None where it is not served."""
-        answer = self.try_get(f"/v1/filter/{key[0]}/{key[1]}", RAW, method)
-        return answer if answer and answer.status == 200 else None
+    def filter(self, key):
+        """The response for (kind, keyset) as an object, or None where it is not served."""
+        answer = self.try_get(f"/v1/filter/{key[0]}/{key[1]}")
+        return answer.json() if answer and answer.status == 200 else None
 
     def wait_served(self, key, seconds=START_SECONDS):
         """Until a filter is served; returns the seconds since the start of the process."""
         def served():
             self.expect_alive()
-            return self.raw(key, "HEAD")
+            return self.filter(key)
         wait_until(served, seconds, f"{'/'.join(key)} served", 0.02)
         return round(time.monotonic() - self.started, 3)
 

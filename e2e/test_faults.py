@@ -104,7 +104,7 @@ def test_a_promise_that_is_broken_is_found(binary, make_mint, work):
     with Scenario(binary, mint, work) as scenario:
         scenario.start()
         mint.database.run(mint.statements.spend(mint.keysets[0], mint.make(1)))
-        wait_until(lambda: scenario.service.raw(scenario.key, "HEAD").headers["nutfilter-n"] == "1001", 30, "it is served")
+        wait_until(lambda: scenario.service.filter(scenario.key)["n"] == 1001, 30, "it is served")
         with pytest.raises(Failure, match="exact"):
             scenario.caught_up(2)
         with scenario.service_away():

@@ -3,9 +3,14 @@
 use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use axum_server::Control;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
 
 use crate::connection::MakeConnection;
 use crate::server::{Limits, run};
@@ -208,6 +213,15 @@ impl Tls {
             key,
             config,
         })
+    }
+
+    /// When the server's own certificate ends; `None` if that cannot be read.
+    #[must_use]
+    pub fn expires(&self) -> Option<SystemTime> {
+        let der = CertificateDer::from_pem_file(&self.certificate).ok()?;
+        let certificate = Certificate::from_der(&der).ok()?;
+        let end = certificate.tbs_certificate.validity.not_after;
+        Some(end.to_system_time())
     }
 
     /// Reads both files again, after a renewal. Open connections are not affected.

@@ -4,11 +4,13 @@
 //! descriptions. Gauges that follow from the snapshot are set at each scrape.
 
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use nutfilter_mint::{FilterService, Status};
+use nutfilter_mint::{Event, FilterService, NoteKind, Status};
+use nutfilter_serve::Tls;
 
 use crate::error::CliError;
 
@@ -33,6 +35,9 @@ pub(super) enum Sort {
 
 /// A label and its possible values.
 pub(super) type Label = (&'static str, &'static [&'static str]);
+
+/// Keysets and whether they are active come from the database.
+const KEYSET: &[Label] = &[("keyset", &[]), KIND, ("active", &["true", "false"])];
 
 const KIND: Label = ("kind", &["spent", "issued"]);
 
@@ -78,17 +83,17 @@ const ROUTES: &[&str] = &[
     "health",
     "ready",
     "metrics",
-    "admin_refresh",
-    "preflight",
     "other",
 ];
 
-const REASONS: &[&str] = &["handshake", "head", "idle", "slow_reader", "shutdown"];
+const REASONS: &[&str] = &["head", "idle", "slow_reader"];
 
 const STATUSES: &[&str] = &[
-    "200", "202", "204", "206", "304", "400", "401", "404", "405", "406", "413", "414", "416",
-    "500", "503", "other",
+    "200", "206", "304", "400", "404", "405", "412", "416", "500", "503",
 ];
+
+/// The keysets with metrics of their own. A mint has a few; the ones with the most notes count.
+const MAX_KEYSETS: usize = 50;
 
 /// All metrics.
 pub(super) const METRICS: &[Metric] = &[
@@ -111,7 +116,7 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         Unit::Count,
         &[("status", &["starting", "ok", "degraded", "failing"])],
-        "1 for the current status (`starting`, `ok`, `degraded`, `failing`), 0 for the others",
+        "1 for the current status, 0 for the others",
     ),
     metric(
         "nutfilter_keysets",
@@ -128,32 +133,67 @@ pub(super) const METRICS: &[Metric] = &[
         "Notes in the served filters",
     ),
     metric(
+        "nutfilter_keyset_items",
+        Gauge,
+        Unit::Count,
+        KEYSET,
+        "Notes in a filter; the 50 keysets with the most notes have this and the next two",
+    ),
+    metric(
+        "nutfilter_keyset_bytes",
+        Gauge,
+        Unit::Bytes,
+        KEYSET,
+        "Length of a filter, without JSON",
+    ),
+    metric(
+        "nutfilter_keyset_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        KEYSET,
+        "Timestamp of a filter (Unix time)",
+    ),
+    metric(
+        "nutfilter_manifest_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        &[EVENT],
+        "End of the last segment or start of the open block (Unix time)",
+    ),
+    metric(
+        "nutfilter_certificate_expiry_timestamp_seconds",
+        Gauge,
+        Unit::Seconds,
+        &[],
+        "End of the TLS certificate (Unix time)",
+    ),
+    metric(
         "nutfilter_last_refresh_timestamp_seconds",
         Gauge,
         Unit::Seconds,
         &[],
-        "Unix time at which the last refresh began that published a filter",
+        "Start of the last refresh that published a filter (Unix time)",
     ),
     metric(
         "nutfilter_as_of_timestamp_seconds",
         Gauge,
         Unit::Seconds,
         &[KIND],
-        "Unix time at which the last successful read of this kind began; no filter has a later timestamp",
+        "Start of the last successful read (Unix time); no filter is later",
     ),
     metric(
         "nutfilter_clock_behind_seconds",
         Gauge,
         Unit::Seconds,
         &[],
-        "Seconds by which the clock is behind the latest filter timestamp; above 0 if the clock was set back",
+        "Seconds by which a filter is dated after the clock",
     ),
     metric(
         "nutfilter_refreshes_total",
         Counter,
         Unit::Count,
         &[("result", &["ok", "partial", "failed"])],
-        "Refreshes: `ok`, `partial` (some filters failed) or `failed`",
+        "Refreshes: `ok`, `partial` or `failed`",
     ),
     metric(
         "nutfilter_refresh_seconds",
@@ -167,21 +207,21 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         Unit::Count,
         &[KIND, ("reading", &["whole", "new"])],
-        "Notes read from the database, by full (`whole`) and incremental (`new`) reads",
+        "Notes read, by full (`whole`) and incremental (`new`) reads",
     ),
     metric(
         "nutfilter_full_rereads_total",
         Counter,
         Unit::Count,
         &[KIND],
-        "Full rereads because the database was not its earlier state plus new notes",
+        "Full rereads of a database that had changed otherwise than by new notes",
     ),
     metric(
         "nutfilter_items_lost_total",
         Counter,
         Unit::Count,
         &[KIND],
-        "Notes that a full reread no longer found: a backup was restored or rows were deleted",
+        "Notes that a full reread no longer found",
     ),
     metric(
         "nutfilter_unreadable_rows",
@@ -195,14 +235,14 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         Unit::Count,
         &[KIND],
-        "Number of times that a keyset had fewer notes than before",
+        "How often a keyset had fewer notes than before",
     ),
     metric(
         "nutfilter_data_discarded_total",
         Counter,
         Unit::Count,
         &[],
-        "Number of times that damaged or foreign data in the data directory was discarded",
+        "How often damaged data in the data directory was discarded",
     ),
     metric(
         "nutfilter_events_published_total",
@@ -216,7 +256,7 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         Unit::Count,
         &[EVENT],
-        "Published events that the last full read did not find: a backup was restored or rows were deleted",
+        "Published events that the last full read did not find",
     ),
     metric(
         "nutfilter_info_failures_total",
@@ -237,7 +277,7 @@ pub(super) const METRICS: &[Metric] = &[
         Histogram(&REQUEST_BUCKETS),
         Unit::Seconds,
         &[],
-        "Time from the request headers to the last byte of the response",
+        "Time from the request to the last byte of the response",
     ),
     metric(
         "nutfilter_http_response_bytes_total",
@@ -265,14 +305,14 @@ pub(super) const METRICS: &[Metric] = &[
         Counter,
         Unit::Count,
         &[("reason", REASONS)],
-        "Connections closed by a timeout, by the minimum send rate, or at shutdown",
+        "Connections closed because of a slow or idle client",
     ),
     metric(
         "nutfilter_http_accept_failures_total",
         Counter,
         Unit::Count,
         &[],
-        "Connections not accepted because the system had no descriptor or memory",
+        "Connections not accepted for lack of descriptors or memory",
     ),
 ];
 
@@ -309,7 +349,7 @@ impl Metrics {
     /// The metrics as text, including the current state of the snapshot.
     pub(super) fn text(&self, service: &FilterService) -> String {
         of_snapshot(service);
-        in_order(&self.handle.render())
+        in_order(&(self.handle.render() + &of_keysets(service)))
     }
 
     /// Drops old samples periodically.
@@ -390,9 +430,56 @@ fn of_snapshot(service: &FilterService) {
         let is = if status == now { 1.0 } else { 0.0 };
         gauge!("nutfilter_status", "status" => status.as_str()).set(is);
     }
+    for kind in Event::ALL {
+        if let Some(served) = service.state_filters(kind) {
+            gauge!("nutfilter_manifest_timestamp_seconds", "kind" => kind.as_str())
+                .set(served.view().latest() as f64);
+        }
+    }
     let snapshot = service.snapshot();
     let keysets = snapshot.map_or(0, |snapshot| snapshot.keysets().len());
     gauge!("nutfilter_keysets").set(keysets as f64);
+}
+
+/// The metrics of each keyset. They are written here, so that those of vanished keysets vanish too.
+fn of_keysets(service: &FilterService) -> String {
+    let Some(snapshot) = service.snapshot() else {
+        return String::new();
+    };
+    let mut filters: Vec<_> = snapshot
+        .keysets()
+        .flat_map(|keyset| NoteKind::ALL.map(|kind| (keyset, kind, keyset.filter(kind))))
+        .filter_map(|(keyset, kind, filter)| Some((keyset, kind, filter?)))
+        .collect();
+    filters.sort_by_key(|(_, _, filter)| core::cmp::Reverse(filter.n()));
+    filters.truncate(MAX_KEYSETS * NoteKind::ALL.len());
+    let mut text = String::new();
+    for metric in METRICS.iter().filter(|metric| metric.labels == KEYSET) {
+        let Metric { name, help, .. } = metric;
+        let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+        for (keyset, kind, filter) in &filters {
+            let value = match metric.unit {
+                Unit::Seconds => filter.timestamp(),
+                Unit::Bytes => filter.filter_bytes() as u64,
+                _ => u64::from(filter.n()),
+            };
+            // No id has a quote or a backslash.
+            let (id, active) = (keyset.info.id.as_str(), keyset.info.active);
+            let _ = writeln!(
+                text,
+                "{name}{{keyset=\"{id}\",kind=\"{kind}\",active=\"{active}\"}} {value}"
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Sets when the certificate ends.
+pub(super) fn certificate(tls: &Tls) {
+    if let Some(end) = tls.expires() {
+        gauge!("nutfilter_certificate_expiry_timestamp_seconds").set(seconds(end));
+    }
 }
 
 fn seconds(time: SystemTime) -> f64 {
@@ -404,36 +491,26 @@ fn seconds(time: SystemTime) -> f64 {
 mod tests {
     use super::*;
 
-    /// The table in docs/operating.md.
+    /// The list in docs/operating.md.
     fn markdown() -> String {
-        let mut text = String::from("| metric | labels | |\n|---|---|---|\n");
-        for Metric {
-            name,
-            sort,
-            labels,
-            help,
-            ..
-        } in METRICS
-        {
-            let sort = match sort {
-                Counter => "counter",
-                Gauge => "gauge",
-                Histogram(_) => "histogram",
+        let line = |metric: &Metric| {
+            let labels: Vec<_> = metric.labels.iter().map(|(name, _)| *name).collect();
+            let labels = match labels.is_empty() {
+                true => String::new(),
+                false => format!("{{{}}}", labels.join(",")),
             };
-            let labels: Vec<_> = labels.iter().map(|(name, _)| format!("`{name}`")).collect();
-            let labels = labels.join(", ");
-            text += &format!("| `{name}` ({sort}) | {labels} | {help} |\n");
-        }
-        text
+            format!("- `{}{labels}`: {}\n", metric.name, metric.help)
+        };
+        METRICS.iter().map(line).collect()
     }
 
     #[test]
-    fn operating_guide_has_the_table_of_metrics() {
+    fn operating_guide_lists_the_metrics() {
         let document = include_str!("../../../../docs/operating.md");
         let table = markdown();
         assert!(
             document.contains(&table),
-            "docs/operating.md lacks this table:\n{table}"
+            "docs/operating.md lacks this list:\n{table}"
         );
     }
 

@@ -1,5 +1,5 @@
 //! Every option of `serve`, declared once. clap makes the flags, their help and their checks from it; `layers`
-//! adds the environment and the file; the template and the table in docs/operating.md are generated.
+//! adds the environment and the file, and `template` makes a file of them.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -61,6 +61,7 @@ pub(super) async fn until_stopped(
         true => Some(Metrics::install()?),
         false => None,
     };
+    tls.iter().for_each(super::metrics::certificate);
     let publisher = publisher(options, source, service.clone())?;
     let refresher = refresher(options, publisher)?;
     let endpoints = endpoints(options, &service, metrics.as_ref())?;
@@ -179,6 +180,7 @@ async fn handle_hangups(
         let Some(tls) = &tls else { continue };
         match tls.reload().await {
             Ok(()) => {
+                super::metrics::certificate(tls);
                 tracing::info!(target: log::SERVICE, "TLS certificate reloaded");
             }
             Err(error) => {

@@ -64,7 +64,6 @@ fn wrapped(sentence: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write as _;
     use std::path::Path;
 
     use super::super::file::ConfigFile;
@@ -97,42 +96,6 @@ mod tests {
         assert!(
             uncommented.contains("\nmax_connections = 4096\n"),
             "{uncommented}"
-        );
-    }
-
-    /// The table of the options in docs/operating.md.
-    fn markdown() -> String {
-        let mut text = String::new();
-        let mut heading = None;
-        for option in declared() {
-            if option.get_help_heading() != heading.as_deref() {
-                heading = option.get_help_heading().map(str::to_owned);
-                let title = heading.as_deref().unwrap_or_default();
-                let _ = write!(
-                    text,
-                    "\n**{title}**\n\n| key in the file | environment | default | |\n|---|---|---|---|\n"
-                );
-            }
-            let default = default(&option).map(|default| format!("`{default}`"));
-            let _ = writeln!(
-                text,
-                "| `{}` | `{}` | {} | {} |",
-                option.get_id(),
-                variable(&option),
-                default.unwrap_or_default(),
-                help(&option)
-            );
-        }
-        text
-    }
-
-    #[test]
-    fn operating_guide_has_the_table_of_options() {
-        let document = include_str!("../../../../docs/operating.md");
-        let table = markdown();
-        assert!(
-            document.contains(&table),
-            "docs/operating.md lacks this table:\n{table}"
         );
     }
 }
