@@ -104,7 +104,7 @@ impl FilterService {
     ///
     /// # Errors
     ///
-    /// If there is none.
+    /// If nothing is served at the path.
     pub fn object(&self, path: &str) -> Result<Object, Missing> {
         let parts: Vec<&str> = path.splitn(4, '/').collect();
         match parts[..] {
