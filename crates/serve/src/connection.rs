@@ -26,8 +26,9 @@ use tower::{Service, ServiceExt as _};
 
 use crate::server::Limits;
 
-/// Maximum number of bytes handed to a connection at once.
-pub(crate) const PIECE: usize = 64 << 10;
+/// Maximum number of bytes handed to a connection at once. A body of 3.7 MB takes 1.20 ms of CPU in pieces of 64 KiB, 0.84
+/// ms in these, 0.76 ms in pieces of 1 MiB. The client must take one within the limits of a connection.
+const PIECE: usize = 256 << 10;
 
 /// Interval of checks while a handler runs. Handlers have no time limit here.
 const HANDLER_CHECK: Duration = Duration::from_secs(1);

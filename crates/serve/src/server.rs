@@ -13,7 +13,7 @@ use axum_server::{Address, Control, Handle, Server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-use crate::connection::{Connection, MakeConnection, PIECE};
+use crate::connection::{Connection, MakeConnection};
 use crate::listener::Listener;
 
 /// Maximum length of a request's head, in bytes. A browser sends 2 KB, or 8 KB with large cookies.
@@ -24,6 +24,9 @@ const MAX_HEADERS: usize = 64;
 
 /// Maximum number of open requests on an HTTP/2 connection: the minimum that the protocol recommends.
 const MAX_STREAMS: u32 = 100;
+
+/// Bytes of a stream that HTTP/2 holds for its client in addition to a piece.
+const MAX_SEND_BUFFER: usize = 64 << 10;
 
 /// Interval of HTTP/2 pings, and the time limit for their answers.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
@@ -122,7 +125,7 @@ where
         .http2()
         .max_header_list_size(MAX_HEAD as u32)
         .max_concurrent_streams(MAX_STREAMS)
-        .max_send_buf_size(PIECE)
+        .max_send_buf_size(MAX_SEND_BUFFER)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     let warned = Arc::new(Mutex::new(None::<Instant>));
