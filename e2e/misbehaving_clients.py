@@ -107,6 +107,7 @@ def idle(fleet, _dice):
 def disconnect(fleet, dice):
     """Disconnects in the middle of a body, sometimes by a reset."""
     with open_socket(fleet.address, receive=dice.choice([None, 4096])) as client:
+        client.settimeout(2)  # a short body may have come whole
         client.sendall(f"GET {path(fleet, dice)} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
         for _ in range(dice.randrange(5)):
             client.recv(dice.choice([1, 1000, 60_000]))
