@@ -44,7 +44,7 @@ const KIND: Label = ("kind", &["spent", "issued"]);
 /// The kinds of events in state filters.
 const EVENT: Label = ("kind", &["blind_signature", "proof_state"]);
 
-/// A metric, as described to Prometheus and in docs/operating.md.
+/// A metric, as described to Prometheus.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) sort: Sort,
@@ -490,29 +490,6 @@ fn seconds(time: SystemTime) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The list in docs/operating.md.
-    fn markdown() -> String {
-        let line = |metric: &Metric| {
-            let labels: Vec<_> = metric.labels.iter().map(|(name, _)| *name).collect();
-            let labels = match labels.is_empty() {
-                true => String::new(),
-                false => format!("{{{}}}", labels.join(",")),
-            };
-            format!("- `{}{labels}`: {}\n", metric.name, metric.help)
-        };
-        METRICS.iter().map(line).collect()
-    }
-
-    #[test]
-    fn operating_guide_lists_the_metrics() {
-        let document = include_str!("../../../../docs/operating.md");
-        let table = markdown();
-        assert!(
-            document.contains(&table),
-            "docs/operating.md lacks this list:\n{table}"
-        );
-    }
 
     /// The metrics of a process that has counted nothing yet.
     fn at_start() -> String {

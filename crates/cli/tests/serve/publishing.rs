@@ -220,7 +220,7 @@ fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
         nutfilter()
             .args([
                 "serve",
-                "--port=0",
+                "--listen=127.0.0.1:0",
                 "--state-filters=proof_state",
                 "--mint-database",
             ])
@@ -254,7 +254,13 @@ fn entry_of_the_mint_with_our_key_gives_one_warning() {
     let url = serve_files(root);
     let mut server = Server::start(
         nutfilter()
-            .args(["serve", "--port=0", "--mint-api", &url, "--mint-database"])
+            .args([
+                "serve",
+                "--listen=127.0.0.1:0",
+                "--mint-api",
+                &url,
+                "--mint-database",
+            ])
             .arg(directory.path()),
     );
     if !server.all.contains("set another info_key") {
