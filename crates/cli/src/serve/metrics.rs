@@ -158,7 +158,7 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         Unit::Seconds,
         &[EVENT],
-        "End of the last segment or start of the open block (Unix time)",
+        "Time of the current manifest (Unix time)",
     ),
     metric(
         "nutfilter_certificate_expiry_timestamp_seconds",
@@ -431,9 +431,10 @@ fn of_snapshot(service: &FilterService) {
         gauge!("nutfilter_status", "status" => status.as_str()).set(is);
     }
     for kind in Event::ALL {
-        if let Some(served) = service.state_filters(kind) {
+        let served = service.state_filters(kind);
+        if let Some((manifest, ..)) = served.as_ref().and_then(|served| served.view().manifest()) {
             gauge!("nutfilter_manifest_timestamp_seconds", "kind" => kind.as_str())
-                .set(served.view().latest() as f64);
+                .set(manifest.time as f64);
         }
     }
     let snapshot = service.snapshot();
