@@ -4,7 +4,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::error::Error;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
@@ -186,23 +185,14 @@ impl fmt::Debug for KeysetId {
 }
 
 /// The text is not a keyset ID. The error holds only the length: untrusted text does not belong in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid keyset ID of {length} bytes; expected {V1_LENGTH} hex digits that start with 00, {V2_LENGTH} that start \
+     with 01 or 02, or {LEGACY_LENGTH} characters of base64"
+)]
 pub struct KeysetIdError {
     length: usize,
 }
-
-impl fmt::Display for KeysetIdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "invalid keyset ID of {} bytes; expected {V1_LENGTH} hex digits that start with 00, {V2_LENGTH} that \
-             start with 01 or 02, or {LEGACY_LENGTH} characters of base64",
-            self.length
-        )
-    }
-}
-
-impl Error for KeysetIdError {}
 
 #[cfg(test)]
 mod tests {

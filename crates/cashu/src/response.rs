@@ -11,7 +11,6 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::error::Error;
 use core::fmt;
 use core::slice;
 
@@ -159,15 +158,20 @@ pub(crate) fn tail(timestamp: u64) -> String {
 }
 
 /// The response is not a valid filter response.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct ResponseError(Fault);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Fault {
-    Json(serde_json::Error),
+    #[error("not a filter response: {0}")]
+    Json(#[source] serde_json::Error),
+    #[error("the content, {len} characters, is not padded standard base64")]
     Base64 { len: usize },
-    Params(ParamsError),
-    Filter(DecodeError),
+    #[error("filter response with bad parameters: {0}")]
+    Params(#[source] ParamsError),
+    #[error("filter response with bad content: {0}")]
+    Filter(#[source] DecodeError),
 }
 
 /// The class of a [`ResponseError`].
@@ -202,33 +206,6 @@ impl ResponseError {
         match self.0 {
             Fault::Filter(error) => Some(error),
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for ResponseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Fault::Json(error) => write!(f, "not a filter response: {error}"),
-            Fault::Base64 { len } => {
-                write!(
-                    f,
-                    "the content, {len} characters, is not padded standard base64"
-                )
-            }
-            Fault::Params(error) => write!(f, "filter response with bad parameters: {error}"),
-            Fault::Filter(error) => write!(f, "filter response with bad content: {error}"),
-        }
-    }
-}
-
-impl Error for ResponseError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.0 {
-            Fault::Json(error) => Some(error),
-            Fault::Base64 { .. } => None,
-            Fault::Params(error) => Some(error),
-            Fault::Filter(error) => Some(error),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The `.gcs` format: a filter with a header that describes it. `docs/format.md` has the layout.
 
-use std::fmt;
 use std::io::{self, Write};
 
 use nutfilter::gcs::{self, CHECKSUM_BYTES, KIND_FILTER};
@@ -28,37 +27,24 @@ pub(crate) struct Header {
 }
 
 /// Why bytes are not a filter in a `.gcs` file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum GcsError {
+    #[error("{0}")]
     Frame(gcs::GcsError),
+    #[error(
+        "truncated .gcs file: {bytes} bytes, but header and checksum take {needed}",
+        needed = HEADER_BYTES + CHECKSUM_BYTES
+    )]
     TooShort { bytes: usize },
+    #[error("a segment; use `nutfilter segment check`")]
     Segment,
+    #[error("unsupported kind {0} of .gcs file; this program reads kind {KIND_FILTER}, filters")]
     Kind(u8),
+    #[error("unknown hash {0} in the .gcs header")]
     Hash(u8),
+    #[error("invalid .gcs header: {0}")]
     Params(nutfilter::ParamsError),
 }
-
-impl fmt::Display for GcsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GcsError::Frame(error) => error.fmt(f),
-            GcsError::TooShort { bytes } => write!(
-                f,
-                "truncated .gcs file: {bytes} bytes, but header and checksum take {}",
-                HEADER_BYTES + CHECKSUM_BYTES
-            ),
-            GcsError::Segment => f.write_str("a segment; use `nutfilter segment check`"),
-            GcsError::Kind(kind) => write!(
-                f,
-                "unsupported kind {kind} of .gcs file; this program reads kind {KIND_FILTER}, filters"
-            ),
-            GcsError::Hash(hash) => write!(f, "unknown hash {hash} in the .gcs header"),
-            GcsError::Params(error) => write!(f, "invalid .gcs header: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for GcsError {}
 
 /// The value that detects a wrong key, with which no member would match; 0 for hashes without a key.
 pub(crate) fn key_check(profile: Profile, hasher: &AnyHash) -> u32 {

@@ -5,29 +5,18 @@ use std::fmt;
 use data_encoding::HEXLOWER_PERMISSIVE;
 
 /// Why a text is not valid hex. Columns are counted from 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum HexError {
     /// The number of digits is odd.
+    #[error("odd number of hex digits ({digits})")]
     Odd { digits: usize },
     /// The text begins with `0x`.
+    #[error("begins with 0x; give the hex digits alone")]
     Prefix,
     /// The text contains a character that is not a hex digit.
+    #[error("{} in column {column} is not a hex digit", Shown(*byte))]
     Digit { byte: u8, column: usize },
 }
-
-impl fmt::Display for HexError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            HexError::Odd { digits } => write!(f, "odd number of hex digits ({digits})"),
-            HexError::Prefix => f.write_str("begins with 0x; give the hex digits alone"),
-            HexError::Digit { byte, column } => {
-                write!(f, "{} in column {column} is not a hex digit", Shown(byte))
-            }
-        }
-    }
-}
-
-impl std::error::Error for HexError {}
 
 /// Displays a byte in a message: as a character if printable, otherwise as a number.
 pub(crate) struct Shown(pub(crate) u8);

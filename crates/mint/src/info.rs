@@ -7,8 +7,6 @@
 
 mod announced;
 
-use core::error::Error;
-use core::fmt;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -250,58 +248,46 @@ fn within_origin(from: &Uri, location: &str) -> Option<Uri> {
 }
 
 /// Why the mint's info could not be fetched. No message contains a URL, because a URL may be confidential.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct InfoError(Kind);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Kind {
+    #[error("invalid mint URL: {0}")]
     BadUrl(&'static str),
-    Io(io::Error),
+    #[error("{0}")]
+    Io(#[source] io::Error),
+    #[error("{}", of_transport(.0))]
     Transport(Box<ureq::Error>),
+    #[error("the mint returned {0}")]
     Status(u16),
+    #[error("the mint redirects to another origin")]
     Redirect,
+    #[error("the mint redirects more than {MAX_REDIRECTS} times")]
     Redirects,
+    #[error("the mint's info is not UTF-8")]
     NoText,
-    Malformed(serde_json::Error),
+    #[error("invalid mint info (NUT-06): {0}")]
+    Malformed(#[source] serde_json::Error),
 }
 
 fn transport(error: ureq::Error) -> InfoError {
     InfoError(Kind::Transport(Box::new(error)))
 }
 
-impl fmt::Display for InfoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::BadUrl(why) => write!(f, "invalid mint URL: {why}"),
-            Kind::Io(error) => error.fmt(f),
-            Kind::Transport(error) => match &**error {
-                ureq::Error::Io(error) => write!(f, "request to the mint failed: {error}"),
-                ureq::Error::Timeout(_) => {
-                    write!(f, "the mint did not answer within {} s", DEADLINE.as_secs())
-                }
-                ureq::Error::BodyExceedsLimit(_) => {
-                    write!(f, "the mint's info is longer than {MAX_BYTES} bytes")
-                }
-                ureq::Error::HostNotFound => f.write_str("mint host not found"),
-                // Other errors may quote the requested URL.
-                _ => f.write_str("invalid HTTP response from the mint"),
-            },
-            Kind::Status(status) => write!(f, "the mint returned {status}"),
-            Kind::Redirect => f.write_str("the mint redirects to another origin"),
-            Kind::Redirects => write!(f, "the mint redirects more than {MAX_REDIRECTS} times"),
-            Kind::NoText => f.write_str("the mint's info is not UTF-8"),
-            Kind::Malformed(error) => write!(f, "invalid mint info (NUT-06): {error}"),
+/// Other errors may quote the requested URL.
+fn of_transport(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Io(error) => format!("request to the mint failed: {error}"),
+        ureq::Error::Timeout(_) => {
+            format!("the mint did not answer within {} s", DEADLINE.as_secs())
         }
-    }
-}
-
-impl Error for InfoError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.0 {
-            Kind::Io(error) => Some(error),
-            Kind::Malformed(error) => Some(error),
-            _ => None,
+        ureq::Error::BodyExceedsLimit(_) => {
+            format!("the mint's info is longer than {MAX_BYTES} bytes")
         }
+        ureq::Error::HostNotFound => "mint host not found".into(),
+        _ => "invalid HTTP response from the mint".into(),
     }
 }
 

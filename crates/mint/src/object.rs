@@ -1,7 +1,5 @@
 //! Objects: the finished bytes at a path. HTTP knows nothing else of filters, keysets and sequences.
 
-use core::error::Error;
-use core::fmt;
 use std::path::PathBuf;
 
 use http::HeaderValue;
@@ -48,22 +46,29 @@ pub enum Cache {
 }
 
 /// Why there is no object at a path. No text repeats request data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Missing {
     /// The keyset id is invalid. No mint can know it, so the code is that of an unknown keyset.
+    #[error("invalid keyset id")]
     InvalidKeysetId,
     /// The mint has no such keyset.
+    #[error("keyset is not known")]
     UnknownKeyset,
     /// The sequence of state filters has no such block, segment or manifest.
+    #[error("no such block, segment or manifest")]
     UnknownObject,
     /// This kind of event has no state filters here.
+    #[error("no state filters of this kind")]
     UnknownKind,
     /// Not built yet.
+    #[error("not built yet")]
     NotBuilt,
     /// There is nothing at this path.
+    #[error("path not found")]
     UnknownPath,
     /// Its file cannot be read, or is damaged.
+    #[error("internal error")]
     Damaged,
 }
 
@@ -79,22 +84,6 @@ impl Missing {
         }
     }
 }
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Missing::InvalidKeysetId => "invalid keyset id",
-            Missing::UnknownKeyset => "keyset is not known",
-            Missing::UnknownObject => "no such block, segment or manifest",
-            Missing::UnknownKind => "no state filters of this kind",
-            Missing::NotBuilt => "not built yet",
-            Missing::UnknownPath => "path not found",
-            Missing::Damaged => "internal error",
-        })
-    }
-}
-
-impl Error for Missing {}
 
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";

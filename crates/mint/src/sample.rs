@@ -3,8 +3,6 @@
 //! The tables, the relevant indexes and the row widths are those of a real mint. So reading the sample costs as
 //! much as reading a real database. The notes are not curve points, because a filter only hashes bytes.
 
-use core::error::Error;
-use core::fmt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
@@ -50,47 +48,23 @@ pub struct SampleProgress {
 }
 
 /// Why a sample could not be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
     /// The path exists. It might be a mint's database, so it is left unchanged.
+    #[error("{path}: already exists; not overwritten")]
     Exists {
         /// The path.
         path: PathBuf,
     },
     /// SQLite failed.
+    #[error("{path}: could not write the sample database: {source}")]
     Sqlite {
         /// The path.
         path: PathBuf,
         /// SQLite's error.
         source: rusqlite::Error,
     },
-}
-
-impl fmt::Display for SampleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SampleError::Exists { path } => {
-                write!(f, "{}: already exists; not overwritten", path.display())
-            }
-            SampleError::Sqlite { path, source } => {
-                write!(
-                    f,
-                    "{}: could not write the sample database: {source}",
-                    path.display()
-                )
-            }
-        }
-    }
-}
-
-impl Error for SampleError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            SampleError::Exists { .. } => None,
-            SampleError::Sqlite { source, .. } => Some(source),
-        }
-    }
 }
 
 impl Sample {

@@ -1,7 +1,5 @@
 //! Shared state between the one thread that builds and the many threads that answer requests.
 
-use core::error::Error;
-use core::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -82,16 +80,20 @@ impl Status {
 }
 
 /// Why a service should not receive requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReady {
     /// There is nothing to serve.
+    #[error("no filter built yet")]
     NotBuilt,
     /// At least one keyset lacks a filter.
+    #[error("some keysets have no filter yet")]
     Incomplete,
     /// No refresh has succeeded yet.
+    #[error("no refresh has succeeded yet")]
     NeverGood,
     /// The last successful refresh is too old.
+    #[error("last successful refresh was {} s ago, maximum is {} s", age.as_secs(), limit.as_secs())]
     Stale {
         /// Time since it ended.
         age: Duration,
@@ -99,6 +101,10 @@ pub enum NotReady {
         limit: Duration,
     },
     /// State filters end in the future, because the clock was ahead. Wallets refuse them until then.
+    #[error(
+        "state filters end {} s in the future; see \"State filters end in the future\" in the operator's guide",
+        ahead.as_secs()
+    )]
     DatedAhead {
         /// Time until then.
         ahead: Duration,
@@ -107,29 +113,6 @@ pub enum NotReady {
 
 /// How far ahead of the clock state filters may end. Wallets accept 5 minutes.
 const MAX_AHEAD: Duration = Duration::from_secs(60);
-
-impl fmt::Display for NotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotReady::NotBuilt => f.write_str("no filter built yet"),
-            NotReady::Incomplete => f.write_str("some keysets have no filter yet"),
-            NotReady::NeverGood => f.write_str("no refresh has succeeded yet"),
-            NotReady::Stale { age, limit } => write!(
-                f,
-                "last successful refresh was {} s ago, maximum is {} s",
-                age.as_secs(),
-                limit.as_secs()
-            ),
-            NotReady::DatedAhead { ahead } => write!(
-                f,
-                "state filters end {} s in the future; see \"State filters end in the future\" in the operator's guide",
-                ahead.as_secs()
-            ),
-        }
-    }
-}
-
-impl Error for NotReady {}
 
 impl FilterService {
     /// Creates a service with nothing to serve yet.

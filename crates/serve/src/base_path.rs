@@ -1,8 +1,5 @@
 //! Mounts a router under a base path.
 
-use core::error::Error;
-use core::fmt;
-
 use axum::Router;
 use axum::middleware::from_fn;
 
@@ -34,19 +31,8 @@ pub fn under(base_path: &str, router: Router) -> Result<Router, BasePathError> {
 }
 
 /// An invalid base path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid base path `{path}`: must be segments of letters, digits and -._~, separated by /")]
 pub struct BasePathError {
     path: String,
 }
-
-impl fmt::Display for BasePathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "invalid base path `{}`: must be segments of letters, digits and -._~, separated by /",
-            self.path
-        )
-    }
-}
-
-impl Error for BasePathError {}

@@ -1,7 +1,5 @@
 //! Errors of a store, of its disk, and of the output of a filter.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +10,8 @@ use nutfilter::BuildError;
 ///
 /// Data that was committed before the error remains. The exception is [`Damaged`](StoreErrorKind::Damaged):
 /// then data was already lost.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct StoreError(pub(crate) Fault);
 
 /// The class of a [`StoreError`].
@@ -44,105 +43,76 @@ pub enum StoreErrorKind {
     LongMetadata,
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
+    #[error("{path}: cannot {doing}: {error}")]
     Io {
-        doing: Doing,
+        doing: &'static str,
         path: PathBuf,
+        #[source]
         error: io::Error,
     },
+    #[error("cannot write the filter beyond byte {written}: {error}")]
     Output {
         written: u64,
+        #[source]
         error: io::Error,
     },
-    Damaged {
-        path: PathBuf,
-        damage: Damage,
-    },
-    Exists {
-        path: PathBuf,
-    },
-    InUse {
-        path: PathBuf,
-    },
-    OtherSet {
-        path: PathBuf,
-    },
-    TooManyItems {
-        n: u64,
-        limit: u64,
-    },
-    TooLittleMemory {
-        memory: usize,
-    },
-    OutOfMemory {
-        bytes: usize,
-    },
-    RecordLength {
-        len: usize,
-        record_bytes: usize,
-    },
+    #[error("{path}: {damage}")]
+    Damaged { path: PathBuf, damage: Damage },
+    #[error("{path}: is a store already")]
+    Exists { path: PathBuf },
+    #[error("{path}: the store is in use elsewhere")]
+    InUse { path: PathBuf },
+    #[error("{path}: holds the hashes of another set (hasher, key or label differ)")]
+    OtherSet { path: PathBuf },
+    #[error("{n} items are more than one filter holds ({limit})")]
+    TooManyItems { n: u64, limit: u64 },
+    #[error("a limit of {memory} bytes of memory is too low: a store needs at least {MIN_MEMORY}")]
+    TooLittleMemory { memory: usize },
+    #[error("could not allocate the {bytes} bytes that the memory limit allows")]
+    OutOfMemory { bytes: usize },
+    #[error("{len} bytes are not a multiple of the record size {record_bytes}")]
+    RecordLength { len: usize, record_bytes: usize },
+    #[error("an earlier error left the batch without some of its items, so it cannot be committed")]
     Abandoned,
-    LongMetadata {
-        bytes: usize,
-    },
+    #[error(
+        "metadata of {bytes} bytes is too long; a commit takes at most {MAX_METADATA_BYTES} bytes"
+    )]
+    LongMetadata { bytes: usize },
     /// Hashes are out of order. Every run is verified first, so this is not known to occur.
+    #[error("the runs do not merge: {0}")]
     Encoder(BuildError),
 }
 
-/// An operation on a file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Doing {
-    Create,
-    Open,
-    Read,
-    Write,
-    Sync,
-    Rename,
-    Remove,
-    List,
-    Lock,
-}
-
 /// How a file is damaged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(crate) enum Damage {
+    #[error("is not a file of a store")]
     NoMagic,
-    Version {
-        version: u32,
-    },
-    Header {
-        stored: u64,
-        computed: u64,
-    },
-    OtherRun {
-        id: u64,
-        wanted: u64,
-    },
-    Length {
-        len: u64,
-        hashes: u64,
-        needed: u64,
-    },
-    Items {
-        hashes: u64,
-        listed: u64,
-    },
-    Cut {
-        at: u64,
-        needed: u64,
-    },
+    #[error("is of version {version}, which this build does not know")]
+    Version { version: u32 },
+    #[error("the header is damaged: checksum {stored:016x} is stored, {computed:016x} computed")]
+    Header { stored: u64, computed: u64 },
+    #[error("holds run {id:x}, where run {wanted:x} should be")]
+    OtherRun { id: u64, wanted: u64 },
+    #[error("is {len} bytes long, where a run of {hashes} hashes takes {needed}")]
+    Length { len: u64, hashes: u64, needed: u64 },
+    #[error("holds {hashes} hashes, where the store lists {listed}")]
+    Items { hashes: u64, listed: u64 },
+    #[error("ends at byte {at}, where {needed} were there before")]
+    Cut { at: u64, needed: u64 },
+    #[error("block {block} is damaged: checksum {stored:016x} is stored, {computed:016x} computed")]
     Block {
         block: u64,
         stored: u64,
         computed: u64,
     },
-    Unsorted {
-        block: u64,
-    },
-    Manifest {
-        line: u64,
-    },
+    #[error("block {block} holds a hash that is smaller than the one before it")]
+    Unsorted { block: u64 },
+    #[error("line {line} is not what a store writes there")]
+    Manifest { line: u64 },
+    #[error("the list of runs is damaged or cut: its checksum is not that of its lines")]
     ManifestChecksum,
 }
 
@@ -153,7 +123,7 @@ impl From<BuildError> for StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn io(doing: Doing, path: &Path, error: io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, path: &Path, error: io::Error) -> Self {
         Self(Fault::Io {
             doing,
             path: path.to_owned(),
@@ -218,136 +188,18 @@ impl StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Fault::Io { doing, path, error } => {
-                write!(f, "{}: cannot {doing}: {error}", path.display())
-            }
-            Fault::Output { written, error } => {
-                write!(f, "cannot write the filter beyond byte {written}: {error}")
-            }
-            Fault::Damaged { path, damage } => write!(f, "{}: {damage}", path.display()),
-            Fault::Exists { path } => write!(f, "{}: is a store already", path.display()),
-            Fault::InUse { path } => {
-                write!(f, "{}: the store is in use elsewhere", path.display())
-            }
-            Fault::OtherSet { path } => write!(
-                f,
-                "{}: holds the hashes of another set (hasher, key or label differ)",
-                path.display()
-            ),
-            Fault::TooManyItems { n, limit } => {
-                write!(f, "{n} items are more than one filter holds ({limit})")
-            }
-            Fault::TooLittleMemory { memory } => write!(
-                f,
-                "a limit of {memory} bytes of memory is too low: a store needs at least {MIN_MEMORY}"
-            ),
-            Fault::OutOfMemory { bytes } => write!(
-                f,
-                "could not allocate the {bytes} bytes that the memory limit allows"
-            ),
-            Fault::RecordLength { len, record_bytes } => write!(
-                f,
-                "{len} bytes are not a multiple of the record size {record_bytes}"
-            ),
-            Fault::LongMetadata { bytes } => write!(
-                f,
-                "metadata of {bytes} bytes is too long; a commit takes at most {MAX_METADATA_BYTES} bytes"
-            ),
-            Fault::Abandoned => f.write_str(
-                "an earlier error left the batch without some of its items, so it cannot be committed",
-            ),
-            Fault::Encoder(error) => write!(f, "the runs do not merge: {error}"),
-        }
-    }
-}
-
-impl fmt::Display for Doing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Doing::Create => "create",
-            Doing::Open => "open",
-            Doing::Read => "read",
-            Doing::Write => "write",
-            Doing::Sync => "sync",
-            Doing::Rename => "rename",
-            Doing::Remove => "remove",
-            Doing::List => "list",
-            Doing::Lock => "lock",
-        })
-    }
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Damage::NoMagic => f.write_str("is not a file of a store"),
-            Damage::Version { version } => {
-                write!(f, "is of version {version}, which this build does not know")
-            }
-            Damage::Header { stored, computed } => write!(
-                f,
-                "the header is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
-            ),
-            Damage::OtherRun { id, wanted } => {
-                write!(f, "holds run {id:x}, where run {wanted:x} should be")
-            }
-            Damage::Length {
-                len,
-                hashes,
-                needed,
-            } => {
-                write!(
-                    f,
-                    "is {len} bytes long, where a run of {hashes} hashes takes {needed}"
-                )
-            }
-            Damage::Items { hashes, listed } => {
-                write!(f, "holds {hashes} hashes, where the store lists {listed}")
-            }
-            Damage::Cut { at, needed } => {
-                write!(f, "ends at byte {at}, where {needed} were there before")
-            }
-            Damage::Block {
-                block,
-                stored,
-                computed,
-            } => write!(
-                f,
-                "block {block} is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
-            ),
-            Damage::Unsorted { block } => {
-                write!(
-                    f,
-                    "block {block} holds a hash that is smaller than the one before it"
-                )
-            }
-            Damage::Manifest { line } => write!(f, "line {line} is not what a store writes there"),
-            Damage::ManifestChecksum => f.write_str(
-                "the list of runs is damaged or cut: its checksum is not that of its lines",
-            ),
-        }
-    }
-}
-
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.io_error().map(|error| error as _)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::error::Error;
+
     use nutfilter::{Nut25, SortedHashes};
 
     #[test]
     fn errors_name_the_file_and_carry_their_numbers() {
         let path = || PathBuf::from("the/file");
         let error = || io::Error::other("the reason");
-        let (doing, written) = (Doing::Sync, 7001);
+        let (doing, written) = ("sync", 7001);
         let (memory, bytes) = (7002, 7003);
         let unsorted = SortedHashes::builder(Nut25).sorted(vec![2, 1]).unwrap_err();
         let faults: [(Fault, &[&str]); 12] = [

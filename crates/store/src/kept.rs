@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::error::{Damage, Doing, Fault, StoreError};
+use crate::error::{Damage, Fault, StoreError};
 use crate::fingerprint;
 use crate::run::{Header, Mark, Run};
 
@@ -61,7 +61,7 @@ impl Kept {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(StoreError::io(Doing::Create, directory, error)),
+            Err(error) => return Err(StoreError::io("create", directory, error)),
         }
         let kept = Self::lock(directory)?;
         if Self::is_in(directory) {
@@ -78,7 +78,7 @@ impl Kept {
     ) -> Result<(Self, Vec<u8>, Vec<Run>), StoreError> {
         let path = directory.join(LIST);
         // Before the lock, which would create a file even if there is no store.
-        File::open(&path).map_err(|error| StoreError::io(Doing::Open, &path, error))?;
+        File::open(&path).map_err(|error| StoreError::io("open", &path, error))?;
         let kept = Self::lock(directory)?;
         let (metadata, listed) = listed(directory, read_list(&path)?, mark)?;
         let runs = listed
@@ -98,7 +98,7 @@ impl Kept {
         let run = |header: Header| {
             let path = run_path(Path::new(""), header.id);
             let name = path.to_string_lossy();
-            let gone = || StoreError::io(Doing::Open, &path, io::ErrorKind::NotFound.into());
+            let gone = || StoreError::io("open", &path, io::ErrorKind::NotFound.into());
             let bytes = file(&name).ok_or_else(gone)?;
             Run::in_memory(path, bytes, header)
         };
@@ -110,7 +110,7 @@ impl Kept {
 
     fn lock(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(LOCK);
-        let io = |error| StoreError::io(Doing::Lock, &path, error);
+        let io = |error| StoreError::io("lock", &path, error);
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(io)?;
@@ -151,13 +151,12 @@ impl Kept {
         runs: &[Header],
     ) -> Result<(), StoreError> {
         let (new, path) = (self.directory.join(NEW_LIST), self.directory.join(LIST));
-        let mut file =
-            File::create(&new).map_err(|error| StoreError::io(Doing::Create, &new, error))?;
+        let mut file = File::create(&new).map_err(|error| StoreError::io("create", &new, error))?;
         let written = file.write_all(list(mark, metadata, runs).as_bytes());
-        written.map_err(|error| StoreError::io(Doing::Write, &new, error))?;
+        written.map_err(|error| StoreError::io("write", &new, error))?;
         let synced = file.sync_all();
-        synced.map_err(|error| StoreError::io(Doing::Sync, &new, error))?;
-        fs::rename(&new, &path).map_err(|error| StoreError::io(Doing::Rename, &path, error))
+        synced.map_err(|error| StoreError::io("sync", &new, error))?;
+        fs::rename(&new, &path).map_err(|error| StoreError::io("rename", &path, error))
     }
 
     /// Waits until the names in the directory are on the disk.
@@ -168,14 +167,13 @@ impl Kept {
     /// Removes files left over from a crash.
     pub(crate) fn remove_unlisted(&self, listed: &[Run]) -> Result<(), StoreError> {
         let directory = &self.directory;
-        let list = |error| StoreError::io(Doing::List, directory, error);
+        let list = |error| StoreError::io("list", directory, error);
         for entry in fs::read_dir(directory).map_err(list)? {
             let name = entry.map_err(list)?.file_name();
             let id = name.to_str().and_then(run_id);
             if id.is_some_and(|id| listed.iter().all(|run| run.id() != id)) {
                 let path = directory.join(name);
-                fs::remove_file(&path)
-                    .map_err(|error| StoreError::io(Doing::Remove, &path, error))?;
+                fs::remove_file(&path).map_err(|error| StoreError::io("remove", &path, error))?;
             }
         }
         Ok(())
@@ -213,7 +211,7 @@ fn sync_directory(directory: &Path) -> Result<(), StoreError> {
             false => directory,
         };
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| StoreError::io(Doing::Sync, directory, error))?;
+        synced.map_err(|error| StoreError::io("sync", directory, error))?;
     }
     Ok(())
 }
@@ -221,7 +219,7 @@ fn sync_directory(directory: &Path) -> Result<(), StoreError> {
 fn read_list(path: &Path) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MAX_LIST_BYTES).read_to_end(&mut bytes));
-    read.map_err(|error| StoreError::io(Doing::Read, path, error))?;
+    read.map_err(|error| StoreError::io("read", path, error))?;
     Ok(bytes)
 }
 

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Damage, Doing, Fault, StoreError};
+use crate::error::{Damage, Fault, StoreError};
 use crate::fingerprint;
 
 /// The length of a header in bytes.
@@ -222,7 +222,7 @@ impl RunWriter {
         #[cfg(unix)]
         // Hashes made with a secret key must not be readable by others.
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let io = |error| StoreError::io(Doing::Create, &path, error);
+        let io = |error| StoreError::io("create", &path, error);
         let file = options.open(&path).map_err(io)?;
         let mut run = Run {
             header,
@@ -232,11 +232,10 @@ impl RunWriter {
         };
         if nameless && cfg!(unix) {
             let removed = fs::remove_file(&run.path);
-            removed.map_err(|error| StoreError::io(Doing::Remove, &run.path, error))?;
+            removed.map_err(|error| StoreError::io("remove", &run.path, error))?;
             let same = file.try_clone();
-            run.place = Place::Nameless(
-                same.map_err(|error| StoreError::io(Doing::Create, &run.path, error))?,
-            );
+            run.place =
+                Place::Nameless(same.map_err(|error| StoreError::io("create", &run.path, error))?);
         }
         let mut bytes = Vec::with_capacity(chunk + BLOCK_BYTES);
         bytes.extend_from_slice(&header.to_bytes());
@@ -282,7 +281,7 @@ impl RunWriter {
         debug_assert_eq!(self.items, self.run.header.items);
         if sync {
             let synced = self.file.sync_all();
-            synced.map_err(|error| StoreError::io(Doing::Sync, &self.run.path, error))?;
+            synced.map_err(|error| StoreError::io("sync", &self.run.path, error))?;
         }
         Ok(self.run)
     }
@@ -313,7 +312,7 @@ impl RunWriter {
 
     fn write(&mut self) -> Result<(), StoreError> {
         let written = self.file.write_all(&self.bytes);
-        written.map_err(|error| StoreError::io(Doing::Write, &self.run.path, error))?;
+        written.map_err(|error| StoreError::io("write", &self.run.path, error))?;
         self.bytes.clear();
         Ok(())
     }
@@ -349,7 +348,7 @@ enum Handle<'a> {
 impl<'a> RunReader<'a> {
     /// Starts at the first hash, with room for `capacity` hashes.
     pub(crate) fn open(run: &'a Run, capacity: usize) -> Result<Self, StoreError> {
-        let io = |error| StoreError::io(Doing::Open, &run.path, error);
+        let io = |error| StoreError::io("open", &run.path, error);
         let damaged = |damage| StoreError::damaged(&run.path, damage);
         let file = match &run.place {
             Place::Named => Handle::Own(File::open(&run.path).map_err(io)?),
@@ -497,7 +496,7 @@ impl<'a> RunReader<'a> {
                     bytes = &mut bytes[read..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(StoreError::io(Doing::Read, &self.run.path, error)),
+                Err(error) => return Err(StoreError::io("read", &self.run.path, error)),
             }
         }
         Ok(())

@@ -23,7 +23,6 @@ pub mod manifest;
 mod path;
 mod sequence_error;
 
-use core::error::Error;
 use core::fmt;
 
 use alloc::string::String;
@@ -36,19 +35,33 @@ pub use path::SequencePath;
 pub use sequence_error::{SequenceError, SequenceErrorKind};
 
 /// An event, an item or a block that the draft does not allow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub struct StateFilterError(Fault);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Fault {
+    #[error(fmt = invalid_state)]
     State { event: Event, state: String },
+    #[error("{event} takes points of 33 bytes, not {bytes}")]
     PointLength { event: Event, bytes: usize },
+    #[error("{event} takes compressed points, which begin with 02 or 03, not {first:02x}")]
     PointPrefix { event: Event, first: u8 },
+    #[error("empty {event} ID")]
     EmptyId { event: Event },
+    #[error("{event} ID is not UTF-8")]
     QuoteText { event: Event },
+    #[error("ID of {bytes} bytes; the maximum is {}", u32::MAX)]
     IdLength { bytes: usize },
+    #[error(
+        "invalid block width {width}; a block has 2^{} to 2^{} bits",
+        Block::MIN_WIDTH,
+        Block::MAX_WIDTH
+    )]
     Width { width: u32 },
+    #[error("not a block: {bytes} bytes are not a power of two from 4 to 8388608")]
     BlockLength { bytes: usize },
+    #[error("cannot fold a block of width {width} to width {wanted}; a fold only makes it smaller")]
     Wider { width: u32, wanted: u32 },
 }
 
@@ -82,45 +95,13 @@ impl StateFilterError {
     }
 }
 
-impl fmt::Display for StateFilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Fault::State { event, state } => match event.states() {
-                [""] => write!(f, "{event} has no states; '{state}' was given"),
-                [first, others @ ..] => {
-                    write!(f, "invalid state '{state}' of {event}; expected {first}")?;
-                    others.iter().try_for_each(|state| write!(f, " or {state}"))
-                }
-                [] => Ok(()),
-            },
-            Fault::PointLength { event, bytes } => {
-                write!(f, "{event} takes points of 33 bytes, not {bytes}")
-            }
-            Fault::PointPrefix { event, first } => write!(
-                f,
-                "{event} takes compressed points, which begin with 02 or 03, not {first:02x}"
-            ),
-            Fault::EmptyId { event } => write!(f, "empty {event} ID"),
-            Fault::QuoteText { event } => write!(f, "{event} ID is not UTF-8"),
-            Fault::IdLength { bytes } => {
-                write!(f, "ID of {bytes} bytes; the maximum is {}", u32::MAX)
-            }
-            Fault::Width { width } => write!(
-                f,
-                "invalid block width {width}; a block has 2^{} to 2^{} bits",
-                Block::MIN_WIDTH,
-                Block::MAX_WIDTH
-            ),
-            Fault::BlockLength { bytes } => write!(
-                f,
-                "not a block: {bytes} bytes are not a power of two from 4 to 8388608"
-            ),
-            Fault::Wider { width, wanted } => write!(
-                f,
-                "cannot fold a block of width {width} to width {wanted}; a fold only makes it smaller"
-            ),
-        }
+fn invalid_state(event: &Event, state: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match event.states() {
+        [""] => write!(f, "{event} has no states; '{state}' was given"),
+        states => write!(
+            f,
+            "invalid state '{state}' of {event}; expected {}",
+            states.join(" or ")
+        ),
     }
 }
-
-impl Error for StateFilterError {}

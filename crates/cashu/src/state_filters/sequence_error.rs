@@ -1,6 +1,6 @@
 //! [`SequenceError`] and [`SequenceErrorKind`]: why a manifest or an info document is invalid.
 
-use core::error::Error;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use nutfilter::segment::Universe;
@@ -13,67 +13,55 @@ use super::{Block, BlockInfo, Event};
 pub(super) const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// A manifest or an info document is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub struct SequenceError(pub(super) Fault);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
-    TooManySegments {
-        segments: usize,
-    },
-    Nesting {
-        start: u64,
-        end: u64,
-    },
-    Json {
-        line: usize,
-        column: usize,
-    },
-    Version {
-        version: u64,
-    },
+    #[error("manifest lists {segments} segments; the maximum is {MAX_SEGMENTS}")]
+    TooManySegments { segments: usize },
+    #[error("interval {start}-{end} is nested more than {MAX_NESTING} deep")]
+    Nesting { start: u64, end: u64 },
+    #[error("malformed document at line {line}, column {column}")]
+    Json { line: usize, column: usize },
+    #[error("unknown manifest version {version}; expected 1")]
+    Version { version: u64 },
+    #[error("manifest has an unknown kind")]
     Kind,
-    States {
-        kind: Event,
-    },
-    UniverseWidth {
-        width: u32,
-    },
-    BlockWidth {
-        width: u32,
-    },
-    Hex {
-        member: &'static str,
-    },
-    Previous {
-        number: u64,
-    },
-    TooLarge {
-        number: u64,
-    },
+    #[error(fmt = states)]
+    States { kind: Event },
+    #[error(
+        "invalid segment width {width}; a universe has {} to {} bits",
+        Universe::MIN_WIDTH,
+        Universe::MAX_WIDTH
+    )]
+    UniverseWidth { width: u32 },
+    #[error(
+        "invalid block width {width}; a block has 2^{} to 2^{} bits",
+        Block::MIN_WIDTH,
+        Block::MAX_WIDTH
+    )]
+    BlockWidth { width: u32 },
+    #[error("invalid {member}; expected 64 hex digits")]
+    Hex { member: &'static str },
+    #[error(fmt = previous)]
+    Previous { number: u64 },
+    #[error("number {number} is too large; the maximum is {MAX_NUMBER}")]
+    TooLarge { number: u64 },
+    #[error("manifest lists no segments")]
     NoSegments,
-    Interval {
-        start: u64,
-        end: u64,
-    },
-    Order {
-        start: u64,
-        end: u64,
-    },
-    Overlap {
-        start: u64,
-        end: u64,
-        outer: u64,
-    },
-    Gap {
-        covered: u64,
-        start: u64,
-    },
-    TooManyValues {
-        start: u64,
-        n: u32,
-        width: u32,
-    },
+    #[error("invalid interval {start}-{end}: it ends before it starts")]
+    Interval { start: u64, end: u64 },
+    #[error("interval {start}-{end} is repeated or out of order")]
+    Order { start: u64, end: u64 },
+    #[error("interval {start}-{end} overlaps one that ends at {outer}")]
+    Overlap { start: u64, end: u64, outer: u64 },
+    #[error("gap in the intervals: {covered} to {start} is not covered")]
+    Gap { covered: u64, start: u64 },
+    #[error("segment from {start} declares {n} values, more than {width} bits can hold")]
+    TooManyValues { start: u64, n: u32, width: u32 },
+    #[error("segment from {start} declares {length} bytes; {n} values take {min} to {max}")]
     Length {
         start: u64,
         n: u32,
@@ -81,11 +69,20 @@ pub(super) enum Fault {
         min: u64,
         max: u64,
     },
-    Timeout {
-        timeout: u64,
-    },
+    #[error(
+        "block timeout of {timeout} s; the minimum is {} s",
+        BlockInfo::MIN_TIMEOUT
+    )]
+    Timeout { timeout: u64 },
+    #[error("open_interval is 0; expected seconds or null")]
     OpenInterval,
+    #[error("info document lists no blocks")]
     NoBlocks,
+    #[error(
+        "gap in the blocks: the end of height {height} is {}, the next start is {}",
+        or_open(*end),
+        or_open(*next)
+    )]
     BlockEnd {
         height: usize,
         end: Option<u64>,
@@ -117,112 +114,27 @@ impl SequenceError {
     }
 }
 
-impl fmt::Display for SequenceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Fault::Json { line, column } => {
-                write!(f, "malformed document at line {line}, column {column}")
-            }
-            Fault::Version { version } => {
-                write!(f, "unknown manifest version {version}; expected 1")
-            }
-            Fault::Kind => f.write_str("manifest has an unknown kind"),
-            Fault::States { kind } => match kind.states() {
-                [""] => write!(f, "manifest has states, but {kind} has none"),
-                states => {
-                    write!(f, "invalid states for {kind}; expected some of")?;
-                    states.iter().try_for_each(|state| write!(f, " {state}"))
-                }
-            },
-            Fault::UniverseWidth { width } => write!(
-                f,
-                "invalid segment width {width}; a universe has {} to {} bits",
-                Universe::MIN_WIDTH,
-                Universe::MAX_WIDTH
-            ),
-            Fault::BlockWidth { width } => write!(
-                f,
-                "invalid block width {width}; a block has 2^{} to 2^{} bits",
-                Block::MIN_WIDTH,
-                Block::MAX_WIDTH
-            ),
-            Fault::Hex { member } => write!(f, "invalid {member}; expected 64 hex digits"),
-            Fault::Previous { number: 0 } => {
-                f.write_str("manifest 0 names a previous one; expected null")
-            }
-            Fault::Previous { number } => {
-                write!(f, "manifest {number} does not name the previous one")
-            }
-            Fault::TooLarge { number } => {
-                write!(
-                    f,
-                    "number {number} is too large; the maximum is {MAX_NUMBER}"
-                )
-            }
-            Fault::NoSegments => f.write_str("manifest lists no segments"),
-            Fault::TooManySegments { segments } => write!(
-                f,
-                "manifest lists {segments} segments; the maximum is {MAX_SEGMENTS}"
-            ),
-            Fault::Nesting { start, end } => write!(
-                f,
-                "interval {start}-{end} is nested more than {MAX_NESTING} deep"
-            ),
-            Fault::Interval { start, end } => {
-                write!(
-                    f,
-                    "invalid interval {start}-{end}: it ends before it starts"
-                )
-            }
-            Fault::Order { start, end } => {
-                write!(f, "interval {start}-{end} is repeated or out of order")
-            }
-            Fault::Overlap { start, end, outer } => write!(
-                f,
-                "interval {start}-{end} overlaps one that ends at {outer}"
-            ),
-            Fault::Gap { covered, start } => {
-                write!(
-                    f,
-                    "gap in the intervals: {covered} to {start} is not covered"
-                )
-            }
-            Fault::TooManyValues { start, n, width } => write!(
-                f,
-                "segment from {start} declares {n} values, more than {width} bits can hold"
-            ),
-            Fault::Length {
-                start,
-                n,
-                length,
-                min,
-                max,
-            } => write!(
-                f,
-                "segment from {start} declares {length} bytes; {n} values take {min} to {max}"
-            ),
-            Fault::Timeout { timeout } => write!(
-                f,
-                "block timeout of {timeout} s; the minimum is {} s",
-                BlockInfo::MIN_TIMEOUT
-            ),
-            Fault::OpenInterval => f.write_str("open_interval is 0; expected seconds or null"),
-            Fault::NoBlocks => f.write_str("info document lists no blocks"),
-            Fault::BlockEnd { height, end, next } => {
-                let or_open = |time: Option<u64>| {
-                    time.map_or_else(|| "open".into(), |time| alloc::format!("{time}"))
-                };
-                let (end, next) = (or_open(end), or_open(next));
-                write!(
-                    f,
-                    "gap in the blocks: the end of height {height} is {end}, the next start is {next}"
-                )
-            }
-        }
+fn states(kind: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match kind.states() {
+        [""] => write!(f, "manifest has states, but {kind} has none"),
+        states => write!(
+            f,
+            "invalid states for {kind}; expected some of {}",
+            states.join(" ")
+        ),
     }
 }
 
-impl Error for SequenceError {}
+fn previous(number: &u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match number {
+        0 => f.write_str("manifest 0 names a previous one; expected null"),
+        number => write!(f, "manifest {number} does not name the previous one"),
+    }
+}
+
+fn or_open(time: Option<u64>) -> String {
+    time.map_or_else(|| "open".into(), |time| time.to_string())
+}
 
 /// The parser's error text is dropped, because it may quote the mint.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, SequenceError> {

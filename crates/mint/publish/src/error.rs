@@ -1,7 +1,6 @@
 //! Why something could not be published.
 
 use core::error::Error;
-use core::fmt;
 use std::io;
 
 use nutfilter_cashu::state_filters::SequenceError;
@@ -9,7 +8,8 @@ use nutfilter_cashu::state_filters::SequenceError;
 use crate::destination::ATTEMPTS;
 
 /// An operation of a store failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} failed: {source}")]
 pub struct StoreError {
     doing: &'static str,
     source: Box<dyn Error + Send + Sync>,
@@ -23,23 +23,12 @@ impl StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed: {}", self.doing, self.source)
-    }
-}
-
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
-    }
-}
-
 /// Why a publication ended early. All objects before this one are published.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
     /// The store failed.
+    #[error("{}{source}", place(path))]
     Store {
         /// The object; `None` if no object was concerned yet.
         path: Option<String>,
@@ -47,11 +36,16 @@ pub enum PublishError {
         source: StoreError,
     },
     /// There are other bytes at the path of an immutable object.
+    #[error("{path}: other bytes are published under this path")]
     Differs {
         /// The object.
         path: String,
     },
     /// A later version of the list of a sequence is published. This one is of an older copy of the sequence.
+    #[error(
+        "{path}: the published {what} is {published}, that of the data directory is only {own}; use the newer data \
+         directory, or another destination"
+    )]
     Older {
         /// The list: a manifest, or a list of blocks.
         path: String,
@@ -63,6 +57,10 @@ pub enum PublishError {
         published: u64,
     },
     /// The published list is not of this sequence.
+    #[error(
+        "{path}: the published sequence is another one: {what} is {published}, not {own}; use the data directory that \
+         it was published from, or another destination"
+    )]
     Forked {
         /// The list.
         path: String,
@@ -74,6 +72,7 @@ pub enum PublishError {
         published: String,
     },
     /// A published list cannot be read.
+    #[error("{path}: {source}; remove the object to publish all state filters again")]
     Malformed {
         /// The list.
         path: String,
@@ -81,8 +80,10 @@ pub enum PublishError {
         source: SequenceError,
     },
     /// A file of the sequence cannot be read, or is damaged.
+    #[error(transparent)]
     File(nutfilter_sequence::Error),
     /// Other publishers replaced the object each time before it could be written.
+    #[error("{path}: other publishers replaced it {attempts} times in the meantime")]
     Contended {
         /// The object.
         path: String,
@@ -114,81 +115,37 @@ impl PublishError {
     }
 }
 
-impl fmt::Display for PublishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PublishError::Store { path: None, source } => source.fmt(f),
-            PublishError::Store {
-                path: Some(path),
-                source,
-            } => write!(f, "{path}: {source}"),
-            PublishError::Differs { path } => {
-                write!(f, "{path}: other bytes are published under this path")
-            }
-            PublishError::Older {
-                path,
-                what,
-                own,
-                published,
-            } => write!(
-                f,
-                "{path}: the published {what} is {published}, that of the data directory is only {own}; \
-                 use the newer data directory, or another destination"
-            ),
-            PublishError::Forked {
-                path,
-                what,
-                own,
-                published,
-            } => write!(
-                f,
-                "{path}: the published sequence is another one: {what} is {published}, not {own}; use the data \
-                 directory that it was published from, or another destination"
-            ),
-            PublishError::Malformed { path, source } => write!(
-                f,
-                "{path}: {source}; remove the object to publish all state filters again"
-            ),
-            PublishError::File(source) => source.fmt(f),
-            PublishError::Contended { path, attempts } => write!(
-                f,
-                "{path}: other publishers replaced it {attempts} times in the meantime"
-            ),
-        }
-    }
-}
-
-impl Error for PublishError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            PublishError::Store { source, .. } => Some(source),
-            PublishError::Malformed { source, .. } => Some(source),
-            PublishError::File(source) => source.source(),
-            _ => None,
-        }
-    }
+fn place(path: &Option<String>) -> String {
+    path.as_ref()
+        .map_or_else(String::new, |path| format!("{path}: "))
 }
 
 /// Why a destination cannot be used. No message contains credentials.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DestinationError {
     /// The URL is malformed.
+    #[error("invalid destination: {reason}")]
     Url {
         /// The fault.
         reason: String,
     },
     /// The scheme is not supported.
+    #[error("unsupported destination {scheme}://; use a directory, file://, s3://, gs:// or az://")]
     Scheme {
         /// The scheme.
         scheme: String,
     },
     /// This build has no object stores.
+    #[error(
+        "{scheme}:// needs a build with --features object-store; this one writes to directories only"
+    )]
     NotBuiltIn {
         /// The scheme.
         scheme: String,
     },
     /// The directory cannot be created or opened.
+    #[error("{path}: {source}")]
     Directory {
         /// The directory.
         path: String,
@@ -196,38 +153,11 @@ pub enum DestinationError {
         source: std::io::Error,
     },
     /// The object store's configuration is incomplete or invalid.
+    #[error("{url}: {source}")]
     Configuration {
         /// The destination.
         url: String,
         /// The error.
         source: Box<dyn Error + Send + Sync>,
     },
-}
-
-impl fmt::Display for DestinationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DestinationError::Url { reason } => write!(f, "invalid destination: {reason}"),
-            DestinationError::Scheme { scheme } => write!(
-                f,
-                "unsupported destination {scheme}://; use a directory, file://, s3://, gs:// or az://"
-            ),
-            DestinationError::NotBuiltIn { scheme } => write!(
-                f,
-                "{scheme}:// needs a build with --features object-store; this one writes to directories only"
-            ),
-            DestinationError::Directory { path, source } => write!(f, "{path}: {source}"),
-            DestinationError::Configuration { url, source } => write!(f, "{url}: {source}"),
-        }
-    }
-}
-
-impl Error for DestinationError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            DestinationError::Directory { source, .. } => Some(source),
-            DestinationError::Configuration { source, .. } => Some(&**source),
-            _ => None,
-        }
-    }
 }

@@ -1,7 +1,5 @@
 //! What is published: bytes, where they go, and how readers may cache them.
 
-use core::error::Error;
-use core::fmt;
 use std::time::Duration;
 
 use nutfilter_mint::Body;
@@ -140,18 +138,11 @@ impl Object {
 
 /// A path that cannot be that of an object: it has an empty segment, or one that begins with a dot, or a character that
 /// cannot be in a file name everywhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid object path {path:?}")]
 pub struct InvalidPath {
     path: String,
 }
-
-impl fmt::Display for InvalidPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid object path {:?}", self.path)
-    }
-}
-
-impl Error for InvalidPath {}
 
 #[cfg(test)]
 mod tests {

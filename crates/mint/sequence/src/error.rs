@@ -9,39 +9,42 @@ use nutfilter::BuildError;
 use crate::inbox::Inbox;
 
 /// A sequence could not be opened, read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub struct Error(Fault);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Fault {
-    InUse {
-        path: PathBuf,
-    },
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
-    Damaged {
-        path: PathBuf,
-        what: &'static str,
-    },
-    Altered {
-        path: PathBuf,
-    },
+    #[error("{path}: sequence is in use by another process")]
+    InUse { path: PathBuf },
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error(
+        "{path}: damaged sequence: {what}; restore the directory from a backup, or remove it to start another sequence, \
+         which every wallet will report as a restart"
+    )]
+    Damaged { path: PathBuf, what: &'static str },
+    #[error("{path}: damaged: the file does not have its SHA-256; restore it from a backup")]
+    Altered { path: PathBuf },
+    #[error(
+        "{path}: the sequence has {what} {stored}, not {given}; this never changes during its life"
+    )]
     Differs {
         path: PathBuf,
         what: &'static str,
         stored: String,
         given: String,
     },
-    TooMany {
-        n: u64,
-    },
-    Full {
-        waiting: u64,
-        more: u64,
-    },
-    Build(BuildError),
+    #[error("{n} values; a segment holds at most {max}", max = u32::MAX)]
+    TooMany { n: u64 },
+    #[error(
+        "no room for {more} events: {waiting} wait to be published, at most {max}; report them again after the next \
+         refresh",
+        max = Inbox::CAPACITY
+    )]
+    Full { waiting: u64, more: u64 },
+    #[error("{0}")]
+    Build(#[source] BuildError),
 }
 
 impl Error {
@@ -116,61 +119,5 @@ pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
 impl From<BuildError> for Error {
     fn from(error: BuildError) -> Self {
         Self(Fault::Build(error))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Fault::InUse { path } => {
-                write!(
-                    f,
-                    "{}: sequence is in use by another process",
-                    path.display()
-                )
-            }
-            Fault::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            Fault::Damaged { path, what } => write!(
-                f,
-                "{}: damaged sequence: {what}; restore the directory from a backup, or remove it to start another \
-                 sequence, which every wallet will report as a restart",
-                path.display()
-            ),
-            Fault::Altered { path } => write!(
-                f,
-                "{}: damaged: the file does not have its SHA-256; restore it from a backup",
-                path.display()
-            ),
-            Fault::Differs {
-                path,
-                what,
-                stored,
-                given,
-            } => write!(
-                f,
-                "{}: the sequence has {what} {stored}, not {given}; this never changes during its life",
-                path.display()
-            ),
-            Fault::TooMany { n } => {
-                write!(f, "{n} values; a segment holds at most {}", u32::MAX)
-            }
-            Fault::Full { waiting, more } => write!(
-                f,
-                "no room for {more} events: {waiting} wait to be published, at most {}; report them again after the \
-                 next refresh",
-                Inbox::CAPACITY
-            ),
-            Fault::Build(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for Error {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match &self.0 {
-            Fault::Io { source, .. } => Some(source),
-            Fault::Build(error) => Some(error),
-            _ => None,
-        }
     }
 }

@@ -90,39 +90,25 @@ pub enum Wanted {
 }
 
 /// Why something could not be fed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FeedError {
     /// The queue is full.
+    #[error("queue full ({capacity} bytes); retry after the next read")]
     Full {
         /// The capacity, in bytes.
         capacity: usize,
     },
     /// The mark is too long.
+    #[error("mark of {length} bytes is too long; maximum {MAX_MARK}")]
     LongMark {
         /// Its length, in bytes.
         length: usize,
     },
     /// The item is empty.
+    #[error("empty item")]
     Empty,
 }
-
-impl fmt::Display for FeedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FeedError::Full { capacity } => write!(
-                f,
-                "queue full ({capacity} bytes); retry after the next read"
-            ),
-            FeedError::LongMark { length } => {
-                write!(f, "mark of {length} bytes is too long; maximum {MAX_MARK}")
-            }
-            FeedError::Empty => f.write_str("empty item"),
-        }
-    }
-}
-
-impl Error for FeedError {}
 
 /// A reading has to wait for the mint.
 #[derive(Debug)]

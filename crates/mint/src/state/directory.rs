@@ -11,8 +11,6 @@
 //! present. A full reading creates new stores, which become valid when the state file is replaced. Damaged state is
 //! discarded, logged, and read again.
 
-use core::error::Error;
-use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -50,15 +48,17 @@ pub struct DataDirectory {
 }
 
 /// Why sets could not be stored or encoded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// Another process uses the directory.
+    #[error("{path}: data directory is in use by another process")]
     InUse {
         /// The directory.
         path: PathBuf,
     },
     /// A file or directory could not be read or written.
+    #[error("{path}: {source}")]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -66,16 +66,24 @@ pub enum StateError {
         source: io::Error,
     },
     /// A set could not be read or written, or is damaged.
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// A set cannot be encoded as a filter, or there is not enough memory.
-    Build(BuildError),
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A body could not be written.
-    Body(io::Error),
+    #[error("could not write data to serve: {0}")]
+    Body(#[source] io::Error),
     /// State filters need a data directory.
+    #[error("state filters need a data directory")]
     NoDirectory,
     /// The state filters could not be updated.
-    Sequence(nutfilter_sequence::Error),
+    #[error("state filters: {0}")]
+    Sequence(#[from] nutfilter_sequence::Error),
     /// The state filters of a kind were damaged at the start.
+    #[error(
+        "state filters are damaged; the log of the start names the file, and `nutfilter verify` all of them"
+    )]
     DamagedSequence,
 }
 
@@ -98,60 +106,6 @@ fn is_lost(error: &StoreError) -> bool {
         error.kind() == io::ErrorKind::NotFound
             || (cfg!(unix) && error.raw_os_error() == Some(BAD_DISK))
     })
-}
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StateError::InUse { path } => write!(
-                f,
-                "{}: data directory is in use by another process",
-                path.display()
-            ),
-            StateError::Io { path, source } => write!(f, "{}: {source}", path.display()),
-            StateError::Store(error) => error.fmt(f),
-            StateError::Build(error) => error.fmt(f),
-            StateError::Body(error) => write!(f, "could not write data to serve: {error}"),
-            StateError::NoDirectory => f.write_str("state filters need a data directory"),
-            StateError::Sequence(error) => write!(f, "state filters: {error}"),
-            StateError::DamagedSequence => f.write_str(
-                "state filters are damaged; the log of the start names the file, and `nutfilter verify` all of them",
-            ),
-        }
-    }
-}
-
-impl Error for StateError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            StateError::InUse { .. } | StateError::NoDirectory | StateError::DamagedSequence => {
-                None
-            }
-            StateError::Io { source, .. } => Some(source),
-            StateError::Store(error) => error.source(),
-            StateError::Build(error) => error.source(),
-            StateError::Body(error) => Some(error),
-            StateError::Sequence(error) => error.source(),
-        }
-    }
-}
-
-impl From<StoreError> for StateError {
-    fn from(error: StoreError) -> Self {
-        StateError::Store(error)
-    }
-}
-
-impl From<nutfilter_sequence::Error> for StateError {
-    fn from(error: nutfilter_sequence::Error) -> Self {
-        StateError::Sequence(error)
-    }
-}
-
-impl From<BuildError> for StateError {
-    fn from(error: BuildError) -> Self {
-        StateError::Build(error)
-    }
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> StateError {

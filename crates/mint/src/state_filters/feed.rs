@@ -1,8 +1,5 @@
 //! [`EventFeed`]: a mint reports its events.
 
-use core::error::Error;
-use core::fmt;
-
 use nutfilter_cashu::state_filters::{Element, ElementHash, Event, StateFilterError};
 use nutfilter_sequence::Inbox;
 
@@ -103,22 +100,26 @@ impl EventFeed {
 }
 
 /// Why events could not be reported.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
     /// The kind is not in [`StateFilterOptions::reported`](super::StateFilterOptions::reported).
+    #[error("{event} is not a kind that the mint reports")]
     Unexpected {
         /// The kind.
         event: Event,
     },
     /// The files of the kind are damaged. Report the event again after they were restored.
+    #[error("the state filters of {event} are damaged; the log of the start names the file")]
     Damaged {
         /// The kind.
         event: Event,
     },
     /// The state or an ID is not one of the kind.
+    #[error(transparent)]
     Invalid(StateFilterError),
     /// The ID of a quote is too long.
+    #[error("{event} ID of {bytes} bytes is too long; maximum {max}", max = EventFeed::MAX_ID_BYTES)]
     LongId {
         /// The kind.
         event: Event,
@@ -126,40 +127,6 @@ pub enum ReportError {
         bytes: usize,
     },
     /// The events could not be stored.
-    Inbox(nutfilter_sequence::Error),
-}
-
-impl fmt::Display for ReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReportError::Unexpected { event } => {
-                write!(f, "{event} is not a kind that the mint reports")
-            }
-            ReportError::Damaged { event } => {
-                write!(
-                    f,
-                    "the state filters of {event} are damaged; the log of the start names the file"
-                )
-            }
-            ReportError::Invalid(error) => error.fmt(f),
-            ReportError::LongId { event, bytes } => write!(
-                f,
-                "{event} ID of {bytes} bytes is too long; maximum {}",
-                EventFeed::MAX_ID_BYTES
-            ),
-            ReportError::Inbox(error) => write!(f, "could not store events: {error}"),
-        }
-    }
-}
-
-impl Error for ReportError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            ReportError::Unexpected { .. }
-            | ReportError::Damaged { .. }
-            | ReportError::LongId { .. } => None,
-            ReportError::Invalid(error) => error.source(),
-            ReportError::Inbox(error) => error.source(),
-        }
-    }
+    #[error("could not store events: {0}")]
+    Inbox(#[source] nutfilter_sequence::Error),
 }
