@@ -118,7 +118,10 @@ fn write_file_with(
     }
     contents(draft.file())?;
     draft.file().sync_all().map_err(at)?;
-    draft.rename_to(&target).map_err(at)
+    draft.rename_to(&target).map_err(at)?;
+    // The file is complete. A directory without read permission cannot be opened.
+    let _ = nutfilter_files::sync_directory(directory_of(&target));
+    Ok(())
 }
 
 /// A file that is being written under a temporary name or without a name.

@@ -17,8 +17,8 @@
 //! commit; empty metadata has no line. The sum is the fingerprint of all lines before it.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -110,20 +110,12 @@ impl Kept {
 
     fn lock(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join(LOCK);
-        let io = |error| StoreError::io("lock", &path, error);
-        let mut options = OpenOptions::new();
-        let lock = options.create(true).truncate(false).write(true).open(&path);
-        let lock = lock.map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let path = directory.to_owned();
-                return Err(StoreError(Fault::InUse { path }));
-            }
-            // Some file systems have no locks. There the operator must ensure that only one process runs.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
+        let lock = nutfilter_files::lock(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError(Fault::InUse {
+                path: directory.into(),
+            }),
+            _ => StoreError::io("lock", &path, error),
+        })?;
         Ok(Self {
             directory: directory.to_owned(),
             _lock: lock,
@@ -151,11 +143,8 @@ impl Kept {
         runs: &[Header],
     ) -> Result<(), StoreError> {
         let (new, path) = (self.directory.join(NEW_LIST), self.directory.join(LIST));
-        let mut file = File::create(&new).map_err(|error| StoreError::io("create", &new, error))?;
-        let written = file.write_all(list(mark, metadata, runs).as_bytes());
+        let written = nutfilter_files::write(&new, list(mark, metadata, runs).as_bytes());
         written.map_err(|error| StoreError::io("write", &new, error))?;
-        let synced = file.sync_all();
-        synced.map_err(|error| StoreError::io("sync", &new, error))?;
         fs::rename(&new, &path).map_err(|error| StoreError::io("rename", &path, error))
     }
 
@@ -204,16 +193,8 @@ pub(crate) fn scratch_path(directory: &Path) -> PathBuf {
 }
 
 fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    // On other systems a directory cannot be opened as a file; renaming is as durable as possible there.
-    if cfg!(unix) {
-        let directory = match directory.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => directory,
-        };
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| StoreError::io("sync", directory, error))?;
-    }
-    Ok(())
+    let synced = nutfilter_files::sync_directory(directory);
+    synced.map_err(|error| StoreError::io("sync", directory, error))
 }
 
 fn read_list(path: &Path) -> Result<Vec<u8>, StoreError> {

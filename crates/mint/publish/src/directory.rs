@@ -65,8 +65,7 @@ impl Directory {
             Err(error) => return Err(error.error),
         }
         // The new name must be on disk before another object names it.
-        #[cfg(unix)]
-        File::open(parent)?.sync_all()?;
+        nutfilter_files::sync_directory(parent)?;
         Ok(Put::Written)
     }
 }

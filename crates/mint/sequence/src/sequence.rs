@@ -2,7 +2,7 @@
 
 use core::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -355,16 +355,10 @@ impl Sequence {
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
-    let mut options = OpenOptions::new();
-    let lock = options.create(true).truncate(false).write(true);
-    let lock = lock.open(path).map_err(at(path))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(Error::in_use(path)),
-        // Some file systems have no locks. The operator must then start only one process.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(lock),
-        Err(TryLockError::Error(error)) => Err(at(path)(error)),
-    }
+    nutfilter_files::lock(path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Error::in_use(path),
+        _ => at(path)(error),
+    })
 }
 
 #[derive(Clone, Copy)]

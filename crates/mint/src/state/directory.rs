@@ -12,8 +12,8 @@
 //! discarded, logged, and read again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use nutfilter::{BuildError, Nut25};
@@ -124,18 +124,10 @@ impl DataDirectory {
         let sets = path.join(SETS);
         make_directory(&sets, &Faults::default())?;
         let lock_path = path.join(LOCK);
-        let mut options = OpenOptions::new();
-        let lock = options.create(true).truncate(false).write(true);
-        let lock = lock.open(&lock_path).map_err(at(&lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StateError::InUse { path: path.into() });
-            }
-            // Some file systems have no locks. The operator must then start only one process.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(at(&lock_path)(error)),
-        }
+        let lock = nutfilter_files::lock(&lock_path).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StateError::InUse { path: path.into() },
+            _ => at(&lock_path)(error),
+        })?;
         // A caller may never restore the existing sets. New sets must not overwrite them.
         let names = own_names(&sets).map_err(at(&sets))?;
         let latest = names.iter().filter_map(|name| number_of(name)).max();
@@ -300,16 +292,11 @@ impl DataDirectory {
         }
         let path = self.state_path(kind);
         let new = path.with_extension("state.new");
-        let write = || -> io::Result<()> {
-            let mut file = create_private(&new)?;
-            file.write_all(&recorded.to_bytes(kind))?;
-            file.sync_all()?;
-            // The names of new sets must be durable before the file that names them.
-            sync_directory(&self.path.join(SETS))?;
-            fs::rename(&new, &path)?;
-            sync_directory(&self.path)
-        };
-        write().map_err(at(&path))?;
+        // The names of new sets must be durable before the file that names them. The file may contain notes.
+        let synced = nutfilter_files::sync_directory(&self.path.join(SETS));
+        let replaced =
+            synced.and_then(|()| nutfilter_files::replace(&path, &new, &recorded.to_bytes(kind)));
+        replaced.map_err(at(&path))?;
         self.named.insert(kind, names);
         Ok(())
     }
@@ -442,17 +429,6 @@ fn own_names(sets: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Creates a file that only this user can read: a watermark may contain notes.
-fn create_private(path: &Path) -> io::Result<File> {
-    // An existing file may be readable by others.
-    let _ = fs::remove_file(path);
-    let mut options = OpenOptions::new();
-    options.create_new(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
 /// The contents of the state file; `None` if the file does not exist.
 fn read_state(path: &Path, kind: NoteKind) -> Result<Option<Recorded>, String> {
     let mut bytes = vec![];
@@ -475,12 +451,4 @@ fn discard(path: &Path, reason: String) {
         reason,
         "discarding unusable state; rereading the full database"
     );
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    // Other systems cannot open a directory as a file. Renaming is as durable as they allow.
-    if cfg!(unix) {
-        File::open(path)?.sync_all()?;
-    }
-    Ok(())
 }
