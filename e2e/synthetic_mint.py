@@ -20,7 +20,7 @@ MOST_NOTES = 16  # of a kind in a transaction
 MOST_KEYSETS = 8
 ROWS_PER_STATEMENT = 500
 
-SQL = pathlib.Path(__file__).parents[1] / "crates/mint/src/sample"
+SQL = pathlib.Path(__file__).parents[1] / "crates/sample/src"
 INDEXES = {
     "cdk": """
         CREATE INDEX idx_proof_state_operation ON proof (state, operation_kind);

@@ -232,7 +232,7 @@ struct Sequence {
 }
 
 impl Sequence {
-    /// Merges what is finished, by the rule of `crates/mint/sequence`.
+    /// Merges what is finished, by the rule of `crates/sequence`.
     fn compact(&mut self) -> Result<()> {
         let now = self.cover.last().map_or(1, |last| last.listed.end);
         for (level, merges) in Level::ALL.into_iter().zip(&mut self.merges) {

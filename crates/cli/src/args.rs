@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::build::BuildArgs;
+use crate::build_filter::BuildArgs;
 use crate::check::CheckArgs;
 use crate::completions::CompletionsArgs;
 use crate::demo::DemoArgs;

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use data_encoding::HEXLOWER;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nutfilter_mint::sample::{Sample, SampleError};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
     FilterReport, FilterService, NoteKind, Publisher, ReadingReport, RefreshReport, ServiceOptions,
 };
+use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
 use nutfilter_wallet::{Answer, MintClient, Policy};
 use tempfile::TempDir;

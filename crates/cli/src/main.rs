@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod build;
+mod build_filter;
 mod check;
 mod completions;
 mod demo;
@@ -78,7 +78,7 @@ fn run(cli: Cli) -> Result<ExitCode, CliError> {
     let globals = cli.globals();
     globals.start_threads()?;
     match cli.command {
-        Command::Build(args) => build::run(&args, &globals)?,
+        Command::Build(args) => build_filter::run(&args, &globals)?,
         Command::Check(args) => return check::run(&args, &globals),
         Command::Restore(args) => return restore::run(&args, &globals),
         Command::Follow(args) => return state_filters::follow::run(&args, &globals),

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use nutfilter_mint::sample::Sample;
 use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, Reading, SourceError, SqliteSource,
     Watermark,
 };
 use nutfilter_mint::{KeysetId, MintType, NoteKind};
+use nutfilter_sample::Sample;
 use rusqlite::Connection;
 
 fn main() -> Result<(), Box<dyn Error>> {

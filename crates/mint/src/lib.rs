@@ -54,7 +54,6 @@ mod snapshot;
 mod state;
 mod state_filters;
 
-pub mod sample;
 pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};

@@ -2,7 +2,7 @@ use std::io::Read;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nutfilter_mint::NoteKind;
-use nutfilter_mint::sample::Sample;
+use nutfilter_sample::Sample;
 use serde_json::Value;
 
 use crate::nutfilter::{Place, hex, item, lines, vectors};

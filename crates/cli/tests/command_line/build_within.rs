@@ -1,7 +1,7 @@
 //! `build --memory`: the same bytes with less memory, and no leftover files.
 
 use nutfilter_mint::NoteKind;
-use nutfilter_mint::sample::Sample;
+use nutfilter_sample::Sample;
 use serde_json::Value;
 
 use crate::nutfilter::{Place, hex, item, lines};

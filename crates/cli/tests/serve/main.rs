@@ -1,7 +1,7 @@
 //! `nutfilter serve` and `nutfilter publish`: configuration, start and stop, from an operator's view.
 
 mod configuration;
-#[path = "../../../mint/publish/tests/publishing/file_server.rs"]
+#[path = "../../../publish/tests/publishing/file_server.rs"]
 mod file_server;
 mod network;
 mod operating;

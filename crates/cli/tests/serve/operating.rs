@@ -49,7 +49,7 @@ fn sighup_refreshes_immediately() {
     );
     // Replace the database with that of another mint.
     std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
-    let larger = nutfilter_mint::sample::Sample::new(301, 201);
+    let larger = nutfilter_sample::Sample::new(301, 201);
     larger
         .write(&directory.path().join("cdk-mintd.sqlite"), &mut |_| ())
         .unwrap();
@@ -118,7 +118,7 @@ fn replaced_bodies_are_released() {
     assert!(first.len() >= 4, "{first:?}");
 
     std::fs::remove_file(directory.path().join("cdk-mintd.sqlite")).unwrap();
-    let larger = nutfilter_mint::sample::Sample::new(301, 201);
+    let larger = nutfilter_sample::Sample::new(301, 201);
     larger
         .write(&directory.path().join("cdk-mintd.sqlite"), &mut |_| ())
         .unwrap();

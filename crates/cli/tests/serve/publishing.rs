@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nutfilter_mint::NoteKind;
-use nutfilter_mint::sample::Sample;
+use nutfilter_sample::Sample;
 
 use super::file_server::{request, serve_files};
 use super::support::{Server, failure, nutfilter, sample};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nutfilter_mint::NoteKind;
-use nutfilter_mint::sample::Sample;
+use nutfilter_sample::Sample;
 
 use super::support::{Server, failure, kill, nutfilter, sample};
 

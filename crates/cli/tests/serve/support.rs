@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use nutfilter_mint::sample::Sample;
+use nutfilter_sample::Sample;
 
 /// The command, without any configuring variables in its environment.
 pub(crate) fn nutfilter() -> Command {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nutfilter_mint::sample::Sample;
 use nutfilter_mint::source::{DatabaseLocation, ItemBatch, KeysetInfo, MintSource, SqliteSource};
 use nutfilter_mint::{MintType, NoteKind, Publisher};
+use nutfilter_sample::Sample;
 
 use crate::support::history::{Consumer, Tally};
 use crate::support::{LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, items, keyset};

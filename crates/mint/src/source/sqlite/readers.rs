@@ -250,8 +250,8 @@ mod tests {
     use super::super::SqliteSource;
     use super::*;
     use crate::NoteKind;
-    use crate::sample::Sample;
     use crate::source::{DatabaseLocation, MintSource};
+    use nutfilter_sample::Sample;
 
     /// A database of 3,000 spent notes and one pending one, whose row ids are far apart, and a writer that has it open.
     fn spread(directory: &Path) -> (std::path::PathBuf, Connection) {

@@ -5,7 +5,7 @@ use nutfilter_mint::MintType;
 /// SQL that creates them on Postgres. On SQLite, two of the types have other names.
 pub(crate) fn tables(mint: MintType) -> &'static str {
     match mint {
-        MintType::Nutshell => include_str!("../../../src/sample/nutshell.sql"),
-        _ => include_str!("../../../src/sample/cdk.sql"),
+        MintType::Nutshell => include_str!("../../../../sample/src/nutshell.sql"),
+        _ => include_str!("../../../../sample/src/cdk.sql"),
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use nutfilter_mint::sample::Sample;
 use nutfilter_mint::source::{DatabaseLocation, ItemFeed, SqliteSource, feed};
 use nutfilter_mint::{
     DataDirectory, Event, FilterService, NoteKind, Publisher, ServiceOptions, StateFilterOptions,
     StateFilters,
 };
 use nutfilter_publish::{Destination, PublishError, Report};
+use nutfilter_sample::Sample;
 use nutfilter_wallet::follow::{Follower, Progress, SequenceFormat};
 use nutfilter_wallet::{MintClient, Policy};
 

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, Transaction};
 
 use self::tables::Tables;
-use crate::{KeysetId, MintType, NoteKind};
+use nutfilter_mint::{KeysetId, MintType, NoteKind};
 
 mod tables;
 

@@ -24,8 +24,8 @@ pub(super) struct Tables {
 impl Tables {
     pub(super) fn of(mint: MintType) -> &'static Self {
         match mint {
-            MintType::Cdk => &CDK,
             MintType::Nutshell => &NUTSHELL,
+            _ => &CDK,
         }
     }
 
