@@ -108,11 +108,12 @@ pub(super) fn publisher(
         .verify_every(options.verify_every);
     if let Some(directory) = &options.data_dir {
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
-        publisher = publisher.with_data_directory(directory);
-    }
-    if let Some(state_filters) = state_filters(options) {
-        let with_state_filters = publisher.with_state_filters(&state_filters);
-        publisher = with_state_filters.map_err(CliError::failed)?;
+        publisher = match state_filters(options) {
+            Some(state_filters) => publisher
+                .with_state_filters(directory, &state_filters)
+                .map_err(CliError::failed)?,
+            None => publisher.with_data_directory(directory),
+        };
     }
     Ok(publisher)
 }

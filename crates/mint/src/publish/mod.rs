@@ -125,18 +125,20 @@ impl Publisher {
         self
     }
 
-    /// Publishes state filters. They are kept in the data directory, for ever, and are served at once.
+    /// As [`Publisher::with_data_directory`], and publishes state filters. They are kept in the directory, for ever, and
+    /// are served at once.
     ///
     /// A kind whose files are damaged is not published until they are restored and the process is started again. This is
     /// logged, and each refresh reports it.
     ///
     /// # Errors
     ///
-    /// There is no data directory, or a sequence in it cannot be used, or has another universe.
-    pub fn with_state_filters(mut self, options: &StateFilterOptions) -> Result<Self, StateError> {
-        let Storage::Directory(directory) = &self.storage else {
-            return Err(StateError::NoDirectory);
-        };
+    /// A sequence in the directory cannot be used, or has another universe.
+    pub fn with_state_filters(
+        mut self,
+        directory: DataDirectory,
+        options: &StateFilterOptions,
+    ) -> Result<Self, StateError> {
         let now = self.clock.trusted();
         for kind in NoteKind::ALL {
             let table = self.service.sequences().clone();
@@ -152,7 +154,7 @@ impl Publisher {
         let table = self.service.sequences();
         self.reported = ReportedSequences::open(directory.path(), options, table, now)?;
         self.damaged.extend_from_slice(self.reported.damaged());
-        Ok(self)
+        Ok(self.with_data_directory(directory))
     }
 
     /// Where the mint reports the events of [`StateFilterOptions::reported`]. Each refresh publishes them first, also if

@@ -74,9 +74,6 @@ pub enum StateError {
     /// A body could not be written.
     #[error("could not write data to serve: {0}")]
     Body(#[source] io::Error),
-    /// State filters need a data directory.
-    #[error("state filters need a data directory")]
-    NoDirectory,
     /// The state filters could not be updated.
     #[error("state filters: {0}")]
     Sequence(#[from] nutfilter_sequence::Error),

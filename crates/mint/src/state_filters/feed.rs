@@ -25,8 +25,7 @@ use nutfilter_sequence::Inbox;
 /// let mut options = StateFilterOptions::new(&[]);
 /// options.reported = vec![Event::ProofState, Event::MeltQuote];
 /// let mut publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
-///     .with_data_directory(DataDirectory::open(directory)?)
-///     .with_state_filters(&options)?;
+///     .with_state_filters(DataDirectory::open(directory)?, &options)?;
 /// let events = publisher.event_feed();
 /// // A melt begins.
 /// events.report(Event::MeltQuote, "PENDING", &["TRmjduhIsPxd"])?;

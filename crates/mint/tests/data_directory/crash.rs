@@ -21,18 +21,26 @@ use crate::victim::{self, random};
 const KILLS: u64 = 60;
 
 pub(crate) fn publisher(directory: &Path) -> Publisher {
+    in_memory(directory).with_data_directory(data(directory))
+}
+
+fn data(directory: &Path) -> DataDirectory {
+    open(|| DataDirectory::open(directory.join("data")))
+}
+
+fn in_memory(directory: &Path) -> Publisher {
     let mint = FakeMint::in_directory(directory);
     let clock = mint.clone();
-    let kept = open(|| DataDirectory::open(directory.join("data")));
     Publisher::new(mint, FilterService::new(ServiceOptions::default()))
-        .with_data_directory(kept)
         .restamp_after(Duration::from_secs(3))
         .with_clock(move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now()))
 }
 
 fn with_state_filters(directory: &Path) -> Publisher {
-    let publisher = publisher(directory);
-    publisher.with_state_filters(&state_filters()).unwrap()
+    let publisher = in_memory(directory);
+    publisher
+        .with_state_filters(data(directory), &state_filters())
+        .unwrap()
 }
 
 fn state_filters() -> StateFilterOptions {

@@ -27,9 +27,8 @@ fn publisher(data: &Path, clock: &Clock) -> (Publisher, EventFeed) {
         notes.checkpoint(kind, b"").unwrap();
     }
     let publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
-        .with_data_directory(DataDirectory::open(data).unwrap())
         .with_clock(clock.read())
-        .with_state_filters(&options())
+        .with_state_filters(DataDirectory::open(data).unwrap(), &options())
         .unwrap();
     let events = publisher.event_feed();
     (publisher, events)

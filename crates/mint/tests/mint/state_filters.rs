@@ -8,9 +8,7 @@ use nutfilter_cashu::state_filters::manifest::hash;
 use nutfilter_cashu::state_filters::{
     Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
 };
-use nutfilter_mint::{
-    DataDirectory, MintType, NoteKind, Publisher, StateError, StateFilterOptions, verify,
-};
+use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, StateFilterOptions, verify};
 
 use crate::support::{
     Clock, MintDatabase, Reply, Server, V1, V2, assert_filter_of, assert_refused, items,
@@ -31,9 +29,8 @@ fn options() -> StateFilterOptions {
 fn publisher(database: &MintDatabase, data: &Path, clock: &Clock) -> Publisher {
     database
         .publisher()
-        .with_data_directory(DataDirectory::open(data).unwrap())
         .with_clock(clock.read())
-        .with_state_filters(&options())
+        .with_state_filters(DataDirectory::open(data).unwrap(), &options())
         .unwrap()
 }
 
@@ -364,18 +361,16 @@ fn open_block_changes_only_at_its_interval() {
 }
 
 #[test]
-fn state_filters_need_a_data_directory_and_their_universe() {
+fn state_filters_need_their_universe() {
     let database = MintDatabase::new(MintType::Cdk);
-    let error = database.publisher().with_state_filters(&options());
-    assert!(matches!(error, Err(StateError::NoDirectory)));
     let data = tempfile::tempdir().unwrap();
     let clock = clock();
     drop(publisher(&database, data.path(), &clock));
     let mut other = options();
     other.universe = nutfilter::segment::Universe::new(50).unwrap();
     let directory = DataDirectory::open(data.path()).unwrap();
-    let error = database.publisher().with_data_directory(directory);
-    let error = error.with_state_filters(&other).unwrap_err().to_string();
+    let error = database.publisher().with_state_filters(directory, &other);
+    let error = error.unwrap_err().to_string();
     assert!(error.contains("has universe 36, not 50"), "{error}");
 }
 

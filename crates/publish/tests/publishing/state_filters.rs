@@ -71,9 +71,8 @@ impl Mint {
         options.block_width = 9;
         let source = SqliteSource::open(&location, None).unwrap();
         let data = DataDirectory::open(self.path(data)).unwrap();
-        let publisher = Publisher::new(source, service.clone()).with_data_directory(data);
-        let publisher = publisher.with_clock(move || time);
-        let mut publisher = publisher.with_state_filters(&options).unwrap();
+        let publisher = Publisher::new(source, service.clone()).with_clock(move || time);
+        let mut publisher = publisher.with_state_filters(data, &options).unwrap();
         publisher.restore();
         publisher.refresh().unwrap();
         KINDS
@@ -217,9 +216,8 @@ fn reported_events_are_published_and_followed() {
     let service = FilterService::new(ServiceOptions::default());
     let data = DataDirectory::open(directory.path()).unwrap();
     let mut publisher = Publisher::new(source, service.clone())
-        .with_data_directory(data)
         .with_clock(move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed)))
-        .with_state_filters(&options)
+        .with_state_filters(data, &options)
         .unwrap();
     let (events, store) = (publisher.event_feed(), MemoryStore::default());
     let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
