@@ -65,6 +65,15 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a file is missing, or lies on an unreadable part of the disk.
+#[must_use]
+pub fn is_lost(error: &io::Error) -> bool {
+    /// `EIO`, which has no stable [`io::ErrorKind`].
+    const BAD_DISK: i32 = 5;
+    error.kind() == io::ErrorKind::NotFound
+        || (cfg!(unix) && error.raw_os_error() == Some(BAD_DISK))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

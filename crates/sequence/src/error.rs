@@ -88,14 +88,9 @@ impl Error {
     /// Whether a file is missing, or is not what was written.
     #[must_use]
     pub fn is_damage(&self) -> bool {
-        /// `EIO`, which has no stable [`io::ErrorKind`].
-        const BAD_DISK: i32 = 5;
         match &self.0 {
             Fault::Damaged { .. } | Fault::Altered { .. } => true,
-            Fault::Io { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound
-                    || (cfg!(unix) && source.raw_os_error() == Some(BAD_DISK))
-            }
+            Fault::Io { source, .. } => nutfilter_files::is_lost(source),
             _ => false,
         }
     }

@@ -166,14 +166,7 @@ impl StoreError {
             | Fault::Exists { path }
             | Fault::InUse { path }
             | Fault::OtherSet { path } => Some(path),
-            Fault::Output { .. }
-            | Fault::TooManyItems { .. }
-            | Fault::TooLittleMemory { .. }
-            | Fault::OutOfMemory { .. }
-            | Fault::RecordLength { .. }
-            | Fault::Abandoned
-            | Fault::LongMetadata { .. }
-            | Fault::Encoder(_) => None,
+            _ => None,
         }
     }
 

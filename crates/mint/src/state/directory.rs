@@ -88,21 +88,14 @@ impl StateError {
     /// Whether a set differs from what was written. Then only a full reading helps.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
-            StateError::Store(error) => error.kind() == StoreErrorKind::Damaged || is_lost(error),
+            StateError::Store(error) => {
+                error.kind() == StoreErrorKind::Damaged
+                    || error.io_error().is_some_and(nutfilter_files::is_lost)
+            }
             StateError::Sequence(error) => error.is_damage(),
             _ => false,
         }
     }
-}
-
-/// Whether a file of a store is missing or lies on unreadable parts of the disk.
-fn is_lost(error: &StoreError) -> bool {
-    /// `EIO`, which has no stable [`io::ErrorKind`].
-    const BAD_DISK: i32 = 5;
-    error.io_error().is_some_and(|error| {
-        error.kind() == io::ErrorKind::NotFound
-            || (cfg!(unix) && error.raw_os_error() == Some(BAD_DISK))
-    })
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> StateError {
