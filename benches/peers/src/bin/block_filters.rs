@@ -91,7 +91,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 contender.wall += wall.elapsed();
             }
         }
-        println!("\n{count} scripts          CPU µs   wall µs   bytes   false blocks");
+        let cpu = cpu_time();
+        let lists = 100_000_usize.div_ceil(count);
+        for _ in 0..lists {
+            let list: Watchlist = wallet.scripts.chunks(SCRIPT).collect();
+            assert_eq!(list.len(), count);
+        }
+        let list_ns = (cpu_time() - cpu).as_secs_f64() * 1e9 / (lists * count) as f64;
+        println!("\n{count} scripts, {list_ns:.0} ns each for making the list");
+        println!("                                   CPU µs  wall µs    bytes  false blocks");
+        rows.push(serde_json::json!({ "name": "make-list", "scripts": count, "cpu_ns": list_ns }));
         for contender in contenders {
             let each = |time: Duration| time.as_secs_f64() * 1e6 / blocks.len() as f64;
             let (cpu, wall) = (each(contender.cpu), each(contender.wall));
