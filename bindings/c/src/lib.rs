@@ -5,6 +5,7 @@
 //! 32 bytes in internal order, the reverse of the order in which they are printed.
 
 use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
 use std::slice;
 
 use nutfilter::SipHash;
@@ -15,17 +16,17 @@ use nutfilter::bip158::{self, HeaderChain, ScanFault, Scratch};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// No script of the list is in the block, or nothing was changed.
-    NUTFILTER_NO = 0,
+    NutfilterNo = 0,
     /// The block may have scripts of the list: download it. Or something was changed.
-    NUTFILTER_YES = 1,
+    NutfilterYes = 1,
     /// A pointer is NULL although its length is not 0.
-    NUTFILTER_NULL = -1,
+    NutfilterNull = -1,
     /// The filter is invalid. If its header commits to it, every peer has it.
-    NUTFILTER_INVALID_FILTER = -2,
+    NutfilterInvalidFilter = -2,
     /// The filter header commits to another filter: ask another peer.
-    NUTFILTER_WRONG_FILTER = -3,
+    NutfilterWrongFilter = -3,
     /// The chain has no filter header for this height.
-    NUTFILTER_NO_HEADER = -4,
+    NutfilterNoHeader = -4,
 }
 
 use Status::*;
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn nutfilter_watchlist_insert(
     // SAFETY: the caller's promise.
     let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
     let (Some(list), Some(script)) = (list, script) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     yes_if(list.list.insert(script))
 }
@@ -118,7 +119,7 @@ pub unsafe extern "C" fn nutfilter_watchlist_remove(
     // SAFETY: the caller's promise.
     let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
     let (Some(list), Some(script)) = (list, script) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     yes_if(list.list.remove(script))
 }
@@ -149,11 +150,11 @@ pub unsafe extern "C" fn nutfilter_matches(
 ) -> Status {
     // SAFETY: the caller's promise.
     let (Some(list), Some(filter)) = (unsafe { list.as_mut() }, unsafe { filter.as_ref() }) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     // SAFETY: the caller's promise.
     let Some(serialized) = (unsafe { bytes(filter.bytes, filter.len) }) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     let block = SipHash::from(filter.block_hash);
     let Watchlist {
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn nutfilter_matches(
         Ok(any) => yes_if(any),
         Err(reason) => {
             *error = text(&reason);
-            NUTFILTER_INVALID_FILTER
+            NutfilterInvalidFilter
         }
     }
 }
@@ -198,46 +199,57 @@ pub unsafe extern "C" fn nutfilter_scan(
     results: *mut Status,
 ) -> Status {
     if filters.is_null() || results.is_null() {
-        return if count == 0 { NUTFILTER_NO } else { NUTFILTER_NULL };
+        return if count == 0 {
+            NutfilterNo
+        } else {
+            NutfilterNull
+        };
     }
     // SAFETY: the caller's promise; neither is NULL.
     let (filters, results) = unsafe {
         (
             slice::from_raw_parts(filters, count),
-            slice::from_raw_parts_mut(results, count),
+            // C need not have written anything there.
+            slice::from_raw_parts_mut(results.cast::<MaybeUninit<Status>>(), count),
         )
     };
     // SAFETY: the caller's promise.
     let (Some(list), Some(chain)) = (unsafe { list.as_mut() }, unsafe { chain.as_ref() }) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     let heights = (0..).map(|at| u32::try_from(u64::from(height) + at).unwrap_or(u32::MAX));
     let mut given = Vec::with_capacity(count);
     for (height, filter) in heights.zip(filters) {
         // SAFETY: the caller's promise.
         let Some(serialized) = (unsafe { bytes(filter.bytes, filter.len) }) else {
-            return NUTFILTER_NULL;
+            return NutfilterNull;
         };
         given.push((height, filter.block_hash, serialized));
     }
-    results.fill(NUTFILTER_NO);
-    let mut all = NUTFILTER_NO;
+    results.fill(MaybeUninit::new(NutfilterNo));
+    let mut all = NutfilterNo;
     for found in list.list.scan_verified(&chain.0, given) {
         let (at, status) = match found {
-            Ok(found) => (found.block.0, NUTFILTER_YES),
+            Ok(found) => (found.block.0, NutfilterYes),
             Err(error) => {
                 let status = match &error.fault {
-                    ScanFault::WrongFilter { .. } => NUTFILTER_WRONG_FILTER,
-                    ScanFault::NoHeader { .. } => NUTFILTER_NO_HEADER,
-                    _ => NUTFILTER_INVALID_FILTER,
+                    ScanFault::WrongFilter { .. } => NutfilterWrongFilter,
+                    ScanFault::NoHeader { .. } => NutfilterNoHeader,
+                    _ => NutfilterInvalidFilter,
                 };
                 if all as i32 >= 0 {
-                    list.error = text(&format_args!("height {}: {}", error.block.0, error.fault));
+                    list.error = match &error.fault {
+                        ScanFault::Invalid(reason) => text(&format_args!(
+                            "filter at height {}: {reason}",
+                            error.block.0
+                        )),
+                        fault => text(fault),
+                    };
                 }
                 (error.block.0, status)
             }
         };
-        results[(at - height) as usize] = status;
+        results[(at - height) as usize] = MaybeUninit::new(status);
         if all as i32 >= 0 {
             all = status;
         }
@@ -312,13 +324,21 @@ pub unsafe extern "C" fn nutfilter_chain_extend(
 ) -> Status {
     // SAFETY: the caller's promise.
     let Some(chain) = (unsafe { chain.as_mut() }) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     if hashes.is_null() {
-        return if count == 0 { NUTFILTER_NO } else { NUTFILTER_NULL };
+        return if count == 0 {
+            NutfilterNo
+        } else {
+            NutfilterNull
+        };
     }
     // SAFETY: the caller's promise; not NULL.
-    chain.0.extend(unsafe { slice::from_raw_parts(hashes, count) }.iter().copied());
+    chain.0.extend(
+        unsafe { slice::from_raw_parts(hashes, count) }
+            .iter()
+            .copied(),
+    );
     yes_if(count > 0)
 }
 
@@ -331,7 +351,7 @@ pub unsafe extern "C" fn nutfilter_chain_extend(
 pub unsafe extern "C" fn nutfilter_chain_truncate(chain: *mut Chain, count: usize) -> Status {
     // SAFETY: the caller's promise.
     let Some(chain) = (unsafe { chain.as_mut() }) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     let before = chain.0.len();
     chain.0.truncate(count);
@@ -347,14 +367,14 @@ pub unsafe extern "C" fn nutfilter_chain_truncate(chain: *mut Chain, count: usiz
 pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut [u8; 32]) -> Status {
     // SAFETY: the caller's promise.
     let (Some(chain), Some(tip)) = (unsafe { chain.as_ref() }, unsafe { tip.as_mut() }) else {
-        return NUTFILTER_NULL;
+        return NutfilterNull;
     };
     *tip = chain.0.tip();
-    NUTFILTER_YES
+    NutfilterYes
 }
 
 fn yes_if(condition: bool) -> Status {
-    if condition { NUTFILTER_YES } else { NUTFILTER_NO }
+    if condition { NutfilterYes } else { NutfilterNo }
 }
 
 /// A C text. What our errors print has no zeros.
