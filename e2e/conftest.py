@@ -20,6 +20,7 @@ MARKERS = {
     "load": "ten million notes, and requests per second",
     "real_cdk": "a real cdk-mintd, by --cdk-mintd",
     "contrib": "the examples in contrib/",
+    "bitcoin": "block filters next to other libraries, and a light client",
 }
 
 
