@@ -40,6 +40,9 @@ struct Options {
     /// The numbers of scripts
     #[arg(long, value_delimiter = ',', default_value = "24,120,480,1000,20000")]
     scripts: Vec<usize>,
+    /// Run only the rows whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
     /// Write the record to this file
     #[arg(long)]
     output: Option<PathBuf>,
@@ -82,6 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .all(|at| found.binary_search(&at).is_ok())
         };
         let mut contenders = contenders(&wallet, &gcs, &fuse16, &fuse8, &blocks);
+        contenders.retain(|contender| contender.name.contains(&options.only));
         for start in (0..blocks.len()).step_by(TURN) {
             let turn = start..blocks.len().min(start + TURN);
             for contender in &mut contenders {
@@ -92,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         let cpu = cpu_time();
-        let lists = 100_000_usize.div_ceil(count);
+        let lists = if options.only.is_empty() { 100_000_usize.div_ceil(count) } else { 1 };
         for _ in 0..lists {
             let list: Watchlist = wallet.scripts.chunks(SCRIPT).collect();
             assert_eq!(list.len(), count);
