@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 use sha2::block_api::compress256;
 
+use crate::arch::{Kind, SimdLevel};
+
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::sha256::{LANES, Sha, WIDE};
 #[cfg(target_arch = "x86_64")]
@@ -65,6 +67,20 @@ impl Sha256 {
     pub(crate) fn detect() -> Self {
         // The kinds ascend.
         Self::available().last().unwrap_or(Self::Single)
+    }
+
+    /// The fastest one for a level.
+    pub(crate) fn of(level: SimdLevel) -> Self {
+        match level.kind() {
+            Kind::Baseline(_) => Self::Single,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => Self::available()
+                .filter(|kind| !matches!(kind, Self::WideLanes(_)))
+                .last()
+                .unwrap_or(Self::Single),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => Self::detect(),
+        }
     }
 
     /// All that this CPU supports, in ascending order of speed.

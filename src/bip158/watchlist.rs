@@ -304,6 +304,12 @@ impl Scratch {
         }
     }
 
+    /// The SIMD level.
+    #[cfg(feature = "verify")]
+    pub(super) fn level(&self) -> SimdLevel {
+        self.level
+    }
+
     /// Sets the SIMD level, for tests and benchmarks.
     #[cfg(feature = "__internals")]
     #[doc(hidden)]

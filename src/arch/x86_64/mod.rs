@@ -160,6 +160,7 @@ impl Avx512 {
     }
 
     /// Whether this is not a CPU of AMD.
+    #[cfg(feature = "verify")]
     pub(crate) fn is_intel(self) -> bool {
         self.gathers
     }

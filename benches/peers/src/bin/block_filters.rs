@@ -96,7 +96,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         let cpu = cpu_time();
-        let lists = if options.only.is_empty() { 100_000_usize.div_ceil(count) } else { 1 };
+        let lists = if options.only.is_empty() {
+            100_000_usize.div_ceil(count)
+        } else {
+            1
+        };
         for _ in 0..lists {
             let list: Watchlist = wallet.scripts.chunks(SCRIPT).collect();
             assert_eq!(list.len(), count);
@@ -175,17 +179,20 @@ fn contenders<'a>(
         };
 
     // The whole scan, then its parts.
-    add(
-        "whole/ours/1-thread",
-        gcs.bytes.len(),
-        true,
-        Box::new(move |range, found| {
-            wallet
-                .list
-                .scan_verified(&gcs.chain, given(range))
-                .for_each(|block| report(found, block));
-        }),
-    );
+    for level in SimdLevel::available() {
+        add(
+            &format!("whole/ours/{level}"),
+            gcs.bytes.len(),
+            true,
+            Box::new(move |range, found| {
+                let scratch = Scratch::new().with_level(level);
+                wallet
+                    .list
+                    .scan_verified_at(scratch, &gcs.chain, given(range))
+                    .for_each(|block| report(found, block));
+            }),
+        );
+    }
     add(
         "whole/ours/all-threads",
         gcs.bytes.len(),
