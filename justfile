@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features arm big-endian asan semver bytes contrib tutorial peers python buckets wasm dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features arm big-endian asan semver bytes contrib tutorial peers python buckets wasm c bitcoin dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -52,6 +52,8 @@ format:
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
     cargo fmt --manifest-path bindings/python/Cargo.toml --check
     cargo fmt --manifest-path bindings/wasm/Cargo.toml --check
+    cargo fmt --manifest-path bindings/c/Cargo.toml --check
+    cargo fmt --manifest-path examples/light-client/Cargo.toml --check
 
 # Words that are banned from prose and code
 [group('gate')]
@@ -331,6 +333,29 @@ buckets:
 wasm:
     cd bindings/wasm && npm ci --no-audit --no-fund && npm run build && npm pack && npm test && npm run test:browser
     {{just_executable()}} without-hooks bindings/wasm/target/{simd128,wasm}/wasm32-unknown-unknown/release/nutfilter_wasm.wasm
+
+# The C library: its header, an example under valgrind, and one in Go (`cargo install cbindgen`; Debian: golang-go)
+[group('campaign')]
+c:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cd bindings/c
+    cbindgen --quiet --config cbindgen.toml --output {{work}}/nutfilter.h .
+    cmp {{work}}/nutfilter.h include/nutfilter.h
+    cargo clippy --quiet --locked -- -D warnings
+    cargo build --quiet --locked --release
+    library=$PWD/target/release/libnutfilter_c.a
+    gcc -std=c11 -Wall -Wextra -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
+    valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
+    CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
+
+# Block filters next to other libraries, and a light client that follows a chain on loopback
+[group('campaign')]
+bitcoin: release e2e-venv
+    npm ci --prefix e2e/bitcoin --ignore-scripts --no-audit --no-fund --silent
+    cargo build --quiet --locked --manifest-path examples/light-client/Cargo.toml --target-dir target
+    target/e2e/bin/pip install -q 'chiabip158==1.5.4'
+    LIGHT_CLIENT={{justfile_directory()}}/target/debug/light-client {{e2e}} -m bitcoin --require
 
 # Write the benchmark page to target/dashboard/index.html
 page:

@@ -21,6 +21,7 @@ MARKERS = {
     "real_cdk": "a real cdk-mintd, by --cdk-mintd",
     "contrib": "the examples in contrib/",
     "slow_readers": "slow readers of a large filter, directly and behind proxies (13 minutes)",
+    "bitcoin": "block filters next to other libraries, and a light client",
 }
 
 

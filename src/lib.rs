@@ -1,4 +1,24 @@
-//! Fast, compact Golomb-coded set filters for Cashu ecash, accelerated with SIMD.
+//! Fast, compact Golomb-coded sets, accelerated with SIMD: block filters of Bitcoin (BIP158), and filters over Cashu ecash.
+//!
+//! # A Bitcoin light client
+//!
+//! ```
+//! use nutfilter::SipHash;
+//! use nutfilter::bip158::{self, Scratch, Watchlist};
+//!
+//! # let (script, block) = ([0_u8; 22], [7_u8; 32]);
+//! # let filter = bip158::serialize(&bip158::build(SipHash::from(block), [script])?);
+//! let list = Watchlist::from_iter([script]);
+//! if list.match_any(&mut Scratch::new(), block, &filter)? {
+//!     // The block may create or spend the script: download it.
+//! }
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! The module [`bip158`] verifies many filters against their headers, scans them on all cores, and says which scripts
+//! remain to be tested in which filters.
+//!
+//! # Cashu
 //!
 //! A mint knows every spent note and every blinded message that it signed. A wallet that restores needs to know
 //! which of its notes are among them, without showing the mint its whole history. The mint therefore publishes
@@ -6,9 +26,7 @@
 //! is certain (as of the filter's timestamp). "In the filter" has a false-positive rate of 1 in 784,931, so a
 //! wallet confirms its matches, and only them, with the mint.
 //!
-//! Bitcoin's block filters (BIP158) use the same code for other items. This crate encodes and decodes both.
-//!
-//! # A mint
+//! ## A mint
 //!
 //! ```
 //! use nutfilter::{Params, SortedHashes};
@@ -23,7 +41,7 @@
 //! Keep a [`SortedHashes`]: [`merge_and_encode`](SortedHashes::merge_and_encode) adds items and re-encodes the
 //! filter in one linear pass, for any N. For sets that do not fit in memory, use the crate `nutfilter-store`.
 //!
-//! # A wallet
+//! ## A wallet
 //!
 //! ```
 //! use nutfilter::{Filter, Params};

@@ -4,10 +4,16 @@
 //! lane has a part, and all lanes advance by as many blocks as the shortest part has. A lane that has finished its
 //! message takes the next one.
 
+use alloc::vec::Vec;
+
 use sha2::block_api::compress256;
 
+use crate::arch::{Kind, SimdLevel};
+
 #[cfg(target_arch = "x86_64")]
-use crate::arch::x86_64::{Avx2, sha256::LANES, sha256::Sha};
+use crate::arch::x86_64::sha256::{LANES, Sha, WIDE};
+#[cfg(target_arch = "x86_64")]
+use crate::arch::x86_64::{Avx2, Avx512};
 
 /// Bytes that are compressed at once.
 pub(crate) type Block = [u8; 64];
@@ -51,6 +57,9 @@ pub(crate) enum Sha256 {
     /// Four messages at once: two already hide most of the latency, four take a tenth less.
     #[cfg(target_arch = "x86_64")]
     Instructions(Sha),
+    /// Sixteen messages at once.
+    #[cfg(target_arch = "x86_64")]
+    WideLanes(Avx512),
 }
 
 impl Sha256 {
@@ -60,14 +69,33 @@ impl Sha256 {
         Self::available().last().unwrap_or(Self::Single)
     }
 
+    /// The fastest one for a level.
+    pub(crate) fn of(level: SimdLevel) -> Self {
+        match level.kind() {
+            Kind::Baseline(_) => Self::Single,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) => Self::available()
+                .filter(|kind| !matches!(kind, Self::WideLanes(_)))
+                .last()
+                .unwrap_or(Self::Single),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(_) => Self::detect(),
+        }
+    }
+
     /// All that this CPU supports, in ascending order of speed.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         let kinds = [Some(Self::Single)].into_iter();
         #[cfg(target_arch = "x86_64")]
-        let kinds = kinds.chain([
-            Avx2::detect().map(Self::Lanes),
-            Sha::detect().map(Self::Instructions),
-        ]);
+        let kinds = {
+            let wide = Avx512::detect();
+            let sha = Sha::detect().map(Self::Instructions);
+            // AMD's CPUs have faster SHA instructions and, up to Zen 4, half as wide units.
+            let is_last = wide.is_some_and(Avx512::is_intel);
+            let wide = wide.map(Self::WideLanes);
+            let [first, last] = if is_last { [sha, wide] } else { [wide, sha] };
+            kinds.chain([Avx2::detect().map(Self::Lanes), first, last])
+        };
         kinds.flatten()
     }
 
@@ -86,6 +114,12 @@ impl Sha256 {
             #[cfg(target_arch = "x86_64")]
             Self::Lanes(avx2) => side_by_side::<LANES>(
                 |states, blocks| avx2.sha256_compress(states, blocks),
+                messages,
+                done,
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Self::WideLanes(avx512) => side_by_side::<WIDE>(
+                |states, blocks| avx512.sha256_compress(states, blocks),
                 messages,
                 done,
             ),
@@ -177,7 +211,10 @@ fn side_by_side<'a, const N: usize>(
     messages: impl Iterator<Item = &'a [u8]>,
     mut done: impl FnMut(usize, Digest),
 ) {
-    let mut messages = messages.enumerate();
+    // The longest first, so that the lanes have work for about as long as each other.
+    let mut messages: Vec<_> = messages.enumerate().collect();
+    messages.sort_by_key(|(_, message)| core::cmp::Reverse(message.len()));
+    let mut messages = messages.into_iter();
     let mut states = [START; N];
     let mut lanes = [const { None }; N];
     loop {
@@ -220,7 +257,6 @@ mod tests {
     use super::*;
     use crate::splitmix::Random;
     use alloc::vec;
-    use alloc::vec::Vec;
     use sha2::Digest as _;
 
     fn check(messages: &[Vec<u8>], kind: Sha256) {

@@ -20,6 +20,8 @@ pub(super) struct Columns {
     len: usize,
     /// `words` columns for each eight scripts. The unused places of the last group mean nothing.
     columns: Vec<Column>,
+    /// The bytes of the same words, script after script.
+    rows: Vec<u8>,
 }
 
 impl Columns {
@@ -29,6 +31,7 @@ impl Columns {
             words,
             len: 0,
             columns: Vec::new(),
+            rows: Vec::new(),
         }
     }
 
@@ -46,6 +49,7 @@ impl Columns {
         let columns = &mut self.columns[group * self.words..];
         for (column, word) in columns.iter_mut().zip(hash::words(script)) {
             column[lane] = word;
+            self.rows.extend_from_slice(&word.to_le_bytes());
         }
         self.len += 1;
     }
@@ -59,17 +63,22 @@ impl Columns {
         }
         self.len = last;
         self.columns.truncate(last.div_ceil(COLUMN) * self.words);
+        let width = self.words * 8;
+        self.rows.copy_within(last * width.., place * width);
+        self.rows.truncate(last * width);
     }
 
-    /// The bytes of the script at `place`.
-    pub(super) fn script(&self, place: usize) -> Vec<u8> {
-        let columns = &self.columns[place / COLUMN * self.words..][..self.words];
-        let words = columns.iter().map(|column| column[place % COLUMN]);
-        let mut script: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    /// The script at `place`.
+    pub(super) fn script(&self, place: usize) -> &[u8] {
+        let row = &self.rows[place * self.words * 8..][..self.words * 8];
         // The last word holds up to seven bytes of the script and, in its top byte, the length modulo 256.
-        let rest = script.last().map_or(0, |length| length % 8);
-        script.truncate((self.words - 1) * 8 + usize::from(rest));
-        script
+        let rest = row.last().map_or(0, |length| length % 8);
+        &row[..row.len() - 8 + usize::from(rest)]
+    }
+
+    /// All scripts.
+    pub(super) fn scripts(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len).map(|place| self.script(place))
     }
 
     /// Calls `each` with the place of the first script of each batch and the hashes of the batch, until `each`

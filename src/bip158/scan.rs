@@ -152,7 +152,36 @@ impl Watchlist {
         B: Copy + Into<SipHash>,
         F: AsRef<[u8]>,
     {
-        let mut scratch = Scratch::new();
+        self.scan_verified_in(Scratch::new(), chain, filters)
+    }
+
+    /// [`Watchlist::scan_verified`] at the level of `scratch`, for benchmarks.
+    #[cfg(all(feature = "verify", feature = "__internals"))]
+    #[doc(hidden)]
+    pub fn scan_verified_at<'w, B, F>(
+        &'w self,
+        scratch: Scratch,
+        chain: &HeaderChain,
+        filters: impl IntoIterator<Item = (u32, B, F)>,
+    ) -> impl Iterator<Item = Scanned<'w, (u32, B)>>
+    where
+        B: Copy + Into<SipHash>,
+        F: AsRef<[u8]>,
+    {
+        self.scan_verified_in(scratch, chain, filters)
+    }
+
+    #[cfg(feature = "verify")]
+    fn scan_verified_in<'w, B, F>(
+        &'w self,
+        mut scratch: Scratch,
+        chain: &HeaderChain,
+        filters: impl IntoIterator<Item = (u32, B, F)>,
+    ) -> impl Iterator<Item = Scanned<'w, (u32, B)>>
+    where
+        B: Copy + Into<SipHash>,
+        F: AsRef<[u8]>,
+    {
         let mut filters = filters.into_iter();
         let batches = core::iter::from_fn(move || {
             let mut batch = Vec::new();
@@ -201,7 +230,7 @@ impl Watchlist {
     ) -> Vec<Scanned<'w, (u32, B)>> {
         let each = filters.iter();
         let given = each.map(|(height, _, filter)| (*height, filter.as_ref()));
-        let faults = chain.faults(Sha256::detect(), given);
+        let faults = chain.faults(Sha256::of(scratch.level()), given);
         let found = filters.iter().zip(faults);
         let found = found.filter_map(|((height, block, filter), fault)| {
             let (key, block) = ((*block).into(), (*height, *block));

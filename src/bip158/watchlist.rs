@@ -1,9 +1,10 @@
 //! [`Watchlist`]: scripts that are looked for in the filters of many blocks.
 
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
+use core::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
@@ -11,6 +12,7 @@ use crate::arch::SimdLevel;
 use crate::error::DecodeError;
 use crate::hash::{SipHash, map_all_at};
 use crate::matching::{Coded, Prepared};
+use crate::params::Params;
 
 /// Scripts that are looked for in the basic filters of many blocks.
 ///
@@ -44,12 +46,21 @@ use crate::matching::{Coded, Prepared};
 ///
 /// Per block, one decoding pass and one hash per script. Only the scripts that match allocate memory, once the
 /// [`Scratch`] has grown to the largest filter. A list takes about 100 bytes per script.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Watchlist {
-    /// Each script, and its place in the columns for its number of words.
-    places: BTreeMap<Box<[u8]>, usize>,
+    params: Params,
     /// In ascending order of the number of words. None is empty.
     columns: Vec<Columns>,
+    /// Where each script is.
+    places: HashTable<Place>,
+    hasher: DefaultHashBuilder,
+}
+
+/// Where a script is: the number of its words, which tells the columns, and the place there.
+#[derive(Clone, Copy)]
+struct Place {
+    words: usize,
+    place: usize,
 }
 
 impl fmt::Debug for Watchlist {
@@ -60,11 +71,28 @@ impl fmt::Debug for Watchlist {
     }
 }
 
+impl Default for Watchlist {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Watchlist {
-    /// A list without scripts.
+    /// A list without scripts, for basic filters.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::with_params(PARAMS)
+    }
+
+    /// A list without scripts, for filters with other parameters than those of the basic filter.
+    #[must_use]
+    pub fn with_params(params: Params) -> Self {
+        Self {
+            params,
+            columns: Vec::new(),
+            places: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
     }
 
     /// The number of scripts.
@@ -82,12 +110,15 @@ impl Watchlist {
     /// Whether a script is in the list.
     #[must_use]
     pub fn contains(&self, script: impl AsRef<[u8]>) -> bool {
-        self.places.contains_key(script.as_ref())
+        let script = script.as_ref();
+        let hash = self.hasher.hash_one(script);
+        let found = |place: &Place| script_at(&self.columns, *place) == Some(script);
+        self.places.find(hash, found).is_some()
     }
 
-    /// Iterates over the scripts, sorted by their bytes.
+    /// Iterates over the scripts, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.keys().map(|script| &**script)
+        self.columns.iter().flat_map(Columns::scripts)
     }
 
     /// Adds a script. Returns false if it was in the list already.
@@ -96,38 +127,47 @@ impl Watchlist {
         if self.contains(script) {
             return false;
         }
-        let at = self.columns_for(script).unwrap_or_else(|at| {
-            self.columns.insert(at, Columns::new(words_of(script)));
+        let words = words_of(script);
+        let at = columns_of(&self.columns, words).unwrap_or_else(|at| {
+            self.columns.insert(at, Columns::new(words));
             at
         });
         let columns = &mut self.columns[at];
-        self.places.insert(script.into(), columns.len());
+        let place = columns.len();
         columns.push(script);
+        let (hasher, columns) = (&self.hasher, &self.columns);
+        let hash = |place: &Place| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
+        self.places
+            .insert_unique(hasher.hash_one(script), Place { words, place }, hash);
         true
     }
 
     /// Removes a script. Returns false if it was not in the list.
     pub fn remove(&mut self, script: impl AsRef<[u8]>) -> bool {
         let script = script.as_ref();
-        let (Some(place), Ok(at)) = (self.places.remove(script), self.columns_for(script)) else {
+        let hash = self.hasher.hash_one(script);
+        let columns = &self.columns;
+        let found = |place: &Place| script_at(columns, *place) == Some(script);
+        let Ok(entry) = self.places.find_entry(hash, found) else {
             return false;
         };
+        let Place { words, place } = entry.remove().0;
+        let Ok(at) = columns_of(&self.columns, words) else {
+            return false;
+        };
+        // The last script takes the place.
         let columns = &mut self.columns[at];
-        let moved = columns.script(columns.len() - 1);
-        if let Some(moved) = self.places.get_mut(&*moved) {
-            *moved = place;
+        let last = columns.len() - 1;
+        let moved = self.hasher.hash_one(columns.script(last));
+        let is_moved = |found: &Place| found.words == words && found.place == last;
+        if let Some(found) = self.places.find_mut(moved, is_moved) {
+            found.place = place;
         }
         columns.swap_remove(place);
         if columns.len() == 0 {
             self.columns.remove(at);
         }
         true
-    }
-
-    /// The index of the columns for a script, or the index where to insert them.
-    fn columns_for(&self, script: &[u8]) -> Result<usize, usize> {
-        let words = words_of(script);
-        self.columns.binary_search_by_key(&words, Columns::words)
     }
 
     /// Whether any of the scripts may be in the serialised `filter` of `block`.
@@ -166,8 +206,7 @@ impl Watchlist {
     ) -> Result<Vec<&[u8]>, DecodeError> {
         let mut found = Vec::new();
         self.visit_matches(scratch, block.into(), filter, |columns, place| {
-            let script = self.places.get_key_value(&*columns.script(place));
-            found.extend(script.map(|(script, _)| &**script));
+            found.push(columns.script(place));
             true
         })?;
         Ok(found)
@@ -175,20 +214,20 @@ impl Watchlist {
 
     /// Calls `visit` with the columns and the place of each script that may be in the filter, until `visit` returns
     /// false.
-    fn visit_matches(
-        &self,
+    fn visit_matches<'w>(
+        &'w self,
         scratch: &mut Scratch,
         hasher: SipHash,
         filter: &[u8],
-        mut visit: impl FnMut(&Columns, usize) -> bool,
+        mut visit: impl FnMut(&'w Columns, usize) -> bool,
     ) -> Result<(), DecodeError> {
         let (n, width) = compact_size(filter)?;
         let bytes = &filter[width..];
         let coded = Coded {
             level: scratch.level,
             bytes,
-            n: PARAMS.check_length(n, bytes.len() as u64)?,
-            params: PARAMS,
+            n: self.params.check_length(n, bytes.len() as u64)?,
+            params: self.params,
         };
         let prepared = &mut scratch.prepared;
         prepared.load(&coded, coded.planned_in_batches(self.len()))?;
@@ -205,6 +244,16 @@ impl Watchlist {
     }
 }
 
+/// The index of the columns for scripts of `words` words, or the index where to insert them.
+fn columns_of(columns: &[Columns], words: usize) -> Result<usize, usize> {
+    columns.binary_search_by_key(&words, Columns::words)
+}
+
+fn script_at(columns: &[Columns], Place { words, place }: Place) -> Option<&[u8]> {
+    let at = columns_of(columns, words).ok()?;
+    Some(columns[at].script(place))
+}
+
 /// The number of words of a script when it is hashed.
 fn words_of(script: &[u8]) -> usize {
     script.len() / 8 + 1
@@ -212,6 +261,10 @@ fn words_of(script: &[u8]) -> usize {
 
 impl<S: AsRef<[u8]>> Extend<S> for Watchlist {
     fn extend<I: IntoIterator<Item = S>>(&mut self, scripts: I) {
+        let scripts = scripts.into_iter();
+        let (hasher, columns) = (&self.hasher, &self.columns);
+        let hash = |place: &Place| hasher.hash_one(script_at(columns, *place).unwrap_or_default());
+        self.places.reserve(scripts.size_hint().0, hash);
         for script in scripts {
             self.insert(script);
         }
@@ -249,6 +302,12 @@ impl Scratch {
             level: SimdLevel::detect(),
             prepared: Prepared::default(),
         }
+    }
+
+    /// The SIMD level.
+    #[cfg(feature = "verify")]
+    pub(super) fn level(&self) -> SimdLevel {
+        self.level
     }
 
     /// Sets the SIMD level, for tests and benchmarks.
@@ -322,12 +381,29 @@ mod tests {
             let mut expected = left.clone();
             expected.sort_unstable();
             assert_eq!(found, expected);
-            assert!(list.iter().eq(&expected));
+            let mut listed: Vec<_> = list.iter().collect();
+            listed.sort_unstable();
+            assert_eq!(listed, expected);
             assert_eq!(list.len(), left.len());
         }
         assert!(list.is_empty());
         assert!(list.columns.is_empty());
         assert!(list.insert(&scripts[0]) && !list.insert(&scripts[0]));
+    }
+
+    #[test]
+    fn other_parameters_find_the_items_of_their_filters() {
+        let params = Params::new(20, 1 << 20).unwrap();
+        let key = SipHash::new(7, 8);
+        let scripts: Vec<_> = (0..90).map(|i| script(i, 25)).collect();
+        let filter = crate::bip158::build_with(key, &scripts, params).unwrap();
+        let mut list = Watchlist::with_params(params);
+        list.extend(&scripts[80..]);
+        list.extend([b"absent"]);
+        let mut scratch = Scratch::new();
+        let filter = serialize(&filter);
+        let found = list.matches(&mut scratch, key, &filter).unwrap();
+        assert_eq!(found, scripts[80..]);
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Avx2 {
 
 impl Avx512 {
     /// The token, if this CPU has the features.
-    pub(super) fn detect() -> Option<Self> {
+    pub(crate) fn detect() -> Option<Self> {
         let avx512 = all_detected!(
             "avx512f",
             "avx512bw",
@@ -157,6 +157,12 @@ impl Avx512 {
         }
         // SAFETY: the token proves that the CPU has the features.
         unsafe { with_features(f) }
+    }
+
+    /// Whether this is not a CPU of AMD.
+    #[cfg(feature = "verify")]
+    pub(crate) fn is_intel(self) -> bool {
+        self.gathers
     }
 
     /// A CPU with AVX-512 has AVX2.

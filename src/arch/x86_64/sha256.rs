@@ -1,11 +1,12 @@
 //! SHA-256 of several messages side by side.
 //!
 //! One message leaves the units idle: each pair of rounds waits for the previous one. With the SHA instructions, a few
-//! messages hide that. Without them, each of eight messages has a lane of AVX2.
+//! messages hide that. Without them, each of eight messages has a lane of AVX2. With AVX-512, which rotates and combines three
+//! operands in one instruction, sixteen lanes are the fastest on Intel's CPUs.
 
 use core::arch::x86_64::*;
 
-use super::Avx2;
+use super::{Avx2, Avx512};
 use crate::sha256::{Block, K, State};
 
 /// This CPU has the SHA instructions, SSSE3 and SSE4.1.
@@ -35,8 +36,20 @@ impl Avx2 {
     }
 }
 
+impl Avx512 {
+    /// As [`Sha::compress`].
+    #[inline]
+    pub(crate) fn sha256_compress(self, states: &mut [State; WIDE], blocks: [&[Block]; WIDE]) {
+        // SAFETY: the token proves that the CPU has the features.
+        unsafe { compress_in_wide_lanes(states, blocks) }
+    }
+}
+
 /// The number of messages of AVX2.
 pub(crate) const LANES: usize = 8;
+
+/// The number of messages of AVX-512.
+pub(crate) const WIDE: usize = 16;
 
 #[target_feature(enable = "sha,ssse3,sse4.1")]
 fn compress_with_sha<const N: usize>(states: &mut [State; N], blocks: [&[Block]; N]) {
@@ -226,4 +239,110 @@ fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
             }
         },
     )
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+fn compress_in_wide_lanes(states: &mut [State; WIDE], blocks: [&[Block]; WIDE]) {
+    const XOR: i32 = 0x96;
+    const CHOICE: i32 = 0xca;
+    const MAJORITY: i32 = 0xe8;
+    let count = blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
+    let blocks = blocks.map(|blocks| &blocks[..count]);
+    let big_endian = _mm512_broadcast_i32x4(_mm_setr_epi8(
+        3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12,
+    ));
+    let word: [[u32; WIDE]; 8] =
+        core::array::from_fn(|word| states.each_ref().map(|state| state[word]));
+    let mut state = word.each_ref().map(
+        #[inline(always)]
+        |words| load_sixteen(words),
+    );
+    for block in 0..count {
+        let before = state;
+        let rows = blocks.map(
+            #[inline(always)]
+            |blocks| load_sixteen(&blocks[block]),
+        );
+        let mut words = transpose_wide(rows).map(
+            #[inline(always)]
+            |words| _mm512_shuffle_epi8(words, big_endian),
+        );
+        for (step, constants) in K.as_chunks::<16>().0.iter().enumerate() {
+            for (at, &constant) in constants.iter().enumerate() {
+                if step > 0 {
+                    let (w15, w2) = (words[(at + 1) % 16], words[(at + 14) % 16]);
+                    let (a, b) = (_mm512_ror_epi32::<7>(w15), _mm512_ror_epi32::<18>(w15));
+                    let s0 = _mm512_ternarylogic_epi32::<XOR>(a, b, _mm512_srli_epi32::<3>(w15));
+                    let (a, b) = (_mm512_ror_epi32::<17>(w2), _mm512_ror_epi32::<19>(w2));
+                    let s1 = _mm512_ternarylogic_epi32::<XOR>(a, b, _mm512_srli_epi32::<10>(w2));
+                    let sum = _mm512_add_epi32(words[at], words[(at + 9) % 16]);
+                    words[at] = _mm512_add_epi32(sum, _mm512_add_epi32(s0, s1));
+                }
+                let [a, b, c, d, e, f, g, h] = state;
+                let (x, y) = (_mm512_ror_epi32::<6>(e), _mm512_ror_epi32::<11>(e));
+                let s1 = _mm512_ternarylogic_epi32::<XOR>(x, y, _mm512_ror_epi32::<25>(e));
+                let choice = _mm512_ternarylogic_epi32::<CHOICE>(e, f, g);
+                let word = _mm512_add_epi32(words[at], _mm512_set1_epi32(constant as i32));
+                let t1 = _mm512_add_epi32(_mm512_add_epi32(h, word), _mm512_add_epi32(s1, choice));
+                let (x, y) = (_mm512_ror_epi32::<2>(a), _mm512_ror_epi32::<13>(a));
+                let s0 = _mm512_ternarylogic_epi32::<XOR>(x, y, _mm512_ror_epi32::<22>(a));
+                let majority = _mm512_ternarylogic_epi32::<MAJORITY>(a, b, c);
+                let t2 = _mm512_add_epi32(s0, majority);
+                let (next_a, next_e) = (_mm512_add_epi32(t1, t2), _mm512_add_epi32(d, t1));
+                state = [next_a, a, b, c, next_e, e, f, g];
+            }
+        }
+        for (state, before) in state.iter_mut().zip(before) {
+            *state = _mm512_add_epi32(*state, before);
+        }
+    }
+    // SAFETY: the vectors have the size of the words, and any bits are numbers.
+    let words = unsafe { core::mem::transmute::<[__m512i; 8], [[u32; WIDE]; 8]>(state) };
+    for (lane, state) in states.iter_mut().enumerate() {
+        *state = words.map(|words| words[lane]);
+    }
+}
+
+/// As [`load`], one vector.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_sixteen<T, const LEN: usize>(source: &[T; LEN]) -> __m512i {
+    const { assert!(size_of::<[T; LEN]>() == 64) };
+    // SAFETY: the array has the size of a vector, and the load needs no alignment.
+    unsafe { _mm512_loadu_si512(source.as_ptr().cast()) }
+}
+
+/// Word `i` of row `j` becomes word `j` of row `i`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose_wide(rows: [__m512i; WIDE]) -> [__m512i; WIDE] {
+    // Four words of four rows, in each quarter of a vector: row `4 * i + k` has the words `4 * quarter + k`.
+    let mut fours = rows;
+    for i in (0..WIDE).step_by(4) {
+        let [a, b, c, d] = [rows[i], rows[i + 1], rows[i + 2], rows[i + 3]];
+        let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+        let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+        fours[i] = _mm512_unpacklo_epi64(ab, cd);
+        fours[i + 1] = _mm512_unpackhi_epi64(ab, cd);
+        fours[i + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+        fours[i + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+    }
+    let mut columns = rows;
+    for k in 0..4 {
+        let [a, b, c, d] = [fours[k], fours[4 + k], fours[8 + k], fours[12 + k]];
+        // Quarters 0 and 1 of two, then 2 and 3.
+        let (ab, cd) = (
+            _mm512_shuffle_i32x4::<0x44>(a, b),
+            _mm512_shuffle_i32x4::<0x44>(c, d),
+        );
+        let (ab_high, cd_high) = (
+            _mm512_shuffle_i32x4::<0xee>(a, b),
+            _mm512_shuffle_i32x4::<0xee>(c, d),
+        );
+        columns[k] = _mm512_shuffle_i32x4::<0x88>(ab, cd);
+        columns[4 + k] = _mm512_shuffle_i32x4::<0xdd>(ab, cd);
+        columns[8 + k] = _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high);
+        columns[12 + k] = _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high);
+    }
+    columns
 }

@@ -1,0 +1,181 @@
+// Matches scripts against Bitcoin's basic block filters (BIP158). Written by cbindgen from src/lib.rs; do not edit.
+
+#ifndef NUTFILTER_H
+#define NUTFILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// What a function returns. Values below 0 are errors.
+enum nutfilter_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // No script of the list is in the block, or nothing was changed.
+  NUTFILTER_NO = 0,
+  // The block may have scripts of the list: download it. Or something was changed.
+  NUTFILTER_YES = 1,
+  // A pointer is NULL although its length is not 0.
+  NUTFILTER_NULL = -1,
+  // The filter is invalid. If its header commits to it, every peer has it.
+  NUTFILTER_INVALID_FILTER = -2,
+  // The filter header commits to another filter: ask another peer.
+  NUTFILTER_WRONG_FILTER = -3,
+  // The chain has no filter header for this height.
+  NUTFILTER_NO_HEADER = -4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum nutfilter_status nutfilter_status;
+#else
+typedef int32_t nutfilter_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The filter headers of consecutive blocks. Several threads may read it at once.
+typedef struct nutfilter_chain nutfilter_chain;
+
+// Scripts to look for, and memory for matching. Use a list on one thread at a time.
+typedef struct nutfilter_watchlist nutfilter_watchlist;
+
+// A block's filter.
+typedef struct nutfilter_filter {
+  // The block hash.
+  uint8_t block_hash[32];
+  // The serialised filter: its count, then the coded set.
+  const uint8_t *bytes;
+  // The number of bytes.
+  size_t len;
+} nutfilter_filter;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Makes an empty list. Free it with `nutfilter_watchlist_free`.
+struct nutfilter_watchlist *nutfilter_watchlist_new(void);
+
+// Frees a list; NULL is ignored.
+//
+// # Safety
+//
+// `list` is from `nutfilter_watchlist_new` and not used any more.
+void nutfilter_watchlist_free(struct nutfilter_watchlist *list);
+
+// The number of scripts; 0 for NULL.
+//
+// # Safety
+//
+// `list` is NULL or from `nutfilter_watchlist_new`.
+size_t nutfilter_watchlist_len(const struct nutfilter_watchlist *list);
+
+// Adds a script. Returns `NUTFILTER_NO` if it was there already.
+//
+// # Safety
+//
+// `list` is NULL or from `nutfilter_watchlist_new`; `script` has `len` bytes.
+nutfilter_status nutfilter_watchlist_insert(struct nutfilter_watchlist *list,
+                                            const uint8_t *script,
+                                            size_t len);
+
+// Removes a script. Returns `NUTFILTER_NO` if it was not there.
+//
+// # Safety
+//
+// As `nutfilter_watchlist_insert`.
+nutfilter_status nutfilter_watchlist_remove(struct nutfilter_watchlist *list,
+                                            const uint8_t *script,
+                                            size_t len);
+
+// Whether a filter may have a script of the list. Does not verify the filter against its header.
+//
+// # Safety
+//
+// `list` is NULL or from `nutfilter_watchlist_new`; `filter` is NULL or points to a filter of `filter->len` bytes.
+nutfilter_status nutfilter_match(struct nutfilter_watchlist *list,
+                                 const struct nutfilter_filter *filter);
+
+// As `nutfilter_match`, and calls `found` with `context` and each script of the list that may be in the block. The
+// script is valid during the call, which must not use the list.
+//
+// # Safety
+//
+// As `nutfilter_match`; `found` may be called with `context`.
+nutfilter_status nutfilter_matches(struct nutfilter_watchlist *list,
+                                   const struct nutfilter_filter *filter,
+                                   void (*found)(void *context, const uint8_t *script, size_t len),
+                                   void *context);
+
+// Verifies `count` filters of consecutive blocks, the first at `height`, against the filter headers of `chain`, and matches
+// those that are right. Writes a status for each to `results`. Several filters are hashed side by side: give 32 or more.
+//
+// Returns the first error among the results, or else whether any is `NUTFILTER_YES`.
+//
+// # Safety
+//
+// `list` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements.
+nutfilter_status nutfilter_scan(struct nutfilter_watchlist *list,
+                                const struct nutfilter_chain *chain,
+                                uint32_t height,
+                                const struct nutfilter_filter *filters,
+                                size_t count,
+                                nutfilter_status *results);
+
+// What was wrong in the last call that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER` or
+// `NUTFILTER_NO_HEADER`, with its numbers. The text belongs to the list and is valid until its next use.
+//
+// # Safety
+//
+// `list` is NULL or from `nutfilter_watchlist_new`.
+const char *nutfilter_last_error(const struct nutfilter_watchlist *list);
+
+// What a status means. The text is static.
+const char *nutfilter_status_text(int32_t status);
+
+// Makes a chain that begins with the filter at height `first`. `previous` has 32 bytes: the filter header of the block before,
+// or zeros before the genesis block. Returns NULL if `previous` is NULL. Free it with `nutfilter_chain_free`.
+//
+// # Safety
+//
+// `previous` is NULL or has 32 bytes.
+struct nutfilter_chain *nutfilter_chain_new(uint32_t first,
+                                            const uint8_t (*previous)[32]);
+
+// Frees a chain; NULL is ignored.
+//
+// # Safety
+//
+// `chain` is from `nutfilter_chain_new` and not used any more.
+void nutfilter_chain_free(struct nutfilter_chain *chain);
+
+// Adds the headers of `count` filters with these hashes, as in a message `cfheaders`.
+//
+// # Safety
+//
+// `chain` is NULL or from `nutfilter_chain_new`; `hashes` has `count` hashes.
+nutfilter_status nutfilter_chain_extend(struct nutfilter_chain *chain,
+                                        const uint8_t (*hashes)[32],
+                                        size_t count);
+
+// Keeps only the first `count` filters, as after a reorganisation.
+//
+// # Safety
+//
+// `chain` is NULL or from `nutfilter_chain_new`.
+nutfilter_status nutfilter_chain_truncate(struct nutfilter_chain *chain, size_t count);
+
+// Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
+//
+// # Safety
+//
+// `chain` is NULL or from `nutfilter_chain_new`; `tip` is NULL or has 32 bytes.
+nutfilter_status nutfilter_chain_tip(const struct nutfilter_chain *chain,
+                                     uint8_t (*tip)[32]);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* NUTFILTER_H */

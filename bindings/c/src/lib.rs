@@ -1,0 +1,396 @@
+//! C functions to match scripts against Bitcoin's basic block filters (BIP158). `include/nutfilter.h` is made from this
+//! file.
+//!
+//! Only handles are allocated here and freed by the caller. Bytes are copied or borrowed for one call. Hashes and headers have
+//! 32 bytes in internal order, the reverse of the order in which they are printed.
+
+use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
+use std::slice;
+
+use nutfilter::SipHash;
+use nutfilter::bip158::{self, HeaderChain, ScanFault, Scratch};
+
+/// What a function returns. Values below 0 are errors.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// No script of the list is in the block, or nothing was changed.
+    NutfilterNo = 0,
+    /// The block may have scripts of the list: download it. Or something was changed.
+    NutfilterYes = 1,
+    /// A pointer is NULL although its length is not 0.
+    NutfilterNull = -1,
+    /// The filter is invalid. If its header commits to it, every peer has it.
+    NutfilterInvalidFilter = -2,
+    /// The filter header commits to another filter: ask another peer.
+    NutfilterWrongFilter = -3,
+    /// The chain has no filter header for this height.
+    NutfilterNoHeader = -4,
+}
+
+use Status::*;
+
+/// Scripts to look for, and memory for matching. Use a list on one thread at a time.
+pub struct Watchlist {
+    list: bip158::Watchlist,
+    scratch: Scratch,
+    error: CString,
+}
+
+/// The filter headers of consecutive blocks. Several threads may read it at once.
+pub struct Chain(HeaderChain);
+
+/// A block's filter.
+#[repr(C)]
+pub struct Filter {
+    /// The block hash.
+    pub block_hash: [u8; 32],
+    /// The serialised filter: its count, then the coded set.
+    pub bytes: *const u8,
+    /// The number of bytes.
+    pub len: usize,
+}
+
+/// Makes an empty list. Free it with `nutfilter_watchlist_free`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nutfilter_watchlist_new() -> *mut Watchlist {
+    Box::into_raw(Box::new(Watchlist {
+        list: bip158::Watchlist::new(),
+        scratch: Scratch::new(),
+        error: CString::default(),
+    }))
+}
+
+/// Frees a list; NULL is ignored.
+///
+/// # Safety
+///
+/// `list` is from `nutfilter_watchlist_new` and not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_watchlist_free(list: *mut Watchlist) {
+    if !list.is_null() {
+        // SAFETY: the caller gives back what Box::into_raw returned.
+        drop(unsafe { Box::from_raw(list) });
+    }
+}
+
+/// The number of scripts; 0 for NULL.
+///
+/// # Safety
+///
+/// `list` is NULL or from `nutfilter_watchlist_new`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_watchlist_len(list: *const Watchlist) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { list.as_ref() }.map_or(0, |list| list.list.len())
+}
+
+/// Adds a script. Returns `NUTFILTER_NO` if it was there already.
+///
+/// # Safety
+///
+/// `list` is NULL or from `nutfilter_watchlist_new`; `script` has `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_watchlist_insert(
+    list: *mut Watchlist,
+    script: *const u8,
+    len: usize,
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
+    let (Some(list), Some(script)) = (list, script) else {
+        return NutfilterNull;
+    };
+    yes_if(list.list.insert(script))
+}
+
+/// Removes a script. Returns `NUTFILTER_NO` if it was not there.
+///
+/// # Safety
+///
+/// As `nutfilter_watchlist_insert`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_watchlist_remove(
+    list: *mut Watchlist,
+    script: *const u8,
+    len: usize,
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (list, script) = unsafe { (list.as_mut(), bytes(script, len)) };
+    let (Some(list), Some(script)) = (list, script) else {
+        return NutfilterNull;
+    };
+    yes_if(list.list.remove(script))
+}
+
+/// Whether a filter may have a script of the list. Does not verify the filter against its header.
+///
+/// # Safety
+///
+/// `list` is NULL or from `nutfilter_watchlist_new`; `filter` is NULL or points to a filter of `filter->len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_match(list: *mut Watchlist, filter: *const Filter) -> Status {
+    // SAFETY: the caller's promise.
+    unsafe { nutfilter_matches(list, filter, None, std::ptr::null_mut()) }
+}
+
+/// As `nutfilter_match`, and calls `found` with `context` and each script of the list that may be in the block. The
+/// script is valid during the call, which must not use the list.
+///
+/// # Safety
+///
+/// As `nutfilter_match`; `found` may be called with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_matches(
+    list: *mut Watchlist,
+    filter: *const Filter,
+    found: Option<unsafe extern "C" fn(context: *mut (), script: *const u8, len: usize)>,
+    context: *mut (),
+) -> Status {
+    // SAFETY: the caller's promise.
+    let (Some(list), Some(filter)) = (unsafe { list.as_mut() }, unsafe { filter.as_ref() }) else {
+        return NutfilterNull;
+    };
+    // SAFETY: the caller's promise.
+    let Some(serialized) = (unsafe { bytes(filter.bytes, filter.len) }) else {
+        return NutfilterNull;
+    };
+    let block = SipHash::from(filter.block_hash);
+    let Watchlist {
+        list,
+        scratch,
+        error,
+    } = list;
+    let matches = match found {
+        None => list.match_any(scratch, block, serialized),
+        Some(found) => list.matches(scratch, block, serialized).map(|scripts| {
+            for script in &scripts {
+                // SAFETY: the caller's promise.
+                unsafe { found(context, script.as_ptr(), script.len()) };
+            }
+            !scripts.is_empty()
+        }),
+    };
+    match matches {
+        Ok(any) => yes_if(any),
+        Err(reason) => {
+            *error = text(&reason);
+            NutfilterInvalidFilter
+        }
+    }
+}
+
+/// Verifies `count` filters of consecutive blocks, the first at `height`, against the filter headers of `chain`, and matches
+/// those that are right. Writes a status for each to `results`. Several filters are hashed side by side: give 32 or more.
+///
+/// Returns the first error among the results, or else whether any is `NUTFILTER_YES`.
+///
+/// # Safety
+///
+/// `list` and `chain` are NULL or from the functions that make them; `filters` and `results` have `count` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_scan(
+    list: *mut Watchlist,
+    chain: *const Chain,
+    height: u32,
+    filters: *const Filter,
+    count: usize,
+    results: *mut Status,
+) -> Status {
+    if filters.is_null() || results.is_null() {
+        return if count == 0 {
+            NutfilterNo
+        } else {
+            NutfilterNull
+        };
+    }
+    // SAFETY: the caller's promise; neither is NULL.
+    let (filters, results) = unsafe {
+        (
+            slice::from_raw_parts(filters, count),
+            // C need not have written anything there.
+            slice::from_raw_parts_mut(results.cast::<MaybeUninit<Status>>(), count),
+        )
+    };
+    // SAFETY: the caller's promise.
+    let (Some(list), Some(chain)) = (unsafe { list.as_mut() }, unsafe { chain.as_ref() }) else {
+        return NutfilterNull;
+    };
+    let heights = (0..).map(|at| u32::try_from(u64::from(height) + at).unwrap_or(u32::MAX));
+    let mut given = Vec::with_capacity(count);
+    for (height, filter) in heights.zip(filters) {
+        // SAFETY: the caller's promise.
+        let Some(serialized) = (unsafe { bytes(filter.bytes, filter.len) }) else {
+            return NutfilterNull;
+        };
+        given.push((height, filter.block_hash, serialized));
+    }
+    results.fill(MaybeUninit::new(NutfilterNo));
+    let mut all = NutfilterNo;
+    for found in list.list.scan_verified(&chain.0, given) {
+        let (at, status) = match found {
+            Ok(found) => (found.block.0, NutfilterYes),
+            Err(error) => {
+                let status = match &error.fault {
+                    ScanFault::WrongFilter { .. } => NutfilterWrongFilter,
+                    ScanFault::NoHeader { .. } => NutfilterNoHeader,
+                    _ => NutfilterInvalidFilter,
+                };
+                if all as i32 >= 0 {
+                    list.error = match &error.fault {
+                        ScanFault::Invalid(reason) => text(&format_args!(
+                            "filter at height {}: {reason}",
+                            error.block.0
+                        )),
+                        fault => text(fault),
+                    };
+                }
+                (error.block.0, status)
+            }
+        };
+        results[(at - height) as usize] = MaybeUninit::new(status);
+        if all as i32 >= 0 {
+            all = status;
+        }
+    }
+    all
+}
+
+/// What was wrong in the last call that returned `NUTFILTER_INVALID_FILTER`, `NUTFILTER_WRONG_FILTER` or
+/// `NUTFILTER_NO_HEADER`, with its numbers. The text belongs to the list and is valid until its next use.
+///
+/// # Safety
+///
+/// `list` is NULL or from `nutfilter_watchlist_new`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_last_error(list: *const Watchlist) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe { list.as_ref() }.map_or(c"".as_ptr(), |list| list.error.as_ptr())
+}
+
+/// What a status means. The text is static.
+#[unsafe(no_mangle)]
+pub extern "C" fn nutfilter_status_text(status: i32) -> *const c_char {
+    let text = match status {
+        0 => c"no",
+        1 => c"yes",
+        -1 => c"a pointer is NULL although its length is not 0",
+        -2 => c"invalid filter",
+        -3 => c"the filter header commits to another filter",
+        -4 => c"no filter header for this height",
+        _ => c"unknown status",
+    };
+    text.as_ptr()
+}
+
+/// Makes a chain that begins with the filter at height `first`. `previous` has 32 bytes: the filter header of the block before,
+/// or zeros before the genesis block. Returns NULL if `previous` is NULL. Free it with `nutfilter_chain_free`.
+///
+/// # Safety
+///
+/// `previous` is NULL or has 32 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_new(first: u32, previous: *const [u8; 32]) -> *mut Chain {
+    // SAFETY: the caller's promise.
+    unsafe { previous.as_ref() }.map_or(std::ptr::null_mut(), |previous| {
+        Box::into_raw(Box::new(Chain(HeaderChain::new(first, *previous))))
+    })
+}
+
+/// Frees a chain; NULL is ignored.
+///
+/// # Safety
+///
+/// `chain` is from `nutfilter_chain_new` and not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_free(chain: *mut Chain) {
+    if !chain.is_null() {
+        // SAFETY: the caller gives back what Box::into_raw returned.
+        drop(unsafe { Box::from_raw(chain) });
+    }
+}
+
+/// Adds the headers of `count` filters with these hashes, as in a message `cfheaders`.
+///
+/// # Safety
+///
+/// `chain` is NULL or from `nutfilter_chain_new`; `hashes` has `count` hashes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_extend(
+    chain: *mut Chain,
+    hashes: *const [u8; 32],
+    count: usize,
+) -> Status {
+    // SAFETY: the caller's promise.
+    let Some(chain) = (unsafe { chain.as_mut() }) else {
+        return NutfilterNull;
+    };
+    if hashes.is_null() {
+        return if count == 0 {
+            NutfilterNo
+        } else {
+            NutfilterNull
+        };
+    }
+    // SAFETY: the caller's promise; not NULL.
+    chain.0.extend(
+        unsafe { slice::from_raw_parts(hashes, count) }
+            .iter()
+            .copied(),
+    );
+    yes_if(count > 0)
+}
+
+/// Keeps only the first `count` filters, as after a reorganisation.
+///
+/// # Safety
+///
+/// `chain` is NULL or from `nutfilter_chain_new`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_truncate(chain: *mut Chain, count: usize) -> Status {
+    // SAFETY: the caller's promise.
+    let Some(chain) = (unsafe { chain.as_mut() }) else {
+        return NutfilterNull;
+    };
+    let before = chain.0.len();
+    chain.0.truncate(count);
+    yes_if(chain.0.len() < before)
+}
+
+/// Writes the last header to `tip`, 32 bytes. Compare it with a checkpoint, or with what several peers say.
+///
+/// # Safety
+///
+/// `chain` is NULL or from `nutfilter_chain_new`; `tip` is NULL or has 32 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nutfilter_chain_tip(chain: *const Chain, tip: *mut [u8; 32]) -> Status {
+    // SAFETY: the caller's promise.
+    let (Some(chain), Some(tip)) = (unsafe { chain.as_ref() }, unsafe { tip.as_mut() }) else {
+        return NutfilterNull;
+    };
+    *tip = chain.0.tip();
+    NutfilterYes
+}
+
+fn yes_if(condition: bool) -> Status {
+    if condition { NutfilterYes } else { NutfilterNo }
+}
+
+/// A C text. What our errors print has no zeros.
+fn text(error: &dyn std::fmt::Display) -> CString {
+    CString::new(error.to_string()).unwrap_or_default()
+}
+
+/// The bytes at a pointer; None if it is NULL and `len` is not 0.
+///
+/// # Safety
+///
+/// `pointer` is NULL or has `len` bytes, which do not change while the slice is used.
+unsafe fn bytes<'a>(pointer: *const u8, len: usize) -> Option<&'a [u8]> {
+    if len == 0 {
+        return Some(&[]);
+    }
+    // SAFETY: the caller's promise; not NULL.
+    (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer, len) })
+}

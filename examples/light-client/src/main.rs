@@ -1,0 +1,171 @@
+//! A light client that receives filters over Bitcoin's network protocol with the crate bip157 (kyoto), and finds the payments
+//! of a wallet with nutfilter. It follows the chain through reorganisations until it is stopped.
+//!
+//!     cargo run -- PEER...       # regtest peers, as 127.0.0.1:18444
+//!
+//! bip157 checks each filter against the filter headers that its peers agree on, and drops a peer that sends another one.
+//! The wallet is a toy: its addresses are numbers, and it looks for five more than the last one that was paid.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use bip157::chain::{BlockHeaderChanges, ChainState};
+use bip157::{Builder, Client, Event, HashCheckpoint, Network, Requester, TrustedPeer};
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{BlockHash, OutPoint, ScriptBuf, WPubkeyHash};
+use nutfilter::bip158::ScanPlan;
+
+type Error = Box<dyn std::error::Error>;
+
+const GAP: u32 = 5;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let peers = std::env::args().skip(1).map(|peer| peer.parse());
+    let peers: Vec<SocketAddr> = peers.collect::<Result<_, _>>()?;
+    let (node, client) = Builder::new(Network::Regtest)
+        .chain_state(ChainState::Checkpoint(HashCheckpoint::from_genesis(
+            Network::Regtest,
+        )))
+        .required_peers(1) // the others replace a peer that is dropped
+        // It forgets a peer that it tried, even one that was only slow.
+        .add_peers(
+            [&peers[..]; 5]
+                .concat()
+                .into_iter()
+                .map(TrustedPeer::from_socket_addr),
+        )
+        .whitelist_only()
+        .build();
+    tokio::spawn(node.run());
+    let Client {
+        requester,
+        info_rx: _info,
+        mut warn_rx,
+        mut event_rx,
+    } = client;
+    let mut wallet = Wallet::new();
+    loop {
+        tokio::select! {
+            event = event_rx.recv() => match event.ok_or("the node stopped")? {
+                Event::IndexedFilter(filter) => {
+                    wallet.filters.insert(filter.height(), (filter.block_hash(), filter.into_contents()));
+                }
+                Event::ChainUpdate(BlockHeaderChanges::Reorganized { reorganized, .. }) => {
+                    if let Some(first) = reorganized.iter().map(|header| header.height).min() {
+                        println!("reorganised from height {first}");
+                        wallet.forget(first);
+                    }
+                }
+                Event::ChainUpdate(_) => (),
+                Event::FiltersSynced(update) => {
+                    wallet.scan(&requester).await?;
+                    println!("balance {} at {}, {} filters decoded", wallet.balance(), update.tip().height, wallet.decoded);
+                }
+            },
+            Some(warning) = warn_rx.recv() => eprintln!("{warning}"),
+        }
+    }
+}
+
+struct Wallet {
+    /// By height.
+    filters: BTreeMap<u32, (BlockHash, Vec<u8>)>,
+    /// The scripts and heights that remain to be tested.
+    plan: ScanPlan,
+    scripts: Vec<ScriptBuf>,
+    /// What was received: the value, and the heights where it was received and spent.
+    coins: BTreeMap<OutPoint, (u64, u32, Option<u32>)>,
+    decoded: u64,
+}
+
+impl Wallet {
+    fn new() -> Self {
+        let mut wallet = Self {
+            filters: BTreeMap::new(),
+            plan: ScanPlan::new(1),
+            scripts: Vec::new(),
+            coins: BTreeMap::new(),
+            decoded: 0,
+        };
+        wallet.reveal(GAP);
+        wallet
+    }
+
+    /// Makes sure that there are `count` scripts.
+    fn reveal(&mut self, count: u32) {
+        for number in self.scripts.len() as u32..count {
+            let hash = sha256::Hash::hash(&number.to_be_bytes());
+            let key = WPubkeyHash::from_slice(&hash[..20]).expect("20 bytes");
+            let script = ScriptBuf::new_p2wpkh(&key);
+            self.plan.insert(script.as_bytes());
+            self.scripts.push(script);
+        }
+    }
+
+    /// Forgets the blocks from `height` on.
+    fn forget(&mut self, height: u32) {
+        self.filters.split_off(&height);
+        self.plan.rewind(height);
+        self.coins.retain(|_, (_, received, _)| *received < height);
+        for (_, _, spent) in self.coins.values_mut() {
+            *spent = spent.filter(|&spent| spent < height);
+        }
+    }
+
+    /// Tests what remains to be tested in the filters that are here, and downloads the blocks that match.
+    async fn scan(&mut self, requester: &Requester) -> Result<(), Error> {
+        let end = self
+            .filters
+            .last_key_value()
+            .map_or(0, |(height, _)| height + 1);
+        while let Some((heights, scripts)) = self.plan.next(end) {
+            // Up to the first match, so that what it reveals is looked for from there on.
+            let mut next = heights.start;
+            let mut block = None;
+            for (&height, (hash, filter)) in self.filters.range(heights) {
+                self.decoded += 1;
+                next = height + 1;
+                if let Some(found) = scripts.scan([(*hash, filter)]).next() {
+                    block = Some(found.map_err(|error| error.fault)?.block);
+                    break;
+                }
+            }
+            self.plan.advance(next);
+            if let Some(hash) = block {
+                self.receive(next - 1, requester.get_block(hash).await?.block);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, height: u32, block: bitcoin::Block) {
+        for transaction in &block.txdata {
+            for input in &transaction.input {
+                if let Some((_, _, spent)) = self.coins.get_mut(&input.previous_output) {
+                    *spent = Some(height);
+                }
+            }
+            for (vout, output) in (0..).zip(&transaction.output) {
+                let Some(number) = self
+                    .scripts
+                    .iter()
+                    .position(|script| *script == output.script_pubkey)
+                else {
+                    continue;
+                };
+                let coin = OutPoint::new(transaction.compute_txid(), vout);
+                let value = output.value.to_sat();
+                if self.coins.insert(coin, (value, height, None)).is_none() {
+                    println!("payment of {value} to address {number} at height {height}");
+                }
+                self.reveal(number as u32 + 1 + GAP);
+            }
+        }
+    }
+
+    fn balance(&self) -> u64 {
+        let unspent = self.coins.values().filter(|(_, _, spent)| spent.is_none());
+        unspent.map(|(value, _, _)| value).sum()
+    }
+}
