@@ -315,7 +315,7 @@ def keyset_appears(s):
         keyset = s.mint.new_keyset()
         if keyset is None:
             return {"too_many": True}
-        return {"served_s": wait_until(lambda: s.service.filter(("spent", keyset), "HEAD"), CATCH_UP,
+        return {"served_s": wait_until(lambda: s.service.filter(("spent", keyset)), CATCH_UP,
                                        f"the new keyset {keyset} served")}
 
 
