@@ -70,11 +70,11 @@ prose:
 python-lint:
     {{venv}}/ruff check --no-cache .
 
-# Links of the documentation, and the book in target/book if mdBook is installed (`cargo install mdbook`)
+# The book in target/book, and its links
 [group('gate')]
 book:
     python3 .ci/check_links.py
-    if command -v mdbook >/dev/null; then mdbook build docs; else echo 'mdBook is not installed: only the links were checked'; fi
+    {{venv}}/mdbook build docs
 
 # Licences, sources and duplicate versions of the dependencies
 [group('gate')]
@@ -82,8 +82,8 @@ deny:
     cargo deny --locked --workspace check bans licenses sources
     cargo deny --locked --log-level error --manifest-path bindings/python/Cargo.toml --config deny.toml check licenses sources
 
-# Clippy with all targets and features, of the bindings and of the benchmarks with other libraries; this also checks the
-# minimum Rust version (incompatible_msrv)
+# This also checks the minimum Rust version (incompatible_msrv).
+# Clippy with all targets and features, of the bindings and of the benchmarks with other libraries
 [group('gate')]
 clippy:
     cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
@@ -126,7 +126,8 @@ levels:
 vectors:
     {{venv}}/python tests/vectors/make_vectors.py check
 
-# The library for other architectures, and without std. Debian's compiler has its own sources of `core`.
+# Debian's compiler has its own sources of `core`.
+# The library for other architectures, and without std
 [group('gate')]
 cross:
     RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 RUSTFLAGS='-D warnings' cargo check --quiet --locked -p nutfilter -p nutfilter-cashu --lib \

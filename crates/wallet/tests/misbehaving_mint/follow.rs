@@ -215,6 +215,72 @@ fn segments_are_followed_from_the_bookmark() {
     assert_eq!((plan.from(), plan.objects()), (100, 2));
 }
 
+#[test]
+fn requests_show_whole_hours_and_matches_are_not_repeated() {
+    let publisher = Publisher::new();
+    let first = Sequence::new(&[(0, 3_600), (3_600, 5_000)]);
+    publisher.publish(&first);
+    let follower = follower(&publisher, &[4_000, 5_100, 7_000].map(item));
+    let mut seen = 0;
+    let (found, progress) = follow(&follower, Progress::default()).expect("an honest mint");
+    assert_eq!(found, [(0, Some(5_000))]);
+    publisher.paths(&mut seen);
+    // Ten minutes later at most, only what is new.
+    let second = first.next(&[(0, 3_600), (3_600, 5_000), (5_000, 5_600)]);
+    publisher.publish(&second);
+    let (found, progress) = follow(&follower, progress).expect("an honest mint");
+    assert_eq!(found, [(1, Some(5_600))]);
+    assert_eq!(
+        publisher.paths(&mut seen),
+        [MANIFEST, &segment_path(5_000, 5_600)]
+    );
+    // Later, everything of the hour, as everybody who was here in that hour.
+    let third = second.next(&[(0, 3_600), (3_600, 5_000), (5_000, 5_600), (5_600, 7_200)]);
+    publisher.publish(&third);
+    let (found, _) = follow(&follower, progress).expect("an honest mint");
+    assert_eq!(found, [(2, Some(7_200))]);
+    let all = [(3_600, 5_000), (5_000, 5_600), (5_600, 7_200)];
+    let all = all.map(|(start, end)| segment_path(start, end));
+    assert_eq!(
+        publisher.paths(&mut seen),
+        [&[MANIFEST.to_owned()], &all[..]].concat()
+    );
+}
+
+#[test]
+fn manifest_may_be_compressed_and_is_limited_by_its_own_length() {
+    let sequence = Sequence::new(&[(0, 100)]);
+    let json = sequence.manifest.to_json();
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let mut long = json.clone();
+    long.resize(5 << 20, b' ');
+    let mut cut = gzip(&json);
+    cut.truncate(cut.len() - 9);
+    for (body, error) in [
+        (gzip(&json), None),
+        (gzip(&long), Some("longer than 4194304 bytes")),
+        (cut, Some("connection closed")),
+        (json, Some("")),
+    ] {
+        let mint = Loopback::start(move |request, stream| {
+            assert!(request.to_lowercase().contains("accept-encoding: gzip"));
+            stream.write_all(&response("200 OK", &[("Content-Encoding", "gzip")], &body))
+        });
+        let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+        let follower = Follower::new(client, Event::ProofState, &["SPENT"], &[item(1)]);
+        let plan = follower.expect("points").plan(None, None, None);
+        match (plan, error) {
+            (Ok(plan), None) => assert_eq!(plan.objects(), 1),
+            (Err(found), Some(error)) => assert!(found.to_string().contains(error), "{found}"),
+            (plan, error) => panic!("{plan:?}, expected {error:?}"),
+        }
+    }
+}
+
 pub(crate) fn block(width: u32, numbers: std::ops::Range<u32>) -> Vec<u8> {
     let hash = ElementHash::new(Event::ProofState, "SPENT").expect("a state");
     let mut block = Block::new(width).expect("a width");
