@@ -91,8 +91,7 @@ pub struct Policy {
     /// Points in each request about matches. Default: 64. Many mints reject more than 1,000.
     pub batch: NonZeroUsize,
     /// Whether requests that confirm spent notes are padded with decoy points, so that all have the same size.
-    /// Default: true. Set it to false for points that are not on secp256k1 (keysets whose ID begins with `02`):
-    /// there are no decoys for them.
+    /// Default: true.
     pub decoys: bool,
     /// Maximum number of matches revealed to the mint in one [`Confirmation`](crate::Confirmation) or
     /// [`Restoration`](crate::Restoration), without decoys. Default: 1,000.

@@ -41,15 +41,34 @@ pub struct StateFilterError(Fault);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Fault {
-    State { event: Event, state: String },
-    PointLength { event: Event, bytes: usize },
-    PointPrefix { event: Event, first: u8 },
-    EmptyId { event: Event },
-    QuoteText { event: Event },
-    IdLength { bytes: usize },
-    Width { width: u32 },
-    BlockLength { bytes: usize },
-    Wider { width: u32, wanted: u32 },
+    State {
+        event: Event,
+        state: String,
+    },
+    Point {
+        event: Event,
+        bytes: usize,
+        first: Option<u8>,
+    },
+    EmptyId {
+        event: Event,
+    },
+    QuoteText {
+        event: Event,
+    },
+    IdLength {
+        bytes: usize,
+    },
+    Width {
+        width: u32,
+    },
+    BlockLength {
+        bytes: usize,
+    },
+    Wider {
+        width: u32,
+        wanted: u32,
+    },
 }
 
 /// The class of a [`StateFilterError`].
@@ -70,8 +89,7 @@ impl StateFilterError {
     pub fn kind(&self) -> StateFilterErrorKind {
         match self.0 {
             Fault::State { .. } => StateFilterErrorKind::State,
-            Fault::PointLength { .. }
-            | Fault::PointPrefix { .. }
+            Fault::Point { .. }
             | Fault::EmptyId { .. }
             | Fault::QuoteText { .. }
             | Fault::IdLength { .. } => StateFilterErrorKind::Item,
@@ -93,13 +111,18 @@ impl fmt::Display for StateFilterError {
                 }
                 [] => Ok(()),
             },
-            Fault::PointLength { event, bytes } => {
-                write!(f, "{event} takes points of 33 bytes, not {bytes}")
+            Fault::Point {
+                event,
+                bytes,
+                first,
+            } => {
+                write!(
+                    f,
+                    "{event} takes compressed points: 33 bytes that begin with 02 or 03, or 48 that begin with 80 to bf; \
+                     not {bytes}"
+                )?;
+                first.map_or(Ok(()), |first| write!(f, " that begin with {first:02x}"))
             }
-            Fault::PointPrefix { event, first } => write!(
-                f,
-                "{event} takes compressed points, which begin with 02 or 03, not {first:02x}"
-            ),
             Fault::EmptyId { event } => write!(f, "empty {event} ID"),
             Fault::QuoteText { event } => write!(f, "{event} ID is not UTF-8"),
             Fault::IdLength { bytes } => {
