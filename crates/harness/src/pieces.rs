@@ -42,13 +42,14 @@ impl Case<'_> {
         let most = most.div_ceil(8) as usize;
         let mut changed = false;
         let mut pieces = Vec::new();
-        for range in set.as_slice().split_inclusive(|hash| hash % 4 == 0) {
+        let ranges = set.as_slice().split_inclusive(|hash| hash % 4 == 0);
+        for (number, range) in ranges.enumerate() {
             let range = SortedHashes::from_hashes(range.to_vec());
             let piece = Piece::encode(&range, n, params).expect("a part of the set");
             let mut bytes = piece.to_bytes();
             assert_eq!(Piece::from_bytes(&bytes).as_ref(), Ok(&piece), "{self:?}");
             let content = bytes.len() - 8;
-            if pieces.is_empty() && self.at != 0 {
+            if number == 0 && self.at != 0 {
                 let at = usize::from(self.at) / 8 % content;
                 changed = bytes[at] != self.to;
                 bytes[at] = self.to;

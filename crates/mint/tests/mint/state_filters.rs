@@ -178,19 +178,19 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
     assert_eq!(status(&first), [200, 200]);
     database.add_spent(V1, &odd);
     first.refresh().unwrap();
-    assert_eq!(status(&first), [404, 200], "a point of an unknown curve");
+    assert_eq!(status(&first), [400, 200], "a point of an unknown curve");
     database.add_spent(V1, &items(3, 1, 33));
     first.refresh().unwrap();
     assert_eq!(
         status(&first),
-        [404, 200],
+        [400, 200],
         "the next reading has only points"
     );
     drop(first);
     let mut again = publisher(&database, data.path(), &clock);
     again.restore();
     again.refresh().unwrap();
-    assert_eq!(status(&again), [404, 200], "a restart forgets nothing");
+    assert_eq!(status(&again), [400, 200], "a restart forgets nothing");
     drop(again);
     database.execute("DELETE FROM proof WHERE length(y) = 96");
     let mut last = publisher(&database, data.path(), &clock);
