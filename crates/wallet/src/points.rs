@@ -148,16 +148,15 @@ mod tests {
     fn decoys_cannot_be_told_from_real_points() {
         const COUNT: usize = 400;
         // Real ones: `Y` is a hash to the curve, of which only every second has an even `y` on secp256k1.
-        let real: Vec<Vec<u8>> =
-            (0..COUNT as u32)
-                .map(|number| {
-                    let dst = b"CASHU_BLS12_381_G1_XMD:SHA-256_SSWU_RO_";
-                    let y = <G1Projective as HashToCurve<
+        let real: Vec<Vec<u8>> = (0..COUNT as u32)
+            .map(|number| {
+                let dst = b"CASHU_BLS12_381_G1_XMD:SHA-256_SSWU_RO_";
+                let y = <G1Projective as HashToCurve<
                         ExpandMsgXmd<sha2_for_bls12_381::Sha256>,
                     >>::hash_to_curve([number.to_be_bytes()], dst);
-                    G1Affine::from(y).to_compressed().to_vec()
-                })
-                .collect();
+                G1Affine::from(y).to_compressed().to_vec()
+            })
+            .collect();
         for kind in PointKind::ALL {
             let mut decoys: Vec<_> = (0..COUNT)
                 .map(|_| random_y(kind).expect("a decoy"))
