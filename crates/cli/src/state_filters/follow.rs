@@ -76,7 +76,7 @@ pub(crate) struct FollowArgs {
     #[arg(long, requires = "data_dir")]
     audit: bool,
 
-    /// File of candidates, one per line, or `-` for standard input: points of 33 bytes in hex for proof_state (Y) and
+    /// File of candidates, one per line, or `-` for standard input: compressed points in hex for proof_state (Y) and
     /// blind_signature (B_), quote IDs as text for mint_quote and melt_quote.
     candidates: PathBuf,
 
