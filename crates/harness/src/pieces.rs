@@ -35,7 +35,7 @@ impl Case<'_> {
         let n = set.len() as u32 + u32::from(self.more);
         // A small set with P = 0 and a large M has long codes.
         let most = u128::from(n) * u128::from(params.p() + 1)
-            + (u128::from(n) * u128::from(params.m()) >> params.p());
+            + ((u128::from(n) * u128::from(params.m())) >> params.p());
         if most > 1 << 20 {
             return;
         }
@@ -62,7 +62,10 @@ impl Case<'_> {
             pieces.extend(Piece::from_bytes(&bytes));
         }
         let mut stitched = Vec::new();
-        let write = |part: &[u8]| Ok::<(), BuildError>(stitched.extend_from_slice(part));
+        let write = |part: &[u8]| {
+            stitched.extend_from_slice(part);
+            Ok::<(), BuildError>(())
+        };
         let result = stitch(n, params, pieces, write);
         assert!(
             stitched.len() <= most,

@@ -344,7 +344,8 @@ mod tests {
     #[test]
     fn all_notes_of_both_kinds_differ() {
         let mut sample = Sample::new(1000, 1000);
-        sample.second_keyset = Some(KeysetId::parse(&("02".to_owned() + &"ab".repeat(32))).unwrap());
+        sample.second_keyset =
+            Some(KeysetId::parse(&("02".to_owned() + &"ab".repeat(32))).unwrap());
         let notes: HashSet<_> = NoteKind::ALL
             .into_iter()
             .flat_map(|kind| (0..10_000).map(move |index| (kind, index)))
