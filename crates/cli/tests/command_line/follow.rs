@@ -164,7 +164,7 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         b"other".to_vec(),
     );
     let error = place.run(&args).error();
-    assert!(error.contains("segment 60"), "{error}");
+    assert!(error.contains("segment from 60"), "{error}");
 }
 
 #[test]
