@@ -1,4 +1,4 @@
-"""Checks the links of the book: every target and anchor exists, and every page is in SUMMARY.md."""
+"""Checks the book: every link and anchor exists, every page is in SUMMARY.md, and Rust blocks hide no lines."""
 
 import pathlib
 import re
@@ -35,6 +35,9 @@ def main():
                 errors.append(f"{page}: {link} has no such heading")
             elif page.name == "SUMMARY.md":
                 linked.add(target)
+        # Readers copy what they see.
+        blocks = re.findall(r"^```rust\n(.*?)^```", page.read_text(), re.M | re.S)
+        errors += [f"{page}: hidden line in a Rust block" for block in blocks if re.search(r"^ *# ", block, re.M)]
     errors += [f"{page} is not in SUMMARY.md" for page in pages if page not in linked and page.name != "SUMMARY.md"]
     print("\n".join(errors) or f"{len(pages)} pages, all links exist")
     return bool(errors)

@@ -48,7 +48,7 @@
 //!
 //! # let made = nutfilter::SortedHashes::from_items([[7_u8; 33]]).encode(Params::default())?;
 //! # let (bytes, n) = (made.bytes(), 1);
-//! let filter = Filter::parse(bytes, n, Params::default())?; // validates every bit
+//! let filter = Filter::parse(bytes, n, Params::default())?; // checks that it is well-formed
 //! let spent = filter.matches(&[[7; 33], [8; 33]]);
 //! assert_eq!(spent, [true, false]);
 //! # Ok::<(), Box<dyn core::error::Error>>(())
@@ -158,6 +158,6 @@ struct Readme;
 struct LibraryGuide;
 
 /// Compiles the page about Bitcoin as a test.
-#[cfg(all(doctest, feature = "bitcoin"))]
+#[cfg(all(doctest, feature = "bitcoin", feature = "parallel"))]
 #[doc = include_str!("../docs/bitcoin.md")]
 struct Bitcoin;

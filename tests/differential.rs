@@ -340,12 +340,12 @@ fn check_block(block: &Block, previous_scripts: &[ScriptBuf]) {
 
     let previous = bip158::FilterHeader::all_zeros();
     assert_eq!(
-        bip158::filter_header(&ours, &previous),
+        bip158::filter_header(&theirs.content, &previous),
         theirs.filter_header(&previous)
     );
 
     let hash: BlockHash = block.block_hash();
-    let read = bip158::parse(SipHash::from_block_hash(hash.as_ref()), &theirs.content).unwrap();
+    let read = bip158::parse(hash, &theirs.content).unwrap();
     assert_eq!(read, ours);
     for number in 0..200_u64 {
         let non_member = number.to_le_bytes();

@@ -96,16 +96,16 @@ pub fn hash_of_bytes(serialized: &[u8]) -> [u8; 32] {
     Sha256::digest(Sha256::digest(serialized)).into()
 }
 
-/// Parses a serialised filter and validates it completely.
+/// Parses a serialised filter and validates it completely. `block` is the block hash, or another key.
 ///
 /// # Errors
 ///
 /// The count is truncated, longer than necessary, or at least 2^32; otherwise as [`Filter::parse`].
 pub fn parse<D: AsRef<[u8]>>(
-    hasher: SipHash,
+    block: impl Into<SipHash>,
     serialized: D,
 ) -> Result<Filter<D, SipHash>, DecodeError> {
-    parse_with(hasher, serialized, PARAMS)
+    parse_with(block, serialized, PARAMS)
 }
 
 /// [`parse`] with other parameters than those of the basic filter.
@@ -114,12 +114,12 @@ pub fn parse<D: AsRef<[u8]>>(
 ///
 /// As [`parse`].
 pub fn parse_with<D: AsRef<[u8]>>(
-    hasher: SipHash,
+    block: impl Into<SipHash>,
     serialized: D,
     params: Params,
 ) -> Result<Filter<D, SipHash>, DecodeError> {
     let (n, width) = compact_size(serialized.as_ref())?;
-    Filter::check_length_from(hasher, serialized, width, n, params)?.validate()
+    Filter::check_length_from(block.into(), serialized, width, n, params)?.validate()
 }
 
 /// Reads the number at the start of `bytes`, and returns it with its length in bytes. Numbers from 0 to 252
@@ -155,7 +155,7 @@ mod block {
     use bitcoin::hashes::{Hash, sha256d};
     use bitcoin::{Block, Script};
 
-    use super::{BuildError, Filter, SipHash, Vec, build, serialize};
+    use super::{BuildError, Filter, SipHash, Vec, build};
     use crate::error::BuildFault;
 
     pub use bitcoin::bip158::{FilterHash, FilterHeader};
@@ -205,20 +205,17 @@ mod block {
         build(hasher, block_items(block, previous_scripts))
     }
 
-    /// The double SHA-256 of the serialised filter.
+    /// The double SHA-256 of a serialised filter.
     #[must_use]
-    pub fn filter_hash(filter: &Filter<impl AsRef<[u8]>, SipHash>) -> FilterHash {
-        FilterHash::from_raw_hash(sha256d::Hash::hash(&serialize(filter)))
+    pub fn filter_hash(serialized: &[u8]) -> FilterHash {
+        FilterHash::from_raw_hash(sha256d::Hash::hash(serialized))
     }
 
-    /// The header that commits to this filter and all earlier ones: the double SHA-256 of the filter hash and
+    /// The header that commits to this serialised filter and all earlier ones: the double SHA-256 of the filter hash and
     /// the previous header.
     #[must_use]
-    pub fn filter_header(
-        filter: &Filter<impl AsRef<[u8]>, SipHash>,
-        previous: &FilterHeader,
-    ) -> FilterHeader {
-        filter_hash(filter).filter_header(previous)
+    pub fn filter_header(serialized: &[u8], previous: &FilterHeader) -> FilterHeader {
+        filter_hash(serialized).filter_header(previous)
     }
 
     #[cfg(test)]
@@ -239,7 +236,7 @@ mod block {
         fn owned_and_borrowed_bytes_parse_equally() {
             let hasher = SipHash::new(1, 2);
             let made = build(hasher, [b"script", b"script"]).unwrap();
-            let bytes = serialize(&made);
+            let bytes = super::super::serialize(&made);
             let borrowed = super::super::parse(hasher, bytes.as_slice()).unwrap();
             let owned = super::super::parse(hasher, bytes.clone()).unwrap();
             assert_eq!(borrowed.n(), 1);

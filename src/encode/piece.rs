@@ -299,6 +299,22 @@ mod tests {
     }
 
     #[test]
+    fn stitched_codes_may_end_with_the_buffer() {
+        // One code of 1 bit and others of 2: the last bit is the first one after 64 KiB.
+        let n = (1 << 18) + 1;
+        let hash = |i: u64| ((u128::from(i) << 64).div_ceil(u128::from(n))) as u64;
+        let hashes: Vec<u64> = (0..n).map(hash).collect();
+        let params = Params::new(0, 1).unwrap();
+        for level in SimdLevel::available() {
+            let piece = Piece::encode_at(level, &hashes, n as u32, params).unwrap();
+            let whole = encode_hashes(level, &hashes, params).unwrap();
+            assert_eq!(whole.bytes.len(), (1 << 16) + 1);
+            let bytes = stitched(level, n as u32, params, Vec::from([piece])).unwrap();
+            assert!(bytes == whole.bytes, "{level:?}");
+        }
+    }
+
+    #[test]
     fn stitched_pieces_equal_the_filter_at_every_level() {
         for level in SimdLevel::available() {
             for (p, m) in [

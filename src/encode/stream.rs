@@ -196,7 +196,11 @@ impl StreamEncoder {
         }
         let bits = self.bits();
         if self.carry.filled > 0 {
-            // There is room: every store of a short loop needed more.
+            // Codes of a piece may have filled the buffer to its end.
+            if self.used == self.buffer.len() {
+                write(&self.buffer)?;
+                self.used = 0;
+            }
             self.buffer[self.used] = self.carry.last_byte();
             self.used += 1;
         }

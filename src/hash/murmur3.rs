@@ -32,6 +32,8 @@ const WORDS: usize = 16;
 pub(super) fn nut25_records(records: &[u8], width: usize, out: &mut [u64]) {
     if width == 33 {
         nut25_lanes::<33>(records, width, out);
+    } else if width == 48 {
+        nut25_lanes::<48>(records, width, out);
     } else if width <= 4 * WORDS {
         nut25_lanes::<0>(records, width, out);
     } else {

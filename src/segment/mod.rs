@@ -19,7 +19,7 @@
 //! assert_eq!(both, Segment::from_elements(universe, &[[1; 32], [2; 32], [3; 32]])?);
 //!
 //! let bytes = both.to_bytes();
-//! let read = Segment::parse(&bytes)?; // validates every bit
+//! let read = Segment::parse(&bytes)?; // checks that it is well-formed
 //! assert_eq!(read.matches_elements(&[[3; 32], [4; 32]]), [true, false]);
 //! assert!(read.contains(element_hash(&[1; 32])));
 //! # Ok::<(), nutfilter::segment::SegmentError>(())

@@ -1,5 +1,5 @@
 //! What Cashu says on the wire about [`nutfilter`]'s filters: the JSON of a response, the path of an endpoint,
-//! keyset IDs, and the elements and blocks of the draft on [state filters](state_filters).
+//! keyset IDs, the points of both curves, and the elements and blocks of the draft on [state filters](state_filters).
 //!
 //! ```
 //! use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind, endpoint_path};
@@ -23,6 +23,7 @@ extern crate std;
 
 mod dialect;
 mod endpoint;
+mod points;
 mod response;
 #[cfg(feature = "std")]
 mod response_writer;
@@ -31,6 +32,7 @@ pub mod state_filters;
 #[doc(hidden)]
 pub use dialect::Nut25EmptyTail;
 pub use endpoint::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
+pub use points::PointKind;
 pub use response::{FilterResponse, ResponseError, ResponseErrorKind};
 #[cfg(feature = "std")]
 pub use response_writer::ResponseWriter;

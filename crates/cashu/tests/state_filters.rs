@@ -124,6 +124,30 @@ fn block_matches_members_and_few_others() {
 }
 
 #[test]
+fn points_of_48_bytes_have_the_elements_of_the_rule() {
+    let file = include_str!("../../../tests/vectors/points.json");
+    let file: serde_json::Value = serde_json::from_str(file).unwrap();
+    let hex = |text: &serde_json::Value| {
+        let text = text.as_str().unwrap();
+        data_encoding::HEXLOWER.decode(text.as_bytes()).unwrap()
+    };
+    let spent = ElementHash::new(Event::ProofState, "SPENT").unwrap();
+    let signed = ElementHash::new(Event::BlindSignature, "").unwrap();
+    for note in file["notes"].as_array().unwrap() {
+        let elements = [
+            spent.element(&hex(&note["Y"])),
+            signed.element(&hex(&note["B_"])),
+        ];
+        let expected = ["spent", "signed"].map(|field| hex(&note[field]));
+        assert_eq!(
+            elements.map(Result::unwrap).map(Vec::from),
+            expected,
+            "{note}"
+        );
+    }
+}
+
+#[test]
 fn invalid_input_is_refused_with_its_numbers() {
     let says = |error: StateFilterError, kind, words: &[&str]| {
         assert_eq!(error.kind(), kind, "{error}");
@@ -155,7 +179,7 @@ fn invalid_input_is_refused_with_its_numbers() {
     for first in [0, 1, 4, 255] {
         let mut id = [2; 33];
         id[0] = first;
-        let prefix = format!("not {first:02x}");
+        let prefix = format!("not 33 that begin with {first:02x}");
         says(
             points.elements(&[id]).unwrap_err(),
             Kind::Item,
@@ -163,6 +187,11 @@ fn invalid_input_is_refused_with_its_numbers() {
         );
     }
     assert!(points.element(&[3; 33]).is_ok());
+    says(
+        points.element(&[0xc0; 48]).unwrap_err(),
+        Kind::Item,
+        &["80 to bf", "not 48 that begin with c0"],
+    );
     assert_eq!(
         points.elements(&[[2; 33]; 2]).unwrap(),
         [points.element(&[2; 33]).unwrap(); 2]

@@ -345,7 +345,7 @@ impl DemoRun {
     }
 
     /// The notes that the wallet checks: known notes from the mint's whole lifetime, and as many unknown ones.
-    fn notes(&self, kind: NoteKind) -> Vec<[u8; 33]> {
+    fn notes(&self, kind: NoteKind) -> Vec<Vec<u8>> {
         let all = self.sample.count(kind);
         let known = (RESTORED / 2).min(all);
         let indexes = (0..known)

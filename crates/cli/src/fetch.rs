@@ -60,11 +60,12 @@ pub(crate) struct FetchArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
-    /// Maximum response size to accept, in bytes [default: 67108864].
+    /// Maximum response size to accept, in bytes [default: 1073741824].
     #[arg(long, value_name = "BYTES", requires = "mint", allow_negative_numbers = true, value_parser = value_parsers::bytes::<u64>)]
     max_bytes: Option<u64>,
 
-    /// Timeout for each complete request, in seconds [default: 30].
+    /// Seconds within which a response must begin, and longest pause in its body, which must come at 16 KiB/s
+    /// [default: 30].
     #[arg(long, value_name = "SECONDS", requires = "mint", allow_negative_numbers = true, value_parser = parse_seconds)]
     timeout: Option<Duration>,
 

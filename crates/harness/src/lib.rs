@@ -13,7 +13,9 @@ pub mod decode;
 pub mod encode;
 pub mod hashing;
 pub mod keyset_path;
+pub mod lists;
 pub mod matching;
+pub mod pieces;
 pub mod recipe;
 pub mod response;
 pub mod seeded;
@@ -56,6 +58,8 @@ pub const TARGETS: &[Target] = &[
     target!(segments),
     target!(blocks),
     target!(sequence_file),
+    target!(lists),
+    target!(pieces),
 ];
 
 /// The target for the case in this module.

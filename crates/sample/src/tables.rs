@@ -4,7 +4,6 @@ use data_encoding::HEXLOWER;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{ToSql, params};
 
-use super::POINT_BYTES;
 use crate::{MintType, NoteKind};
 
 /// The SQL that creates one mint's database.
@@ -43,20 +42,20 @@ impl Tables {
     }
 
     /// A point as the mint stores it.
-    pub(super) fn point(&self, note: [u8; POINT_BYTES]) -> Point {
+    fn point<'a>(&self, note: &'a [u8]) -> Point<'a> {
         match self.hex {
-            true => Point::Hex(HEXLOWER.encode(&note)),
+            true => Point::Hex(HEXLOWER.encode(note)),
             false => Point::Bytes(note),
         }
     }
 }
 
-pub(super) enum Point {
-    Bytes([u8; POINT_BYTES]),
+enum Point<'a> {
+    Bytes(&'a [u8]),
     Hex(String),
 }
 
-impl ToSql for Point {
+impl ToSql for Point<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         match self {
             Point::Bytes(bytes) => bytes.to_sql(),
@@ -66,8 +65,8 @@ impl ToSql for Point {
 }
 
 /// The amount of a note: a power of two.
-pub(super) fn amount(note: &[u8; POINT_BYTES]) -> i64 {
-    1 << (note[POINT_BYTES - 1] & 7)
+pub(super) fn amount(note: &[u8]) -> i64 {
+    1 << (note[note.len() - 1] & 7)
 }
 
 /// Inserts one note with a statement of [`Tables::insert`].
@@ -75,11 +74,11 @@ pub(super) fn insert(
     statement: &mut rusqlite::Statement<'_>,
     tables: &Tables,
     keyset: &rusqlite::types::Value,
-    note: [u8; POINT_BYTES],
+    note: &[u8],
 ) -> rusqlite::Result<()> {
     let secret = HEXLOWER.encode(&note[1..]);
     let point = tables.point(note);
-    statement.execute(params![point, amount(&note), keyset, secret])?;
+    statement.execute(params![point, amount(note), keyset, secret])?;
     Ok(())
 }
 

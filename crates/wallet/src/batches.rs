@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use nutfilter_cashu::NoteKind;
+use nutfilter_cashu::{KeysetId, NoteKind, PointKind};
 use serde::de::DeserializeOwned;
 
 use crate::error::{FetchError, RejectReason};
 use crate::matches::Matches;
-use crate::points::{POINT_BYTES, is_point, random_y, shuffle};
+use crate::points::{point_kind, random_y, shuffle};
 use crate::policy::{Policy, error_object};
 use crate::query_error::{AnswerFault, QueryError};
 
@@ -36,10 +36,12 @@ pub(crate) struct Asked {
 }
 
 impl Batches {
+    /// Without a keyset, points may be of any, but each request has points of one curve.
     pub(crate) fn new(
         matches: &Matches<'_>,
         kind: NoteKind,
         padded: bool,
+        keyset: Option<&KeysetId>,
         policy: &Policy,
     ) -> Result<Self, QueryError> {
         if let Some(source) = matches.source().filter(|source| source.kind != kind) {
@@ -53,29 +55,37 @@ impl Batches {
                 max: policy.max_revealed,
             });
         }
+        // Points of another curve in one request would not hide each other, and mints need not accept both.
+        let mut of_kind = PointKind::ALL.map(|kind| (kind, Vec::new()));
         for (place, item) in found.iter().enumerate() {
-            if item.len() != POINT_BYTES && padded {
-                return Err(QueryError::NoDecoys { bytes: item.len() });
+            let kind = point_kind(item).ok_or(QueryError::NotAPoint { place })?;
+            if let Some(keyset) = keyset.filter(|keyset| keyset.point_kind() != kind) {
+                return Err(QueryError::OtherCurve {
+                    place,
+                    bytes: kind.bytes(),
+                    keyset: Box::new(keyset.clone()),
+                });
             }
-            if item.len() == POINT_BYTES && !is_point(item) {
-                return Err(QueryError::NotAPoint { place });
-            }
+            let list = of_kind.iter_mut().find(|(of, _)| *of == kind);
+            list.into_iter().for_each(|(_, list)| {
+                list.push(Asked {
+                    point: item.to_vec(),
+                    place: Some(place),
+                });
+            });
         }
-        let mut all: Vec<_> = found
-            .iter()
-            .enumerate()
-            .map(|(place, item)| Asked {
-                point: item.to_vec(),
-                place: Some(place),
-            })
-            .collect();
-        shuffle(&mut all)?;
-        let mut batches = deal(all, policy.batch.get(), padded);
-        if padded {
-            for batch in &mut batches {
+        let mut batches = Vec::new();
+        for (kind, mut all) in of_kind {
+            shuffle(&mut all)?;
+            let first = batches.len();
+            batches.extend(deal(all, policy.batch.get(), padded));
+            if !padded {
+                continue;
+            }
+            for batch in &mut batches[first..] {
                 while batch.len() < policy.batch.get() {
                     batch.push(Asked {
-                        point: random_y()?.to_vec(),
+                        point: random_y(kind)?,
                         place: None,
                     });
                 }

@@ -25,7 +25,7 @@ const LOCK: &str = ".nutfilter-lock";
 const TEMPORARY: (&str, &str) = (".wallet-cache-", ".partial");
 
 /// Maximum wait for the lock. Other processes hold it for milliseconds.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Time between two attempts to take the lock.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
@@ -165,9 +165,9 @@ impl Entry<'_> {
     }
 
     /// Atomically replaces the cached body, unless a newer one was stored in the meantime. Waits for other writers
-    /// until `deadline`, but at most [`LOCK_WAIT`].
+    /// until `deadline`.
     pub(crate) fn store(&self, body: &[u8], timestamp: u64, deadline: Instant) -> io::Result<()> {
-        let _lock = self.lock(deadline.min(Instant::now() + LOCK_WAIT))?;
+        let _lock = self.lock(deadline)?;
         self.remove_temporaries()?;
         let newer = |kept: Kept| kept.timestamp > timestamp;
         if self.load()?.0.is_some_and(newer) {
@@ -178,7 +178,8 @@ impl Entry<'_> {
             .prefix(TEMPORARY.0)
             .suffix(TEMPORARY.1)
             .tempfile_in(self.directory)?;
-        temporary.write_all(&cache_file::write(&self.id, timestamp, body))?;
+        temporary.write_all(&cache_file::head(&self.id, timestamp, body))?;
+        temporary.write_all(body)?;
         temporary.as_file().sync_all()?;
         temporary.persist(&self.path).map_err(|error| error.error)?;
         sync_directory(self.directory)

@@ -92,8 +92,8 @@ pub(crate) struct Limits {
     pub(crate) latest: u64,
 }
 
-/// Encodes a file.
-pub(crate) fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
+/// What a file has before its body.
+pub(crate) fn head(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
     let rest = [id.as_slice(), &timestamp.to_le_bytes()].concat();
     let length = ((rest.len() + body.len()) as u64).to_le_bytes();
     let checksum = Sha256::new()
@@ -101,10 +101,10 @@ pub(crate) fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
         .chain_update(&rest)
         .chain_update(body)
         .finalize();
-    [&MAGIC, checksum.as_slice(), &length, &rest, body].concat()
+    [&MAGIC, checksum.as_slice(), &length, &rest].concat()
 }
 
-/// Decodes a file of `length` bytes. Anything other than the exact output of [`write`] for this `id` is damage.
+/// Decodes a file of `length` bytes. Anything other than [`head`] and body of this `id` is damage.
 /// Nothing is buffered before the length has been checked against the head and the limit.
 pub(crate) fn read(
     id: &Id,
@@ -160,6 +160,10 @@ pub(crate) fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
+        [&head(id, timestamp, body), body].concat()
+    }
 
     const OF: Id = [7; 32];
     const ANY: Limits = Limits {

@@ -7,7 +7,7 @@ use nutfilter_cashu::state_filters::SequencePath;
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
-use crate::cache::{CachedFetch, FilterCache, Kept, Limits};
+use crate::cache::{CachedFetch, FilterCache, Kept, LOCK_WAIT, Limits};
 use crate::confirmation::{Confirmation, Confirmed};
 use crate::error::{FetchError, RejectReason};
 use crate::matches::{FilterSource, Matches};
@@ -21,7 +21,7 @@ use crate::transport::{Answer, NOT_MODIFIED, Transport};
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
 /// Connects directly unless a proxy is set ([`with_proxy`](Self::with_proxy)), and does not read the environment.
-/// Keeps no cookies, requests no compression, and trusts only the Mozilla root certificates.
+/// Keeps no cookies, requests compression for lists of state filters only, and trusts only the Mozilla root certificates.
 #[derive(Clone, Debug)]
 pub struct MintClient {
     base: BaseUrl,
@@ -40,8 +40,8 @@ impl MintClient {
         let base = BaseUrl::parse(base)?;
         Ok(Self {
             base,
+            transport: Transport::new(None, &policy),
             policy,
-            transport: Transport::new(None),
             proxy: None,
         })
     }
@@ -50,7 +50,7 @@ impl MintClient {
     /// environment variables.
     #[must_use]
     pub fn with_proxy(mut self, proxy: Proxy) -> Self {
-        self.transport = Transport::new(Some(&proxy));
+        self.transport = Transport::new(Some(&proxy), &self.policy);
         self.proxy = Some(proxy);
         self
     }
@@ -73,7 +73,7 @@ impl MintClient {
         &self.policy
     }
 
-    /// Fetches and validates a filter. Blocks for at most [`Policy::deadline`] plus the time for validation.
+    /// Fetches and validates a filter. Blocks as long as [`Policy::deadline`] allows, plus the time for validation.
     ///
     /// # Errors
     ///
@@ -122,8 +122,7 @@ impl MintClient {
     /// As [`fetch`](Self::fetch), and [`FetchError::Cache`] when the cached file cannot be read.
     ///
     /// A damaged file is not an error, see [`CachedFetch::discarded`]. A filter that cannot be stored is not an
-    /// error either, see [`CachedFetch::not_kept`]. One cause is another process that holds the cache's lock until
-    /// the deadline.
+    /// error either, see [`CachedFetch::not_kept`]. One cause is another process that holds the cache's lock for five seconds.
     pub fn fetch_cached<H: ItemHash + Default>(
         &self,
         cache: &FilterCache,
@@ -132,7 +131,6 @@ impl MintClient {
         last_seen: Option<u64>,
     ) -> Result<CachedFetch<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
-        let deadline = Instant::now() + self.policy.deadline;
         let limits = Limits {
             max_bytes: self.policy.max_bytes,
             latest: self.policy.latest(FetchContext::now(None).now),
@@ -177,7 +175,9 @@ impl MintClient {
             });
         }
         let not_kept = match filter.rollback() {
-            None => entry.store(&answer.body, filter.as_of(), deadline).err(),
+            None => entry
+                .store(&answer.body, filter.as_of(), Instant::now() + LOCK_WAIT)
+                .err(),
             Some(_) => None,
         };
         Ok(CachedFetch {
@@ -249,10 +249,10 @@ impl MintClient {
         self.transport.post(&url, body, &self.policy.for_answers())
     }
 
-    /// Gets a JSON document about a sequence. Its size limit is that of other answers.
+    /// Gets a JSON document about a sequence, compressed if possible. Its size limit is that of other answers.
     pub(crate) fn document(&self, path: SequencePath) -> Result<Answer, FetchError> {
         let url = self.base.join(&path.to_string())?;
-        let answer = self.transport.get(url, None, &self.policy.for_answers())?;
+        let answer = self.transport.get_gzip(url, &self.policy.for_answers())?;
         accept_status(answer)
     }
 

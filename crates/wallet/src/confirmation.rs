@@ -60,11 +60,14 @@ impl Confirmation {
     ///
     /// # Errors
     ///
-    /// [`QueryError::TooMany`], [`QueryError::NotAPoint`], [`QueryError::NoDecoys`], [`QueryError::OtherSource`],
+    /// [`QueryError::TooMany`], [`QueryError::NotAPoint`], [`QueryError::OtherCurve`], [`QueryError::OtherSource`],
     /// [`QueryError::Randomness`].
     pub fn new(matches: &Matches<'_>, policy: &Policy) -> Result<Self, QueryError> {
         Ok(Self {
-            batches: Batches::new(matches, NoteKind::Spent, true, policy)?,
+            batches: {
+                let keyset = matches.source().map(|source| &source.keyset);
+                Batches::new(matches, NoteKind::Spent, true, keyset, policy)?
+            },
             places: matches.places().to_vec(),
             as_of: matches.as_of(),
             states: vec![None; matches.items().len()],

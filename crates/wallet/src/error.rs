@@ -33,9 +33,10 @@ pub enum FetchError {
         /// The fault of the URL, such as `no host`.
         why: &'static str,
     },
-    /// The whole fetch took longer than the policy allows, even if bytes kept arriving.
+    /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
+    /// slowly.
     Deadline {
-        /// The allowed time, from the first name look-up to the last byte.
+        /// The deadline.
         allowed: Duration,
     },
     /// The connection could not be established, or broke. Includes TLS errors.
@@ -205,7 +206,11 @@ impl fmt::Display for FetchError {
             FetchError::BadUrl { url, why } => write!(f, "invalid mint URL {url:?}: {why}"),
             FetchError::BadProxy { url, why } => write!(f, "invalid proxy URL {url:?}: {why}"),
             FetchError::Deadline { allowed } => {
-                write!(f, "no complete answer within {} s", allowed.as_secs_f64())
+                let seconds = allowed.as_secs_f64();
+                write!(
+                    f,
+                    "answer too slow: it must begin within {seconds} s, come at 16 KiB/s, and never pause for {seconds} s"
+                )
             }
             FetchError::Transport(error) => error.fmt(f),
             FetchError::Cut { received } => {

@@ -21,7 +21,7 @@ const MAX_UNEXPLAINED: u64 = 64 << 20;
 /// Room for the members of a response besides `content`.
 const MEMBERS: u64 = 64 << 10;
 
-/// Deadline of a whole fetch. It needs 18 Mbit/s at the byte limit, and 1 Mbit/s at a million items.
+/// Longer than an honest mint, also one behind Tor, takes to begin.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A mint that has moved within its own host needs one or two.
@@ -71,7 +71,8 @@ pub struct Policy {
     /// bodies are rejected. A body is also limited to what its own `n`, `p` and `m` can take, or to 64 MiB if they
     /// are not among its first 64 KiB. Default: 1 GiB.
     pub max_bytes: u64,
-    /// Deadline of the whole fetch: name look-up, connection, redirects, and the last byte. Default: 30 s.
+    /// Deadline for everything before the body: name look-up, connection, redirects. The body may then take one second
+    /// more for each 16 KiB, with no pause of this length. Default: 30 s.
     pub deadline: Duration,
     /// Maximum number of redirects, within the same scheme, host and port only. Default: 3.
     pub max_redirects: u32,
@@ -90,8 +91,7 @@ pub struct Policy {
     /// Points in each request about matches. Default: 64. Many mints reject more than 1,000.
     pub batch: NonZeroUsize,
     /// Whether requests that confirm spent notes are padded with decoy points, so that all have the same size.
-    /// Default: true. Set it to false for points that are not on secp256k1 (keysets whose ID begins with `02`):
-    /// there are no decoys for them.
+    /// Default: true.
     pub decoys: bool,
     /// Maximum number of matches revealed to the mint in one [`Confirmation`](crate::Confirmation) or
     /// [`Restoration`](crate::Restoration), without decoys. Default: 1,000.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nutfilter_cashu::KeysetId;
+
 use crate::error::FetchError;
 use crate::matches::FilterSource;
 
@@ -16,16 +18,19 @@ pub enum QueryError {
         /// [`Policy::max_revealed`](crate::Policy::max_revealed).
         max: u64,
     },
-    /// A match is not a secp256k1 point, so it is neither a `Y` nor a `B_`. Nothing was sent.
+    /// A match is not a point of either curve, so it is neither a `Y` nor a `B_`. Nothing was sent.
     NotAPoint {
         /// Index of the match, counted from 0.
         place: usize,
     },
-    /// The length of a match is not that of a secp256k1 point, so there are no decoys for it. Set
-    /// [`Policy::decoys`](crate::Policy::decoys) to false to send it without decoys. Nothing was sent.
-    NoDecoys {
-        /// Length of the first such match, in bytes.
+    /// A match is a point of another curve than those of the keyset. Nothing was sent.
+    OtherCurve {
+        /// Index of the match, counted from 0.
+        place: usize,
+        /// Length of the match, in bytes.
         bytes: usize,
+        /// The keyset.
+        keyset: Box<KeysetId>,
     },
     /// The matches come from a filter of another mint, another keyset, or the other kind. Nothing was sent.
     OtherSource(Box<FilterSource>),
@@ -117,11 +122,17 @@ impl fmt::Display for QueryError {
                 )
             }
             QueryError::NotAPoint { place } => {
-                write!(f, "match {place} is not a secp256k1 point")
+                write!(f, "match {place} is not a point of secp256k1 or BLS12-381")
             }
-            QueryError::NoDecoys { bytes } => {
-                write!(f, "cannot make decoys for items of {bytes} bytes")
-            }
+            QueryError::OtherCurve {
+                place,
+                bytes,
+                keyset,
+            } => write!(
+                f,
+                "match {place} is a point of {bytes} bytes; those of keyset {keyset} have {}",
+                keyset.point_kind().bytes()
+            ),
             QueryError::OtherSource(source) => write!(
                 f,
                 "the matches belong to another filter: {} notes of keyset {} at {}",

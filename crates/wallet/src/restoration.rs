@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batches::{Batches, Question, from_json};
 use crate::matches::Matches;
-use crate::points::{POINT_BYTES, is_point};
+use crate::points::point_kind;
 use crate::policy::Policy;
 use crate::query_error::{AnswerFault, QueryError};
 
@@ -34,7 +34,8 @@ pub struct BlindSignature {
     pub keyset: KeysetId,
     /// `C_`, a compressed point.
     pub c: Vec<u8>,
-    /// The NUT-12 proof that the mint used its published key; older signatures have none.
+    /// The NUT-12 proof that the mint used its published key. Older signatures have none, and those of `02` keysets need
+    /// none: the wallet verifies the unblinded signature by a pairing.
     pub dleq: Option<Dleq>,
 }
 
@@ -79,7 +80,7 @@ impl Restoration {
             return Err(QueryError::OtherSource(Box::new(source.clone())));
         }
         Ok(Self {
-            batches: Batches::new(matches, NoteKind::Issued, false, policy)?,
+            batches: Batches::new(matches, NoteKind::Issued, false, Some(keyset), policy)?,
             keyset: keyset.clone(),
             places: matches.places().to_vec(),
             as_of: matches.as_of(),
@@ -196,7 +197,7 @@ fn read(
     for (output, signature) in answer.outputs.iter().zip(&answer.signatures) {
         let point = decode_hex(&output.blinded).ok_or(AnswerFault::Hex { field: "B_" })?;
         let at = question.once(&point, &mut seen)?;
-        let signature = signature.check(keyset, point.len())?;
+        let signature = signature.check(keyset)?;
         if let Some(place) = question.asked()[at].place {
             found.push((place, Some(signature), true));
         }
@@ -215,13 +216,13 @@ fn decode_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Signature {
-    fn check(&self, keyset: &KeysetId, point_bytes: usize) -> Result<BlindSignature, AnswerFault> {
+    fn check(&self, keyset: &KeysetId) -> Result<BlindSignature, AnswerFault> {
         let id = KeysetId::parse(&self.id).map_err(|_| AnswerFault::OtherKeyset)?;
         if id != *keyset {
             return Err(AnswerFault::OtherKeyset);
         }
         let c = decode_hex(&self.c)
-            .filter(|c| c.len() == point_bytes && (c.len() != POINT_BYTES || is_point(c)))
+            .filter(|c| point_kind(c) == Some(keyset.point_kind()))
             .ok_or(AnswerFault::Hex { field: "C_" })?;
         let number = |text: &str| decode_hex(text)?.try_into().ok();
         let dleq = |dleq: &DleqText| {
@@ -230,7 +231,9 @@ impl Signature {
                 s: number(&dleq.s)?,
             })
         };
+        // Where signatures have no proof, what a mint sends in its place means nothing.
         let dleq = match &self.dleq {
+            _ if !keyset.point_kind().has_dleq() => None,
             None => None,
             Some(text) => Some(dleq(text).ok_or(AnswerFault::Hex { field: "dleq" })?),
         };

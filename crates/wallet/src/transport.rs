@@ -1,10 +1,15 @@
-//! Sends one request, follows its redirects, and enforces one deadline over all of it.
+//! Sends one request, follows its redirects, and enforces a deadline for its head and a rate for its body.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
 use ureq::http::{HeaderMap, HeaderName, Response, Uri, header};
-use ureq::{Agent, Body};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{
+    self, Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout,
+};
+use ureq::{Agent, Body, RequestBuilder};
 
 use crate::base_url::{resolve_location, same_origin};
 use crate::error::{FetchError, printable};
@@ -14,10 +19,18 @@ use crate::proxy::Proxy;
 /// Maximum size of a response head: ten times what mints behind the usual proxies send.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
+/// What a body must reach on average, in bytes per second, after the deadline: a slow mobile link. The largest body may
+/// then take 18 hours, but no mint can hold a wallet for longer than its bytes justify.
+const MIN_RATE: u64 = 16 << 10;
+
 /// The same for every wallet that uses this crate, so that it does not identify the wallet.
 const USER_AGENT: &str = "nutfilter-wallet";
 
 const JSON: &str = "application/json";
+
+const IDENTITY: &str = "identity";
+
+const GZIP: &str = "gzip";
 
 /// The answer to a conditional request whose filter has not changed.
 pub(crate) const NOT_MODIFIED: u16 = 304;
@@ -38,8 +51,9 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub(crate) fn new(proxy: Option<&Proxy>) -> Self {
-        let agent = Agent::config_builder()
+    /// `policy` has the deadline and the largest body of all requests.
+    pub(crate) fn new(proxy: Option<&Proxy>, policy: &Policy) -> Self {
+        let config = Agent::config_builder()
             .http_status_as_error(false)
             // `get` follows redirects itself, to check their origin.
             .max_redirects(0)
@@ -48,9 +62,14 @@ impl Transport {
             .max_response_header_size(MAX_HEAD_BYTES)
             .user_agent(USER_AGENT)
             .accept(JSON)
-            .accept_encoding("identity")
-            .build()
-            .new_agent();
+            .accept_encoding(IDENTITY)
+            .build();
+        let meter = Meter {
+            allowed: policy.deadline,
+            max_bytes: policy.max_bytes.saturating_mul(2).max(MIN_RATE),
+        };
+        let connector = DefaultConnector::new().chain(meter);
+        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
         Self { agent }
     }
 
@@ -61,12 +80,17 @@ impl Transport {
         if_none_match: Option<&str>,
         policy: &Policy,
     ) -> Result<Answer, FetchError> {
-        self.get_accepting(&mut url, if_none_match, JSON, policy)
+        self.get_accepting(&mut url, if_none_match, JSON, IDENTITY, policy)
+    }
+
+    /// [`Transport::get`] for a document that may be compressed. The limit applies to what it was before.
+    pub(crate) fn get_gzip(&self, mut url: Uri, policy: &Policy) -> Result<Answer, FetchError> {
+        self.get_accepting(&mut url, None, JSON, GZIP, policy)
     }
 
     /// [`Transport::get`] for bytes of any type.
     pub(crate) fn get_bytes(&self, mut url: Uri, policy: &Policy) -> Result<Answer, FetchError> {
-        self.get_accepting(&mut url, None, "*/*", policy)
+        self.get_accepting(&mut url, None, "*/*", IDENTITY, policy)
     }
 
     fn get_accepting(
@@ -74,21 +98,24 @@ impl Transport {
         url: &mut Uri,
         if_none_match: Option<&str>,
         accept: &str,
+        encoding: &str,
         policy: &Policy,
     ) -> Result<Answer, FetchError> {
         let clock = Clock::start(policy.deadline);
         let mut redirects = 0;
         loop {
             let mut request = self.agent.get(&*url).header(header::ACCEPT, accept);
+            if encoding != IDENTITY {
+                request = request.header(header::ACCEPT_ENCODING, encoding);
+            }
             if let Some(tag) = if_none_match {
                 request = request.header(header::IF_NONE_MATCH, tag);
             }
-            let left = clock.left()?;
-            let request = request.config().timeout_global(Some(left)).build();
+            let request = clock.limit(request)?;
             let response = request.call().map_err(|error| clock.failed(error, 0))?;
             let status = response.status().as_u16();
             if !matches!(status, 301 | 302 | 303 | 307 | 308) {
-                return read(response, policy, &clock);
+                return read(response, encoding, policy, &clock);
             }
             if redirects == policy.max_redirects {
                 return Err(FetchError::TooManyRedirects {
@@ -108,17 +135,12 @@ impl Transport {
         policy: &Policy,
     ) -> Result<Answer, FetchError> {
         let clock = Clock::start(policy.deadline);
-        let request = self
-            .agent
-            .post(url)
-            .content_type("application/json")
-            .config()
-            .timeout_global(Some(clock.left()?))
-            .build();
+        let request = self.agent.post(url).content_type(JSON);
+        let request = clock.limit(request)?;
         let response = request
             .send(body.as_bytes())
             .map_err(|error| clock.failed(error, 0))?;
-        read(response, policy, &clock)
+        read(response, IDENTITY, policy, &clock)
     }
 }
 
@@ -137,7 +159,12 @@ fn redirected(from: &Uri, response: &Response<Body>, status: u16) -> Result<Uri,
     Ok(next)
 }
 
-fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answer, FetchError> {
+fn read(
+    response: Response<Body>,
+    encoding: &str,
+    policy: &Policy,
+    clock: &Clock,
+) -> Result<Answer, FetchError> {
     let status = response.status().as_u16();
     if status == NOT_MODIFIED {
         // A 304 has no body. Its headers may describe the length and encoding of the full response.
@@ -151,31 +178,30 @@ fn read(response: Response<Body>, policy: &Policy, clock: &Clock) -> Result<Answ
     }
     let max_age = max_age(response.headers());
     let declared = content_length(response.headers());
-    policy.admit_head(
-        status,
-        declared,
-        values(response.headers(), header::CONTENT_ENCODING),
-    )?;
-    let mut counted = Timed {
+    let encodings: Vec<_> = values(response.headers(), header::CONTENT_ENCODING).collect();
+    let is_gzip = encoding == GZIP && encodings == [GZIP];
+    let unexpected = encodings.into_iter().filter(|_| !is_gzip);
+    policy.admit_head(status, declared, unexpected)?;
+    let mut counted = Counted {
         inner: response.into_body().into_reader(),
         received: 0,
-        clock,
     };
-    match policy.read_body(status, declared, &mut counted) {
+    let read = match is_gzip {
+        true => policy.read_body(status, None, GzDecoder::new(&mut counted)),
+        false => policy.read_body(status, declared, &mut counted),
+    };
+    match read {
         Ok(body) => Ok(Answer {
             status,
             body: body?,
             max_age,
-        }),
-        Err(_) if clock.is_late() => Err(FetchError::Deadline {
-            allowed: clock.allowed,
         }),
         // Unwraps the transport's own error if there is one.
         Err(error) => Err(clock.failed(error.into(), counted.received)),
     }
 }
 
-/// One deadline for all steps of a fetch.
+/// The deadline for all heads of a fetch.
 struct Clock {
     started: Instant,
     allowed: Duration,
@@ -189,16 +215,21 @@ impl Clock {
         }
     }
 
-    fn is_late(&self) -> bool {
-        self.started.elapsed() > self.allowed
-    }
-
-    fn left(&self) -> Result<Duration, FetchError> {
+    /// Limits each step of a request up to the end of the response's head.
+    fn limit<B>(&self, request: RequestBuilder<B>) -> Result<RequestBuilder<B>, FetchError> {
         let allowed = self.allowed;
-        allowed
+        let left = allowed
             .checked_sub(self.started.elapsed())
             .filter(|left| !left.is_zero())
-            .ok_or(FetchError::Deadline { allowed })
+            .ok_or(FetchError::Deadline { allowed })?;
+        Ok(request
+            .config()
+            .timeout_resolve(Some(left))
+            .timeout_connect(Some(left))
+            .timeout_send_request(Some(left))
+            .timeout_send_body(Some(left))
+            .timeout_recv_response(Some(left))
+            .build())
     }
 
     fn failed(&self, error: ureq::Error, received: u64) -> FetchError {
@@ -206,22 +237,91 @@ impl Clock {
     }
 }
 
-/// Counts bytes and checks the deadline at every read. The transport checks it only when it waits, which never
-/// happens while a fast mint keeps sending.
-struct Timed<'a, R> {
+/// Counts the bytes of a body.
+struct Counted<R> {
     inner: R,
     received: u64,
-    clock: &'a Clock,
 }
 
-impl<R: Read> Read for Timed<'_, R> {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.clock.is_late() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
         let read = self.inner.read(buffer)?;
         self.received += read as u64;
         Ok(read)
+    }
+}
+
+/// Makes every connection a [`Metered`] one. The library's own timeouts know no rate.
+#[derive(Clone, Copy, Debug)]
+struct Meter {
+    allowed: Duration,
+    max_bytes: u64,
+}
+
+impl<In: transport::Transport> Connector<In> for Meter {
+    type Out = Metered<In>;
+
+    fn connect(
+        &self,
+        _: &ConnectionDetails<'_>,
+        chained: Option<In>,
+    ) -> Result<Option<Metered<In>>, ureq::Error> {
+        Ok(chained.map(|inner| Metered {
+            inner,
+            meter: *self,
+            started: Instant::now(),
+            received: 0,
+        }))
+    }
+}
+
+/// Requires the rate from each response, with all that belongs to it: heads, the lines of chunks, trailers.
+#[derive(Debug)]
+struct Metered<T> {
+    inner: T,
+    meter: Meter,
+    /// When the last part of the request was sent, and what has come since.
+    started: Instant,
+    received: u64,
+}
+
+impl<T: transport::Transport> transport::Transport for Metered<T> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
+        self.inner.transmit_output(amount, timeout)?;
+        (self.started, self.received) = (Instant::now(), 0);
+        Ok(())
+    }
+
+    fn await_input(&mut self, mut timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        let Meter { allowed, max_bytes } = self.meter;
+        if self.received > max_bytes {
+            return Err(ureq::Error::BodyExceedsLimit(max_bytes));
+        }
+        let earned = Duration::from_millis(self.received * 1_000 / MIN_RATE);
+        let left = allowed.saturating_add(earned);
+        let left = left.saturating_sub(self.started.elapsed()).min(allowed);
+        if left.is_zero() {
+            return Err(ureq::Error::Timeout(ureq::Timeout::RecvBody));
+        }
+        if *timeout.after > left {
+            timeout.after = left.into();
+        }
+        let before = self.buffers().input().len();
+        let progress = self.inner.await_input(timeout)?;
+        self.received += (self.buffers().input().len() - before) as u64;
+        Ok(progress)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.inner.is_tls()
     }
 }
 

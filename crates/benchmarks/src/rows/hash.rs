@@ -1,6 +1,8 @@
 //! Hashing items and mapping the hashes to the range, per profile.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use nutfilter::internals::{SimdLevel, map_all_at};
 use nutfilter::{ItemHash, Nut23, Nut25, Params, SipHash};
@@ -16,6 +18,12 @@ pub const POINT: NonZeroUsize = NonZeroUsize::new(33).expect("not zero");
 /// The SipHash key.
 pub const BIP158_KEY: (u64, u64) = (1, 2);
 
+/// Length of a point of BLS12-381.
+pub(super) const LONG: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
+
+/// The part of a task's name that stands for [`LONG`] items.
+pub(super) const LONG_TASK: &str = "-48";
+
 pub(super) fn nut25<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     rows(group, fixture, Nut25, reference::Profile::Nut25);
 }
@@ -28,6 +36,19 @@ pub(super) fn bip158<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let (k0, k1) = BIP158_KEY;
     let profile = reference::Profile::Bip158 { k0, k1 };
     rows(group, fixture, SipHash::new(k0, k1), profile);
+}
+
+/// The fixture's items, or [`LONG`] ones made of them, one after another.
+fn records<'a>(group: &Group<'a>, fixture: &'a Fixture) -> (Cow<'a, [u8]>, NonZeroUsize) {
+    if !group.path().contains(LONG_TASK) {
+        return (fixture.records().into(), POINT);
+    }
+    let mut records = Vec::with_capacity(fixture.items.len() * LONG.get());
+    for item in &fixture.items {
+        records.extend(item);
+        records.extend(&item[POINT.get() * 2 - LONG.get()..]);
+    }
+    (records.into(), LONG)
 }
 
 /// The values of the fixture's items, unsorted, from the reference.
@@ -46,21 +67,25 @@ fn rows<'a, H: ItemHash + 'a>(
     profile: reference::Profile,
 ) {
     let range = fixture.n() * Params::default().m();
-    let expected = expected_values(fixture, profile);
+    let (records, bytes) = records(group, fixture);
+    let records: Arc<Cow<'a, [u8]>> = Arc::new(records);
+    let value = move |item: &[u8]| reference::map(profile.hash(item), range);
+    let expected: Vec<u64> = records.chunks_exact(bytes.get()).map(value).collect();
     let places = || vec![0; fixture.items.len()];
     let right = |values: &Vec<u64>, (): &()| *values == expected;
     if fixture.n() <= LARGEST_FOR_SLOW {
+        let records = Arc::clone(&records);
         let hash = move |values: &mut Vec<u64>| {
-            for (value, item) in values.iter_mut().zip(&fixture.items) {
-                *value = reference::map(profile.hash(item), range);
+            for (out, item) in values.iter_mut().zip(records.chunks_exact(bytes.get())) {
+                *out = value(item);
             }
         };
         group.add_with(Who::Reference, places(), |_| (), hash, right);
     }
     for level in SimdLevel::available() {
-        let hasher = hasher.clone();
+        let (hasher, records) = (hasher.clone(), Arc::clone(&records));
         let hash = move |values: &mut Vec<u64>| {
-            hasher.hash_records_at(level, fixture.records(), POINT, values);
+            hasher.hash_records_at(level, &records, bytes, values);
             map_all_at(level, values, range);
         };
         group.add_with(Who::Ours(level), places(), |_| (), hash, right);

@@ -54,6 +54,7 @@ impl Task {
     pub fn bytes(&self, fixture: &Fixture) -> u64 {
         let filter = fixture.bytes.len() as u64;
         match self.stage {
+            "hash" if self.task.ends_with(hash::LONG_TASK) => fixture.n() * hash::LONG.get() as u64,
             "hash" | "build" => fixture.records().len() as u64,
             "lookup" => WINDOW as u64 * POINT.get() as u64,
             "sort" | "encode" | "increment" => size_of_val(&fixture.hashes[..]) as u64,
@@ -89,6 +90,9 @@ const TASKS: &[Task] = &[
     Task { stage: "hash", task: "nut25", unit: ITEMS, parallel: false, fill: hash::nut25 },
     Task { stage: "hash", task: "nut23", unit: ITEMS, parallel: false, fill: hash::nut23 },
     Task { stage: "hash", task: "bip158", unit: ITEMS, parallel: false, fill: hash::bip158 },
+    Task { stage: "hash", task: "nut25-48", unit: ITEMS, parallel: false, fill: hash::nut25 },
+    Task { stage: "hash", task: "nut23-48", unit: ITEMS, parallel: false, fill: hash::nut23 },
+    Task { stage: "hash", task: "bip158-48", unit: ITEMS, parallel: false, fill: hash::bip158 },
     Task { stage: "sort", task: "uniform", unit: ITEMS, parallel: true, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("uniform")) },
     Task { stage: "sort", task: "hostile-equal", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-equal")) },
     Task { stage: "sort", task: "hostile-one-bucket", unit: ITEMS, parallel: false, fill: |group, fixture| build::sort(group, fixture, hostile_hashes("hostile-one-bucket")) },

@@ -8,15 +8,13 @@ use alloc::vec::Vec;
 use sha2::{Digest, Sha256};
 
 use super::{Fault, StateFilterError};
+use crate::PointKind;
 
 /// What a filter holds: `SHA256(domain || len32(kind) || kind || len32(id) || id || len32(state) || state)`.
 pub type Element = [u8; 32];
 
 /// The domain of the hash. It has no length in front of it.
 const DOMAIN: &[u8] = b"Cashu_StateFilter_v1";
-
-/// The size of a compressed secp256k1 point.
-const POINT_BYTES: usize = 33;
 
 /// A kind of event. Each has a sequence of blocks of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +66,7 @@ impl Event {
         }
     }
 
-    /// Returns whether the ID is a point of 33 bytes. Otherwise it is the text of a quote ID.
+    /// Returns whether the ID is a compressed point. Otherwise it is the text of a quote ID.
     #[must_use]
     pub const fn has_point(self) -> bool {
         matches!(self, Self::ProofState | Self::BlindSignature)
@@ -120,17 +118,17 @@ impl ElementHash {
     ///
     /// # Errors
     ///
-    /// A point does not have 33 bytes or does not begin with 02 or 03, or a quote ID is empty or not UTF-8.
+    /// A point does not have the form of a [`PointKind`], or a quote ID is empty or not UTF-8.
     pub fn element(&self, id: &[u8]) -> Result<Element, StateFilterError> {
         let (event, bytes) = (self.event, id.len());
-        if event.has_point() && bytes != POINT_BYTES {
-            return Err(StateFilterError(Fault::PointLength { event, bytes }));
-        }
         // Other encodings of a point, or anything else, would be an element that no one asks for.
-        if let (true, &[first, ..]) = (event.has_point(), id)
-            && !matches!(first, 2 | 3)
-        {
-            return Err(StateFilterError(Fault::PointPrefix { event, first }));
+        if event.has_point() && PointKind::of(id).is_none() {
+            let first = id.first().copied();
+            return Err(StateFilterError(Fault::Point {
+                event,
+                bytes,
+                first,
+            }));
         }
         if bytes == 0 {
             return Err(StateFilterError(Fault::EmptyId { event }));
@@ -142,14 +140,13 @@ impl ElementHash {
         Ok(self.hash(len, id))
     }
 
-    /// The elements of many points.
+    /// The elements of many IDs.
     ///
     /// # Errors
     ///
-    /// The IDs of this kind are not points, or one does not begin with 02 or 03.
-    pub fn elements(&self, points: &[[u8; POINT_BYTES]]) -> Result<Vec<Element>, StateFilterError> {
-        let elements = points.iter().map(|point| self.element(point));
-        elements.collect()
+    /// As [`ElementHash::element`].
+    pub fn elements<I: AsRef<[u8]>>(&self, ids: &[I]) -> Result<Vec<Element>, StateFilterError> {
+        ids.iter().map(|id| self.element(id.as_ref())).collect()
     }
 
     fn hash(&self, len: u32, id: &[u8]) -> Element {

@@ -43,10 +43,12 @@ pub struct StateFilterError(Fault);
 enum Fault {
     #[error(fmt = invalid_state)]
     State { event: Event, state: String },
-    #[error("{event} takes points of 33 bytes, not {bytes}")]
-    PointLength { event: Event, bytes: usize },
-    #[error("{event} takes compressed points, which begin with 02 or 03, not {first:02x}")]
-    PointPrefix { event: Event, first: u8 },
+    #[error(fmt = invalid_point)]
+    Point {
+        event: Event,
+        bytes: usize,
+        first: Option<u8>,
+    },
     #[error("empty {event} ID")]
     EmptyId { event: Event },
     #[error("{event} ID is not UTF-8")]
@@ -83,8 +85,7 @@ impl StateFilterError {
     pub fn kind(&self) -> StateFilterErrorKind {
         match self.0 {
             Fault::State { .. } => StateFilterErrorKind::State,
-            Fault::PointLength { .. }
-            | Fault::PointPrefix { .. }
+            Fault::Point { .. }
             | Fault::EmptyId { .. }
             | Fault::QuoteText { .. }
             | Fault::IdLength { .. } => StateFilterErrorKind::Item,
@@ -93,6 +94,19 @@ impl StateFilterError {
             }
         }
     }
+}
+
+fn invalid_point(
+    event: &Event,
+    bytes: &usize,
+    first: &Option<u8>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(
+        f,
+        "{event} takes compressed points: 33 bytes that begin with 02 or 03, or 48 that begin with 80 to bf; not {bytes}"
+    )?;
+    first.map_or(Ok(()), |first| write!(f, " that begin with {first:02x}"))
 }
 
 fn invalid_state(event: &Event, state: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {

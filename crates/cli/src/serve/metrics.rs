@@ -259,6 +259,13 @@ pub(super) const METRICS: &[Metric] = &[
         "Published events that the last full read did not find",
     ),
     metric(
+        "nutfilter_events_invalid",
+        Gauge,
+        Unit::Count,
+        &[EVENT],
+        "Items of the database that are not points of notes; while there are any, the kind is not served",
+    ),
+    metric(
         "nutfilter_info_failures_total",
         Counter,
         Unit::Count,

@@ -26,7 +26,7 @@ pub(crate) struct ElementArgs {
     #[arg(long)]
     state: Option<String>,
 
-    /// File of IDs, one per line, or `-` for standard input: points of 33 bytes in hex for proof_state and
+    /// File of IDs, one per line, or `-` for standard input: compressed points in hex for proof_state and
     /// blind_signature, quote IDs as text for mint_quote and melt_quote.
     items: PathBuf,
 }

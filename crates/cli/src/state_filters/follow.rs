@@ -76,7 +76,7 @@ pub(crate) struct FollowArgs {
     #[arg(long, requires = "data_dir")]
     audit: bool,
 
-    /// File of candidates, one per line, or `-` for standard input: points of 33 bytes in hex for proof_state (Y) and
+    /// File of candidates, one per line, or `-` for standard input: compressed points in hex for proof_state (Y) and
     /// blind_signature (B_), quote IDs as text for mint_quote and melt_quote.
     candidates: PathBuf,
 
@@ -115,7 +115,7 @@ enum FormatArg {
 }
 
 const EXAMPLES: &str = "\
-Prints a line for each candidate that may be in an interval, as it comes:
+Prints a line for each candidate that may be in an interval, when all downloads of a look are checked:
   SPENT<TAB>candidate<TAB>start-end      the state, or the kind if it has no states; Unix seconds
 A match may be a false positive: confirm it before anything irreversible. The end of an interval that will be read
 again is `open`. Nothing about the candidates is sent to the mint.
@@ -351,36 +351,24 @@ impl Rounds<'_> {
     fn run_plan(&mut self, plan: &Plan, before: Progress) -> Result<Progress, Failure> {
         let directory = self.args.data_dir.as_deref();
         let audit = directory.filter(|_| self.args.audit);
-        let mut printed = Ok(());
-        let mut print = |found: Found, answer: Option<&(String, bool)>| {
+        let run = self.follower.run_matching(plan, before, audit, self.ids);
+        let (all, matches, mut after) = run?;
+        let answers = self
+            .question
+            .map(|question| question.ask(self.client, &matches));
+        let answers = answers.transpose().map_err(Failure::Query)?;
+        for found in all {
+            let answer = answers.as_ref().map(|answers| &answers[found.candidate]);
             *self.any |= answer.is_none_or(|(_, is_match)| *is_match);
-            if printed.is_ok() {
-                let answer = answer.map(|(answer, _)| answer.as_str());
-                printed = print(self.args.kind, &self.texts[found.candidate], found, answer);
+            if let Some((word, true)) = answer
+                && !word.starts_with(Verdict::Pending.as_str())
+            {
+                self.follower.settle(&mut after, &found);
             }
-        };
-        let after = match self.question {
-            None => {
-                let mut print = |found| print(found, None);
-                self.follower.run(plan, before, audit, &mut print)?
-            }
-            Some(question) => {
-                let run = self.follower.run_matching(plan, before, audit, self.ids);
-                let (all, matches, mut after) = run?;
-                let answers = question
-                    .ask(self.client, &matches)
-                    .map_err(Failure::Query)?;
-                for found in all {
-                    let answer = &answers[found.candidate];
-                    if answer.1 && !answer.0.starts_with(Verdict::Pending.as_str()) {
-                        self.follower.settle(&mut after, &found);
-                    }
-                    print(found, Some(answer));
-                }
-                after
-            }
-        };
-        printed.map_err(|error| Failure::Output(error.into()))?;
+            let answer = answer.map(|(word, _)| word.as_str());
+            print(self.args.kind, &self.texts[found.candidate], found, answer)
+                .map_err(|error| Failure::Output(error.into()))?;
+        }
         let Unverified { manifests, merges } = after.unverified;
         if (manifests, merges) != (0, 0) {
             self.globals.warn(format_args!(

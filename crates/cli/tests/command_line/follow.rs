@@ -151,6 +151,20 @@ fn follow_prints_matches_and_continues_from_its_bookmark() {
         .insert(path, changed.into_bytes());
     let error = place.run(&kept).error();
     assert!(error.contains("sealed segment 0-40 has changed"), "{error}");
+
+    // Nothing is printed of a look that fails at its last segment. `error` checks that.
+    publish(
+        &files,
+        Event::ProofState,
+        "SPENT",
+        &[(0, 40), (40, 60), (60, 80)],
+    );
+    files.lock().expect("files").insert(
+        SequencePath::Segment(Event::ProofState, 60, 80).to_string(),
+        b"other".to_vec(),
+    );
+    let error = place.run(&args).error();
+    assert!(error.contains("segment from 60"), "{error}");
 }
 
 #[test]

@@ -62,13 +62,13 @@ fn invalid_events_are_errors_without_output() {
         (&["proof_state", "--state", "PAID", "points"], "'PAID'"),
         (
             &["proof_state", "--state", "SPENT", "short"],
-            "item 2: proof_state takes points of 33 bytes, not 32",
+            "not 32 that begin with",
         ),
         (
             &["blind_signature", "--state", "SPENT", "points"],
             "no states",
         ),
-        (&["blind_signature", "prefix"], "02 or 03, not 04"),
+        (&["blind_signature", "prefix"], "not 33 that begin with 04"),
         (&["blind_signature", "text"], "line 1"),
         (&["melt_quote", "text"], "UNPAID"),
         (&["mint_quote", "missing"], "missing"),

@@ -8,7 +8,8 @@ use nutfilter::segment::Universe;
 use nutfilter::{Params, SipHash, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_harness::{
-    TARGETS, bip158, blocks, hashing, keyset_path, segments, sequence_file, sort_merge, store_file,
+    TARGETS, bip158, blocks, hashing, keyset_path, lists, pieces, segments, sequence_file,
+    sort_merge, store_file,
 };
 use nutfilter_reference::{Noise, encode_values};
 
@@ -22,6 +23,8 @@ pub(crate) fn write(root: &Path) {
     segment_seeds(root);
     block_seeds(root);
     sequence_file_seeds(root);
+    list_seeds(root);
+    piece_seeds(root);
 }
 
 /// The fields of a case in their order, all but the last one, which takes what is left.
@@ -602,6 +605,60 @@ fn sequence_file_seeds(root: &Path) {
         ("count", 440),
     ] {
         write(format!("state-{name}"), 20, 2, at * 8, 1, b"99999999999");
+    }
+}
+
+fn list_seeds(root: &Path) {
+    let manifest = br#"{"version":1,"kind":"proof_state","states":["SPENT"],"w":36,"number":0,"previous":null,"time":9,"segments":[{"start":0,"end":9,"n":0,"length":24,"sha256":"0000000000000000000000000000000000000000000000000000000000000000"},{"start":0,"end":4,"n":0,"length":24,"sha256":"0000000000000000000000000000000000000000000000000000000000000000"},{"start":4,"end":9,"n":0,"length":24,"sha256":"0000000000000000000000000000000000000000000000000000000000000000"}]}"#;
+    let info = br#"{"b":20,"timeout":3600,"open_interval":60,"blocks":[{"start":0,"end":5},{"start":5,"end":null}]}"#;
+    let nested: Vec<u8> = (0..7).flat_map(|at| [0, 70 - at, at]).collect();
+    for (name, way, since, bytes) in [
+        ("manifest", 0, 4, &manifest[..]),
+        ("blocks", 1, 0, info),
+        ("intervals", 2, 7, &[0, 9, 1, 0, 4, 2, 4, 5, 3, 9, 2, 4]),
+        ("gap", 2, 0, &[0, 4, 1, 5, 4, 1]),
+        ("overlap", 2, 0, &[0, 4, 1, 3, 4, 1]),
+        ("six-levels", 2, 65, &nested[..18]),
+        ("seven-levels", 2, 0, &nested),
+    ] {
+        let case = lists::Case { way, since, bytes };
+        let head = [&[way][..], &since.to_le_bytes()].concat();
+        let fields = Fields::default().bytes(&head).bytes(bytes).0;
+        check_and_write(root, "lists", name, &case, &fields);
+    }
+}
+
+fn piece_seeds(root: &Path) {
+    for (name, more, at, to) in [
+        ("whole", 0, 0, 0),
+        ("too-few", 1, 0, 0),
+        ("n", 0, 8 * 20, 255),
+        ("items", 0, 8 * 24, 255),
+        ("first", 0, 8 * 32, 255),
+        ("last", 0, 8 * 45, 1),
+        ("bits", 0, 8 * 53, 255),
+        ("code", 0, 8 * 56, 0xff),
+    ] {
+        for (p, m) in [(192, 0), (0, 1), (32, u32::MAX)] {
+            let bytes = noise(8 * 24);
+            let case = pieces::Case {
+                p,
+                m,
+                more,
+                at,
+                to,
+                bytes: &bytes,
+            };
+            let fields = Fields::default()
+                .bytes(&[p])
+                .bytes(&m.to_le_bytes())
+                .bytes(&[more])
+                .bytes(&at.to_le_bytes())
+                .bytes(&[to])
+                .bytes(&bytes)
+                .0;
+            check_and_write(root, "pieces", &format!("{name}-{p}"), &case, &fields);
+        }
     }
 }
 

@@ -152,6 +152,8 @@ struct Published {
     table: SequenceTable,
     /// Elements that the mint has lost, as it was logged last.
     missing: u64,
+    /// Items since the last whole reading that are not points. While there are any, the kind is not served.
+    invalid: u64,
 }
 
 impl fmt::Debug for KindSequence {
@@ -203,10 +205,11 @@ impl KindSequence {
         })
     }
 
-    /// The number that is stored with a watermark; `None` if the sequence lacks elements before it.
+    /// The number that is stored with a watermark; `None` if the sequence lacks elements before it, or items are missing
+    /// that only a whole reading finds again.
     pub(crate) fn commits(&self) -> Option<u64> {
         let (published, _) = self.published.as_ref().filter(|_| self.behind.is_none())?;
-        Some(published.sequence.commits())
+        (published.invalid == 0).then(|| published.sequence.commits())
     }
 
     /// Whether this refresh should read everything, because an earlier reading could not be added.
@@ -340,6 +343,7 @@ impl Published {
             open: None,
             table,
             missing: 0,
+            invalid: 0,
         };
         for damage in published.sequence.damage() {
             let error = &damage.error;
@@ -355,9 +359,20 @@ impl Published {
 
     fn add(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
         let event = self.event.as_str();
-        if elements.invalid > 0 {
-            let invalid = elements.invalid;
-            tracing::warn!(kind = event, invalid, "skipping items that are not points");
+        let before = self.invalid;
+        self.invalid = elements.invalid + if whole { 0 } else { before };
+        metrics::gauge!("nutfilter_events_invalid", "kind" => event).set(self.invalid as f64);
+        if self.invalid > before {
+            let invalid = self.invalid;
+            tracing::warn!(
+                kind = event,
+                invalid,
+                "items are not points of notes; not serving state filters of this kind, which would lack them"
+            );
+        }
+        if (self.invalid > 0) != (before > 0) {
+            // Withdrawn or served again.
+            self.commits = None;
         }
         let added = self.sequence.add(elements.batch, now)?;
         if whole {
@@ -406,7 +421,9 @@ impl Published {
         if self.commits != commits || is_due {
             let open = self.open.clone();
             let served = StateFilters::new(self.sequence.view(), self.open_interval, open);
-            self.table.publish(self.event, served);
+            let is_complete = self.invalid == 0;
+            self.table
+                .publish(self.event, is_complete.then_some(served));
             self.commits = commits;
         }
     }
@@ -421,7 +438,7 @@ struct Elements {
     hash: ElementHash,
     batch: Batch,
     buffer: Vec<Element>,
-    /// Items that are not compressed points. No wallet can ask for them.
+    /// Items that are not compressed points of a known curve.
     invalid: u64,
 }
 

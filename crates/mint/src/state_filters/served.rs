@@ -182,9 +182,13 @@ impl SequenceTable {
         Ok(format!("\"{}\"", HEXLOWER.encode(&file.sha256)))
     }
 
-    pub(crate) fn publish(&self, event: Event, served: StateFilters) {
+    /// Serves this, or the kind no more.
+    pub(crate) fn publish(&self, event: Event, served: Option<StateFilters>) {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        table.insert(event, Arc::new(served));
+        match served {
+            Some(served) => table.insert(event, Arc::new(served)),
+            None => table.remove(&event),
+        };
     }
 
     /// The latest second that what is published begins before, or a block begins at.

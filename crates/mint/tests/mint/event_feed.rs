@@ -145,13 +145,13 @@ fn invalid_events_are_refused_and_nothing_is_taken() {
             Event::ProofState,
             "SPENT",
             vec![point.clone(), vec![2; 32]],
-            "33 bytes, not 32",
+            "not 32 that begin with 02",
         ),
         (
             Event::BlindSignature,
             "",
             vec![point.clone(), vec![]],
-            "33 bytes, not 0",
+            "80 to bf; not 0",
         ),
         (
             Event::MintQuote,

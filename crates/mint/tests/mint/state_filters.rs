@@ -11,7 +11,7 @@ use nutfilter_cashu::state_filters::{
 use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, StateFilterOptions, verify};
 
 use crate::support::{
-    Clock, MintDatabase, Reply, Server, V1, V2, assert_filter_of, assert_refused, items,
+    Clock, MintDatabase, Reply, Server, V1, V2, V3, assert_filter_of, assert_refused, items,
 };
 
 pub(crate) fn clock() -> Clock {
@@ -96,9 +96,15 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
     for mint in MintType::ALL {
         let (database, data) = (MintDatabase::new(mint), tempfile::tempdir().unwrap());
         let clock = clock();
-        let (spent, issued) = (items(1, 300, 33), items(2, 300, 33));
+        // Notes of both curves, in one sequence.
+        let [spent, issued] = [1, 3].map(|stream| {
+            let [mut all, bls] = [items(stream, 200, 33), items(stream + 1, 100, 48)];
+            all.splice(100..100, bls);
+            all
+        });
         database.add_keyset(V1, "sat", true, 0);
         database.add_keyset(V2, "sat", true, 0);
+        database.add_keyset(V3, "sat", true, 0);
         database.add_spent(V1, &spent[..100]);
         database.add_signed(V2, &issued[..100]);
         database.add_unsigned(V1, &issued[200..]);
@@ -121,8 +127,8 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
             first,
             "nothing is new"
         );
-        database.add_spent(V2, &spent[100..200]);
-        database.add_signed(V1, &issued[100..200]);
+        database.add_spent(V3, &spent[100..200]);
+        database.add_signed(V3, &issued[100..200]);
         clock.set(1_700_000_700);
         publisher_.refresh().unwrap();
         assert_followed(&server, &spent[..200], &issued[..200]);
@@ -147,6 +153,47 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
         publisher_.refresh().unwrap();
         assert_followed(&server, &spent, &issued[..200]);
     }
+}
+
+#[test]
+fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
+    let (database, data) = (
+        MintDatabase::new(MintType::Cdk),
+        tempfile::tempdir().unwrap(),
+    );
+    let clock = clock();
+    let (spent, odd) = (items(1, 10, 33), items(2, 1, 96));
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent);
+    let status = |publisher: &Publisher| {
+        let server = Server::start(publisher.service().clone());
+        let kinds = [Event::ProofState, Event::BlindSignature];
+        kinds.map(|event| get(&server, SequencePath::Manifest(event)).status)
+    };
+    let mut first = publisher(&database, data.path(), &clock);
+    first.refresh().unwrap();
+    assert_eq!(status(&first), [200, 200]);
+    database.add_spent(V1, &odd);
+    first.refresh().unwrap();
+    assert_eq!(status(&first), [400, 200], "a point of an unknown curve");
+    database.add_spent(V1, &items(3, 1, 33));
+    first.refresh().unwrap();
+    assert_eq!(
+        status(&first),
+        [400, 200],
+        "the next reading has only points"
+    );
+    drop(first);
+    let mut again = publisher(&database, data.path(), &clock);
+    again.restore();
+    again.refresh().unwrap();
+    assert_eq!(status(&again), [400, 200], "a restart forgets nothing");
+    drop(again);
+    database.execute("DELETE FROM proof WHERE length(y) = 96");
+    let mut last = publisher(&database, data.path(), &clock);
+    last.restore();
+    last.refresh().unwrap();
+    assert_eq!(status(&last), [200, 200]);
 }
 
 #[test]

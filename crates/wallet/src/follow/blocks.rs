@@ -140,8 +140,7 @@ impl Follower {
 fn check_bits(before: &OpenBlock, block: &Block) -> Result<(), FollowError> {
     let height = before.height;
     let invalid = |error| FollowError::Block { height, error };
-    let bits = BASE64.decode(before.bits.as_bytes()).unwrap_or_default();
-    let before = Block::from_bytes(bits).map_err(invalid)?;
+    let before = before.block().map_err(invalid)?;
     let width = before.width().min(block.width());
     let (before, now) = (
         before.fold(width).map_err(invalid)?,

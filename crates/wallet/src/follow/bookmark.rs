@@ -5,8 +5,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use data_encoding::BASE64;
 use nutfilter_cashu::state_filters::manifest::{Hash, hash};
-use nutfilter_cashu::state_filters::{Event, Manifest};
+use nutfilter_cashu::state_filters::{Block, Event, Manifest, StateFilterError};
 use serde::{Deserialize, Serialize};
 
 use super::{FollowError, SequenceFormat};
@@ -68,6 +69,12 @@ pub(super) struct OpenBlock {
     pub(super) bits: String,
 }
 
+impl OpenBlock {
+    pub(super) fn block(&self) -> Result<Block, StateFilterError> {
+        Block::from_bytes(BASE64.decode(self.bits.as_bytes()).unwrap_or_default())
+    }
+}
+
 const VERSION: u32 = 1;
 
 impl Bookmark {
@@ -108,6 +115,11 @@ impl Bookmark {
             return Err(damaged("unknown version"));
         }
         if let Some((Err(error), _)) = bookmark.manifest() {
+            return Err(damaged(&error.to_string()));
+        }
+        if let Some(open) = bookmark.open_block()
+            && let Err(error) = open.block()
+        {
             return Err(damaged(&error.to_string()));
         }
         Ok(Some(bookmark))

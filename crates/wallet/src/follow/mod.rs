@@ -121,6 +121,8 @@ enum Contents {
         /// The bytes of the manifest.
         json: Vec<u8>,
         downloads: Vec<ManifestSegment>,
+        /// Everything before it has been tested, although some of it may be downloaded again.
+        tested: u64,
     },
     Blocks {
         info: BlockInfo,
@@ -243,7 +245,9 @@ impl Follower {
 
     /// Fetches the mint's list and plans the downloads, without testing anything.
     ///
-    /// Starts at `since` (Unix seconds), or else at the bookmark, or else at the beginning. Without a format it is
+    /// Starts at `since` (Unix seconds), or else at the bookmark, or else at the beginning. Downloads of segments begin
+    /// with the whole hour before the bookmark, if it is older than ten minutes, so that they do not identify the
+    /// wallet. Without a format it is
     /// that of the bookmark, or segments if the mint has a manifest, or blocks.
     ///
     /// # Errors
@@ -292,7 +296,8 @@ impl Follower {
                 manifest,
                 json,
                 downloads,
-            } => self.run_segments(manifest, json, downloads, progress, audit, found),
+                tested,
+            } => self.run_segments(manifest, json, (downloads, *tested), progress, audit, found),
             Contents::Blocks { info, first } => {
                 self.run_blocks(info, *first, progress, audit.is_some(), found)
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nutfilter::segment::Segment;
-use nutfilter_cashu::state_filters::manifest::{Hash, cheapest_cover, hash};
+use nutfilter_cashu::state_filters::manifest::{Hash, Level, cheapest_cover, hash};
 use nutfilter_cashu::state_filters::{Manifest, ManifestSegment, SequencePath};
 
 use super::audit::Copies;
@@ -26,7 +26,10 @@ impl Follower {
             compare(&manifest, hash(&answer.body), &last, last_hash)?;
             end = last.end();
         }
-        let from = since.unwrap_or(end);
+        let (tested, from) = match since {
+            Some(since) => (since, since),
+            None => (end, ask_from(end, manifest.end())),
+        };
         Ok(Plan {
             from,
             elements: self.elements.len(),
@@ -35,6 +38,7 @@ impl Follower {
                 downloads: cheapest_cover(&manifest.segments, from),
                 manifest,
                 json: answer.body,
+                tested,
             },
         })
     }
@@ -64,7 +68,7 @@ impl Follower {
         &self,
         manifest: &Manifest,
         json: &[u8],
-        downloads: &[ManifestSegment],
+        (downloads, tested): (&[ManifestSegment], u64),
         mut progress: Progress,
         audit: Option<&Path>,
         found: &mut dyn FnMut(Found),
@@ -76,6 +80,9 @@ impl Follower {
         let hashes = self.hashes();
         for listed in downloads {
             let segment = self.segment(manifest, listed, copies.as_mut())?;
+            if listed.end <= tested {
+                continue;
+            }
             for (element, _) in matching(&segment.matches(&hashes)) {
                 if self.report(&mut progress, element, None) {
                     found(self.found(element, listed.start, Some(listed.end)));
@@ -168,6 +175,17 @@ impl Follower {
             });
         }
         Ok(bytes)
+    }
+}
+
+/// Where the requests of a follower begin that has tested everything before `tested`.
+///
+/// They show the mint how far it was. So they begin with the whole hour, as those of everybody who came in that hour;
+/// only a follower that was here minutes ago asks for the rest alone, as all do that stay.
+fn ask_from(tested: u64, end: u64) -> u64 {
+    match end.saturating_sub(tested) <= Level::TenMinutes.seconds() {
+        true => tested,
+        false => tested - tested % Level::Hour.seconds(),
     }
 }
 

@@ -224,8 +224,8 @@ fn matches_that_are_not_points_are_not_sent() {
         .map(|x| [[2].as_slice(), &[x; 32]].concat())
         .find(|point| secp256k1::PublicKey::from_slice(point).is_err())
         .expect("every other number is off the curve");
-    let bls = vec![0x97; 48];
-    for (item, decoys) in [(off_curve, true), (bls.clone(), true), (bls, false)] {
+    let off_bls = vec![0x97; 48];
+    for (item, decoys) in [(off_curve, true), (off_bls.clone(), true), (off_bls, false)] {
         let hashes = SortedHashes::from_items([&item]);
         let filter = hashes.encode(Params::CASHU).expect("a filter");
         let body = FilterResponse::new(&filter, now()).to_json();
@@ -240,20 +240,10 @@ fn matches_that_are_not_points_are_not_sent() {
         let items = [item];
         let matches = filter.matches(&items, None).expect("a match");
         let confirmation = Confirmation::new(&matches, &policy);
-        match items[0].len() {
-            33 => assert!(matches!(
-                confirmation,
-                Err(QueryError::NotAPoint { place: 0 })
-            )),
-            48 if decoys => assert!(matches!(
-                confirmation,
-                Err(QueryError::NoDecoys { bytes: 48 })
-            )),
-            _ => assert_eq!(
-                confirmation.expect("a confirmation").request(),
-                Some(format!(r#"{{"Ys":["{}"]}}"#, hex(&items[0])))
-            ),
-        }
+        assert!(matches!(
+            confirmation,
+            Err(QueryError::NotAPoint { place: 0 })
+        ));
     }
 }
 

@@ -215,6 +215,72 @@ fn segments_are_followed_from_the_bookmark() {
     assert_eq!((plan.from(), plan.objects()), (100, 2));
 }
 
+#[test]
+fn requests_show_whole_hours_and_matches_are_not_repeated() {
+    let publisher = Publisher::new();
+    let first = Sequence::new(&[(0, 3_600), (3_600, 5_000)]);
+    publisher.publish(&first);
+    let follower = follower(&publisher, &[4_000, 5_100, 7_000].map(item));
+    let mut seen = 0;
+    let (found, progress) = follow(&follower, Progress::default()).expect("an honest mint");
+    assert_eq!(found, [(0, Some(5_000))]);
+    publisher.paths(&mut seen);
+    // Ten minutes later at most, only what is new.
+    let second = first.next(&[(0, 3_600), (3_600, 5_000), (5_000, 5_600)]);
+    publisher.publish(&second);
+    let (found, progress) = follow(&follower, progress).expect("an honest mint");
+    assert_eq!(found, [(1, Some(5_600))]);
+    assert_eq!(
+        publisher.paths(&mut seen),
+        [MANIFEST, &segment_path(5_000, 5_600)]
+    );
+    // Later, everything of the hour, as everybody who was here in that hour.
+    let third = second.next(&[(0, 3_600), (3_600, 5_000), (5_000, 5_600), (5_600, 7_200)]);
+    publisher.publish(&third);
+    let (found, _) = follow(&follower, progress).expect("an honest mint");
+    assert_eq!(found, [(2, Some(7_200))]);
+    let all = [(3_600, 5_000), (5_000, 5_600), (5_600, 7_200)];
+    let all = all.map(|(start, end)| segment_path(start, end));
+    assert_eq!(
+        publisher.paths(&mut seen),
+        [&[MANIFEST.to_owned()], &all[..]].concat()
+    );
+}
+
+#[test]
+fn manifest_may_be_compressed_and_is_limited_by_its_own_length() {
+    let sequence = Sequence::new(&[(0, 100)]);
+    let json = sequence.manifest.to_json();
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let mut long = json.clone();
+    long.resize(5 << 20, b' ');
+    let mut cut = gzip(&json);
+    cut.truncate(cut.len() - 9);
+    for (body, error) in [
+        (gzip(&json), None),
+        (gzip(&long), Some("longer than 4194304 bytes")),
+        (cut, Some("connection closed")),
+        (json, Some("")),
+    ] {
+        let mint = Loopback::start(move |request, stream| {
+            assert!(request.to_lowercase().contains("accept-encoding: gzip"));
+            stream.write_all(&response("200 OK", &[("Content-Encoding", "gzip")], &body))
+        });
+        let client = MintClient::new(&mint.url(), Policy::default()).expect("a good URL");
+        let follower = Follower::new(client, Event::ProofState, &["SPENT"], &[item(1)]);
+        let plan = follower.expect("points").plan(None, None, None);
+        match (plan, error) {
+            (Ok(plan), None) => assert_eq!(plan.objects(), 1),
+            (Err(found), Some(error)) => assert!(found.to_string().contains(error), "{found}"),
+            (plan, error) => panic!("{plan:?}, expected {error:?}"),
+        }
+    }
+}
+
 pub(crate) fn block(width: u32, numbers: std::ops::Range<u32>) -> Vec<u8> {
     let hash = ElementHash::new(Event::ProofState, "SPENT").expect("a state");
     let mut block = Block::new(width).expect("a width");
@@ -285,6 +351,44 @@ fn blocks_are_followed_and_the_open_one_is_read_again() {
 
     let plan = follower.plan(None, Some(5_600), progress.bookmark.as_ref());
     assert_eq!(plan.expect("a plan").objects(), 2);
+}
+
+#[test]
+fn damaged_bookmark_is_an_error_or_another_bookmark() {
+    let segments = Publisher::new();
+    segments.publish(&Sequence::new(&[(0, 100), (100, 160)]));
+    let blocks = Publisher::new();
+    publish_blocks(&blocks, 40..41);
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("proof_state.json");
+    let load = || Bookmark::load(directory.path(), Event::ProofState);
+    for publisher in [&segments, &blocks] {
+        let follower = follower(publisher, &[item(25)]);
+        let (_, progress) = follow(&follower, Progress::default()).expect("an honest mint");
+        let bookmark = progress.bookmark.expect("a bookmark");
+        bookmark.store(directory.path()).expect("written");
+        let good = std::fs::read(&path).expect("read");
+        for at in 0..good.len() {
+            for byte in [b'0', b'9', b'"', b'}', b'=', 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] = byte;
+                std::fs::write(&path, &bytes).expect("written");
+                if let (Ok(Some(loaded)), 0, b'9') = (load(), at % 64, byte) {
+                    // Without a connection: the comparison with the list is tested elsewhere.
+                    loaded.store(directory.path()).expect("written");
+                    assert_eq!(load().expect("read"), Some(loaded), "{byte} at {at}");
+                }
+            }
+        }
+    }
+    let blocks = follower(&blocks, &[item(25)]);
+    let (_, progress) = follow(&blocks, Progress::default()).expect("an honest mint");
+    let bookmark = progress.bookmark.expect("a bookmark");
+    bookmark.store(directory.path()).expect("written");
+    let text = std::fs::read_to_string(&path).expect("read");
+    std::fs::write(&path, text.replace(r#""bits":""#, r#""bits":"AAAA"#)).expect("written");
+    let error = load().expect_err("3 bytes more").to_string();
+    assert!(error.contains("delete it to start again"), "{error}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ macro_rules! assert_failed {
 }
 
 mod answers;
+mod bls;
 mod cache;
 mod cache_damage;
 mod confirm;

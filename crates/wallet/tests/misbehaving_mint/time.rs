@@ -1,6 +1,7 @@
 //! Slow mints.
 
 use std::iter;
+use std::time::Instant;
 
 use crate::*;
 
@@ -29,6 +30,24 @@ fn slow_bytes_in_head_or_body_are_ended_by_the_deadline() {
     }
 }
 
+#[test]
+fn slow_body_that_keeps_its_rate_is_not_cut() {
+    let whole = json(honest(now()).to_json());
+    let mint = Loopback::start(move |_, stream| {
+        stream.set_nodelay()?;
+        // 24 KiB/s, for about twice the deadline.
+        for part in whole.chunks(2_458) {
+            stream.write_all(part)?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    });
+    let started = Instant::now();
+    let fetched = fetch_by(&mint, short()).expect("a slow answer");
+    assert_eq!(fetched.n(), ITEMS);
+    assert!(started.elapsed() > short().deadline);
+}
+
 /// Long enough to connect, even on a busy machine.
 fn short() -> Policy {
     Policy {
@@ -52,6 +71,14 @@ fn one_deadline_covers_all_redirects() {
 fn silence_is_ended_by_the_deadline() {
     let mint = Loopback::start(|_, stream| stream.read_exact(&mut [0]));
     assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
+    // What came before has earned more than a minute.
+    let mint = Loopback::start(|_, stream| {
+        stream.write_all(&json(vec![b' '; 1 << 20])[..1 << 20])?;
+        stream.read_exact(&mut [0])
+    });
+    let started = Instant::now();
+    assert_failed!(fetch_by(&mint, short()), FetchError::Deadline { .. });
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

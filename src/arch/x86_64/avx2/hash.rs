@@ -211,6 +211,8 @@ fn nut25(records: &[u8], width: usize, out: &mut [u64]) -> bool {
     }
     if width == 33 {
         nut25_groups::<33, 12>(records, width, out);
+    } else if width == 48 {
+        nut25_groups::<48, 12>(records, width, out);
     } else {
         nut25_groups::<0, WORDS>(records, width, out);
     }
@@ -470,6 +472,7 @@ fn siphash(state: [u64; 4], records: &[u8], width: usize, out: &mut [u64]) -> bo
     // spill registers. Two scalar records at the same time take another thirtieth less per point (Zen 4).
     match (width, out.len()) {
         (33, 14..) => siphash_groups::<33, 6, 3, 2>(state, records, width, out),
+        (48, 14..) => siphash_groups::<48, 6, 3, 2>(state, records, width, out),
         (..=160, 14..) => siphash_groups::<0, WORDS, 3, 2>(state, records, width, out),
         _ => siphash_groups::<0, WORDS, 2, 0>(state, records, width, out),
     }

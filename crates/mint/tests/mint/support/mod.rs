@@ -227,7 +227,8 @@ fn item(stream: u64, index: u64, length: usize) -> Vec<u8> {
         bytes.extend(state.to_be_bytes());
     }
     bytes.truncate(length);
-    bytes[0] = 2;
+    // The first byte of a compressed point of either curve.
+    bytes[0] = if length == 48 { 0x80 } else { 2 };
     bytes
 }
 

@@ -21,6 +21,9 @@ pub(super) fn nut25(records: &[u8], width: usize, out: &mut [u64]) -> bool {
     if width == 33 {
         let done = nut25_groups::<33, 9, 8>(records, width, out, 0);
         nut25_groups::<33, 9, 1>(records, width, out, done);
+    } else if width == 48 {
+        let done = nut25_groups::<48, 12, 8>(records, width, out, 0);
+        nut25_groups::<48, 12, 1>(records, width, out, done);
     } else {
         let done = nut25_groups::<0, WORDS, 8>(records, width, out, 0);
         nut25_groups::<0, WORDS, 1>(records, width, out, done);
@@ -169,6 +172,7 @@ fn avalanche_32(x: __m512i) -> __m512i {
 pub(super) fn nut23(records: &[u8], width: usize, out: &mut [u64]) -> bool {
     match width {
         33 => nut23_groups::<33>(records, width, out),
+        48 => nut23_groups::<48>(records, width, out),
         _ => nut23_groups::<0>(records, width, out),
     }
 }

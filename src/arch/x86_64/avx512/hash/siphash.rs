@@ -12,6 +12,9 @@ pub(super) fn siphash(key: [u64; 4], records: &[u8], width: usize, out: &mut [u6
     if width == 33 {
         let done = siphash_groups::<33, 8, 4>(key, records, width, out, 0);
         siphash_groups::<33, 8, 1>(key, records, width, out, done);
+    } else if width == 48 {
+        let done = siphash_groups::<48, 8, 4>(key, records, width, out, 0);
+        siphash_groups::<48, 8, 1>(key, records, width, out, done);
     } else {
         let done = siphash_groups::<0, 16, 4>(key, records, width, out, 0);
         siphash_groups::<0, 16, 1>(key, records, width, out, done);
