@@ -172,7 +172,7 @@ release:
 # Artefacts have no hooks for tests (the feature __internals).
 [private]
 without-hooks +files:
-    ! grep -l 'nutfilter test hooks' {{files}}
+    grep -l 'nutfilter test hooks' {{files}} && exit 1 || [ $? = 1 ]
 
 # The demo of the README
 [group('gate')]
@@ -364,14 +364,14 @@ bitcoin: release e2e-venv
     LIGHT_CLIENT={{justfile_directory()}}/target/debug/light-client {{e2e}} -m bitcoin --require
 
 # Write the benchmark page to target/dashboard/index.html
-page:
+page *own:
     [ -x target/venv/bin/python ] || python3 -m venv target/venv
     target/venv/bin/pip install -q -r benches/dashboard/requirements.txt
-    {{venv}}/python -m benches.dashboard page
+    {{venv}}/python -m benches.dashboard page {{own}}
 
 # The benchmark page and the page on state filters in a real browser
 [group('campaign')]
-dashboard: page
+dashboard: (page "$(ls benches/record/*.json | head -1)")
     target/venv/bin/pip install -q -r benches/dashboard/requirements-test.txt
     {{venv}}/python benches/dashboard/browser_test.py
     {{venv}}/python benches/dashboard/state_filters_test.py

@@ -5,7 +5,10 @@ Needs benches/dashboard/requirements-test.txt and Debian's chromium and chromium
 
 import argparse
 import base64
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from selenium import webdriver
@@ -13,7 +16,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-PAGE = Path(__file__).resolve().parents[2] / "target/dashboard/index.html"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "target/dashboard/index.html"
 CHARTS = ["check", "build", "lookup", "size"]
 # Texts of a chart that overlap or leave the chart.
 COLLISIONS = """
@@ -126,6 +130,10 @@ def check(browser: webdriver.Chrome, page: Path, name: str) -> list[str]:
         expect(widths == sorted(widths), f"{chart}: bars are not sorted: {widths}")
     browser.find_element(By.CSS_SELECTOR, "#rates summary").send_keys(Keys.ENTER)
     WebDriverWait(browser, 20).until(lambda browser: browser.find_elements(By.CSS_SELECTOR, "#chart-rates svg"))
+    browser.find_element(By.CSS_SELECTOR, "#history summary").click()
+    for part in ("#history table:first-of-type", "#history div:nth-of-type(2) table", "#own table"):
+        lines = [line.text for line in browser.find_elements(By.CSS_SELECTOR, f"{part} tbody tr")]
+        expect(lines and any(character.isdigit() for character in lines[0]), f"{part} is empty")
     faults += [f"{name}: {fault}" for fault in browser.execute_script(COLLISIONS)]
     if "desktop" in name:
         bottom = browser.execute_script(
@@ -158,11 +166,25 @@ def check(browser: webdriver.Chrome, page: Path, name: str) -> list[str]:
     return faults
 
 
+def two_records_of_a_cpu() -> list[str]:
+    """What is wrong when a folder has two records of one CPU: both must be named."""
+    record = next((ROOT / "benches/record").glob("*.json"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("one.json", "two.json"):
+            shutil.copy(record, Path(folder) / name)
+        command = [sys.executable, "-m", "benches.dashboard", "--records", folder, "readme", "--check"]
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    refused = run.returncode == 1 and "one.json" in run.stderr and "two.json" in run.stderr
+    return [] if refused else [f"two records of one CPU: {run.stdout}{run.stderr}"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", nargs="?", type=Path, default=PAGE)
     parser.add_argument("--screenshots", type=Path)
     arguments = parser.parse_args()
+    if faults := two_records_of_a_cpu():
+        sys.exit("\n".join(faults))
     return run(arguments.page.resolve(), check, (360, 780), arguments.screenshots)
 
 

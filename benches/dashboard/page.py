@@ -8,6 +8,7 @@ import altair as alt
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from . import history
 from .records import LEVELS, SIZES, TASKS, Cpu, digits, duration, machine_facts, one_in, unit_for
 
 RATE = 784_931
@@ -232,7 +233,7 @@ def measurements(cpu: Cpu) -> list[dict]:
     ]
 
 
-def html(cpus: list[Cpu]) -> str:
+def html(cpus: list[Cpu], own: Cpu | None) -> str:
     charts = {key: timed(cpus, group) for key, _, group in CHARTS} | {"size": sizes(cpus), "rates": rates(cpus[0])}
     specs = {key: chart.to_dict() for key, chart in charts.items()}
     environment = Environment(
@@ -259,6 +260,11 @@ def html(cpus: list[Cpu]) -> str:
         sizes=SIZES,
         charts=[*((key, title) for key, title, _ in CHARTS), ("size", "Size")],
         first=for_choice(cpus[0], cpus[0].levels[0], "1m"),
+        own=own and {"name": own.name, "record": own.records[0], "rows": history.beside(own, cpus)},
+        counts=history.COUNTS,
+        instructions=history.instructions(),
+        groups=history.GROUPS,
+        ratios=history.ratios(cpus),
         specs=script_json(specs),
         texts=script_json({cpu.key: sentences(cpu) for cpu in cpus}),
         library=vl_convert.javascript_bundle().replace("</script", "<\\/script"),

@@ -40,6 +40,8 @@ def table(cpu: Cpu) -> str:
             cells[-1] += f", {best.label}"
             if not best.same_format and best.bits_per_item:
                 cells[-1] += f", {best.bits_per_item:.0f} bits per note"
+            if behind := [LEVELS[level] for level in levels if best.median < rows[level].median]:
+                cells[-1] += f"; ahead of {'all' if len(behind) == len(levels) else ' and '.join(behind)}"
         else:
             cells.append("")
         lines.append(f"| {task} | {' | '.join(cells)} |")
@@ -50,7 +52,7 @@ def block(cpus: list[Cpu]) -> str:
     """The table of the first CPU; those of the others are folded."""
     lines = [
         "Medians on one thread. The columns AVX2 and portable code are the same CPU, restricted to that code. The fastest time of",
-        "a row is bold.",
+        "a row is bold; the last column says which code the other is ahead of.",
     ]
     for number, cpu in enumerate(cpus):
         files = sorted({cpu.source[group]["file"] for _, group in TASKS if group in cpu.source})

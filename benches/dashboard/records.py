@@ -84,8 +84,7 @@ class Row:
 class Cpu:
     """The records of one kind of CPU, newest first.
 
-    A group of rows is always taken from one run, the newest one that has the group, so that times that are
-    compared were measured in turns.
+    Only one record may have a group of rows, so that times that are compared were measured in turns.
     """
 
     def __init__(self, records: list[dict]):
@@ -100,10 +99,11 @@ class Cpu:
                 if row["threads"] == 1:
                     fields = {name: row.get(name) for name in Row.__annotations__ if name not in ("group", "who")}
                     groups.setdefault(group, {})[who] = Row(group, who, **fields)
-            for group, rows in groups.items():
-                if group not in self.groups:
-                    self.groups[group] = rows
-                    self.source[group] = record
+            if both := sorted(groups.keys() & self.groups.keys()):
+                other = self.source[both[0]]["file"]
+                raise SystemExit(f"{record['file']} and {other} are both of {self.name} and have {len(both)} groups in common, as {both[0]}: keep one")
+            self.groups |= groups
+            self.source |= dict.fromkeys(groups, record)
 
     def rows(self, group: str) -> dict[str, Row]:
         return self.groups.get(group, {})
@@ -135,15 +135,32 @@ class Cpu:
         peers = [row for row in rows.values() if row.kind == "peer" and (row.false_positive_rate or 0) <= rate * 1.05]
         return min(peers, key=lambda row: row.median, default=None)
 
+    def best_own(self, group: str) -> Row | None:
+        ours = [row for row in self.rows(group).values() if row.kind == "ours"]
+        return min(ours, key=lambda row: row.median, default=None)
+
+    def lead(self, group: str) -> float | None:
+        """How many times as fast as the fastest other we are; below 1, it is ahead."""
+        ours, other = self.best_own(group), self.best_peer(group)
+        return other.median / ours.median if ours and other else None
+
+
+def load(path: Path) -> dict:
+    try:
+        record = json.loads(path.read_text())
+        schema = record.get("schema")
+    except (OSError, ValueError, AttributeError) as error:
+        raise SystemExit(f"{path}: not a record: {error}") from error
+    if schema != SCHEMA:
+        raise SystemExit(f"{path}: schema {schema}, expected {SCHEMA}")
+    return record | {"file": path.name}
+
 
 def read(folder: Path) -> list[Cpu]:
     """All CPUs with records: those with the most SIMD levels first, then the one that was measured last."""
     kinds: dict[tuple, list[dict]] = {}
     for path in sorted(folder.glob("*.json")):
-        record = json.loads(path.read_text())
-        if record.get("schema") != SCHEMA:
-            raise SystemExit(f"{path}: schema {record.get('schema')}, expected {SCHEMA}")
-        record["file"] = path.name
+        record = load(path)
         machine = record["machine"]
         kinds.setdefault((machine["cpu"], machine["cpu_version"]), []).append(record)
     if not kinds:
