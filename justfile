@@ -171,7 +171,7 @@ release:
 # Artefacts have no hooks for tests (the feature __internals).
 [private]
 without-hooks +files:
-    ! grep -l 'nutfilter test hooks' {{files}}
+    grep -l 'nutfilter test hooks' {{files}} && exit 1 || [ $? = 1 ]
 
 # The demo of the README
 [group('gate')]

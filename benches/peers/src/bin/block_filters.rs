@@ -132,6 +132,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Scans a range of blocks and appends those that match.
+type Scan<'a> = Box<dyn FnMut(std::ops::Range<usize>, &mut Vec<usize>) + 'a>;
+
 /// One way to scan.
 struct Contender<'a> {
     name: String,
@@ -139,7 +142,7 @@ struct Contender<'a> {
     bytes: usize,
     /// Whether it reports blocks.
     finds: bool,
-    scan: Box<dyn FnMut(std::ops::Range<usize>, &mut Vec<usize>) + 'a>,
+    scan: Scan<'a>,
     found: Vec<usize>,
     cpu: Duration,
     wall: Duration,
@@ -153,21 +156,17 @@ fn contenders<'a>(
     blocks: &'a [[u8; 32]],
 ) -> Vec<Contender<'a>> {
     let mut all = Vec::new();
-    let mut add =
-        |name: &str,
-         bytes,
-         finds,
-         scan: Box<dyn FnMut(std::ops::Range<usize>, &mut Vec<usize>) + 'a>| {
-            all.push(Contender {
-                name: name.to_owned(),
-                bytes,
-                finds,
-                scan,
-                found: Vec::new(),
-                cpu: Duration::ZERO,
-                wall: Duration::ZERO,
-            });
-        };
+    let mut add = |name: &str, bytes, finds, scan: Scan<'a>| {
+        all.push(Contender {
+            name: name.to_owned(),
+            bytes,
+            finds,
+            scan,
+            found: Vec::new(),
+            cpu: Duration::ZERO,
+            wall: Duration::ZERO,
+        });
+    };
     let key = |at: usize| SipHash::from(blocks[at]);
     let given = move |range: std::ops::Range<usize>| {
         range.map(move |at| (at as u32, blocks[at], gcs.filter(at)))
