@@ -13,6 +13,7 @@ mod tests;
 use alloc::vec::Vec;
 
 use crate::arch::SimdLevel;
+use crate::arch::memory::prefer_huge_pages;
 use crate::error::{BuildError, BuildFault};
 use crate::merge::merge_into;
 use crate::params::Params;
@@ -168,7 +169,9 @@ impl InMemory {
         self.bytes.try_reserve_exact(more).map_err(|_| {
             let bytes = (self.used as u64).saturating_add(more as u64);
             BuildError(BuildFault::OutOfMemory { bytes })
-        })
+        })?;
+        prefer_huge_pages(self.bytes.spare_capacity_mut());
+        Ok(())
     }
 
     /// Returns the bytes, with the last one padded with zero bits, and the number of bits without padding.
