@@ -6,6 +6,7 @@ use core::ops::ControlFlow;
 use super::Coded;
 use crate::decode;
 use crate::error::DecodeError;
+use crate::sort::sort_hashes;
 
 /// Calls `visit` with the index of each of `targets` that is among the values, until `visit` returns false. If
 /// `whole` is set, decodes the filter to its end in any case.
@@ -27,55 +28,57 @@ pub(super) fn visit_matches(
             .enumerate()
             .filter(|&(_, &target)| target < range)
     };
+    // At least 2^place_bits if the range leaves as many bits.
+    let spread = u64::MAX / range.max(1);
     if range.leading_zeros() >= place_bits {
-        // The packed words have the order of the targets. Sorting words takes a third of the time of sorting
-        // pairs.
-        let packed = inside().map(|(place, &target)| target << place_bits | place as u64);
-        let mut sorted: Vec<u64> = packed.collect();
-        sorted.sort_unstable();
-        let places = (1_u64 << place_bits) - 1;
-        let unpack = |key: u64| (key >> place_bits, (key & places) as usize);
-        merge(coded, &sorted, unpack, whole, &mut visit)
+        // These words have the order of the targets and are spread over all words, as the sort needs it.
+        let packed = inside().map(|(place, &target)| target * spread + place as u64);
+        let sorted = sort_hashes(coded.level, packed.collect());
+        let inverse = u64::MAX / spread;
+        let unpack = |word: u64| {
+            // The quotient or one less, without a division.
+            let target = (u128::from(word) * u128::from(inverse) >> 64) as u64;
+            let place = word - target * spread;
+            let less = u64::from(place >= spread);
+            (target + less, (place - less * spread) as usize)
+        };
+        merge(coded, sorted.into_iter().map(unpack), whole, &mut visit)
     } else {
         let mut sorted: Vec<(u64, usize)> =
             inside().map(|(place, &target)| (target, place)).collect();
         sorted.sort_unstable();
-        merge(coded, &sorted, |pair| pair, whole, &mut visit)
+        merge(coded, sorted.into_iter(), whole, &mut visit)
     }
 }
 
-/// The pass. `unpack` returns a target and its index.
-fn merge<T: Copy>(
+/// The pass, with the sorted targets and the index of each.
+fn merge(
     coded: &Coded<'_>,
-    sorted: &[T],
-    unpack: impl Fn(T) -> (u64, usize),
+    mut targets: impl Iterator<Item = (u64, usize)>,
     whole: bool,
     visit: &mut impl FnMut(usize) -> bool,
 ) -> Result<(), DecodeError> {
-    let mut rest = sorted;
-    let used_up = |rest: &[T]| match rest.is_empty() && !whole {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    };
-    if used_up(rest).is_break() {
+    let mut next = targets.next();
+    if next.is_none() && !whole {
         return Ok(());
     }
     let (level, bytes, n, params) = (coded.level, coded.bytes, coded.n, coded.params);
     let visited = decode::visit(level, bytes, n, params, |block| {
         let mut values = block;
         let last = values.last().copied().unwrap_or_default();
-        while let Some(&first) = rest.first() {
-            let (target, place) = unpack(first);
-            if last < target {
-                break;
-            }
+        while let Some((target, place)) = next
+            && target <= last
+        {
             values = &values[first_at_least(values, target)..];
-            rest = &rest[1..];
+            next = targets.next();
             if values.first() == Some(&target) && !visit(place) {
-                rest = &[];
+                next = None;
             }
         }
-        used_up(rest)
+        match next.is_none() && !whole {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     });
     visited.map(drop)
 }
