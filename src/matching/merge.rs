@@ -37,7 +37,7 @@ pub(super) fn visit_matches(
         let inverse = u64::MAX / spread;
         let unpack = |word: u64| {
             // The quotient or one less, without a division.
-            let target = (u128::from(word) * u128::from(inverse) >> 64) as u64;
+            let target = ((u128::from(word) * u128::from(inverse)) >> 64) as u64;
             let place = word - target * spread;
             let less = u64::from(place >= spread);
             (target + less, (place - less * spread) as usize)

@@ -67,25 +67,26 @@ impl InfoService {
         key: impl Into<String>,
         interval: Duration,
     ) -> Result<Self, InfoError> {
-        let supported = SUPPORTED.to_owned();
-        Self::start_all(mint, vec![(key.into(), supported)], interval)
+        let entries = vec![(key.into(), SUPPORTED.to_owned())];
+        Self::start_all(mint, move || entries.clone(), interval)
     }
 
-    /// Like [`InfoService::start`], with any entries of `nuts`: their keys, and their values as JSON.
+    /// Like [`InfoService::start`], with any entries of `nuts`: their keys, and their values as JSON. They are asked for at
+    /// each fetch.
     ///
     /// # Errors
     ///
     /// Like [`InfoService::start`].
     pub fn start_with_entries(
         mint: &str,
-        entries: Vec<(String, String)>,
+        entries: impl Fn() -> Vec<(String, String)> + Send + 'static,
     ) -> Result<Self, InfoError> {
         Self::start_all(mint, entries, DEFAULT_INTERVAL)
     }
 
     fn start_all(
         mint: &str,
-        entries: Vec<(String, String)>,
+        entries: impl Fn() -> Vec<(String, String)> + Send + 'static,
         interval: Duration,
     ) -> Result<Self, InfoError> {
         let fetcher = Fetcher::new(mint)?;
@@ -120,7 +121,7 @@ pub fn fetch_info(mint: &str, entries: &[(String, String)]) -> Result<Body, Info
 
 fn run(
     fetcher: &Fetcher,
-    entries: &[(String, String)],
+    entries: &dyn Fn() -> Vec<(String, String)>,
     current: &ArcSwapOption<Body>,
     interval: Duration,
     dropped: &Receiver<()>,
@@ -128,7 +129,7 @@ fn run(
     // Failures are logged when the state changes, not at every attempt.
     let mut failing = false;
     loop {
-        let pause = match fetcher.fetch_with(entries) {
+        let pause = match fetcher.fetch_with(&entries()) {
             Ok(info) => {
                 current.store(Some(Arc::new(info)));
                 if core::mem::take(&mut failing) {

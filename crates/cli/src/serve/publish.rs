@@ -229,7 +229,7 @@ impl Output {
                 Err(error) => sequences = Err(CliError::at(&self.name, error)),
             }
         }
-        let objects = self.objects(snapshot, sequences.is_ok());
+        let objects = self.objects(snapshot, service, sequences.is_ok());
         let published = self.destination.publish(&objects);
         report.merge(published.map_err(|error| CliError::at(&self.name, error))?);
         let milliseconds = start.elapsed().as_millis();
@@ -273,12 +273,17 @@ impl Output {
         Ok(Report::default())
     }
 
-    fn objects(&self, snapshot: &Snapshot, with_info: bool) -> Vec<Object> {
+    fn objects(
+        &self,
+        snapshot: &Snapshot,
+        service: &FilterService,
+        with_info: bool,
+    ) -> Vec<Object> {
         // There is no mint behind a bucket that would answer for the keysets.
         let mut rules = Rules::default().max_age(self.options.refresh);
         let mint = self.options.mint_api.as_ref();
         if let Some(mint) = mint.filter(|_| with_info) {
-            match fetch_info(mint.reveal(), &info_entries(&self.options)) {
+            match fetch_info(mint.reveal(), &info_entries(&self.options, service)) {
                 Ok(info) => rules = rules.info(info, now()),
                 Err(error) => {
                     tracing::warn!(%error, "could not fetch the mint's info; leaving the last one");

@@ -127,12 +127,20 @@ fn state_filters(options: &Options) -> Option<StateFilterOptions> {
     (!options.state_filters.is_empty()).then_some(state_filters)
 }
 
-/// The entries of `nuts` in `/v1/info`: that of the filters, that of the draft on state filters, and that of the segments.
-pub(super) fn info_entries(options: &Options) -> Vec<(String, String)> {
+/// The entries of `nuts` in `/v1/info`: that of the filters, that of the draft on state filters, and that of the segments. A
+/// kind that is not served, because notes of it are missing, is not announced.
+pub(super) fn info_entries(options: &Options, service: &FilterService) -> Vec<(String, String)> {
     let supported = r#"{"supported":true}"#.to_owned();
     let mut entries = vec![(options.info_key.clone(), supported)];
-    let published = state_filters(options);
-    let published = published.as_ref();
+    let mut published = state_filters(options);
+    if let Some(published) = &mut published {
+        published
+            .kinds
+            .retain(|&kind| service.state_filters(kind).is_some());
+    }
+    let published = published
+        .as_ref()
+        .filter(|published| !published.kinds.is_empty());
     let draft = published.and_then(StateFilterOptions::draft_info);
     let segments = published.and_then(StateFilterOptions::segments_info);
     entries.extend(options.state_filters_info_key.clone().zip(draft));
@@ -154,7 +162,9 @@ fn endpoints(
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
     if let Some(mint) = &options.mint_api {
-        let info = InfoService::start_with_entries(mint.reveal(), info_entries(options))
+        let (options, service) = (options.clone(), service.clone());
+        let entries = move || info_entries(&options, &service);
+        let info = InfoService::start_with_entries(mint.reveal(), entries)
             .map_err(|error| CliError::at("mint_api", error))?;
         endpoints.info = Some(info);
     }

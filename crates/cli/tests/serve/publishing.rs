@@ -244,6 +244,39 @@ fn damage_in_state_filters_is_listed_and_does_not_stop_the_service() {
 }
 
 #[test]
+fn kind_that_lacks_notes_is_not_announced() {
+    let directory = tempfile::tempdir().unwrap();
+    sample(directory.path());
+    let mint = directory.path().join("mint");
+    std::fs::create_dir_all(mint.join("v1")).unwrap();
+    std::fs::write(mint.join("v1/info"), r#"{"nuts":{}}"#).unwrap();
+    let url = serve_files(mint);
+    let announced = |root: &Path| -> serde_json::Value {
+        let data = root.with_extension("data");
+        succeed(
+            publish(directory.path(), root)
+                .args(["--once", "--mint-api", &url, "--data-dir"])
+                .arg(data)
+                .args([
+                    "--state-filters=blind_signature",
+                    "--state-filters-info-key=S",
+                ]),
+        );
+        let info = std::fs::read(root.join("v1/info")).unwrap();
+        serde_json::from_slice(&info).unwrap()
+    };
+    let complete = announced(&directory.path().join("complete"));
+    assert_eq!(complete["nuts"]["S"]["kinds"][0], "blind_signature");
+    let database = rusqlite::Connection::open(directory.path().join("cdk-mintd.sqlite")).unwrap();
+    // A point of a curve that is not known.
+    let sql = "UPDATE blind_signature SET blinded_message = zeroblob(96) WHERE rowid = 1";
+    assert_eq!(database.execute(sql, []).unwrap(), 1);
+    let lacking = announced(&directory.path().join("lacking"));
+    assert!(lacking["nuts"]["S"].is_null(), "{lacking}");
+    assert!(lacking["nuts"]["25"].is_object(), "{lacking}");
+}
+
+#[test]
 fn entry_of_the_mint_with_our_key_gives_one_warning() {
     let directory = tempfile::tempdir().unwrap();
     sample(directory.path());
