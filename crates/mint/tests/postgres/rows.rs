@@ -44,6 +44,29 @@ fn both_mints_are_detected_listed_and_read() {
     }
 }
 
+#[test]
+fn points_of_48_bytes_are_read_like_others() {
+    for mint in MintType::ALL {
+        let Some(database) = MintDatabase::new(mint) else {
+            return;
+        };
+        let bls = "02".to_owned() + &"ab".repeat(32);
+        let point = [0xb3; 48];
+        let mut sql = insert_keyset(mint, V1) + &insert_keyset(mint, &bls);
+        for kind in NoteKind::ALL {
+            sql += &insert_member(mint, kind, V1, &item(1), true);
+            sql += &insert_member(mint, kind, &bls, &point, true);
+        }
+        database.writer.run(&sql);
+        let mut source = database.source();
+        for kind in NoteKind::ALL {
+            let held = Held::whole(&mut source, kind).unwrap();
+            assert_eq!(count(&held), 2);
+            assert_eq!(held.items[&KeysetId::parse(&bls).unwrap()], [point]);
+        }
+    }
+}
+
 /// Ends this many transactions that write nothing.
 fn end_transactions(database: &MintDatabase, count: u32) {
     database.writer.run(&format!(
@@ -158,21 +181,22 @@ fn unreadable_row_is_reported_until_it_changes() {
         .into_iter()
         .enumerate()
     {
-        let bad = || {
+        let bad = |value| {
             let row = format!("(1, '{V1}', '', '', {value})");
             database.writer.run(&format!(
                 "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES {row}"
             ));
         };
         // Found by a full reading, and then by increments: with news, without any, and next to another one.
-        bad();
+        bad(value);
         let (mut since, mut rows) = (None, 1);
         for step in 0..4 {
             if step == 1 {
                 insert(number as u8 * 2 + 1);
             }
+            // Not an equal row: it can count as a repetition while another test's transaction is open.
             if step == 3 && value == "NULL" {
-                bad();
+                bad("'zz'");
                 rows += 1;
             }
             let (noted, reading) =
@@ -184,7 +208,7 @@ fn unreadable_row_is_reported_until_it_changes() {
             since = Some(reading.watermark.unwrap());
         }
         database.writer.run(match value {
-            "NULL" => "DELETE FROM proofs_used WHERE y IS NULL",
+            "NULL" => "DELETE FROM proofs_used WHERE y IS NULL OR y = 'zz'",
             "''" => "DELETE FROM proofs_used WHERE y = ''",
             _ => "UPDATE proofs_used SET y = '02bcbc' WHERE y = '0g'",
         });
