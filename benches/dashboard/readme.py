@@ -49,18 +49,20 @@ def table(cpu: Cpu) -> str:
 
 
 def block(cpus: list[Cpu]) -> str:
-    """The table of the first CPU; those of the others are folded."""
+    """The table of the first CPU, and where the others are."""
+    first, *others = cpus
+    files = sorted({first.source[group]["file"] for _, group in TASKS if group in first.source})
     lines = [
         "Medians on one thread. The columns AVX2 and portable code are the same CPU, restricted to that code. The fastest time of",
         "a row is bold; the last column says which code the other is ahead of.",
+        "",
+        f"{first.name}, a virtual machine ({', '.join(f'`benches/record/{file}`' for file in files)}):",
+        "",
+        table(first),
     ]
-    for number, cpu in enumerate(cpus):
-        files = sorted({cpu.source[group]["file"] for _, group in TASKS if group in cpu.source})
-        place = f"{cpu.name}, a virtual machine ({', '.join(f'`benches/record/{file}`' for file in files)})"
-        if number:
-            lines += ["", f"<details><summary>The same on an {cpu.name}</summary>", "", f"{place}:", "", table(cpu), "", "</details>"]
-        else:
-            lines += ["", f"{place}:", "", table(cpu)]
+    if others:
+        names = ", ".join(cpu.name for cpu in others)
+        lines += ["", f"`just page` shows the same on other CPUs ({names}), and all other rows."]
     return "\n".join(lines)
 
 
