@@ -1,6 +1,7 @@
 //! The command line as a script uses it: arguments, standard streams, files, exit codes.
 
 mod asking_mint;
+mod both_curves;
 mod build;
 mod build_formats;
 mod build_within;
@@ -15,5 +16,8 @@ mod misc;
 mod nutfilter;
 mod restore;
 mod robustness;
+#[expect(dead_code, reason = "the tests of `serve` use the rest")]
+#[path = "../serve/support.rs"]
+mod service;
 mod state_filters;
 mod threads;

@@ -1,6 +1,5 @@
 //! `nutfilter serve` and `nutfilter publish`: configuration, start and stop, from an operator's view.
 
-mod both_curves;
 mod configuration;
 #[path = "../../../publish/tests/publishing/file_server.rs"]
 mod file_server;
