@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
+use crate::{Params, ParamsError};
+
 /// As in PNG: no text file begins with these bytes, and a transfer that converts line ends changes them.
 const MAGIC: [u8; 8] = *b"\x89GCS\r\n\x1a\n";
 
@@ -34,7 +36,7 @@ pub const HEAD_BYTES: usize = 10;
 pub const CHECKSUM_BYTES: usize = 4;
 
 /// Bytes are not a `.gcs` file, or a damaged one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GcsError {
     /// The bytes do not begin with the magic.
@@ -55,6 +57,17 @@ pub enum GcsError {
         /// The checksum of the bytes.
         computed: u32,
     },
+    /// The file is of another kind.
+    Kind {
+        /// The kind of the file.
+        found: u8,
+        /// The kind that was expected.
+        expected: u8,
+    },
+    /// The hash is not one of [`FilterHash`].
+    Hash(u8),
+    /// The parameters are invalid.
+    Params(ParamsError),
 }
 
 impl fmt::Display for GcsError {
@@ -77,6 +90,16 @@ impl fmt::Display for GcsError {
                 f,
                 "damaged or truncated .gcs file: checksum {stored:08x}, computed {computed:08x}"
             ),
+            Self::Kind {
+                found: KIND_SEGMENT,
+                ..
+            } => f.write_str("a segment; use `nutfilter segment check`"),
+            Self::Kind { found, expected } => write!(
+                f,
+                "unsupported kind {found} of .gcs file; this program reads kind {expected}, filters"
+            ),
+            Self::Hash(hash) => write!(f, "unknown hash {hash} in the .gcs header"),
+            Self::Params(error) => write!(f, "invalid .gcs header: {error}"),
         }
     }
 }
@@ -131,4 +154,103 @@ pub fn open(file: &[u8]) -> Result<(u8, &[u8]), GcsError> {
 /// Appends the checksum to a head and its contents.
 pub fn seal(file: &mut Vec<u8>) {
     file.extend_from_slice(&crc32fast::hash(file).to_le_bytes());
+}
+
+/// The hash of a filter in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterHash {
+    /// [`Nut25`](crate::Nut25).
+    Nut25 = 1,
+    /// [`Nut23`](crate::Nut23).
+    Nut23 = 2,
+    /// [`SipHash`](crate::SipHash) with the key of a block.
+    Bip158 = 3,
+    /// [`SipHash`](crate::SipHash) with a secret key.
+    SipHash = 4,
+}
+
+/// The first fields of a file with a filter; the coded set follows.
+///
+/// ```text
+///   0  10  head, kind 1
+///  10   1  hash: 1 = NUT-25, 2 = NUT-23, 3 = BIP158, 4 = SipHash with a secret key
+///  11   1  P
+///  12   4  M
+///  16   8  N
+///  24   8  Unix time in seconds, or 0
+///  32   4  key check, or 0 for hashes without a key
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterHeader {
+    /// The hash of the items.
+    pub hash: FilterHash,
+    /// P and M.
+    pub params: Params,
+    /// The number of items. Not checked here.
+    pub n: u64,
+    /// Unix seconds; 0 if unknown.
+    pub timestamp: u64,
+    /// A value of the key, by which a wrong key is noticed.
+    pub key_check: u32,
+}
+
+impl FilterHeader {
+    /// The number of bytes before the coded set.
+    pub const BYTES: usize = 36;
+
+    /// The beginning of the file.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..HEAD_BYTES].copy_from_slice(&head(KIND_FILTER));
+        bytes[10] = self.hash as u8;
+        // P is at most 32 and M is below 2^32.
+        bytes[11] = self.params.p() as u8;
+        bytes[12..16].copy_from_slice(&(self.params.m() as u32).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.n.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.timestamp.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.key_check.to_le_bytes());
+        bytes
+    }
+
+    /// Splits a file into its header and the coded set. The checksum is verified, the coded set is not.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`], then kind, length, hash and parameters.
+    pub fn parse(file: &[u8]) -> Result<(Self, &[u8]), GcsError> {
+        let (kind, contents) = open(file)?;
+        if kind != KIND_FILTER {
+            let expected = KIND_FILTER;
+            return Err(GcsError::Kind {
+                found: kind,
+                expected,
+            });
+        }
+        // Fields are numbered from the beginning of the file.
+        let checked = &file[..HEAD_BYTES + contents.len()];
+        let Some((header, coded)) = checked.split_first_chunk::<{ Self::BYTES }>() else {
+            return Err(GcsError::TooShort { bytes: file.len() });
+        };
+        let number = |range: core::ops::Range<usize>| {
+            let bytes = header[range].iter().rev();
+            bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))
+        };
+        let hashes = [
+            FilterHash::Nut25,
+            FilterHash::Nut23,
+            FilterHash::Bip158,
+            FilterHash::SipHash,
+        ];
+        let hash = hashes.into_iter().find(|&hash| hash as u8 == header[10]);
+        let params = Params::new(u32::from(header[11]), number(12..16));
+        let header = Self {
+            hash: hash.ok_or(GcsError::Hash(header[10]))?,
+            params: params.map_err(GcsError::Params)?,
+            n: number(16..24),
+            timestamp: number(24..32),
+            key_check: number(32..36) as u32,
+        };
+        Ok((header, coded))
+    }
 }

@@ -8,10 +8,10 @@ use crate::error::{BuildError, DecodeError};
 use crate::gcs::GcsError;
 
 /// Bytes are not a valid segment, or an operation does not apply to the given segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SegmentError(pub(super) SegmentFault);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum SegmentFault {
     Width { width: u32 },
     Gcs(GcsError),

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use clap::Args;
-use nutfilter::gcs::is_gcs;
+use nutfilter::gcs::{FilterHeader, is_gcs};
 use nutfilter::{Filter, Params, SipHash, bip158};
 use nutfilter_cashu::FilterResponse;
 
 use crate::error::CliError;
-use crate::gcs::{self, Header};
+use crate::gcs;
 use crate::globals::Globals;
 use crate::items::{Input, not_text};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
@@ -131,15 +131,15 @@ fn read_gcs(
     args: &ProfileArgs,
     key: Key,
 ) -> Result<FilterFile, CliError> {
-    let (header, coded) = Header::parse(&bytes).map_err(|error| CliError::at(name, error))?;
+    let (header, coded) = FilterHeader::parse(&bytes).map_err(|error| CliError::at(name, error))?;
     let length = coded.len();
-    let profile = header.profile;
+    let profile = Profile::of_header(header.hash);
     let hasher = key.hasher(args, profile, true)?;
     let is_given = !profile.is_keyed() || args.key()?.is_some();
     if is_given && gcs::key_check(profile, &hasher) != header.key_check {
         return Err(CliError::at(name, "built with a different key"));
     }
-    bytes.drain(..gcs::HEADER_BYTES);
+    bytes.drain(..FilterHeader::BYTES);
     bytes.truncate(length);
     let filter = Filter::parse_with(hasher, bytes, header.n, header.params)
         .map_err(|error| CliError::at(name, error))?;

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use nutfilter::gcs::FilterHash;
 use nutfilter::{ItemHash, Nut23, Nut25, SipHash};
 use nutfilter_cashu::Nut25EmptyTail;
 
@@ -32,6 +33,25 @@ impl Profile {
             Profile::Nut23 => "nut23",
             Profile::Bip158 => "bip158",
             Profile::Siphash => "siphash",
+        }
+    }
+
+    /// As the header of a `.gcs` file names it.
+    pub(crate) fn in_header(self) -> FilterHash {
+        match self {
+            Profile::Nut25 => FilterHash::Nut25,
+            Profile::Nut23 => FilterHash::Nut23,
+            Profile::Bip158 => FilterHash::Bip158,
+            Profile::Siphash => FilterHash::SipHash,
+        }
+    }
+
+    pub(crate) fn of_header(hash: FilterHash) -> Self {
+        match hash {
+            FilterHash::Nut25 => Profile::Nut25,
+            FilterHash::Nut23 => Profile::Nut23,
+            FilterHash::Bip158 => Profile::Bip158,
+            FilterHash::SipHash => Profile::Siphash,
         }
     }
 

@@ -11,6 +11,7 @@ pub mod blocks;
 pub mod cost;
 pub mod decode;
 pub mod encode;
+pub mod gcs_file;
 pub mod hashing;
 pub mod keyset_path;
 pub mod lists;
@@ -25,6 +26,7 @@ pub mod sequence_file;
 pub mod sort_merge;
 pub mod store_file;
 pub mod vectors;
+pub mod wallet_files;
 
 use std::sync::LazyLock;
 
@@ -60,6 +62,8 @@ pub const TARGETS: &[Target] = &[
     target!(sequence_file),
     target!(lists),
     target!(pieces),
+    target!(gcs_file),
+    target!(wallet_files),
 ];
 
 /// The target for the case in this module.

@@ -70,6 +70,9 @@ mod confirmation;
 mod dialect;
 mod error;
 pub mod follow;
+#[cfg(feature = "__internals")]
+#[doc(hidden)]
+pub mod internals;
 mod match_limit;
 mod matches;
 mod mint_filter;

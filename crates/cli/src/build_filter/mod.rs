@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
+use nutfilter::gcs::FilterHeader;
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
 use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
 use nutfilter_mint::source::{
@@ -225,10 +226,10 @@ impl BuildArgs {
     }
 
     /// The header for a .gcs file of this filter.
-    fn header(&self, hasher: &AnyHash, n: u32, params: Params, timestamp: u64) -> gcs::Header {
+    fn header(&self, hasher: &AnyHash, n: u32, params: Params, timestamp: u64) -> FilterHeader {
         let profile = self.profile.profile();
-        gcs::Header {
-            profile,
+        FilterHeader {
+            hash: profile.in_header(),
             params,
             n: u64::from(n),
             timestamp,

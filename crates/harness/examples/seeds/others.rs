@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
+use nutfilter::gcs::{FilterHash, FilterHeader, HEAD_BYTES, seal};
 use nutfilter::segment::Universe;
 use nutfilter::{Params, SipHash, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_harness::{
-    TARGETS, bip158, blocks, hashing, keyset_path, lists, pieces, segments, sequence_file,
-    sort_merge, store_file,
+    TARGETS, bip158, blocks, gcs_file, hashing, keyset_path, lists, pieces, segments,
+    sequence_file, sort_merge, store_file, wallet_files,
 };
 use nutfilter_reference::{Noise, encode_values};
 
@@ -25,6 +26,8 @@ pub(crate) fn write(root: &Path) {
     sequence_file_seeds(root);
     list_seeds(root);
     piece_seeds(root);
+    gcs_file_seeds(root);
+    wallet_file_seeds(root);
 }
 
 /// The fields of a case in their order, all but the last one, which takes what is left.
@@ -665,4 +668,72 @@ fn piece_seeds(root: &Path) {
 /// Pseudorandom bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     Noise(1).flat_map(u64::to_le_bytes).take(bytes).collect()
+}
+
+fn gcs_file_seeds(root: &Path) {
+    let write = |name: &str, framed, bytes: &[u8]| {
+        let case = gcs_file::Case { framed, bytes };
+        let fields = Fields::default().bytes(&[framed]).bytes(bytes).0;
+        check_and_write(root, "gcs_file", name, &case, &fields);
+    };
+    let filter = SortedHashes::from_items(["a", "b", "c"]).encode(Params::CASHU);
+    let filter = filter.expect("a filter");
+    let header = FilterHeader {
+        hash: FilterHash::Nut25,
+        params: filter.params(),
+        n: u64::from(filter.n()),
+        timestamp: 1_800_000_000,
+        key_check: 0,
+    };
+    let head = header.to_bytes();
+    let contents = [&head[HEAD_BYTES..], filter.bytes()].concat();
+    write("three", 1, &contents);
+    write("truncated", 1, &contents[..20]);
+    write("one-bit-too-many", 1, &[&contents[..], &[0]].concat());
+    for (name, place, value) in [("hash", 0, 9), ("p", 1, 64), ("n", 6, 255)] {
+        let mut wrong = contents.clone();
+        wrong[place] = value;
+        write(name, 1, &wrong);
+    }
+    let mut file = [&head[..], filter.bytes()].concat();
+    write("without-checksum", 0, &file);
+    seal(&mut file);
+    write("whole", 0, &file);
+}
+
+fn wallet_file_seeds(root: &Path) {
+    let write = |name: &str, way, flip: u16, max: u16, bytes: &[u8]| {
+        let case = wallet_files::Case {
+            way,
+            flip,
+            max,
+            bytes,
+        };
+        let head = [&[way][..], &flip.to_le_bytes(), &max.to_le_bytes()].concat();
+        let fields = Fields::default().bytes(&head).bytes(bytes).0;
+        check_and_write(root, "wallet_files", name, &case, &fields);
+    };
+    let file = nutfilter_wallet::internals::cache_file(&[7; 32], 5, b"{}");
+    write("cache", 0, 0, 99, &file);
+    write("cache-cut", 0, 0, 99, &file[..70]);
+    write("cache-too-large", 0, 0, 1, &file);
+    for (name, flip) in [
+        ("magic", 0),
+        ("checksum", 99),
+        ("length", 321),
+        ("body", 705),
+    ] {
+        write(name, 1, flip, 99, b"{}");
+    }
+    let bookmark = |position: &str| {
+        format!(
+            r#"{{"version":1,"mint":"http://m","kind":"blind_signature","candidates":"c","reported":{{"00":{{"open":1,"settled":true}}}},{position}}}"#
+        )
+    };
+    let sealed = r#"{"start":0,"end":9,"sha256":null}"#;
+    let open = r#"{"height":1,"bits":"AAAAAAAAAAAAAAAAAAAAAA=="}"#;
+    let blocks = format!(r#""format":"blocks","blocks":[{sealed}],"open":{open}"#);
+    write("blocks", 2, 0, 0, bookmark(&blocks).as_bytes());
+    let segments = r#""format":"segments","manifest":"{}""#;
+    write("segments", 2, 0, 0, bookmark(segments).as_bytes());
 }

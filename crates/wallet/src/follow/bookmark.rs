@@ -114,6 +114,10 @@ impl Bookmark {
         if bookmark.version != VERSION {
             return Err(damaged("unknown version"));
         }
+        // `store` names the file by it.
+        if bookmark.kind != kind.as_str() {
+            return Err(damaged("of another kind than its name"));
+        }
         if let Some((Err(error), _)) = bookmark.manifest() {
             return Err(damaged(&error.to_string()));
         }

@@ -1,0 +1,93 @@
+//! A wallet's cache file and its bookmark: damage is found, and what is read back is what was written.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arbitrary::Arbitrary;
+use nutfilter_cashu::state_filters::Event;
+use nutfilter_wallet::follow::Bookmark;
+use nutfilter_wallet::internals::{cache_file, read_cache_file};
+
+/// A cache file or a bookmark.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Case<'a> {
+    /// By 3: the bytes are a cache file; the body of one in which something is changed; a bookmark.
+    pub way: u8,
+    /// Where a bit of the file is flipped, if it has that many.
+    pub flip: u16,
+    /// The limit of the body.
+    pub max: u16,
+    /// The file, or the body.
+    pub bytes: &'a [u8],
+}
+
+const ID: [u8; 32] = [7; 32];
+
+impl Case<'_> {
+    /// Reads the file.
+    ///
+    /// # Panics
+    ///
+    /// If a file is accepted that was never written.
+    pub fn check(&self) {
+        match self.way % 3 {
+            0 => self.any_cache_file(),
+            1 => self.changed_cache_file(),
+            _ => self.bookmark(),
+        }
+    }
+
+    /// Only what would be written is accepted.
+    fn any_cache_file(&self) {
+        if let Ok((timestamp, body)) = read_cache_file(&ID, self.bytes, u64::from(self.max)) {
+            assert!(body.len() <= usize::from(self.max));
+            assert!(cache_file(&ID, timestamp, &body) == self.bytes, "{self:?}");
+        }
+    }
+
+    fn changed_cache_file(&self) {
+        let timestamp = u64::from(self.flip);
+        let mut file = cache_file(&ID, timestamp, self.bytes);
+        let read = read_cache_file(&ID, &file, u64::from(self.max));
+        match self.bytes.len() <= usize::from(self.max) {
+            true => assert_eq!(read, Ok((timestamp, self.bytes.to_vec()))),
+            false => assert!(read.is_err(), "{self:?}"),
+        }
+        if let Some(byte) = file.get_mut(usize::from(self.flip / 8)) {
+            *byte ^= 1 << (self.flip % 8);
+            assert!(read_cache_file(&ID, &file, u64::MAX).is_err(), "{self:?}");
+        }
+    }
+
+    /// What was read is stored and read again, equal.
+    fn bookmark(&self) {
+        let folder = Folder::new();
+        let kind = Event::BlindSignature;
+        fs::write(folder.0.join(format!("{kind}.json")), self.bytes).expect("a file");
+        if let Ok(Some(bookmark)) = Bookmark::load(&folder.0, kind) {
+            bookmark.store(&folder.0).expect("a folder");
+            let again = Bookmark::load(&folder.0, kind).expect("a bookmark");
+            assert_eq!(again, Some(bookmark), "{self:?}");
+        }
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nutfilter-bookmark-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
