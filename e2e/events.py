@@ -78,6 +78,7 @@ def data_directory_removed(s):
     """data directory removed while the service runs | the last good filter stays; it is made again, exact"""
     with s.refreshes_fail():
         empty(s.service.data)
+        s.sequences += 1
         s.service.hangup()
         s.caught_up()
         wait_until(lambda: any(s.service.data.rglob("*")), CATCH_UP, "the data directory is made again")
@@ -90,6 +91,27 @@ def data_directory_removed_while_stopped(s):
     with s.service_away():
         s.service.stop()
         empty(s.service.data)
+        s.sequences += 1
+        return s.back()
+
+
+@event("data")
+def data_directory_restored(s):
+    """an older copy of the data directory restored | exact; followers of state filters report it, or nothing is lost"""
+    copy = s.work / "data.copy"
+    with s.service_away():
+        s.service.stop()
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(s.service.data, copy)
+        s.back()
+    then = spent(s)
+    wait_until(lambda: spent(s) > then + 20, CATCH_UP, "the mint goes on")
+    s.caught_up()
+    with s.service_away():
+        s.service.stop()
+        empty(s.service.data)
+        shutil.copytree(copy, s.service.data, dirs_exist_ok=True)
+        s.sequences += 1
         return s.back()
 
 
@@ -126,6 +148,17 @@ def clock_step(s):
             wait_until(s.service.ready, CATCH_UP, "ready once the clock is right again")
         s.caught_up()
     return {"offset": offset, "back": back, "dated_right_s": took, "was_not_ready": not_ready}
+
+
+@event("clock")
+def clock_excursion(s):
+    """clock wrong for a while, and set right | as above; state filters go on as if it had always been right"""
+    observed = clock_step(s)
+    if s.clock.offset:
+        with s.clock_steps.open("the clock set right"):
+            s.step_clock(0)
+            s.caught_up()
+    return observed
 
 
 def refreshes(s):

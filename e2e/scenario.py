@@ -63,6 +63,7 @@ class Scenario:
         self.findings, self.happened, self.lives, self.errors, self.explained = [], [], [], [], {}
         self.away, self.trouble, self.clock_steps = Windows(), Windows(), Windows()
         self.doing, self.client_summary, self.was_old = "the start", {}, False
+        self.sequences = 0  # how often the state filters may have become another sequence
         self.ended, self.clients, self.watcher = threading.Event(), None, None
         self.stack = contextlib.ExitStack()
         if small_disk:

@@ -1,0 +1,138 @@
+"""Wallets that follow a service's state filters while things happen to it: nothing is missed, nothing accused without cause.
+
+One wallet for each kind and format looks every few seconds, with `--audit` where it is possible, and keeps its bookmark.
+A look may fail only while the service is away, or because its data directory is another one: then the wallet has to say
+so, or nothing was lost, and it begins a new bookmark. `AlternatingFollower` asks two services in turn, which have different
+sequences: it has to report that.
+"""
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+
+from e2e.service_under_test import expect, wait_until
+
+PAUSE = 8
+VISITS = [("proof_state", "segments"), ("blind_signature", "segments"), ("blind_signature", "blocks")]
+NOTES = {"proof_state": "spent", "blind_signature": "issued"}
+REPORTED = ("has restarted", "does not descend", "has changed", "another SHA-256", "lacks bits", "were moved", "not the union")
+
+
+def follow(binary, url, kind, form, bookmark, candidates, *, audit=True):
+    """One look; returns the exit code, the matches, and what was said."""
+    audit = ["--audit"] if audit and form == "segments" else []
+    command = [binary, "follow", "--once", "--mint", url, "--kind", kind, "--format", form, "--data-dir", bookmark,
+               *audit, candidates]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    matches = {line.split("\t")[1] for line in done.stdout.splitlines()}
+    return done.returncode, matches, done.stderr.strip()
+
+
+class Followers:
+    def __init__(self, scenario, binary):
+        self.scenario, self.binary, self.url = scenario, binary, scenario.service.address.url()
+        self.work = scenario.work / "followers"
+        self.work.mkdir()
+        self.known, self.bookmarks = {}, dict.fromkeys(VISITS, 0)
+        self.found = {visit: set() for visit in VISITS}
+        self.due = {visit: set() for visit in VISITS}
+        self.counts = {"looks": 0, "while away": 0, "reported another sequence": 0, "with matches": 0}
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def candidates(self, kind):
+        """Every point of this kind that the wallet has made, in a file."""
+        notes = self.scenario.mint.wallet.notes
+        group = notes["proofs"] if kind == "proof_state" else notes["signed"]
+        points = {point for points in group.values() for point in points}
+        path = self.work / f"{kind}.hex"
+        path.write_text("".join(f"{point}\n" for point in sorted(points)))
+        return path, points
+
+    def held(self, kind):
+        return {point for (of, _), points in self.scenario.mint.held().items() if of == NOTES[kind] for point in points}
+
+    def bookmark(self, visit):
+        return self.work / "-".join([*visit, str(self.bookmarks[visit])])
+
+    def look(self, visit):
+        """One look of one wallet; what is wrong is a finding of the scenario."""
+        begun = time.time()
+        file, points = self.candidates(visit[0])
+        code, matches, said = follow(self.binary, self.url, *visit, self.bookmark(visit), file)
+        self.counts["looks"] += 1
+        if code in (0, 1):
+            self.counts["with matches"] += code == 0
+            self.found[visit] |= matches
+            # What is spent only after this look has to be in a later one.
+            self.due[visit] |= points - self.held(visit[0])
+        elif self.scenario.away.explains(begun, time.time()):
+            self.counts["while away"] += 1
+        elif self.scenario.sequences > self.known.get(visit, 0) and any(word in said for word in REPORTED):
+            self.known[visit] = self.scenario.sequences
+            self.bookmarks[visit] += 1
+            self.counts["reported another sequence"] += 1
+            print(f"follower {'/'.join(visit)} reported: {said}", flush=True)
+        else:
+            self.scenario.find(f"follower {'/'.join(visit)}: exit code {code}: {said}")
+
+    def run(self):
+        while not self.ended.is_set():
+            for visit in VISITS:
+                try:
+                    self.look(visit)
+                except (OSError, json.JSONDecodeError) as error:
+                    # The wallet's list is being written.
+                    print(f"a look was left out: {error!r}", flush=True)
+                except Exception as error:
+                    self.scenario.find(f"follower {'/'.join(visit)}: {error!r}")
+            self.ended.wait(PAUSE)
+
+    def finish(self):
+        """Everything that the mint holds now is found by wallets without a bookmark, and what was due by the others."""
+        self.ended.set()
+        self.thread.join(300)
+        for visit in VISITS:
+            kind = visit[0]
+            file, points = self.candidates(kind)
+            held = self.held(kind) & points
+
+            def all_found(visit=visit, held=held, file=file):
+                shutil.rmtree(self.work / "new", ignore_errors=True)
+                code, matches, said = follow(self.binary, self.url, *visit, self.work / "new", file)
+                expect(code in (0, 1), f"follower {visit} without a bookmark: {said}")
+                return held <= matches
+            try:
+                wait_until(all_found, 90, f"{len(held)} events of {visit} published", 2)
+                self.look(visit)
+                missed = (self.due[visit] & held) - self.found[visit]
+                expect(not missed, f"{len(missed)} of {len(self.due[visit] & held)} were missed with a bookmark")
+            except Exception as error:
+                self.scenario.find(f"follower {'/'.join(visit)}: {error}")
+            self.counts["/".join(visit)] = f"{len(held)} of {len(held)}, {len(self.due[visit] & held)} due"
+        return self.counts
+
+
+class AlternatingFollower:
+    """Looks at two services in turn, as through a balancer: keyset filters are kept, another sequence is reported."""
+
+    def __init__(self, followers, replica):
+        self.followers, self.replica = followers, replica
+
+    def look(self):
+        """Returns how many of six looks reported the other sequence, and how many checks with a cache failed."""
+        followers, urls = self.followers, [self.followers.url, self.replica.address.url()]
+        file, _ = followers.candidates("proof_state")
+        bookmark, reported = followers.work / "alternating", 0
+        keyset, cache = followers.scenario.key[1], followers.work / "alternating.cache"
+        for turn in range(6):
+            code, _, said = follow(followers.binary, urls[turn % 2], "proof_state", "segments", bookmark, file)
+            expect(code in (0, 1) or any(word in said for word in REPORTED), f"two services: {said}")
+            reported += code == 2
+            check = [followers.binary, "check", "--mint", urls[turn % 2], "--keyset", keyset, "--cache", cache, "--count", file]
+            done = subprocess.run(list(map(str, check)), capture_output=True, text=True, check=False)
+            expect(done.returncode in (0, 1), f"check through two services: {done.stderr}")
+        expect(reported, "nothing was reported although two services have different sequences")
+        return {"reported": reported, "of": 6}
