@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from e2e import databases, events, real_mints, state_filters
-from e2e.followers import AlternatingFollower, Followers
+from e2e.followers import Followers, behind_a_balancer
 from e2e.scenario import Scenario
 from e2e.service_under_test import Service, faketime_library, wait_until
 
@@ -42,7 +42,7 @@ def followers(scenario, binary):
     try:
         replica.wait_served(scenario.key)
         wait_until(replica.ready, 60, "the second service is ready")
-        counts["two services in turn"] = AlternatingFollower(wallets, replica).look()
+        counts["two services in turn"] = behind_a_balancer(wallets, replica)
     except Exception as error:
         scenario.find(f"two services: {error!r}")
     finally:

@@ -315,6 +315,9 @@ class Scenario:
                 why = why or self.trouble.explains(begun - READY_SECONDS, ended)
             if kind.startswith("timestamp went back"):
                 why = self.clock_steps.explains(begun, ended)
+                if not why and self.away.explains(begun, ended) == "data_directory_restored":
+                    # What was stored then is served for a moment.
+                    why = "data_directory_restored"
             name = f"{kind.split(':')[0]} ({why})" if why else kind
             self.explained[name] = self.explained.get(name, 0) + 1
             if not why:

@@ -30,9 +30,10 @@ from cashu.wallet.wallet import Wallet
 
 from e2e.reference_filter import colliding_points
 
-# The amounts minted in one round, and how many of these notes are then swapped. The others stay unspent.
+# The amounts minted in one round, and how many notes are then swapped: new ones, and some that were kept from the round
+# before. The others stay unspent.
 ROUND = [1, 2, 4, 8] * 12
-SWAPPED_PER_ROUND = 24
+SWAPPED_PER_ROUND, KEPT_PER_ROUND = 24, 12
 # A melt of this many units makes fee reserves large enough for several blank outputs in most mints.
 MELT_AMOUNT, MELT_RESERVE = 2000, 200
 PAYMENT_SECONDS = 30
@@ -47,6 +48,7 @@ class NotingWallet(Wallet):
         self.signed = {}  # B_ hex -> keyset, of those that came back signed
         self.notes = {}   # Y hex -> keyset, of every note ever held
         self.spent = 0
+        self.kept = []    # notes of the last round, for the next one
         self.given = []   # (time, notes) of each swap and settled melt
         self.pending = []  # (quote, notes, blank outputs) of pending melts
         self.latest = None  # the secrets made last
@@ -213,7 +215,10 @@ async def spend(wallet, notes, melts=0, pending_melts=0, pending_description="")
         await melt(wallet, pending=False)
     while wallet.spent < enough:
         minted = await mint(wallet, sum(ROUND), ROUND)
-        await swap(wallet, minted[:SWAPPED_PER_ROUND])
+        unspent = {note.secret for note in wallet.proofs if not note.reserved}
+        kept = [note for note in wallet.kept if note.secret in unspent]
+        wallet.kept = minted[-KEPT_PER_ROUND:]
+        await swap(wallet, kept + minted[:SWAPPED_PER_ROUND - len(kept)])
     for _ in range(pending_melts):
         await melt(wallet, pending=True, description=pending_description)
 
