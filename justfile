@@ -379,7 +379,7 @@ dashboard: (page "$(ls benches/record/*.json | head -1)")
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres
 [group('campaign')]
 real-mints minutes='5' seed='1': release e2e-venv
-    target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}}
+    target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --state-filters
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
 
 # Faults of the running service
