@@ -90,13 +90,16 @@ clippy:
     cargo clippy --quiet --locked --manifest-path bindings/python/Cargo.toml --target-dir target -- -D warnings
     cargo clippy --quiet --locked --manifest-path benches/peers/Cargo.toml --all-targets --target-dir target -- -D warnings
 
-# Clippy of the library with each set of features
+# Clippy with each set of features; the rules of a wallet need no crate for networks or files
 [group('gate')]
 features:
     for features in '' std verify bitcoin parallel bitcoin,std bitcoin,parallel; do \
         cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
     done
-    cargo clippy --quiet --locked -p nutfilter-cashu --no-default-features -- -D warnings
+    for crate in nutfilter-cashu nutfilter-wallet; do \
+        cargo clippy --quiet --locked -p $crate --no-default-features -- -D warnings; \
+    done
+    ! cargo tree --locked -p nutfilter-wallet --no-default-features -e normal --prefix none | grep -E '^(ureq|rustls|http|nutfilter-files) '
 
 # The test command of the README
 [group('gate')]

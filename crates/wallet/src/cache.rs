@@ -1,7 +1,7 @@
 //! A cache directory: the last filter of each mint, with its timestamp.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,9 +20,8 @@ pub(crate) use crate::cache_file::{Kept, Limits};
 /// A process holds this lock while it replaces a file.
 const LOCK: &str = ".nutfilter-lock";
 
-/// Prefix and suffix of temporary files. Nothing else uses these names. A file found under the lock was therefore
-/// left by a killed process.
-const TEMPORARY: (&str, &str) = (".wallet-cache-", ".partial");
+/// The next content of a file, written under the lock. A killed process leaves it, and the next writer replaces it.
+const TEMPORARY: &str = ".nutfilter-new";
 
 /// Maximum wait for the lock. Other processes hold it for milliseconds.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -168,21 +167,12 @@ impl Entry<'_> {
     /// until `deadline`.
     pub(crate) fn store(&self, body: &[u8], timestamp: u64, deadline: Instant) -> io::Result<()> {
         let _lock = self.lock(deadline)?;
-        self.remove_temporaries()?;
         let newer = |kept: Kept| kept.timestamp > timestamp;
         if self.load()?.0.is_some_and(newer) {
             return Ok(());
         }
-        // `tempfile` creates files with access for their owner only.
-        let mut temporary = tempfile::Builder::new()
-            .prefix(TEMPORARY.0)
-            .suffix(TEMPORARY.1)
-            .tempfile_in(self.directory)?;
-        temporary.write_all(&cache_file::head(&self.id, timestamp, body))?;
-        temporary.write_all(body)?;
-        temporary.as_file().sync_all()?;
-        temporary.persist(&self.path).map_err(|error| error.error)?;
-        sync_directory(self.directory)
+        let bytes = [&cache_file::head(&self.id, timestamp, body), body].concat();
+        nutfilter_files::replace(&self.path, &self.directory.join(TEMPORARY), &bytes)
     }
 
     /// Tries at least once, even after the deadline.
@@ -193,49 +183,19 @@ impl Entry<'_> {
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(io::Error::other(at("not a regular file; remove it")));
         }
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)?;
         loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+            match nutfilter_files::lock(&path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline {
+                        let kind = io::ErrorKind::TimedOut;
+                        return Err(io::Error::new(kind, at("locked by another process")));
+                    }
                     thread::sleep(LOCK_RETRY);
                 }
-                Err(TryLockError::WouldBlock) => {
-                    let kind = io::ErrorKind::TimedOut;
-                    return Err(io::Error::new(kind, at("locked by another process")));
-                }
+                locked => return locked,
             }
         }
     }
-
-    /// Removes the files of killed processes. The caller holds the lock.
-    fn remove_temporaries(&self) -> io::Result<()> {
-        for entry in fs::read_dir(self.directory)? {
-            let name = entry?.file_name();
-            let is_temporary = |name: &str| {
-                let (prefix, suffix) = TEMPORARY;
-                name.starts_with(prefix) && name.ends_with(suffix)
-            };
-            if name.to_str().is_some_and(is_temporary) {
-                fs::remove_file(self.directory.join(name))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Makes the new name survive a crash.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    // On other systems a directory cannot be opened.
-    #[cfg(unix)]
-    File::open(directory)?.sync_all()?;
-    let _ = directory;
-    Ok(())
 }
 
 fn entry_id<H: ItemHash + Default>(base: &str, keyset: &KeysetId, kind: NoteKind) -> Id {

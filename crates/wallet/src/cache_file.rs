@@ -9,10 +9,10 @@
 //! | 8 | the filter's timestamp, in Unix seconds |
 //! | the rest | the body, as sent by the mint |
 
-use std::fmt;
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
+use thiserror::Error;
 
 const MAGIC: [u8; 8] = *b"nutcach\x01";
 
@@ -23,21 +23,27 @@ const HEAD_BYTES: usize = 8 + 32 + 8 + 32 + 8;
 const COVERED_FROM: u64 = 8 + 32 + 8;
 
 /// Why a cache file is not used.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 #[non_exhaustive]
 pub enum Damage {
     /// Not a cache file, or a cache file of another version.
+    #[error("not a cached filter of this version")]
     Magic,
     /// The length differs from the recorded one: the file was truncated or extended.
+    #[error("wrong length")]
     Cut,
     /// The checksum is wrong.
+    #[error("wrong checksum")]
     Checksum,
     /// The file belongs to another mint, keyset, kind or hash than its name says.
+    #[error("belongs to another filter than its name says")]
     Misplaced,
     /// Not a regular file, but for example a directory or a link.
+    #[error("not a regular file")]
     NotAFile,
     /// The body is larger than [`Policy::max_bytes`](crate::Policy::max_bytes). It was not read. The file stays
     /// until a newer filter replaces it.
+    #[error("{bytes} bytes, at most {max} are accepted")]
     TooLarge {
         /// Length of the body, in bytes.
         bytes: u64,
@@ -46,6 +52,7 @@ pub enum Damage {
     },
     /// The timestamp is further in the future than [`Policy::max_future`](crate::Policy::max_future) allows. The
     /// file stays until a filter with a valid timestamp replaces it.
+    #[error("dated {timestamp}, at most {latest} is accepted")]
     Future {
         /// The timestamp, in Unix seconds.
         timestamp: u64,
@@ -53,26 +60,6 @@ pub enum Damage {
         latest: u64,
     },
 }
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Damage::Magic => f.write_str("not a cached filter of this version"),
-            Damage::Cut => f.write_str("wrong length"),
-            Damage::Checksum => f.write_str("wrong checksum"),
-            Damage::Misplaced => f.write_str("belongs to another filter than its name says"),
-            Damage::NotAFile => f.write_str("not a regular file"),
-            Damage::TooLarge { bytes, max } => {
-                write!(f, "{bytes} bytes, at most {max} are accepted")
-            }
-            Damage::Future { timestamp, latest } => {
-                write!(f, "dated {timestamp}, at most {latest} is accepted")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Damage {}
 
 /// The newest valid answer, as stored.
 #[derive(Debug)]

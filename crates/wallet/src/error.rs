@@ -1,11 +1,12 @@
 //! Errors of fetching a filter and of looking up items in it.
 
+#[cfg(feature = "client")]
 use std::borrow::Cow;
-use std::fmt;
 use std::time::Duration;
 
 use nutfilter::DecodeError;
 use nutfilter_cashu::ResponseError;
+use thiserror::Error;
 
 use crate::dialect::OtherDialect;
 
@@ -16,10 +17,11 @@ pub const UNKNOWN_KEYSET: i64 = 12001;
 const MAX_QUOTED: usize = 300;
 
 /// Why a fetch returned no filter. An error never means "absent".
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FetchError {
     /// The base URL is invalid.
+    #[error("invalid mint URL {url:?}: {why}")]
     BadUrl {
         /// The given URL, without user name and password.
         url: String,
@@ -27,6 +29,7 @@ pub enum FetchError {
         why: &'static str,
     },
     /// The proxy URL is invalid.
+    #[error("invalid proxy URL {url:?}: {why}")]
     BadProxy {
         /// The given URL, without user name and password.
         url: String,
@@ -35,48 +38,61 @@ pub enum FetchError {
     },
     /// The response did not begin within [`Policy::deadline`](crate::Policy::deadline), paused for so long, or came too
     /// slowly.
+    #[error(
+        "answer too slow: it must begin within {seconds} s, come at 16 KiB/s, and never pause for {seconds} s",
+        seconds = .allowed.as_secs_f64()
+    )]
     Deadline {
         /// The deadline.
         allowed: Duration,
     },
     /// The connection could not be established, or broke. Includes TLS errors.
+    #[error(transparent)]
     Transport(TransportError),
     /// The connection closed before the end of the body.
+    #[error("connection closed after {received} bytes of the response body")]
     Cut {
         /// Bytes of the body received so far.
         received: u64,
     },
     /// The response head exceeds the limit.
+    #[error("response head larger than {max} bytes")]
     LargeHead {
         /// The limit, in bytes.
         max: usize,
     },
     /// A redirect to another scheme, host or port.
+    #[error("redirect to {to:?} refused: different scheme, host or port")]
     RedirectElsewhere {
         /// The target, with unprintable characters replaced.
         to: String,
     },
     /// More redirects than the policy allows.
+    #[error("more than {max} redirects")]
     TooManyRedirects {
         /// The maximum number of redirects.
         max: u32,
     },
     /// A redirect without a valid `Location`.
+    #[error("redirect (HTTP {status}) without a usable location")]
     BadRedirect {
         /// The HTTP status.
         status: u16,
     },
     /// The filter cache cannot be read; nothing was sent.
-    Cache(std::io::Error),
+    #[error("filter cache: {0}")]
+    Cache(#[source] std::io::Error),
     /// The response was complete but was rejected.
-    Refused(RejectReason),
+    #[error(transparent)]
+    Refused(#[from] RejectReason),
 }
 
 /// Why a response was rejected: the part of [`FetchError`] that needs no network.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RejectReason {
     /// The body is larger than the policy allows.
+    #[error("response{} longer than {max} bytes", .declared.map(|bytes| format!(" of {bytes} bytes is")).unwrap_or_default())]
     TooLarge {
         /// The declared `Content-Length`, if that alone exceeded the limit.
         declared: Option<u64>,
@@ -84,22 +100,29 @@ pub enum RejectReason {
         max: u64,
     },
     /// The body is compressed. The client requests no compression, and compression could hide any size.
+    #[error("unexpected content encoding {encoding:?}")]
     Encoded {
         /// The `Content-Encoding`.
         encoding: String,
     },
     /// The mint answered with an error object.
+    #[error(transparent)]
     Mint(MintError),
     /// A status other than 200, with no error object to explain it.
+    #[error("HTTP status {status}")]
     Status {
         /// The HTTP status.
         status: u16,
     },
     /// The body is not a filter response.
-    Response(ResponseError),
+    // The error should quote no text of the mint. Bound its length in case it ever does.
+    #[error("{}", printable(&.0.to_string()))]
+    Response(#[source] ResponseError),
     /// The response is well-formed but its filter is invalid.
-    Filter(DecodeError),
+    #[error("damaged filter: {0}")]
+    Filter(#[source] DecodeError),
     /// The filter's false-positive rate is higher than the policy allows.
+    #[error("filter has a false-positive rate of 1 in {m}; at most 1 in {min} is accepted")]
     LowM {
         /// The filter's `M`.
         m: u64,
@@ -107,6 +130,7 @@ pub enum RejectReason {
         min: u64,
     },
     /// The filter's `P` is outside the policy's range.
+    #[error("filter has P = {p}, accepted are {min} to {max}")]
     PRange {
         /// The filter's `P`.
         p: u32,
@@ -116,6 +140,7 @@ pub enum RejectReason {
         max: u32,
     },
     /// The filter's timestamp is too far in the future.
+    #[error("filter is dated {timestamp}, {} s in the future", .timestamp.saturating_sub(*.now))]
     Future {
         /// The filter's timestamp, in Unix seconds.
         timestamp: u64,
@@ -125,7 +150,8 @@ pub enum RejectReason {
 }
 
 /// A mint's error object, `{"detail": ..., "code": ...}`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("the mint returned error {detail:?} ({}HTTP {status})", .code.map(|code| format!("code {code}, ")).unwrap_or_default())]
 pub struct MintError {
     /// The HTTP status of the response. Some mints send 200.
     pub status: u16,
@@ -136,10 +162,11 @@ pub struct MintError {
 }
 
 /// Why a filter was not queried, or its answers must not be used.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Error)]
 #[non_exhaustive]
 pub enum CheckError {
     /// The filter is older than one that was seen before.
+    #[error("filter is dated {timestamp}, older than the last one seen ({last_seen})")]
     RolledBack {
         /// The filter's timestamp, in Unix seconds.
         timestamp: u64,
@@ -148,6 +175,9 @@ pub enum CheckError {
     },
     /// More matches than chance and the wallet's own records allow. Confirming them with the mint would reveal
     /// items that the mint must not learn.
+    #[error(
+        "implausible filter: {matches} of {lookups} items match; expected {expected}, accepted up to {limit}"
+    )]
     TooManyMatches {
         /// Items that matched.
         matches: u64,
@@ -160,12 +190,14 @@ pub enum CheckError {
     },
     /// The filter was made with a hash other than the one used for the look-up. "Absent" would be wrong for
     /// members.
+    #[error("{0}")]
     OtherDialect(OtherDialect),
 }
 
 /// An error of the connection.
-#[derive(Debug)]
-pub struct TransportError(ureq::Error);
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub struct TransportError(Box<dyn std::error::Error + Send + Sync>);
 
 impl FetchError {
     /// Whether the mint reported an unknown keyset.
@@ -174,6 +206,7 @@ impl FetchError {
         matches!(self, FetchError::Refused(RejectReason::Mint(error)) if error.code == Some(UNKNOWN_KEYSET))
     }
 
+    #[cfg(feature = "client")]
     pub(crate) fn bad_url(url: &str, why: &'static str) -> Self {
         FetchError::BadUrl {
             url: printable(&without_userinfo(url)),
@@ -182,6 +215,7 @@ impl FetchError {
     }
 
     /// Converts an error of the transport; `allowed` is the policy's deadline.
+    #[cfg(feature = "client")]
     pub(crate) fn from_transport(error: ureq::Error, allowed: Duration, received: u64) -> Self {
         match error {
             ureq::Error::Timeout(_) => FetchError::Deadline { allowed },
@@ -189,174 +223,16 @@ impl FetchError {
             ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 FetchError::Cut { received }
             }
-            other => FetchError::Transport(TransportError(other)),
+            // Without the prefix "io: ".
+            ureq::Error::Io(error) => FetchError::Transport(TransportError(error.into())),
+            other => FetchError::Transport(TransportError(other.into())),
         }
     }
 }
-
-impl From<RejectReason> for FetchError {
-    fn from(refusal: RejectReason) -> Self {
-        FetchError::Refused(refusal)
-    }
-}
-
-impl fmt::Display for FetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FetchError::BadUrl { url, why } => write!(f, "invalid mint URL {url:?}: {why}"),
-            FetchError::BadProxy { url, why } => write!(f, "invalid proxy URL {url:?}: {why}"),
-            FetchError::Deadline { allowed } => {
-                let seconds = allowed.as_secs_f64();
-                write!(
-                    f,
-                    "answer too slow: it must begin within {seconds} s, come at 16 KiB/s, and never pause for {seconds} s"
-                )
-            }
-            FetchError::Transport(error) => error.fmt(f),
-            FetchError::Cut { received } => {
-                write!(
-                    f,
-                    "connection closed after {received} bytes of the response body"
-                )
-            }
-            FetchError::LargeHead { max } => write!(f, "response head larger than {max} bytes"),
-            FetchError::RedirectElsewhere { to } => {
-                write!(
-                    f,
-                    "redirect to {to:?} refused: different scheme, host or port"
-                )
-            }
-            FetchError::TooManyRedirects { max } => write!(f, "more than {max} redirects"),
-            FetchError::BadRedirect { status } => {
-                write!(f, "redirect (HTTP {status}) without a usable location")
-            }
-            FetchError::Cache(error) => write!(f, "filter cache: {error}"),
-            FetchError::Refused(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for RejectReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RejectReason::TooLarge {
-                declared: Some(bytes),
-                max,
-            } => {
-                write!(
-                    f,
-                    "response declares {bytes} bytes, at most {max} are accepted"
-                )
-            }
-            RejectReason::TooLarge {
-                declared: None,
-                max,
-            } => {
-                write!(f, "response longer than {max} bytes")
-            }
-            RejectReason::Encoded { encoding } => {
-                write!(f, "unexpected content encoding {encoding:?}")
-            }
-            RejectReason::Mint(error) => error.fmt(f),
-            RejectReason::Status { status } => write!(f, "HTTP status {status}"),
-            // The error should quote no text of the mint. Bound its length in case it ever does.
-            RejectReason::Response(error) => f.write_str(&printable(&error.to_string())),
-            RejectReason::Filter(error) => write!(f, "damaged filter: {error}"),
-            RejectReason::LowM { m, min } => {
-                write!(
-                    f,
-                    "filter has a false-positive rate of 1 in {m}; at most 1 in {min} is accepted"
-                )
-            }
-            RejectReason::PRange { p, min, max } => {
-                write!(f, "filter has P = {p}, accepted are {min} to {max}")
-            }
-            RejectReason::Future { timestamp, now } => {
-                write!(
-                    f,
-                    "filter is dated {timestamp}, {} s in the future",
-                    timestamp.saturating_sub(*now)
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for MintError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the mint returned error {:?} (", self.detail)?;
-        if let Some(code) = self.code {
-            write!(f, "code {code}, ")?;
-        }
-        write!(f, "HTTP {})", self.status)
-    }
-}
-
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CheckError::RolledBack {
-                timestamp,
-                last_seen,
-            } => {
-                write!(
-                    f,
-                    "filter is dated {timestamp}, older than the last one seen ({last_seen})"
-                )
-            }
-            CheckError::TooManyMatches {
-                matches,
-                lookups,
-                expected,
-                limit,
-            } => write!(
-                f,
-                "implausible filter: {matches} of {lookups} items match; expected {expected}, \
-                 accepted up to {limit}"
-            ),
-            CheckError::OtherDialect(other) => other.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for TransportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Skip the "io: " prefix of "io: Connection refused (os error 111)".
-        match &self.0 {
-            ureq::Error::Io(error) => error.fmt(f),
-            other => other.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for FetchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            FetchError::Transport(error) => Some(error),
-            FetchError::Cache(error) => Some(error),
-            FetchError::Refused(refusal) => Some(refusal),
-            _ => None,
-        }
-    }
-}
-
-impl std::error::Error for RejectReason {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            RejectReason::Mint(error) => Some(error),
-            RejectReason::Response(error) => Some(error),
-            RejectReason::Filter(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl std::error::Error for MintError {}
-impl std::error::Error for CheckError {}
-impl std::error::Error for TransportError {}
 
 /// Replaces everything before an `@` in a URL by an ellipsis, because errors end up in logs. The text may not be a
 /// valid URL, and a password may contain any character. The last `@` therefore counts, wherever it is.
+#[cfg(feature = "client")]
 pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     let Some(at) = url.rfind('@') else {
         return Cow::Borrowed(url);

@@ -45,7 +45,8 @@
 //! A wallet with its own HTTP client does not need [`MintClient`]. [`Policy::admit_head`], [`Policy::read_body`]
 //! and [`Policy::accept`] are the same checks on headers and bytes. [`endpoint_path`] is the path to request.
 //! [`Confirmation`] and [`Restoration`] build the requests about matches and validate the answers. [`MintClient`]
-//! adds only the deadline, the redirect checks, and the cache.
+//! adds only the deadline, the redirect checks, and the cache. Such a wallet takes this crate without its feature
+//! `client`, and so without HTTP, TLS and files.
 //!
 //! # What is not included
 //!
@@ -61,14 +62,19 @@
 #[doc = include_str!("../../../docs/wallet.md")]
 struct DocsOfTheWallet;
 
+#[cfg(feature = "client")]
 mod base_url;
 mod batches;
+#[cfg(feature = "client")]
 mod cache;
+#[cfg(feature = "client")]
 mod cache_file;
+#[cfg(feature = "client")]
 mod client;
 mod confirmation;
 mod dialect;
 mod error;
+#[cfg(feature = "client")]
 pub mod follow;
 #[cfg(feature = "__internals")]
 #[doc(hidden)]
@@ -78,13 +84,18 @@ mod matches;
 mod mint_filter;
 mod points;
 mod policy;
+#[cfg(feature = "client")]
 mod proxy;
 mod query_error;
 mod restoration;
+#[cfg(feature = "client")]
 mod transport;
 
+#[cfg(feature = "client")]
 pub use cache::{CachedFetch, FilterCache};
+#[cfg(feature = "client")]
 pub use cache_file::Damage;
+#[cfg(feature = "client")]
 pub use client::MintClient;
 pub use confirmation::{Confirmation, Confirmed};
 pub use dialect::{Dialect, OtherDialect, other_dialect};
@@ -95,6 +106,7 @@ pub use mint_filter::{Answer, MintFilter, Rollback};
 pub use nutfilter::Nut25;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind, endpoint_path};
 pub use policy::{FetchContext, Policy};
+#[cfg(feature = "client")]
 pub use proxy::Proxy;
 pub use query_error::{AnswerFault, QueryError};
 pub use restoration::{BlindSignature, Dleq, Restoration, Restored};

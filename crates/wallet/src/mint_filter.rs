@@ -76,12 +76,14 @@ impl<H: ItemHash> MintFilter<H> {
     }
 
     /// Records the mint, keyset and kind of the filter.
+    #[cfg(feature = "client")]
     pub(crate) fn fetched_from(mut self, source: FilterSource) -> Self {
         self.source = Some(source);
         self
     }
 
     /// Sets the received bytes to 0, for a filter from a cache.
+    #[cfg(feature = "client")]
     pub(crate) fn not_received(mut self) -> Self {
         self.received = 0;
         self

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use nutfilter::segment::Segment;
@@ -11,6 +11,7 @@ use nutfilter_cashu::state_filters::manifest::{KEPT_MANIFESTS, hash, tiles};
 use nutfilter_cashu::state_filters::{Event, Manifest, ManifestSegment, SequencePath};
 
 use super::error::not_found;
+use super::segments::invalid_segment;
 use super::{Bookmark, FollowError, Follower, Unverified};
 
 /// The follower's own copies of segments: `{kind}/{start}-{end}.gcs` in a directory.
@@ -41,7 +42,7 @@ impl Copies {
             Ok(intervals)
         };
         let intervals =
-            list().map_err(|error: io::Error| FollowError::bookmark(&directory, &error))?;
+            list().map_err(|error: io::Error| FollowError::bookmark(&directory, error))?;
         Ok(Self {
             directory,
             intervals,
@@ -61,22 +62,17 @@ impl Copies {
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(FollowError::bookmark(&path, &error)),
+            Err(error) => Err(FollowError::bookmark(&path, error)),
         }
     }
 
     pub(super) fn write(&mut self, start: u64, end: u64, bytes: &[u8]) -> Result<(), FollowError> {
         let path = self.path(start, end);
-        let write = || {
-            let mut file = tempfile::Builder::new()
-                .prefix(".copy-")
-                .tempfile_in(&self.directory)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
-            Ok(())
-        };
-        write().map_err(|error: io::Error| FollowError::bookmark(&path, &error))?;
+        let new = self
+            .directory
+            .join(format!(".copy-{}.new", std::process::id()));
+        nutfilter_files::replace(&path, &new, bytes)
+            .map_err(|error| FollowError::bookmark(&path, error))?;
         self.intervals.insert((start, Reverse(end)));
         Ok(())
     }
@@ -100,7 +96,7 @@ impl Copies {
         for interval in unneeded {
             let (start, Reverse(end)) = interval;
             let path = self.path(start, end);
-            fs::remove_file(&path).map_err(|error| FollowError::bookmark(&path, &error))?;
+            fs::remove_file(&path).map_err(|error| FollowError::bookmark(&path, error))?;
             self.intervals.remove(&interval);
         }
         Ok(())
@@ -178,7 +174,7 @@ impl Follower {
         let (start, end) = (merge.start, merge.end);
         let parsed = |file: &[u8]| {
             let segment = Segment::parse(file).map(Segment::into_owned);
-            segment.map_err(|error| FollowError::Segment { start, error })
+            segment.map_err(|error| invalid_segment(start, error))
         };
         let rest = &manifest.segments[at + 1..];
         let inside = rest.iter().take_while(|part| part.end <= end).count();
@@ -206,16 +202,14 @@ impl Follower {
             // The merge must have at least what is known of it.
             parts.push(self.segment(manifest, &merge, Some(&mut *copies))?);
         }
-        let union =
-            Segment::merge(&parts).map_err(|error| FollowError::Segment { start, error })?;
+        let union = Segment::merge(&parts).map_err(|error| invalid_segment(start, error))?;
         let bytes = union.to_bytes();
         if hash(&bytes) != merge.sha256 {
-            return Err(FollowError::Compaction {
-                start,
-                end,
-                expected: union.n(),
-                listed: merge.n,
-            });
+            return Err(FollowError::Invalid(format!(
+                "merged segment {start}-{end} is not the union of its parts: they have {} values, it has {}",
+                union.n(),
+                merge.n
+            )));
         }
         copies.write(start, end, &bytes)?;
         Ok(true)
@@ -239,7 +233,7 @@ impl Follower {
         let mut previous = manifest.previous;
         for number in (last.number..manifest.number).rev() {
             let Some(expected) = previous else {
-                return Err(FollowError::Forked { number });
+                return Err(FollowError::forked(number));
             };
             wanted = expected;
             if number == last.number {
@@ -251,19 +245,17 @@ impl Follower {
                 fetched => fetched?,
             };
             if hash(&older.body) != expected {
-                return Err(FollowError::Forked { number });
+                return Err(FollowError::forked(number));
             }
             let older = Manifest::from_json(&older.body)?;
             if older.number != number {
-                return Err(FollowError::Forked { number });
+                return Err(FollowError::forked(number));
             }
             previous = older.previous;
         }
         match wanted == last_hash {
             true => Ok(0),
-            false => Err(FollowError::Forked {
-                number: last.number,
-            }),
+            false => Err(FollowError::forked(last.number)),
         }
     }
 }

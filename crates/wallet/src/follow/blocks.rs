@@ -2,7 +2,9 @@
 
 use data_encoding::{BASE64, HEXLOWER};
 use nutfilter_cashu::state_filters::manifest::hash;
-use nutfilter_cashu::state_filters::{Block, BlockInfo, BlockInterval, Positions, SequencePath};
+use nutfilter_cashu::state_filters::{
+    Block, BlockInfo, BlockInterval, Positions, SequencePath, StateFilterError,
+};
 
 use super::bookmark::{Bookmark, OpenBlock, Position, SeenBlock};
 use super::{Contents, FollowError, Follower, Found, Plan, Progress};
@@ -28,8 +30,7 @@ impl Follower {
         let open = info.blocks.last().map_or(0, |open| open.start);
         let latest = self.latest();
         if open > latest {
-            let time = open;
-            return Err(FollowError::Future { time, latest });
+            return Err(FollowError::future(open, latest));
         }
         let seen = bookmark.map(Bookmark::blocks).unwrap_or_default();
         compare(&info, seen)?;
@@ -118,28 +119,27 @@ impl Follower {
         let path = SequencePath::Block(self.kind, height);
         let bytes = self.client.object(path, MAX_BLOCK_BYTES)?.body;
         let sha256 = HEXLOWER.encode(&hash(&bytes));
-        let block =
-            Block::from_bytes(bytes).map_err(|error| FollowError::Block { height, error })?;
+        let block = Block::from_bytes(bytes).map_err(|error| invalid_block(height, error))?;
         if let Some(end) = end
             && let Some(seen) = seen.get_mut(height as usize)
         {
             let before = seen.sha256.replace(sha256.clone());
             if before.is_some_and(|before| before != sha256) {
-                return Err(FollowError::Changed {
-                    what: "block",
-                    start,
-                    end,
-                });
+                return Err(FollowError::changed("block", start, end));
             }
         }
         Ok(block)
     }
 }
 
+fn invalid_block(height: u64, error: StateFilterError) -> FollowError {
+    FollowError::Invalid(format!("block {height}: {error}"))
+}
+
 /// Checks that a block has all bits that it had when it was open. Its width may have changed when it was sealed.
 fn check_bits(before: &OpenBlock, block: &Block) -> Result<(), FollowError> {
     let height = before.height;
-    let invalid = |error| FollowError::Block { height, error };
+    let invalid = |error| invalid_block(height, error);
     let before = before.block().map_err(invalid)?;
     let width = before.width().min(block.width());
     let (before, now) = (
@@ -158,16 +158,12 @@ fn compare(info: &BlockInfo, seen: &[SeenBlock]) -> Result<(), FollowError> {
     let (now, before) = (info.open_height(), seen.len() as u64);
     if now < before {
         let what = "number of sealed blocks";
-        return Err(FollowError::Restarted { what, now, before });
+        return Err(FollowError::restarted(what, now, before));
     }
     for (seen, block) in seen.iter().zip(&info.blocks) {
         let (start, end) = (seen.start, seen.end);
         if (block.start, block.end) != (start, Some(end)) {
-            return Err(FollowError::Changed {
-                what: "block",
-                start,
-                end,
-            });
+            return Err(FollowError::changed("block", start, end));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use data_encoding::BASE64;
@@ -103,11 +103,11 @@ impl Bookmark {
         let path = path(directory, kind);
         let json = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|error| FollowError::bookmark(&path, &error))?,
+            read => read.map_err(|error| FollowError::bookmark(&path, error))?,
         };
-        let damaged = |why: &str| FollowError::Bookmark {
-            path: path.clone(),
-            why: format!("damaged bookmark ({why}); delete it to start again"),
+        let damaged = |why: &str| {
+            let why = format!("damaged bookmark ({why}); delete it to start again");
+            FollowError::bookmark(&path, why)
         };
         let bookmark: Self =
             serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
@@ -138,16 +138,11 @@ impl Bookmark {
         let path = directory.join(format!("{}.json", self.kind));
         let write = || {
             fs::create_dir_all(directory)?;
-            let mut file = tempfile::Builder::new()
-                .prefix(".bookmark-")
-                .tempfile_in(directory)?;
-            serde_json::to_writer(&mut file, self)?;
-            file.flush()?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
-            Ok(())
+            // A process of its own name each: two may follow with one bookmark.
+            let new = directory.join(format!(".{}-{}.new", self.kind, std::process::id()));
+            nutfilter_files::replace(&path, &new, &serde_json::to_vec(self)?)
         };
-        write().map_err(|error: io::Error| FollowError::bookmark(&path, &error))
+        write().map_err(|error: io::Error| FollowError::bookmark(&path, error))
     }
 
     /// Blocks or segments.
@@ -168,7 +163,7 @@ impl Bookmark {
         match &self.position {
             Position::Segments { manifest } => {
                 let json = manifest.as_bytes();
-                let parsed = Manifest::from_json(json).map_err(FollowError::List);
+                let parsed = Manifest::from_json(json).map_err(FollowError::from);
                 Some((parsed, hash(json)))
             }
             Position::Blocks { .. } => None,
@@ -210,11 +205,9 @@ impl Bookmark {
             ),
         ] {
             if bookmark != asked {
-                return Err(FollowError::OtherBookmark {
-                    what,
-                    bookmark: bookmark.to_owned(),
-                    asked: asked.to_owned(),
-                });
+                return Err(FollowError::Bookmark(format!(
+                    "the bookmark is of {what} {bookmark}, not {asked}; use another directory"
+                )));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nutfilter::segment::Segment;
+use nutfilter::segment::{Segment, SegmentError};
 use nutfilter_cashu::state_filters::manifest::{Hash, Level, cheapest_cover, hash};
 use nutfilter_cashu::state_filters::{Manifest, ManifestSegment, SequencePath};
 
@@ -46,20 +46,26 @@ impl Follower {
     /// Checks what a manifest says by itself.
     fn check_manifest(&self, manifest: &Manifest) -> Result<(), FollowError> {
         if manifest.kind != self.kind {
-            let kind = manifest.kind;
-            return Err(FollowError::OtherKind { kind });
+            return Err(FollowError::Invalid(format!(
+                "the manifest is of another kind, {}",
+                manifest.kind
+            )));
         }
         let width = manifest.universe.width();
         if width < MIN_WIDTH {
-            return Err(FollowError::Narrow { width });
+            return Err(FollowError::Invalid(format!(
+                "segments have a width of {width} bits; at least {MIN_WIDTH} are accepted"
+            )));
         }
         let uncovered = |state: &&&str| !state.is_empty() && !manifest.states.contains(state);
         if let Some(state) = self.states.iter().find(uncovered) {
-            return Err(FollowError::State { state });
+            return Err(FollowError::Invalid(format!(
+                "the mint's segments do not cover {state}"
+            )));
         }
         let (time, latest) = (manifest.end(), self.latest());
         if time > latest {
-            return Err(FollowError::Future { time, latest });
+            return Err(FollowError::future(time, latest));
         }
         Ok(())
     }
@@ -123,24 +129,20 @@ impl Follower {
         };
         if hash(&bytes) != listed.sha256 {
             return Err(match copied {
-                true => FollowError::Changed {
-                    what: "segment",
-                    start,
-                    end,
-                },
-                false => FollowError::Hash { start, end },
+                true => FollowError::changed("segment", start, end),
+                false => FollowError::Invalid(format!(
+                    "segment {start}-{end} has another SHA-256 than the manifest lists"
+                )),
             });
         }
-        let segment =
-            Segment::parse(&bytes).map_err(|error| FollowError::Segment { start, error })?;
+        let segment = Segment::parse(&bytes).map_err(|error| invalid_segment(start, error))?;
         let fields = (segment.universe().width(), segment.n());
         let listed = (manifest.universe.width(), n);
         if fields != listed {
-            return Err(FollowError::SegmentFields {
-                start,
-                found: fields,
-                listed,
-            });
+            return Err(FollowError::Invalid(format!(
+                "segment from {start} has width {} and {} values; the manifest lists {} and {}",
+                fields.0, fields.1, listed.0, listed.1
+            )));
         }
         if let Some(copies) = copies.as_mut().filter(|_| !copied) {
             copies.write(start, end, &bytes)?;
@@ -168,11 +170,9 @@ impl Follower {
         };
         let got = bytes.len() as u64;
         if got != length {
-            return Err(FollowError::Length {
-                start,
-                bytes: got,
-                listed: length,
-            });
+            return Err(FollowError::Invalid(format!(
+                "segment from {start} has {got} bytes; the manifest lists {length}"
+            )));
         }
         Ok(bytes)
     }
@@ -194,6 +194,10 @@ pub(super) fn matching(matches: &[bool]) -> impl Iterator<Item = (usize, &bool)>
     matches.iter().enumerate().filter(|(_, matches)| **matches)
 }
 
+pub(super) fn invalid_segment(start: u64, error: SegmentError) -> FollowError {
+    FollowError::Invalid(format!("segment from {start}: {error}"))
+}
+
 /// Compares a manifest with the last one.
 fn compare(
     manifest: &Manifest,
@@ -201,7 +205,7 @@ fn compare(
     last: &Manifest,
     last_hash: Hash,
 ) -> Result<(), FollowError> {
-    let restarted = |what, now, before| Err(FollowError::Restarted { what, now, before });
+    let restarted = |what, now, before| Err(FollowError::restarted(what, now, before));
     let (number, width) = (manifest.number, manifest.universe.width());
     if number < last.number {
         return restarted("manifest number", number, last.number);
@@ -216,8 +220,7 @@ fn compare(
         _ => true,
     };
     if !descends || width != last.universe.width() || manifest.states != last.states {
-        let number = last.number;
-        return Err(FollowError::Forked { number });
+        return Err(FollowError::forked(last.number));
     }
     // Before the end of the bookmark, segments can only be merged: no boundary is new.
     let mut boundaries: Vec<u64> = vec![0];
@@ -227,7 +230,9 @@ fn compare(
     for &ManifestSegment { start, end, .. } in &manifest.segments {
         let is_new = |at: u64| at < seen && boundaries.binary_search(&at).is_err();
         if is_new(start) || is_new(end) {
-            return Err(FollowError::Boundary { start, end, seen });
+            return Err(FollowError::Invalid(format!(
+                "the boundaries of segment {start}-{end} were moved: before {seen}, only the old ones are possible"
+            )));
         }
     }
     let key = |one: &ManifestSegment| (one.start, std::cmp::Reverse(one.end));
@@ -236,11 +241,7 @@ fn compare(
         if let Ok(at) = before
             && last.segments[at] != *now
         {
-            return Err(FollowError::Changed {
-                what: "segment",
-                start: now.start,
-                end: now.end,
-            });
+            return Err(FollowError::changed("segment", now.start, now.end));
         }
     }
     Ok(())

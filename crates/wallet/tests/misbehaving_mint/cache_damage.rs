@@ -120,10 +120,10 @@ fn file_of_another_filter_is_discarded() {
 }
 
 #[test]
-fn only_temporary_files_of_a_killed_process_are_removed() {
+fn temporary_file_of_a_killed_process_is_replaced() {
     let place = place();
     let cache = cache_in(place.path());
-    let left = place.path().join("cache/.wallet-cache-AbCdEf.partial");
+    let left = place.path().join("cache/.nutfilter-new");
     // A temporary file of `nutfilter build`, in a directory that both programs use.
     let theirs = place.path().join("cache/.nutfilter-AbCdEf.tmp");
     for file in [&left, &theirs] {
