@@ -429,6 +429,101 @@ impl fmt::Display for SeekIndexError {
 
 impl Error for SeekIndexError {}
 
+/// A filter has no resident form, or the bytes of one are damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResidentError(pub(crate) ResidentFault);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResidentFault {
+    InverseRate { m: u64, most: u64 },
+    Crowded { n: u32, exceptions: u64 },
+    TooShort { len: u64 },
+    Magic,
+    Version { version: u32 },
+    Length { len: u64, lines: u64, count: u64 },
+    Checksum { stored: u64, computed: u64 },
+    Header { n: u32, m: u64 },
+    Line { line: u64 },
+    Exception { key: u64 },
+    TooManyItems { n: u32, items: u64 },
+}
+
+/// The class of a [`ResidentError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResidentErrorKind {
+    /// M is too large, or the hashes are too far from uniform. Use a seek index.
+    Unsuitable,
+    /// The bytes are not a resident filter.
+    NotResident,
+    /// The bytes have another version. Make them again from the filter.
+    Version,
+    /// The bytes are truncated or damaged.
+    Damaged,
+}
+
+impl ResidentError {
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> ResidentErrorKind {
+        match self.0 {
+            ResidentFault::InverseRate { .. } | ResidentFault::Crowded { .. } => {
+                ResidentErrorKind::Unsuitable
+            }
+            ResidentFault::Magic => ResidentErrorKind::NotResident,
+            ResidentFault::Version { .. } => ResidentErrorKind::Version,
+            _ => ResidentErrorKind::Damaged,
+        }
+    }
+}
+
+impl fmt::Display for ResidentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ResidentFault::InverseRate { m, most } => {
+                write!(f, "M is {m}, and a resident filter allows up to {most}")
+            }
+            ResidentFault::Crowded { n, exceptions } => write!(
+                f,
+                "hashes are not uniform: {exceptions} of {n} items have no room in the lines of a resident filter"
+            ),
+            ResidentFault::TooShort { len } => {
+                write!(f, "{len} bytes are too few for a resident filter")
+            }
+            ResidentFault::Magic => write!(f, "these bytes are not a resident filter"),
+            ResidentFault::Version { version } => write!(
+                f,
+                "resident filter of version {version}, which this build does not know"
+            ),
+            ResidentFault::Length { len, lines, count } => write!(
+                f,
+                "a resident filter of {lines} lines and {count} exceptions does not take {len} bytes"
+            ),
+            ResidentFault::Checksum { stored, computed } => write!(
+                f,
+                "resident filter is damaged: checksum {stored:016x} is stored, {computed:016x} computed"
+            ),
+            ResidentFault::Header { n, m } => write!(
+                f,
+                "resident filter of {n} items with M = {m} has invalid or unknown numbers in its header or padding"
+            ),
+            ResidentFault::Line { line } => write!(
+                f,
+                "resident filter line {line} has tags out of order or the wrong counts"
+            ),
+            ResidentFault::Exception { key } => write!(
+                f,
+                "resident filter exception {key:x} is out of order or does not belong to a full line"
+            ),
+            ResidentFault::TooManyItems { n, items } => {
+                write!(f, "resident filter declares {n} items and has {items}")
+            }
+        }
+    }
+}
+
+impl Error for ResidentError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -517,5 +612,23 @@ mod tests {
         index(SeekIndexFault::Line { line: 7004 }, &["7004"]);
         index(SeekIndexFault::Gap { gap: 7003 }, &["gap 7003"]);
         index(SeekIndexFault::OtherFilter, &["another filter"]);
+
+        let resident = |fault, words| says(ResidentError(fault), words);
+        let (m, most, n, exceptions, count) = (7001, 7002, 7003, 7004, 7005);
+        resident(ResidentFault::InverseRate { m, most }, &["7001", "7002"]);
+        let crowded = ResidentFault::Crowded { n, exceptions };
+        resident(crowded, &["7003", "7004"]);
+        resident(ResidentFault::TooShort { len }, &["7001 bytes"]);
+        resident(ResidentFault::Magic, &["not a resident filter"]);
+        resident(ResidentFault::Version { version: 7 }, &["version 7"]);
+        let length = ResidentFault::Length { len, lines, count };
+        resident(length, &["7001 bytes", "7003 lines", "7005"]);
+        let checksum = ResidentFault::Checksum { stored, computed };
+        resident(checksum, &["0000000000000abc", "0000000000000def"]);
+        resident(ResidentFault::Header { n, m }, &["7001", "7003"]);
+        resident(ResidentFault::Line { line: 7006 }, &["7006"]);
+        resident(ResidentFault::Exception { key: 0xabc }, &["abc"]);
+        let items = 7007;
+        resident(ResidentFault::TooManyItems { n, items }, &["7003", "7007"]);
     }
 }

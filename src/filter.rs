@@ -368,6 +368,12 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
         found.expect(VALIDATED)
     }
 
+    /// Calls `each` with slices of the values, in order, until it breaks.
+    pub(crate) fn visit_values(&self, each: impl FnMut(&[u64]) -> ControlFlow<()>) {
+        let _end = decode::visit_rest(&self.scanner(), self.bytes(), self.params(), each)
+            .expect(VALIDATED);
+    }
+
     pub(crate) fn scanner(&self) -> Scanner<'_> {
         self.unvalidated.scanner()
     }

@@ -9,7 +9,9 @@ use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut};
 use nutfilter::{Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, bip158};
-use nutfilter_harness::{decode, encode, matching, params_from, recipe, response, seek_index};
+use nutfilter_harness::{
+    decode, encode, matching, params_from, recipe, resident, response, seek_index,
+};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -233,6 +235,22 @@ fn damaged_index_agrees_with_scan() {
             } else {
                 rng.random_range(0..30)
             },
+            changes: rng.random_range(0..3),
+            bytes: &random_bytes(rng.next_u64(), len),
+        };
+        case.check();
+    }
+}
+
+#[test]
+fn resident_filter_agrees_with_scan() {
+    let mut rng = SmallRng::seed_from_u64(12);
+    for round in 0..2_000 {
+        let len = rng.random_range(0..400);
+        let case = resident::Case {
+            how: how(&mut rng, round),
+            m: rng.random(),
+            cut: rng.random_range(0..4_u8).saturating_sub(2),
             changes: rng.random_range(0..3),
             bytes: &random_bytes(rng.next_u64(), len),
         };

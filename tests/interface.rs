@@ -4,8 +4,8 @@
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::segment::{Segment, SegmentErrorKind, Universe};
 use nutfilter::{
-    DecodeError, DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues, SeekIndex,
-    SipHash, SortedHashes, bip158,
+    DecodeError, DecodeErrorKind, Filter, IndexInterval, ItemHash, Params, RawValues,
+    ResidentFilter, SeekIndex, SipHash, SortedHashes, bip158,
 };
 
 /// FNV-1a: a hash that knows no kernels.
@@ -75,7 +75,7 @@ fn stored_index_and_filter_fit_in_one_owned_value() {
 
 #[test]
 fn errors_have_a_class() {
-    use nutfilter::{BuildErrorKind, ParamsErrorKind, SeekIndexErrorKind};
+    use nutfilter::{BuildErrorKind, ParamsErrorKind, ResidentErrorKind, SeekIndexErrorKind};
     assert_eq!(
         Params::new(33, 1).unwrap_err().kind(),
         ParamsErrorKind::RemainderBits
@@ -98,6 +98,8 @@ fn errors_have_a_class() {
     assert_eq!(error.kind(), SeekIndexErrorKind::NotAnIndex);
     let error = SeekIndex::from_bytes(&[0; 10]).unwrap_err();
     assert_eq!(error.kind(), SeekIndexErrorKind::Damaged);
+    let error = ResidentFilter::from_bytes([0; 100]).unwrap_err();
+    assert_eq!(error.kind(), ResidentErrorKind::NotResident);
 
     let parsed = |file: &[u8]| Segment::parse(file).unwrap_err();
     assert_eq!(parsed(b"").kind(), SegmentErrorKind::File);

@@ -51,6 +51,13 @@ proptest! {
         let indexed = filter.with_index(&index).unwrap();
         prop_assert!(items.iter().all(|item| indexed.contains(item) && filter.contains(item)));
         prop_assert_eq!(filter.match_any(&items), !items.is_empty());
+        let resident = filter.to_resident();
+        prop_assert_eq!(resident.is_ok(), params.m() <= 1 << 20);
+        if let Ok(resident) = resident {
+            prop_assert!(items.iter().all(|item| resident.contains(item)));
+            let others = [&b"other"[..], b"and others"];
+            prop_assert_eq!(resident.matches(&others), filter.matches(&others));
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ mod float_environment;
 mod guard_page;
 #[allow(unsafe_code)]
 pub(crate) mod lanes;
+#[allow(unsafe_code)]
+pub(crate) mod line;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod lookup;

@@ -63,6 +63,14 @@ pub trait ItemHash: Clone + PartialEq + Debug + Send + Sync {
         each_record(records, record_bytes, out, |record| self.hash(record));
     }
 
+    /// [`ItemHash::hash`] that calls `upper` with the hash as soon as its upper half is known, for a prefetch. The lower
+    /// half is zero then.
+    #[doc(hidden)]
+    #[inline]
+    fn hash_in_halves(&self, item: &[u8], _upper: impl FnOnce(u64)) -> u64 {
+        self.hash(item)
+    }
+
     /// [`ItemHash::hash_items`] at a given level, which hashers without kernels ignore.
     #[doc(hidden)]
     fn hash_items_at<I: AsRef<[u8]>>(&self, _level: SimdLevel, items: &[I], out: &mut [u64]) {
@@ -222,6 +230,14 @@ impl ItemHash for Nut25 {
     #[inline]
     fn hash(&self, item: &[u8]) -> u64 {
         by_length(item, murmur3::nut25, murmur3::nut25)
+    }
+
+    #[inline]
+    fn hash_in_halves(&self, item: &[u8], upper: impl FnOnce(u64)) -> u64 {
+        match <&[u8; POINT_BYTES]>::try_from(item) {
+            Ok(item) => murmur3::nut25_in_halves(item, upper),
+            Err(_) => murmur3::nut25_in_halves(item, upper),
+        }
     }
 
     fn hash_items<I: AsRef<[u8]>>(&self, items: &[I], out: &mut [u64]) {

@@ -28,7 +28,7 @@ pub(crate) use prepared::Prepared;
 pub(crate) use table::{LINE, Line, Point, Table, step};
 
 /// The number of items that are hashed before they are mapped.
-const HASHED: usize = 512;
+pub(crate) const HASHED: usize = 512;
 
 /// The mapped values of `items`, in the given order.
 pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(

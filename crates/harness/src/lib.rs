@@ -18,6 +18,7 @@ pub mod lists;
 pub mod matching;
 pub mod pieces;
 pub mod recipe;
+pub mod resident;
 pub mod response;
 pub mod seeded;
 pub mod seek_index;
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     target!(encode),
     target!(matching),
     target!(seek_index),
+    target!(resident),
     target!(hashing),
     target!(sort_merge),
     target!(response),

@@ -88,7 +88,8 @@ impl Case<'_> {
         if self.how >> 6 == 3 {
             damaged = [&bytes[..IDENTITY], junk, &[0; CHECKSUM]].concat();
         }
-        self.damage(changes, &mut damaged);
+        let from = if self.how & 4 == 0 { 0 } else { IDENTITY };
+        damage(changes, from, self.cut, &mut damaged);
         let forged = self.how & 0x40 != 0;
         if forged && let Some((body, checksum)) = damaged.split_last_chunk_mut::<8>() {
             *checksum = Nut23.hash(body).to_le_bytes();
@@ -141,18 +142,6 @@ impl Case<'_> {
         Params::new(params.p(), m).expect("within the limits")
     }
 
-    fn damage(&self, changes: &[u8], bytes: &mut Vec<u8>) {
-        for change in changes.chunks_exact(CHANGE) {
-            let place = usize::from(u16::from_be_bytes([change[0], change[1]]));
-            let from = if self.how & 4 == 0 { 0 } else { IDENTITY };
-            let len = bytes.len().saturating_sub(from);
-            if let Some(byte) = bytes.get_mut(from + place * len / (1 << 16)) {
-                *byte ^= change[2];
-            }
-        }
-        bytes.truncate(bytes.len().saturating_sub(usize::from(self.cut)));
-    }
-
     fn ask(
         &self,
         way: u8,
@@ -191,8 +180,20 @@ impl Case<'_> {
     }
 }
 
+/// Changes bytes from `from` on, and cuts some off the end.
+pub(crate) fn damage(changes: &[u8], from: usize, cut: u8, bytes: &mut Vec<u8>) {
+    for change in changes.chunks_exact(CHANGE) {
+        let place = usize::from(u16::from_be_bytes([change[0], change[1]]));
+        let len = bytes.len().saturating_sub(from);
+        if let Some(byte) = bytes.get_mut(from + place * len / (1 << 16)) {
+            *byte ^= change[2];
+        }
+    }
+    bytes.truncate(bytes.len().saturating_sub(usize::from(cut)));
+}
+
 /// All values and their successors, and the ends of the range.
-fn targets(values: &[u64], range: u64) -> Vec<u64> {
+pub(crate) fn targets(values: &[u64], range: u64) -> Vec<u64> {
     let around = values.iter().flat_map(|value| [*value, value + 1]);
     around.chain([0, range, u64::MAX]).collect()
 }

@@ -1,4 +1,4 @@
-//! Seeds of decode, encode, matching and seek_index: bytes in the form that their cases read.
+//! Seeds of decode, encode, matching, seek_index and resident: bytes in the form that their cases read.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -17,7 +17,8 @@ pub(crate) fn write(root: &Path) -> io::Result<()> {
     decode(&Folder::new(root, "decode")?)?;
     encode(&Folder::new(root, "encode")?)?;
     matching(&Folder::new(root, "matching")?)?;
-    seek_index(&Folder::new(root, "seek_index")?)
+    seek_index(&Folder::new(root, "seek_index")?)?;
+    resident(&Folder::new(root, "resident")?)
 }
 
 struct Folder(PathBuf);
@@ -299,6 +300,37 @@ fn seek_index(folder: &Folder) -> io::Result<()> {
                 .concat();
                 let how = 8 | 4 | 3 | 3 << 4;
                 case(&format!("{name}-large"), how, 16, 7, &rest)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn resident(folder: &Folder) -> io::Result<()> {
+    for m in [0_u16, 6, 49_058, 65_535] {
+        for forged in [0, 1] {
+            let seed = |name: &str, how: u8, changes: u8, rest: &[u8]| {
+                let head = [how | forged << 6];
+                let tail = [0, changes, 0x80, 0x10, 1];
+                let tail = &tail[..2 + 3 * usize::from(changes)];
+                let name = format!("{name}-m{m}-{forged}-{changes}");
+                folder.seed(&name, &[&head, &m.to_le_bytes(), tail, rest])
+            };
+            for changes in [0, 1] {
+                for level in LEVELS {
+                    let how = 1 | level << 4;
+                    seed(
+                        &format!("noise-{level}"),
+                        how,
+                        changes,
+                        &noise(m.into(), 54),
+                    )?;
+                }
+                // Uniform hashes; all in one line; half of them in one line, which are too many.
+                for (shape, class) in [(0, 5), (1, 2), (5, 4)] {
+                    let rest = [&recipe(class, shape, 7)[..], &noise(1, 72)].concat();
+                    seed(&format!("shape-{shape}"), 8 | 3 | 3 << 4, changes, &rest)?;
+                }
             }
         }
     }
