@@ -1,6 +1,7 @@
 import { decodeBase64 } from './base64.js';
 import { FilterError } from './errors.js';
 import { Filter, type FilterOptions } from './filter.js';
+import { decodeText } from './text.js';
 import { checkOptions, DEFAULT_M, DEFAULT_P, isBytes, isIntegerWithin, MAX_U32, show } from './params.js';
 
 /** What a mint answers at `/v1/filter/spent/{keyset_id}` and `/v1/filter/issued/{keyset_id}`. */
@@ -57,7 +58,7 @@ function asObject(response: unknown): Members {
   let value = response;
   if (isBytes(value) || typeof value === 'string') {
     try {
-      value = JSON.parse(isBytes(value) ? new TextDecoder('utf-8', { fatal: true }).decode(value) : value);
+      value = JSON.parse(isBytes(value) ? decodeText(value) : value);
     } catch {
       throw new FilterError('BadResponse', 'the response is not valid JSON');
     }
