@@ -1,5 +1,6 @@
 import { FilterError } from './errors.js';
 import { Filter } from './filter.js';
+import { fromHex } from './hex.js';
 import { isBytes, show } from './params.js';
 
 /**
@@ -7,7 +8,7 @@ import { isBytes, show } from './params.js';
  * order of the network's messages.
  */
 export function parseBlockFilter(filter: Uint8Array, blockHash: string | Uint8Array): Filter {
-  const hash = isBytes(blockHash) ? blockHash : fromDisplayed(blockHash);
+  const hash = isBytes(blockHash) ? blockHash : typeof blockHash === 'string' ? fromHex(blockHash)?.reverse() : undefined;
   if (hash?.length !== 32) {
     throw new FilterError('BadArgument', 'the block hash is not 64 hex digits or 32 bytes');
   }
@@ -30,11 +31,4 @@ export function parseBlockFilter(filter: Uint8Array, blockHash: string | Uint8Ar
     }
   }
   return new Filter(filter.subarray(1 + width), n, { profile: 'siphash', key: hash.slice(0, 16) });
-}
-
-function fromDisplayed(hex: unknown): Uint8Array | undefined {
-  if (typeof hex !== 'string' || !/^[0-9a-f]{64}$/i.test(hex)) {
-    return undefined;
-  }
-  return Uint8Array.from({ length: 32 }, (_, i) => parseInt(hex.slice(62 - 2 * i, 64 - 2 * i), 16));
 }

@@ -1,29 +1,19 @@
 /** What encodes and matches: plain TypeScript, or the WebAssembly module that `nutfilter/wasm` starts. */
 
-import { Decoder, encode, mapToRange } from './golomb.js';
+import { Decoder, mapToRange } from './golomb.js';
 import type { Coded } from './params.js';
 
 export interface Engine {
   /** The number of items in a filter for one look-up in its index at which one pass over the filter is faster. */
   readonly itemsPerLookup: number;
-  /** Sorts hashes, at least one, and encodes them. */
-  encode(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array;
+  /** Sorts hashes, at least one, and encodes them. The plain code has a function of its own, which wallets do not need. */
+  encode?(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array;
   /** Decodes the whole filter, which has passed `checkCoded`. Returns for each hash whether it is in the set. */
   matches(filter: Coded, hashes: Uint32Array): boolean[];
 }
 
 export const plainEngine: Engine = {
   itemsPerLookup: 40,
-
-  encode(hashes, n, p, m) {
-    const values = new Float64Array(n);
-    let filled = 0;
-    for (const chunk of hashes) {
-      values.set(mapToRange(chunk, n * m), filled);
-      filled += chunk.length / 2;
-    }
-    return encode(values.sort(), p);
-  },
 
   matches(filter, hashes) {
     const decoder = new Decoder(filter, filter.n * filter.m);
@@ -63,7 +53,7 @@ export function firstNotBelow(sorted: ArrayLike<number>, value: number): number 
   return low;
 }
 
-let current = plainEngine;
+let current: Engine = plainEngine;
 
 export function engine(): Engine {
   return current;

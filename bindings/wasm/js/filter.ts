@@ -1,7 +1,7 @@
 import { crc32 } from './crc32.js';
 import { engine, firstNotBelow } from './engine.js';
 import { FilterError } from './errors.js';
-import { Decoder, mapToRange } from './golomb.js';
+import { Decoder, encodeHashes, mapToRange } from './golomb.js';
 import { checkHasher, hashInto, type HashInto, hashItems, hashRecords, type Profile } from './hash.js';
 import {
   type Coded,
@@ -65,8 +65,7 @@ export class Filter {
     this.n = n;
     this.p = p;
     this.m = m;
-    checkCoded(this);
-    engine().matches(this, new Uint32Array(0));
+    validate(this);
   }
 
   /** Makes the filter of `items`, in any order; repeated items count. */
@@ -93,6 +92,11 @@ export class Filter {
   index(step?: number): Index {
     return new Index(this, step);
   }
+}
+
+export function validate(filter: Coded): void {
+  checkCoded(filter);
+  engine().matches(filter, new Uint32Array(0));
 }
 
 /** Returns for each item whether it is in the set by this hash. */
@@ -295,8 +299,11 @@ export class FilterBuilder {
     if (count > MAX_U32) {
       throw new FilterError('BadParameter', `${count} items are more than one filter holds (${MAX_U32})`);
     }
-    const bytes = count === 0 ? new Uint8Array(0) : engine().encode(chunks, count, options.p, options.m);
-    return new Filter(bytes, count, options);
+    const { p, m } = options;
+    if (count === 0) {
+      return new Filter(new Uint8Array(0), 0, options);
+    }
+    return new Filter(engine().encode?.(chunks, count, p, m) ?? encodeHashes(chunks, count, p, m), count, options);
   }
 
   private push(hashes: Uint32Array): this {

@@ -30,6 +30,17 @@ export function mapToRange(hashes: Uint32Array, range: number): Float64Array {
   return values;
 }
 
+/** Sorts hashes and encodes them. */
+export function encodeHashes(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array {
+  const values = new Float64Array(n);
+  let filled = 0;
+  for (const chunk of hashes) {
+    values.set(mapToRange(chunk, n * m), filled);
+    filled += chunk.length / 2;
+  }
+  return encode(values.sort(), p);
+}
+
 /** Encodes sorted values. */
 export function encode(values: Float64Array, p: number): Uint8Array {
   const scale = 2 ** p;

@@ -62,7 +62,7 @@ export function hashInto({ profile, key }: Hasher): HashInto {
   }
 }
 
-function nut25(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
+export function nut25(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
   const high = murmur32(bytes, start, end, 0);
   out[at] = murmur32(bytes, start, end, high);
   out[at + 1] = high;
@@ -160,7 +160,7 @@ const second = new Word();
 const block = new Word();
 
 /** The first word of the 128-bit variant of Murmur3 for 64-bit machines. */
-function nut23(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
+export function nut23(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
   const length = end - start;
   const whole = start + (length & ~15);
   first.set(0, 0);
