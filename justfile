@@ -337,11 +337,19 @@ buckets:
     export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
     cargo test --locked -p nutfilter-publish --features object-store -- --include-ignored
 
-# The npm package: built, packed, and tested in Node.js and Chromium
+# The npm package: built, packed, and tested in Node.js, Chromium and Hermes
 [group('campaign')]
 wasm:
-    cd bindings/wasm && npm ci --no-audit --no-fund && npm run build && npm pack && npm test && npm run test:browser
-    {{just_executable()}} without-hooks bindings/wasm/target/{simd128,wasm}/wasm32-unknown-unknown/release/nutfilter_wasm.wasm
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cd bindings/wasm
+    npm ci --no-audit --no-fund
+    npm run build
+    {{just_executable()}} without-hooks bindings/wasm/target/wasm32-unknown-unknown/release/nutfilter_wasm.wasm
+    npm pack
+    npm install --silent --no-save --ignore-scripts --prefix target/hermes hermes-engine-cli@0.12.0 hermes-compiler@260318099.0.8
+    HERMES=$PWD/target/hermes npm test
+    npm run test:browser
 
 # The C library: its header, an example under valgrind, and one in Go (`cargo install cbindgen`; Debian: golang-go)
 [group('campaign')]

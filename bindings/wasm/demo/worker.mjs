@@ -1,4 +1,5 @@
-import { FilterBuilder, GCSFilter, init } from '../dist/index.mjs';
+import { FilterBuilder, GCSFilter } from '../dist/index.js';
+import { init } from '../dist/wasm.js';
 
 const WIDTH = 33;
 const CHUNK = 20_000;
@@ -27,7 +28,7 @@ async function run({ count, engine: wanted }) {
   };
 
   const start = performance.now();
-  const engine = await init(wanted && { engine: wanted });
+  const engine = wanted === 'plain' ? wanted : await init();
   postMessage({ progress: 0, step: 'start the engine', milliseconds: performance.now() - start, result: engine });
 
   // The wallet's notes are some of the mint's and as many others.

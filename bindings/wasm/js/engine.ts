@@ -1,98 +1,42 @@
-/** What does the work: the WebAssembly module, or plain TypeScript. */
+/** What encodes and matches: plain TypeScript, or the WebAssembly module that `nutfilter/wasm` starts. */
 
-import { FilterError } from './errors.js';
-import { Decoder, encode, mapToRange } from './golomb.js';
-import { type Hasher, hashInto } from './hash.js';
+import { Decoder, mapToRange } from './golomb.js';
 import type { Coded } from './params.js';
 
-/** `simd128` and `wasm` are WebAssembly with and without vectors; `plain` is TypeScript. */
-export type EngineName = 'simd128' | 'wasm' | 'plain';
-
 export interface Engine {
-  readonly name: EngineName;
-  hash(items: readonly Uint8Array[], hasher: Hasher): Uint32Array;
-  /** The hash of each record of `width` (at least 1) bytes. */
-  hashRecords(records: Uint8Array, width: number, hasher: Hasher): Uint32Array;
-  /** Sorts hashes, at least one, and encodes them. */
-  encode(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array;
-  /** Decodes the whole filter, which has passed `checkCoded`. */
-  validate(filter: Coded): void;
-  /** Validates the filter as well. */
-  matches(filter: Coded, items: readonly Uint8Array[], hasher: Hasher): boolean[];
-}
-
-let current: Engine | undefined;
-
-export function use(engine: Engine): void {
-  current = engine;
-}
-
-export function engine(): Engine {
-  if (current === undefined) {
-    throw new FilterError('NotInitialized', 'call `await init()` once before using nutfilter');
-  }
-  return current;
+  /** The number of items in a filter for one look-up in its index at which one pass over the filter is faster. */
+  readonly itemsPerLookup: number;
+  /** Sorts hashes, at least one, and encodes them. The plain code has a function of its own, which wallets do not need. */
+  encode?(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array;
+  /** Decodes the whole filter, which has passed `checkCoded`. Returns for each hash whether it is in the set. */
+  matches(filter: Coded, hashes: Uint32Array): boolean[];
 }
 
 export const plainEngine: Engine = {
-  name: 'plain',
+  itemsPerLookup: 40,
 
-  hash(items, hasher) {
-    const into = hashInto(hasher);
-    const hashes = new Uint32Array(2 * items.length);
-    items.forEach((item, i) => into(item, hashes, 2 * i));
-    return hashes;
-  },
-
-  hashRecords(records, width, hasher) {
-    const into = hashInto(hasher);
-    const hashes = new Uint32Array((2 * records.length) / width);
-    for (let i = 0; 2 * i < hashes.length; i++) {
-      into(records.subarray(i * width, (i + 1) * width), hashes, 2 * i);
-    }
-    return hashes;
-  },
-
-  encode(hashes, n, p, m) {
-    const values = new Float64Array(n);
-    let filled = 0;
-    for (const chunk of hashes) {
-      values.set(mapToRange(chunk, n, m), filled);
-      filled += chunk.length / 2;
-    }
-    return encode(values.sort(), p);
-  },
-
-  validate(filter) {
-    const decoder = new Decoder(filter);
-    for (let i = 0; i < filter.n; i++) {
-      decoder.next();
-    }
-    decoder.finish();
-  },
-
-  matches(filter, items, hasher) {
-    const { n, m } = filter;
-    const decoder = new Decoder(filter);
-    const values = mapToRange(plainEngine.hash(items, hasher), n, m);
-    const sorted = values.slice().sort();
-    const found = new Uint8Array(sorted.length);
-    let next = 0;
-    for (let i = 0; i < n; i++) {
-      decoder.next();
-      while (next < sorted.length && sorted[next]! <= decoder.value) {
-        found[next] = sorted[next] === decoder.value ? 1 : 0;
-        next++;
-      }
-    }
-    decoder.finish();
-    const answers = new Array<boolean>(values.length);
-    for (let i = 0; i < answers.length; i++) {
-      answers[i] = found[firstNotBelow(sorted, values[i]!)] === 1;
-    }
-    return answers;
+  matches(filter, hashes) {
+    const decoder = new Decoder(filter, filter.n * filter.m);
+    const values = mapToRange(hashes, filter.n * filter.m);
+    return matchValues(decoder, values);
   },
 };
+
+/** Returns for each value whether it is among those of the decoder, which is at its start. */
+export function matchValues(decoder: Decoder, values: Float64Array): boolean[] {
+  const sorted = values.slice().sort();
+  const found = new Uint8Array(sorted.length);
+  let next = 0;
+  for (let i = 0; i < decoder.n; i++) {
+    decoder.next();
+    while (next < sorted.length && sorted[next]! <= decoder.value) {
+      found[next] = sorted[next] === decoder.value ? 1 : 0;
+      next++;
+    }
+  }
+  decoder.finish();
+  return Array.from(values, (value) => found[firstNotBelow(sorted, value)] === 1);
+}
 
 /** The index of the first element of a sorted array that is not below `value`, or the length. */
 export function firstNotBelow(sorted: ArrayLike<number>, value: number): number {
@@ -107,4 +51,14 @@ export function firstNotBelow(sorted: ArrayLike<number>, value: number): number 
     }
   }
   return low;
+}
+
+let current: Engine = plainEngine;
+
+export function engine(): Engine {
+  return current;
+}
+
+export function use(engine: Engine): void {
+  current = engine;
 }

@@ -20,10 +20,10 @@ export type FilterErrorCode =
   | 'RateTooHigh'
   /** There is not enough memory. */
   | 'OutOfMemory'
-  /** N * M exceeds 2^53, the limit of the plain TypeScript code; or `init` names an engine that does not start here. */
+  /** N * M exceeds 2^53, the limit of the plain TypeScript code. */
   | 'Unsupported'
-  /** `init` has not finished. */
-  | 'NotInitialized';
+  /** The saved index is damaged, or belongs to another filter. */
+  | 'BadIndex';
 
 /** Every error that this package throws. `code` is stable; the message is for people. */
 export class FilterError extends Error {

@@ -1,8 +1,10 @@
+import { crc32 } from './crc32.js';
 import { engine, firstNotBelow } from './engine.js';
 import { FilterError } from './errors.js';
-import { Decoder, mapToRange } from './golomb.js';
-import { checkHasher, type Hasher, hashInto, type Profile } from './hash.js';
+import { Decoder, encodeHashes, mapToRange } from './golomb.js';
+import { checkHasher, hashInto, type HashInto, hashItems, hashRecords, type Profile } from './hash.js';
 import {
+  type Coded,
   checkCoded,
   checkOptions,
   checkParams,
@@ -43,24 +45,27 @@ export class Filter {
   readonly m: number;
   /** The hash function. */
   readonly profile: Profile;
-  /** @internal */
-  readonly hasher: Hasher;
+  /** The 16 bytes of the key of the profile `siphash`. */
+  readonly key?: Uint8Array;
 
   /**
    * Takes the filter of `n` items in `bytes` and decodes all of it once. Throws a {@link FilterError} if
-   * anything is wrong with it.
+   * anything is wrong with it. `structuredClone` and `postMessage` keep the members and lose the class:
+   * `new Filter(clone.bytes, clone.n, clone)` is the filter again.
    */
   constructor(bytes: Uint8Array, n: number, options: FilterOptions = {}) {
     checkOptions(options);
     const { p = DEFAULT_P, m = DEFAULT_M } = options;
-    this.hasher = checkHasher(options.profile, options.key);
-    this.profile = this.hasher.profile;
+    const { profile, key } = checkHasher(options.profile, options.key);
+    this.profile = profile;
+    if (key !== undefined) {
+      this.key = key;
+    }
     this.bytes = bytes;
     this.n = n;
     this.p = p;
     this.m = m;
-    checkCoded(this);
-    engine().validate(this);
+    validate(this);
   }
 
   /** Makes the filter of `items`, in any order; repeated items count. */
@@ -75,9 +80,12 @@ export class Filter {
 
   /** Returns for each item whether it may be in the set, in the given order. */
   matches(items: Iterable<Uint8Array>): boolean[] {
-    const list = checkItems(items);
-    checkCoded(this);
-    return engine().matches(this, list, this.hasher);
+    return matchItems(this, items, hashInto(this));
+  }
+
+  /** Whether any of the items may be in the set. */
+  matchAny(items: Iterable<Uint8Array>): boolean {
+    return this.matches(items).includes(true);
   }
 
   /** Builds an {@link Index} with one entry for every `step` items. */
@@ -86,8 +94,20 @@ export class Filter {
   }
 }
 
-/** The number of items in a filter for one look-up in its index at which one pass over the filter is faster. */
-const ITEMS_PER_LOOKUP = { simd128: 256, wasm: 256, plain: 40 };
+export function validate(filter: Coded): void {
+  checkCoded(filter);
+  engine().matches(filter, new Uint32Array(0));
+}
+
+/** Returns for each item whether it is in the set by this hash. */
+export function matchItems(filter: Coded, items: Iterable<Uint8Array>, into: HashInto): boolean[] {
+  const list = checkItems(items);
+  checkCoded(filter);
+  return engine().matches(filter, hashItems(list, into));
+}
+
+/** What the bytes of a saved index begin with. */
+const MAGIC = 0x3149464e;
 
 /**
  * An index over a filter, for repeated queries: a look-up decodes at most `step` items.
@@ -103,15 +123,24 @@ export class Index {
   private readonly items: Uint32Array;
   private readonly bases: Float64Array;
 
-  /** Decodes the filter once. */
-  constructor(filter: Filter, step = 64) {
+  /** Decodes the filter once, or takes an index that {@link Index.toBytes} saved instead of a step. */
+  constructor(filter: Filter, step: number | Uint8Array = 64) {
     if (!(filter instanceof Filter)) {
       throw new FilterError('BadArgument', `the filter is ${show(filter)}; expected a Filter`);
+    }
+    checkCoded(filter);
+    this.filter = filter;
+    this.decoder = new Decoder(filter, filter.n * filter.m);
+    if (isBytes(step)) {
+      const count = this.load(step);
+      this.positions = new Float64Array(step.slice(16, 16 + 8 * count).buffer);
+      this.bases = new Float64Array(step.slice(16 + 8 * count, 16 + 16 * count).buffer);
+      this.items = new Uint32Array(step.slice(16 + 16 * count).buffer);
+      return;
     }
     if (!isIntegerWithin(step, 1, MAX_U32)) {
       throw new FilterError('BadParameter', `the step of the index is ${show(step)}; expected a positive integer`);
     }
-    checkCoded(filter);
     const { bytes, n, p } = filter;
     const positions: number[] = [];
     const items: number[] = [];
@@ -124,7 +153,7 @@ export class Index {
     // A hostile filter can have codes of any length. One that is longer than `step` average items gets a part
     // of its own, which no look-up decodes.
     const long = step * Math.max(p + 1, (bytes.length * 8) / n);
-    const decoder = new Decoder(filter);
+    const { decoder } = this;
     for (let item = 0; item < n; item++) {
       const { position, value } = decoder;
       decoder.next();
@@ -138,11 +167,41 @@ export class Index {
       }
     }
     decoder.finish();
-    this.filter = filter;
-    this.decoder = decoder;
     this.positions = Float64Array.from(positions);
     this.items = Uint32Array.from(items);
     this.bases = Float64Array.from(bases);
+  }
+
+  /** The index as bytes, to be saved next to the filter. A checksum protects against accidents, not against forgery. */
+  toBytes(): Uint8Array {
+    const parts = [this.positions, this.bases, this.items];
+    const bytes = new Uint8Array(16 + this.byteLength);
+    let at = 16;
+    for (const { buffer, byteLength } of parts) {
+      bytes.set(new Uint8Array(buffer), at);
+      at += byteLength;
+    }
+    bytes.set(new Uint8Array(this.head(bytes).buffer));
+    return bytes;
+  }
+
+  /** Magic, N, the checksum of the filter's numbers and ends, and that of the entries in `bytes`. */
+  private head(bytes: Uint8Array): Uint32Array {
+    const { bytes: coded, n, p, m } = this.filter;
+    // One item more changes all values, so the ends tell filters apart.
+    const ends = crc32(coded.subarray(-4096), crc32(coded.subarray(0, 4096)));
+    const numbers = Uint32Array.of(n, p, m, coded.length);
+    return Uint32Array.of(MAGIC, n, crc32(new Uint8Array(numbers.buffer), ends), crc32(bytes.subarray(16)));
+  }
+
+  /** Checks a saved index and returns its number of entries. */
+  private load(bytes: Uint8Array): number {
+    const count = (bytes.length - 16) / 20;
+    const head = new Uint8Array(this.head(bytes).buffer);
+    if (!Number.isInteger(count) || count < 0 || !head.every((byte, i) => byte === bytes[i])) {
+      throw new FilterError('BadIndex', `these ${bytes.length} bytes are damaged, or the index of another filter`);
+    }
+    return count;
   }
 
   /** The number of bytes that the index takes. */
@@ -158,17 +217,14 @@ export class Index {
   /** Returns for each item whether it may be in the set, in the given order. */
   matches(items: Iterable<Uint8Array>): boolean[] {
     const list = checkItems(items);
-    const isSparse = list.length < this.filter.n / ITEMS_PER_LOOKUP[engine().name];
+    const isSparse = list.length < this.filter.n / engine().itemsPerLookup;
     return isSparse ? this.lookUp(list) : this.filter.matches(list);
   }
 
   private lookUp(list: readonly Uint8Array[]): boolean[] {
-    const { n, m, hasher } = this.filter;
-    const hashes = new Uint32Array(2 * list.length);
-    const into = hashInto(hasher);
-    list.forEach((item, i) => into(item, hashes, 2 * i));
-    const values = mapToRange(hashes, n, m);
-    return list.map((_, i) => this.containsValue(values[i]!));
+    const { filter } = this;
+    const values = mapToRange(hashItems(list, hashInto(filter)), filter.n * filter.m);
+    return Array.from(values, (value) => this.containsValue(value));
   }
 
   private containsValue(value: number): boolean {
@@ -201,9 +257,8 @@ export class Index {
 
 /** Collects items and makes their filter. It keeps 8 bytes per item, not the items. */
 export class FilterBuilder {
-  private readonly p: number;
-  private readonly m: number;
-  private readonly hasher: Hasher;
+  private readonly options: FilterOptions & { p: number; m: number };
+  private readonly into: HashInto;
   private readonly chunks: Uint32Array[] = [];
   private count = 0;
 
@@ -211,9 +266,9 @@ export class FilterBuilder {
     checkOptions(options);
     const { p = DEFAULT_P, m = DEFAULT_M } = options;
     checkParams(p, m);
-    this.p = p;
-    this.m = m;
-    this.hasher = checkHasher(options.profile, options.key);
+    const hasher = checkHasher(options.profile, options.key);
+    this.options = { p, m, ...hasher };
+    this.into = hashInto(hasher);
   }
 
   /** The number of items so far. */
@@ -223,7 +278,7 @@ export class FilterBuilder {
 
   /** Adds items; repeated items count. */
   add(items: Iterable<Uint8Array>): this {
-    return this.push(engine().hash(checkItems(items), this.hasher));
+    return this.push(hashItems(checkItems(items), this.into));
   }
 
   /** Adds items of `width` bytes each that lie one after another. Faster than `add` for large sets. */
@@ -235,17 +290,20 @@ export class FilterBuilder {
       const message = `${records.length} bytes are not a whole number of records of ${show(width)} bytes`;
       throw new FilterError('BadArgument', message);
     }
-    return this.push(engine().hashRecords(records, width, this.hasher));
+    return this.push(hashRecords(records, width, this.into));
   }
 
   /** Makes the filter of all items so far. More can be added afterwards, for the next filter. */
   build(): Filter {
-    const { chunks, count, p, m } = this;
+    const { chunks, count, options } = this;
     if (count > MAX_U32) {
       throw new FilterError('BadParameter', `${count} items are more than one filter holds (${MAX_U32})`);
     }
-    const bytes = count === 0 ? new Uint8Array(0) : engine().encode(chunks, count, p, m);
-    return new Filter(bytes, count, { p, m, ...this.hasher });
+    const { p, m } = options;
+    if (count === 0) {
+      return new Filter(new Uint8Array(0), 0, options);
+    }
+    return new Filter(engine().encode?.(chunks, count, p, m) ?? encodeHashes(chunks, count, p, m), count, options);
   }
 
   private push(hashes: Uint32Array): this {
@@ -290,21 +348,14 @@ export class GCSFilter<T extends Uint8Array = Uint8Array> {
     m = DEFAULT_M,
   ): GCSFilter<T> {
     const { bytes, n } = Filter.from(items, { p, m });
-    return received(likeFirst(items, bytes), n, m, p);
+    return new GCSFilter(likeFirst(items, bytes), n, m, p);
   }
 
   /** Returns for each target whether it may be in the set, in the given order. */
   matchMany(targets: readonly Uint8Array[]): boolean[] {
     const coded = { bytes: this.content, n: this.numItems, p: this.remBitlength, m: this.invFpr };
-    const items = checkItems(targets);
-    checkCoded(coded);
-    return engine().matches(coded, items, { profile: 'nut25' });
+    return matchItems(coded, targets, hashInto({ profile: 'nut25' }));
   }
-}
-
-/** A reference to the class from within itself would make esbuild rename it. */
-function received<T extends Uint8Array>(content: T, n: number, m: number, p: number): GCSFilter<T> {
-  return new GCSFilter(content, n, m, p);
 }
 
 interface BufferClass {

@@ -1,20 +1,18 @@
 /** The Golomb-Rice coder in plain TypeScript. Values are doubles, which hold integers up to 2^53 exactly. */
 
 import { FilterError } from './errors.js';
-import { type Coded, hasSafeRange, maxQuotient } from './params.js';
 import { multiplyHigh } from './hash.js';
 
-export function requireSafeRange(n: number, m: number): void {
-  if (!hasSafeRange(n, m)) {
-    const message = `N * M is ${n} * ${m}; the plain TypeScript code supports products up to 2^53`;
+function requireSafe(range: number): void {
+  if (range > Number.MAX_SAFE_INTEGER) {
+    const message = `N * M is about ${range}; the plain TypeScript code supports products up to 2^53`;
     throw new FilterError('Unsupported', message);
   }
 }
 
-/** Maps each hash to [0, n * m): the upper 64 bits of the product of the hash and n * m. */
-export function mapToRange(hashes: Uint32Array, n: number, m: number): Float64Array {
-  requireSafeRange(n, m);
-  const range = n * m;
+/** Maps each hash to [0, range): the upper 64 bits of the product of the hash and the range. */
+export function mapToRange(hashes: Uint32Array, range: number): Float64Array {
+  requireSafe(range);
   const high = Math.floor(range / 4294967296);
   const low = range % 4294967296;
   const values = new Float64Array(hashes.length / 2);
@@ -30,6 +28,17 @@ export function mapToRange(hashes: Uint32Array, n: number, m: number): Float64Ar
     values[i] = hashHigh * high + crossedHigh + multiplyHigh(hashHigh, low) + Math.floor(middle / 4294967296);
   }
   return values;
+}
+
+/** Sorts hashes and encodes them. */
+export function encodeHashes(hashes: readonly Uint32Array[], n: number, p: number, m: number): Uint8Array {
+  const values = new Float64Array(n);
+  let filled = 0;
+  for (const chunk of hashes) {
+    values.set(mapToRange(chunk, n * m), filled);
+    filled += chunk.length / 2;
+  }
+  return encode(values.sort(), p);
 }
 
 /** Encodes sorted values. */
@@ -111,26 +120,26 @@ export class Decoder {
   item = 0;
   private at = 0;
   private bit = 0;
+  readonly n: number;
   private readonly bytes: Uint8Array;
   private readonly view: DataView;
-  private readonly n: number;
   private readonly p: number;
   private readonly scale: number;
   private readonly bits: number;
   private readonly largest: number;
   private readonly maxQuotient: number;
 
-  /** `coded` has passed `checkCoded`. */
-  constructor({ bytes, n, p, m }: Coded) {
-    requireSafeRange(n, m);
+  /** Reads `n` values below `range`; P is at most 52. A filter has passed `checkCoded`. */
+  constructor({ bytes, n, p }: { bytes: Uint8Array; n: number; p: number }, range: number) {
+    requireSafe(range);
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     this.n = n;
     this.p = p;
     this.scale = 2 ** p;
     this.bits = bytes.length * 8;
-    this.largest = n * m - 1;
-    this.maxQuotient = n === 0 ? 0 : maxQuotient(n, p, m);
+    this.largest = range - 1;
+    this.maxQuotient = Math.floor(Math.max(this.largest, 0) / this.scale);
   }
 
   /** The bit position of the next item. */
@@ -203,9 +212,15 @@ export class Decoder {
     if (this.bits - this.position < this.p) {
       throw this.cut('remainder');
     }
-    const remainder = this.p === 0 ? 0 : this.peek() >>> (32 - this.p);
-    this.skip(this.p);
-    return quotient * this.scale + remainder;
+    const above = Math.max(this.p - 32, 0);
+    return quotient * this.scale + this.take(above) * 4294967296 + this.take(this.p - above);
+  }
+
+  /** Reads a number of at most 32 bits. */
+  private take(bits: number): number {
+    const number = bits === 0 ? 0 : this.peek() >>> (32 - bits);
+    this.skip(bits);
+    return number;
   }
 
   /** The next 32 bits, with zeros behind the end. */
@@ -233,6 +248,6 @@ export class Decoder {
   }
 
   private outOfRange(): FilterError {
-    return new FilterError('OutOfRange', `item ${this.item} is not below N * M = ${this.largest + 1}`);
+    return new FilterError('OutOfRange', `item ${this.item} is not below ${this.largest + 1}`);
   }
 }

@@ -32,8 +32,24 @@ export function checkHasher(profile: Profile = 'nut25', key?: Uint8Array): Hashe
   return { profile };
 }
 
-/** Writes the hash of `item` to `out[at]` (low half) and `out[at + 1]` (high half). */
-export type HashInto = (item: Uint8Array, out: Uint32Array, at: number) => void;
+/** Writes the hash of the bytes from `start` to `end` to `out[at]` (low half) and `out[at + 1]` (high half). */
+export type HashInto = (bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number) => void;
+
+/** The hashes of items. */
+export function hashItems(items: readonly Uint8Array[], into: HashInto): Uint32Array {
+  const hashes = new Uint32Array(2 * items.length);
+  items.forEach((item, i) => into(item, 0, item.length, hashes, 2 * i));
+  return hashes;
+}
+
+/** The hashes of items of `width` bytes each that lie one after another. */
+export function hashRecords(records: Uint8Array, width: number, into: HashInto): Uint32Array {
+  const hashes = new Uint32Array((2 * records.length) / width);
+  for (let i = 0; 2 * i < hashes.length; i++) {
+    into(records, i * width, (i + 1) * width, hashes, 2 * i);
+  }
+  return hashes;
+}
 
 export function hashInto({ profile, key }: Hasher): HashInto {
   switch (profile) {
@@ -46,25 +62,25 @@ export function hashInto({ profile, key }: Hasher): HashInto {
   }
 }
 
-function nut25(item: Uint8Array, out: Uint32Array, at: number): void {
-  const high = murmur32(item, 0);
-  out[at] = murmur32(item, high);
+export function nut25(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
+  const high = murmur32(bytes, start, end, 0);
+  out[at] = murmur32(bytes, start, end, high);
   out[at + 1] = high;
 }
 
 /** The 32-bit variant of Murmur3. */
-function murmur32(item: Uint8Array, seed: number): number {
-  const length = item.length;
-  const whole = length & ~3;
+export function murmur32(bytes: Uint8Array, start: number, end: number, seed: number): number {
+  const length = end - start;
+  const whole = start + (length & ~3);
   let state = seed;
-  for (let i = 0; i < whole; i += 4) {
-    const word = item[i]! | (item[i + 1]! << 8) | (item[i + 2]! << 16) | (item[i + 3]! << 24);
+  for (let i = start; i < whole; i += 4) {
+    const word = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
     state ^= scramble32(word);
     state = (Math.imul((state << 13) | (state >>> 19), 5) + 0xe6546b64) | 0;
   }
   let tail = 0;
-  for (let i = length - 1; i >= whole; i--) {
-    tail = (tail << 8) | item[i]!;
+  for (let i = end - 1; i >= whole; i--) {
+    tail = (tail << 8) | bytes[i]!;
   }
   // A tail of zero scrambles to zero.
   state ^= scramble32(tail) ^ length;
@@ -144,21 +160,21 @@ const second = new Word();
 const block = new Word();
 
 /** The first word of the 128-bit variant of Murmur3 for 64-bit machines. */
-function nut23(item: Uint8Array, out: Uint32Array, at: number): void {
-  const length = item.length;
-  const whole = length & ~15;
+export function nut23(bytes: Uint8Array, start: number, end: number, out: Uint32Array, at: number): void {
+  const length = end - start;
+  const whole = start + (length & ~15);
   first.set(0, 0);
   second.set(0, 0);
-  for (let i = 0; i < whole; i += 16) {
-    first.xor(scrambleFirst(item, i, i + 8)).rotate(27).add(second);
+  for (let i = start; i < whole; i += 16) {
+    first.xor(scrambleFirst(bytes, i, i + 8)).rotate(27).add(second);
     first.multiply(0, 5).add(block.set(0, 0x52dce729));
-    second.xor(scrambleSecond(item, i + 8, i + 16)).rotate(31).add(first);
+    second.xor(scrambleSecond(bytes, i + 8, i + 16)).rotate(31).add(first);
     second.multiply(0, 5).add(block.set(0, 0x38495ab5));
   }
-  const middle = Math.min(length, whole + 8);
+  const middle = Math.min(end, whole + 8);
   // A missing tail is zero and scrambles to zero.
-  second.xor(scrambleSecond(item, middle, length));
-  first.xor(scrambleFirst(item, whole, middle));
+  second.xor(scrambleSecond(bytes, middle, end));
+  first.xor(scrambleFirst(bytes, whole, middle));
   block.set(0, length);
   first.xor(block);
   second.xor(block);
@@ -169,12 +185,12 @@ function nut23(item: Uint8Array, out: Uint32Array, at: number): void {
   out[at + 1] = first.high;
 }
 
-function scrambleFirst(item: Uint8Array, start: number, end: number): Word {
-  return block.read(item, start, end).multiply(0x87c37b91, 0x114253d5).rotate(31).multiply(0x4cf5ad43, 0x2745937f);
+function scrambleFirst(bytes: Uint8Array, start: number, end: number): Word {
+  return block.read(bytes, start, end).multiply(0x87c37b91, 0x114253d5).rotate(31).multiply(0x4cf5ad43, 0x2745937f);
 }
 
-function scrambleSecond(item: Uint8Array, start: number, end: number): Word {
-  return block.read(item, start, end).multiply(0x4cf5ad43, 0x2745937f).rotate(33).multiply(0x87c37b91, 0x114253d5);
+function scrambleSecond(bytes: Uint8Array, start: number, end: number): Word {
+  return block.read(bytes, start, end).multiply(0x4cf5ad43, 0x2745937f).rotate(33).multiply(0x87c37b91, 0x114253d5);
 }
 
 function avalanche(word: Word): Word {
@@ -209,18 +225,18 @@ function sipHash(key: Uint8Array): HashInto {
     a.xor(word);
   };
 
-  return (item, out, at) => {
-    const length = item.length;
-    const whole = length & ~7;
+  return (bytes, start, end, out, at) => {
+    const length = end - start;
+    const whole = start + (length & ~7);
     a.set(0x736f6d65, 0x70736575).xor(k0);
     b.set(0x646f7261, 0x6e646f6d).xor(k1);
     c.set(0x6c796765, 0x6e657261).xor(k0);
     d.set(0x74656462, 0x79746573).xor(k1);
-    for (let i = 0; i < whole; i += 8) {
-      word.read(item, i, i + 8);
+    for (let i = start; i < whole; i += 8) {
+      word.read(bytes, i, i + 8);
       absorb();
     }
-    word.read(item, whole, length);
+    word.read(bytes, whole, end);
     word.high |= length << 24;
     absorb();
     c.low ^= 0xff;

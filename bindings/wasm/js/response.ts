@@ -1,6 +1,7 @@
 import { decodeBase64 } from './base64.js';
 import { FilterError } from './errors.js';
 import { Filter, type FilterOptions } from './filter.js';
+import { decodeText } from './text.js';
 import { checkOptions, DEFAULT_M, DEFAULT_P, isBytes, isIntegerWithin, MAX_U32, show } from './params.js';
 
 /** What a mint answers at `/v1/filter/spent/{keyset_id}` and `/v1/filter/issued/{keyset_id}`. */
@@ -35,12 +36,8 @@ export interface ResponseOptions extends Pick<FilterOptions, 'profile' | 'key'> 
 export function parseResponse(response: string | Uint8Array | object, options: ResponseOptions = {}): FilterResponse {
   checkOptions(options);
   const { minM = DEFAULT_M, ...hash } = options;
-  const members = asObject(response);
-  const p = integer(members, 'p', 255, DEFAULT_P);
-  const m = integer(members, 'm', Number.MAX_SAFE_INTEGER, DEFAULT_M);
-  const n = integer(members, 'n', Number.MAX_SAFE_INTEGER);
-  const timestamp = integer(members, 'timestamp', Number.MAX_SAFE_INTEGER);
-  const content = bytesOf(members.content);
+  const members = readMembers(response);
+  const { n, p, m, content } = members;
   if (!isIntegerWithin(minM, 1, MAX_U32)) {
     throw new FilterError('BadParameter', `minM is ${show(minM)}; expected an integer from 1 to ${MAX_U32}`);
   }
@@ -48,7 +45,19 @@ export function parseResponse(response: string | Uint8Array | object, options: R
   if (m < minM) {
     throw new FilterError('RateTooHigh', `M is ${m}; this wallet accepts ${minM} or more`);
   }
-  return { n, p, m, content, timestamp, filter };
+  return { ...members, filter };
+}
+
+/** Reads a response without its filter. */
+export function readMembers(response: string | Uint8Array | object): Omit<FilterResponse, 'filter'> {
+  const members = asObject(response);
+  return {
+    p: integer(members, 'p', 255, DEFAULT_P),
+    m: integer(members, 'm', Number.MAX_SAFE_INTEGER, DEFAULT_M),
+    n: integer(members, 'n', Number.MAX_SAFE_INTEGER),
+    timestamp: integer(members, 'timestamp', Number.MAX_SAFE_INTEGER),
+    content: bytesOf(members.content),
+  };
 }
 
 type Members = Record<string, unknown>;
@@ -57,7 +66,7 @@ function asObject(response: unknown): Members {
   let value = response;
   if (isBytes(value) || typeof value === 'string') {
     try {
-      value = JSON.parse(isBytes(value) ? new TextDecoder('utf-8', { fatal: true }).decode(value) : value);
+      value = JSON.parse(isBytes(value) ? decodeText(value) : value);
     } catch {
       throw new FilterError('BadResponse', 'the response is not valid JSON');
     }

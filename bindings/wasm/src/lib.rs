@@ -2,8 +2,8 @@
 //!
 //! An operation is a sequence of calls: [`reset`] empties the memory, [`allocate`] makes room for the input,
 //! and the other functions work on it. Pointers are valid until the next reset. JavaScript checks parameters
-//! and lengths, and it alone calls these functions. For invalid filters it computes the error message itself,
-//! so no text is formatted here.
+//! and lengths, and it alone calls these functions. It hashes the items, since copying them costs as much as hashing.
+//! For invalid filters it computes the error message itself, so no text is formatted here.
 
 #![no_std]
 
@@ -13,13 +13,10 @@ mod arena;
 
 use alloc::alloc::{Layout, alloc};
 use alloc::vec::Vec;
-use core::num::NonZeroUsize;
 use core::ptr::null_mut;
 use core::slice;
 
-use nutfilter::{
-    Filter, ItemHash, Nut23, Nut25, Params, RawValues, SipHash, SortedHashes, map_all_to_range,
-};
+use nutfilter::{Filter, Params, RawValues, SortedHashes, map_all_to_range};
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -39,69 +36,6 @@ pub extern "C" fn allocate(bytes: usize) -> *mut u8 {
         // SAFETY: the size is not zero.
         Ok(layout) => unsafe { alloc(layout) },
         Err(_) => null_mut(),
-    }
-}
-
-/// Writes the hashes of `count` items to `out`. The items lie one after another. If `width` is not 0, each has
-/// `width` bytes; otherwise `lengths` has their lengths. `profile`: 0 is NUT-25, 1 is NUT-23, 2 is SipHash with
-/// the 16 bytes at `key`.
-///
-/// # Safety
-///
-/// The pointers lead to as much memory as described. Only `key` and `lengths` may be null if they are not used.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hash(
-    profile: u32,
-    key: *const [u8; 16],
-    items: *const u8,
-    width: usize,
-    lengths: *const u32,
-    count: usize,
-    out: *mut u64,
-) {
-    // SAFETY: the caller's promise.
-    let out = unsafe { slice::from_raw_parts_mut(out, count) };
-    let items = match NonZeroUsize::new(width) {
-        // SAFETY: the caller's promise.
-        Some(width) => Items::Records(
-            unsafe { slice::from_raw_parts(items, width.get() * count) },
-            width,
-        ),
-        None => {
-            // SAFETY: the caller's promise.
-            let lengths = unsafe { slice::from_raw_parts(lengths, count) };
-            let total = lengths.iter().map(|&length| length as usize).sum();
-            // SAFETY: the caller's promise.
-            Items::Mixed(unsafe { slice::from_raw_parts(items, total) }, lengths)
-        }
-    };
-    match profile {
-        0 => items.hash(&Nut25, out),
-        1 => items.hash(&Nut23, out),
-        // SAFETY: the caller's promise.
-        _ => items.hash(&SipHash::from_key(unsafe { *key }), out),
-    }
-}
-
-enum Items<'a> {
-    Records(&'a [u8], NonZeroUsize),
-    Mixed(&'a [u8], &'a [u32]),
-}
-
-impl Items<'_> {
-    fn hash<H: ItemHash>(self, hasher: &H, out: &mut [u64]) {
-        match self {
-            Self::Records(records, width) => {
-                hasher.hash_records(records, width, out);
-            }
-            Self::Mixed(mut bytes, lengths) => {
-                for (out, &length) in out.iter_mut().zip(lengths) {
-                    let (item, rest) = bytes.split_at(length as usize);
-                    *out = hasher.hash(item);
-                    bytes = rest;
-                }
-            }
-        }
     }
 }
 

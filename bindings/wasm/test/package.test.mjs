@@ -1,7 +1,7 @@
 // The package as others get it: installed from its archive, with both module systems, in workers and bundles.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
@@ -24,88 +24,89 @@ function run(file, source) {
   return execFileSync(process.execPath, [file], { cwd: folder, encoding: 'utf8' }).trim();
 }
 
-const EXPECTED = 'GCSFilter,Filter,FilterBuilder,Index,init,parseResponse,FilterError simd128 true,false';
-const PLAIN = EXPECTED.replace('simd128', 'plain');
+const EXPECTED = 'GCSFilter,Filter,FilterBuilder,Index,parseResponse,parseBlockFilter,FilterError wasm true,false';
 const USE = `
-const names = ['GCSFilter', 'Filter', 'FilterBuilder', 'Index', 'init', 'parseResponse', 'FilterError'];
-async function use(library) {
-  const engine = await library.init();
+const names = ['GCSFilter', 'Filter', 'FilterBuilder', 'Index', 'parseResponse', 'parseBlockFilter', 'FilterError'];
+async function use(library, { init }) {
   const [a, b] = [Uint8Array.of(2, 1), Uint8Array.of(2, 2)];
+  const before = library.GCSFilter.create([a]);
+  const engine = await init();
   const filter = library.GCSFilter.create([a]);
   return [names.filter((name) => name in library), engine, filter.matchMany([a, b])].join(' ');
 }
 `;
+const IMPORT = `import * as library from 'nutfilter'; import * as wasm from 'nutfilter/wasm';${USE}`;
+const REQUIRE = `const library = require('nutfilter'); const wasm = require('nutfilter/wasm');${USE}`;
 
-test('the archive has only what is needed, below 120 KB', () => {
-  assert.ok(archive.size < 120_000, `${archive.size} bytes`);
-  const types = ['api', 'engine', 'errors', 'filter', 'hash', 'index', 'params', 'plain', 'response'];
-  const entries = ['index', 'plain'].flatMap((entry) => ['mjs', 'cjs', 'd.mts', 'd.cts'].map((end) => `dist/${entry}.${end}`));
-  const expected = [
-    ...entries,
-    ...types.map((name) => `dist/types/${name}.d.ts`),
-    'dist/wasm-modules.js',
-    'LICENSE-APACHE',
-    'LICENSE-MIT',
-    'package.json',
-    'plain/package.json',
-    'README.md',
-  ];
-  assert.deepEqual(new Set(archive.files.map(({ path }) => path)), new Set(expected));
+test('the archive has the sources, one file for each in both formats, and is below 250 KB', () => {
+  assert.ok(archive.size < 250_000, `${archive.size} bytes`);
+  const sources = readdirSync(join(root, 'js')).map((file) => file.slice(0, -3));
+  const ends = ['js', 'js.map', 'd.ts', 'd.ts.map'];
+  const built = sources.flatMap((name) => ends.flatMap((end) => [`dist/${name}.${end}`, `dist/cjs/${name}.${end}`]));
+  const others = ['dist/cjs/package.json', 'wallet/package.json', 'LICENSE-APACHE', 'LICENSE-MIT', 'package.json', 'README.md'];
+  const expected = [...built, ...sources.map((name) => `js/${name}.ts`), ...others];
+  assert.deepEqual(archive.files.map(({ path }) => path).sort(), expected.sort());
 });
 
-test('ES modules and CommonJS find both entries', () => {
-  for (const [entry, expected] of [['nutfilter', EXPECTED], ['nutfilter/plain', PLAIN]]) {
-    assert.equal(run('a.mjs', `import * as library from '${entry}';${USE}console.log(await use(library));`), expected);
-    assert.equal(run('a.cjs', `const library = require('${entry}');${USE}use(library).then(console.log);`), expected);
+test('source maps lead to sources in the package', () => {
+  for (const file of ['dist/filter.js', 'dist/cjs/filter.js', 'dist/filter.d.ts']) {
+    const { sources } = JSON.parse(readFileSync(join(installed, `${file}.map`), 'utf8'));
+    assert.match(readFileSync(join(installed, file, '..', sources[0]), 'utf8'), /export class Filter /);
   }
 });
 
-test('old resolvers find the plain entry without the exports map', () => {
-  assert.equal(
-    run('b.cjs', `const library = require('./node_modules/nutfilter/plain');${USE}use(library).then(console.log);`),
-    PLAIN,
-  );
+test('ES modules and CommonJS find all entries, which share the engine', () => {
+  assert.equal(run('a.mjs', `${IMPORT}console.log(await use(library, wasm));`), EXPECTED);
+  assert.equal(run('a.cjs', `${REQUIRE}use(library, wasm).then(console.log);`), EXPECTED);
 });
 
-test('both entries exist once per worker thread', () => {
+test('the package exists once per worker thread', () => {
   const worker = `const { parentPort } = require('node:worker_threads');
-    ${USE}use(require('nutfilter')).then((text) => parentPort.postMessage(text));`;
+    ${REQUIRE}use(library, wasm).then((text) => parentPort.postMessage(text));`;
   writeFileSync(join(folder, 'worker.cjs'), worker);
   const main = `const { Worker } = require('node:worker_threads');
     new Worker('./worker.cjs').on('message', console.log);`;
   assert.equal(run('main.cjs', main), EXPECTED);
 });
 
-test('esbuild bundles the package for every format', async () => {
-  const source = `import * as library from 'nutfilter';${USE}use(library).then((text) => console.log(text));`;
+/** A bundle by esbuild. */
+async function bundle(source, options) {
   writeFileSync(join(folder, 'bundle.mjs'), source);
+  const common = { entryPoints: [join(folder, 'bundle.mjs')], bundle: true, minify: true, write: false };
+  return (await build({ ...common, ...options })).outputFiles[0].text;
+}
+
+test('esbuild bundles the package for every format', async () => {
   for (const [format, end] of [['esm', 'mjs'], ['cjs', 'cjs'], ['iife', 'cjs']]) {
-    const outfile = join(folder, `bundled-${format}.${end}`);
-    await build({ entryPoints: [join(folder, 'bundle.mjs')], bundle: true, minify: true, format, outfile });
-    assert.equal(run(`run-${format}.${end}`, readFileSync(outfile, 'utf8')), EXPECTED);
+    const text = await bundle(`${IMPORT}use(library, wasm).then((text) => console.log(text));`, { format });
+    assert.equal(run(`run-${format}.${end}`, text), EXPECTED);
   }
 });
 
-test('the plain entry runs where there is nothing but the language', () => {
-  const source = `(() => {${readFileSync(join(installed, "dist/plain.cjs"), "utf8")}})();`;
-  const context = vm.createContext({ module: { exports: {} }, WebAssembly: undefined, BigInt: undefined });
-  vm.runInContext(source, context);
-  const answers = vm.runInContext(
-    `const { GCSFilter, parseResponse } = module.exports;
-    const items = Array.from({ length: 500 }, (_, i) => Uint8Array.of(2, i, i >> 8));
-    const { content, numItems } = GCSFilter.create(items.slice(0, 400));
-    const { filter } = parseResponse('{"n": 1, "content": "lNqo", "timestamp": 1}', {});
-    new GCSFilter(content, numItems).matchMany(items).join()`,
-    context,
-  );
-  assert.equal(answers, Array.from({ length: 500 }, (_, i) => i < 400).join());
+test('React Native gets no WebAssembly', async () => {
+  const conditions = ['react-native'];
+  const text = await bundle(`${IMPORT}use(library, wasm).then((text) => console.log(text));`, { format: 'iife', conditions });
+  assert.ok(!text.includes('WebAssembly') && text.length < 30_000, `${text.length}`);
+  assert.equal(run('native.cjs', text), EXPECTED.replace('wasm', 'plain'));
 });
 
-test('a bundle of the plain entry has no WebAssembly', async () => {
-  const source = `import { GCSFilter } from 'nutfilter/plain'; console.log(GCSFilter.create([]).numItems);`;
-  writeFileSync(join(folder, 'plain.mjs'), source);
-  const outfile = join(folder, 'plain-bundle.mjs');
-  await build({ entryPoints: [join(folder, 'plain.mjs')], bundle: true, minify: true, format: 'esm', outfile });
-  assert.ok(statSync(outfile).size < 25_000);
-  assert.ok(!readFileSync(outfile, 'utf8').includes('WebAssembly'));
+test('the default entry runs where there is nothing but the language', async () => {
+  const source = `import { GCSFilter, parseResponse } from 'nutfilter';
+    const items = Array.from({ length: 500 }, (_, i) => Uint8Array.of(2, i, i >> 8));
+    const { content, numItems } = GCSFilter.create(items.slice(0, 400));
+    const text = '{"n": 1, "content": "lNqo", "timestamp": 1}';
+    const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+    globalThis.result = [parseResponse(text).n, parseResponse(bytes).n, ...new GCSFilter(content, numItems).matchMany(items)];`;
+  const context = vm.createContext({ WebAssembly: undefined, BigInt: undefined });
+  vm.runInContext(await bundle(source, { format: 'iife', target: 'es2017' }), context);
+  const expected = [1, 1, ...Array.from({ length: 500 }, (_, i) => i < 400)];
+  assert.equal(vm.runInContext('result.join()', context), expected.join());
+});
+
+test('bundles by Vite have the sizes that the README states', async () => {
+  const { measured } = await import('../scripts/size.mjs');
+  assert.equal(measured.length, 5);
+  for (const { source, found, goals, fits } of measured) {
+    assert.ok(fits, `${source}: ${found}, at most ${goals}`);
+  }
 });

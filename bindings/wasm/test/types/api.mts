@@ -1,24 +1,24 @@
 import {
-  type EngineName,
   Filter,
   FilterBuilder,
   FilterError,
   type FilterErrorCode,
   type FilterResponse,
-  type Index,
-  init,
+  Index,
+  parseBlockFilter,
   parseResponse,
 } from 'nutfilter';
-import { init as plainInit } from 'nutfilter/plain';
+import { type EngineName, init } from 'nutfilter/wasm';
 
-const engine: EngineName = await init({ engine: 'wasm' });
-const same: EngineName = await plainInit();
+const engine: EngineName = await init();
 const items: readonly Uint8Array[] = [Uint8Array.of(1)];
 const filter: Filter = new FilterBuilder({ p: 10, m: 1500, profile: 'siphash', key: new Uint8Array(16) }).add(items).build();
-const index: Index = filter.index(32);
+const index: Index = new Index(filter, filter.index(32).toBytes());
 const answers: boolean[] = index.matches(new Set(items));
 const response: FilterResponse = parseResponse('{}', { profile: 'nut23', minM: 1 });
 const bytes: Uint8Array = Filter.from(items).bytes;
+const again: Filter = new Filter(filter.bytes, filter.n, structuredClone(filter));
+const block: Filter = parseBlockFilter(bytes, '00');
 
 function code(error: unknown): FilterErrorCode | undefined {
   return error instanceof FilterError ? error.code : undefined;
@@ -30,9 +30,5 @@ Filter.from(['02ab']);
 new FilterBuilder({ profile: 'sha256' });
 // @ts-expect-error: read-only
 filter.n = 3;
-// @ts-expect-error: unknown engine
-init({ engine: 'gpu' });
-// @ts-expect-error: internal
-filter.hasher;
 
-export { answers, bytes, code, engine, response, same };
+export { again, answers, block, bytes, code, engine, response };

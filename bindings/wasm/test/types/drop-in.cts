@@ -1,9 +1,7 @@
 // A wallet that used the class of cashu-ts; only the import changes.
-import { GCSFilter, init } from 'nutfilter';
-import * as plain from 'nutfilter/plain';
+import { GCSFilter } from 'nutfilter';
 
-async function spent(notes: Buffer[], response: { n: number; content: string }): Promise<boolean[]> {
-  await init();
+export function spent(notes: Buffer[], response: { n: number; content: string }): boolean[] {
   const filter = new GCSFilter(Buffer.from(response.content, 'base64'), response.n);
   const base64: string = filter.content.toString('base64');
   const own: Buffer = GCSFilter.create(notes, 19, 784931).content;
@@ -12,5 +10,3 @@ async function spent(notes: Buffer[], response: { n: number; content: string }):
   const content: Uint8Array = general.content;
   return base64.length + own.length + numItems + content.length > 0 ? filter.matchMany(notes) : [];
 }
-
-export const entries: (typeof spent | typeof plain.GCSFilter)[] = [spent, plain.GCSFilter];

@@ -1,5 +1,3 @@
-import * as library from 'nutfilter';
-import * as plain from 'nutfilter/plain';
 import { suite } from './suite.mjs';
 
 async function inWorker() {
@@ -10,4 +8,4 @@ async function inWorker() {
   });
 }
 
-window.result = Promise.all([suite(library), suite(plain), inWorker()]);
+window.result = Promise.all([suite(), inWorker()]);

@@ -1,7 +1,16 @@
-/** Uses everything once; resolves to the engine. */
-export async function suite({ Filter, FilterBuilder, GCSFilter, init, parseResponse }) {
+import { Filter, FilterBuilder, FilterError, GCSFilter, parseResponse } from 'nutfilter';
+import { init } from 'nutfilter/wasm';
+
+/** Uses everything once with each engine; resolves to the second one. */
+export async function suite() {
+  check('plain');
   const engine = await init();
-  const check = (condition, what) => {
+  check(engine);
+  return engine;
+}
+
+function check(engine) {
+  const expect = (condition, what) => {
     if (!condition) {
       throw new Error(`${engine}: ${what}`);
     }
@@ -10,16 +19,20 @@ export async function suite({ Filter, FilterBuilder, GCSFilter, init, parseRespo
   const members = items.slice(0, 500);
   const expected = items.map((_, i) => i < 500).join();
   const filter = GCSFilter.create(members);
-  check(new GCSFilter(filter.content, filter.numItems).matchMany(items).join() === expected, 'drop-in');
-  check(new FilterBuilder().add(members).build().index().matches(items).join() === expected, 'index');
+  expect(new GCSFilter(filter.content, filter.numItems).matchMany(items).join() === expected, 'drop-in');
+  expect(new FilterBuilder().add(members).build().index().matches(items).join() === expected, 'index');
   const content = btoa(String.fromCharCode(...filter.content));
-  const text = JSON.stringify({ n: 500, p: 19, m: 784931, content, timestamp: 1 });
-  check(parseResponse(text).filter.matches(items).join() === expected, 'response');
-  try {
-    new Filter(filter.content, 400);
-    check(false, 'a malformed filter was accepted');
-  } catch ({ name, code }) {
-    check(name === 'FilterError' && ['TrailingData', 'TooLong'].includes(code), 'typed error');
+  const response = (content) => JSON.stringify({ n: 500, p: 19, m: 784931, content, timestamp: 1 });
+  expect(parseResponse(response(content)).filter.matches(items).join() === expected, 'response');
+  for (const [parse, codes] of [
+    [() => new Filter(filter.content, 400), ['TrailingData', 'TooLong']],
+    [() => parseResponse(response(`${content.slice(0, 3)}\n${content.slice(4)}`)), ['BadResponse']],
+  ]) {
+    try {
+      parse();
+      expect(false, `accepted: ${parse}`);
+    } catch (error) {
+      expect(error instanceof FilterError && codes.includes(error.code), `${error}`);
+    }
   }
-  return engine;
 }

@@ -1,7 +1,6 @@
-import * as library from 'nutfilter';
 import { suite } from './suite.mjs';
 
-suite(library).then(
+suite().then(
   (engine) => postMessage(engine),
   (error) => postMessage(String(error)),
 );

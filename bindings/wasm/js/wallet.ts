@@ -1,0 +1,14 @@
+/**
+ * Checks a wallet's notes against a mint's filters without trusting the mint. The application gives `fetch` and a storage.
+ *
+ * @packageDocumentation
+ */
+
+export { type ClientOptions, type FetchOptions, type FilterStorage, MintClient } from './client.js';
+export { type Bookmark, type EventKind, follow, type Followed, type FollowOptions, type Found } from './follow.js';
+export type { FilterSource, Matches, MintFilter, NoteKind, Warning } from './mint-filter.js';
+export { matchLimit } from './mint-filter.js';
+export type { Curve } from './points.js';
+export type { Policy } from './policy.js';
+export type { BlindSignature, State } from './query.js';
+export { WalletError, type WalletErrorCode } from './wallet-error.js';
