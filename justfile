@@ -20,13 +20,13 @@ default:
 
 # Run all checks of the gate; a failure does not stop the later ones
 [group('gate')]
-gate: (steps "format prose python-lint book deny clippy features test levels vectors cross package docs release demo nutshell instructions readme-table-check fuzz-smoke")
+gate: (steps "style prose deny clippy test test:levels vectors cross package docs release nutshell instructions fuzz-all:5:seeds:2")
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features arm big-endian asan semver bytes contrib tutorial peers python buckets wasm c bitcoin dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets wasm c dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
 
-# Run the steps one after another and end with a table of results and seconds.
+# Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
 steps names:
     #!/usr/bin/env bash
@@ -35,18 +35,18 @@ steps names:
     for step in {{names}}; do
         printf '\n== %s\n' "$step"
         start=$SECONDS
-        if {{just_executable()}} "$step"; then result=ok passed=$((passed + 1)); else result=FAILED failed=$((failed + 1)); fi
+        if {{just_executable()}} ${step//:/ }; then result=ok passed=$((passed + 1)); else result=FAILED failed=$((failed + 1)); fi
         printf '== %s: %s\n' "$step" "$result"
-        table+=$(printf '%-14s %-7s %5d s' "$step" "$result" $((SECONDS - start)))$'\n'
+        table+=$(printf '%-20s %-7s %5d s' "$step" "$result" $((SECONDS - start)))$'\n'
     done
-    printf '\n%s%-22s %5d s\n\nsteps: %d passed, %d failed\n' "$table" all "$SECONDS" "$passed" "$failed"
+    printf '\n%s%-28s %5d s\n\nsteps: %d passed, %d failed\n' "$table" all "$SECONDS" "$passed" "$failed"
     [ "$failed" = 0 ]
 
 # --- The gate
 
-# Format of all Rust code
+# Format of all Rust code, and Python code
 [group('gate')]
-format:
+style:
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/peers/Cargo.toml --check
@@ -54,6 +54,7 @@ format:
     cargo fmt --manifest-path bindings/wasm/Cargo.toml --check
     cargo fmt --manifest-path bindings/c/Cargo.toml --check
     cargo fmt --manifest-path examples/light-client/Cargo.toml --check
+    {{venv}}/ruff check --no-cache .
 
 # Words that are banned from prose and code
 [group('gate')]
@@ -65,17 +66,6 @@ prose:
     # grep finds nothing: 1, which xargs turns into 123.
     [ $? = 123 ] || { echo 'reword these lines'; exit 1; }
 
-# Python code
-[group('gate')]
-python-lint:
-    {{venv}}/ruff check --no-cache .
-
-# The book in target/book, and its links
-[group('gate')]
-book:
-    python3 .ci/check_links.py
-    {{venv}}/mdbook build docs
-
 # Licences, sources and duplicate versions of the dependencies
 [group('gate')]
 deny:
@@ -83,16 +73,12 @@ deny:
     cargo deny --locked --log-level error --manifest-path bindings/python/Cargo.toml --config deny.toml check licenses sources
 
 # This also checks the minimum Rust version (incompatible_msrv).
-# Clippy with all targets and features, of the bindings and of the benchmarks with other libraries
+# Clippy with all targets and features, and of the library with each set of features
 [group('gate')]
 clippy:
     cargo clippy --quiet --locked --workspace --all-targets --all-features -- -D warnings
     cargo clippy --quiet --locked --manifest-path bindings/python/Cargo.toml --target-dir target -- -D warnings
     cargo clippy --quiet --locked --manifest-path benches/peers/Cargo.toml --all-targets --target-dir target -- -D warnings
-
-# Clippy with each set of features; the rules of a wallet need no crate for networks or files
-[group('gate')]
-features:
     for features in '' std verify bitcoin parallel bitcoin,std bitcoin,parallel; do \
         cargo clippy --quiet --locked -p nutfilter --no-default-features --features "$features" -- -D warnings; \
     done
@@ -101,33 +87,64 @@ features:
     done
     ! cargo tree --locked -p nutfilter-wallet --no-default-features -e normal --prefix none | grep -E '^(ureq|rustls|http|nutfilter-files) '
 
-# The test command of the README
+# release: without overflow checks, and the library without threads. levels: the library's unit tests on CPUs without AVX2 and
+# without AVX-512. arm, big-endian: under an emulator. asan: with AddressSanitizer; some allocate more than there is on purpose.
+# The test command of the README; or with `release`, `levels`, `arm`, `big-endian` or `asan`
 [group('gate')]
-test:
-    @for flag in avx2 avx512_vbmi2; do \
-        grep -qw "$flag" /proc/cpuinfo || echo "NOT TESTED: this CPU has no $flag, and so lacks a level"; \
-    done
-    NUTFILTER_REQUIRE_POSTGRES=1 cargo test --locked --workspace --no-fail-fast
-
-# The library's unit tests on CPUs without AVX2 and without AVX-512
-[group('gate')]
-levels:
+test how='debug':
     #!/usr/bin/env bash
     set -euo pipefail
-    tests=$(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null | {{venv}}/python -c '
-    import json, sys
-    for line in sys.stdin:
-        unit = json.loads(line)
-        target = unit.get("target", {})
-        if unit.get("executable") and target["name"] == "nutfilter" and "lib" in target["kind"]:
-            print(unit["executable"])')
-    xargs -P 2 -I CPU bash -c 'result=$(qemu-x86_64 -cpu CPU "$1" -q 2>&1) || status=$?; echo "CPU: $result"; exit ${status:-0}' \
-        _ "$tests" <<<$'Nehalem\nHaswell'
+    unit() { RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test \
+        --target "$1-unknown-linux-gnu" --target-dir target/cross; }
+    case {{how}} in
+    debug)
+        for flag in avx2 avx512_vbmi2; do
+            grep -qw "$flag" /proc/cpuinfo || echo "NOT TESTED: this CPU has no $flag, and so lacks a level"
+        done
+        NUTFILTER_REQUIRE_POSTGRES=1 cargo test --locked --workspace --no-fail-fast;;
+    release)
+        {{unlinked}} cargo test --locked --release --workspace
+        cargo test --locked -p nutfilter;;
+    levels)
+        tests=$(cargo test --locked --workspace --no-run --message-format=json 2>/dev/null |
+            grep '"kind":\["lib"\]' | grep '"name":"nutfilter"' | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
+        xargs -P 2 -I CPU bash -c 'result=$(qemu-x86_64 -cpu CPU "$1" -q 2>&1) || status=$?; echo "CPU: $result"; exit ${status:-0}' \
+            _ "$tests" <<<$'Nehalem\nHaswell';;
+    arm)
+        export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+        export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu'
+        unit aarch64;;
+    big-endian)
+        export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc
+        export CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER='qemu-s390x -L /usr/s390x-linux-gnu'
+        unit s390x;;
+    asan)
+        RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
+            cargo test --locked -p nutfilter --features parallel,bitcoin --lib --target x86_64-unknown-linux-gnu --target-dir target/asan;;
+    *) echo 'debug, release, levels, arm, big-endian or asan'; exit 2;;
+    esac
 
-# Our vectors are what the Python implementation writes
+# Our vectors are what the Python implementation writes; `bytes` compares `nutfilter build` with it, byte for byte, 100,000 items
 [group('gate')]
-vectors:
-    {{venv}}/python tests/vectors/make_vectors.py check
+vectors how='check':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    [ {{how}} = bytes ] || exec {{venv}}/python tests/vectors/make_vectors.py check
+    cargo build --locked --release
+    mkdir -p {{work}}
+    cd {{work}}
+    vectors() { {{venv}}/python ../../tests/vectors/make_vectors.py "$@"; }
+    vectors items --count 100000 --seed 7 > items.hex
+    for profile in nut25 nut23; do
+        for pm in '19 784931' '0 1' '10 1024' '20 1048576' '31 4294967295' '5 65536'; do
+            read -r p m <<<"$pm"
+            set -- items.hex --profile "$profile" --p "$p" --m "$m"
+            vectors build "$@" --output python.gcs
+            {{nutfilter}} --quiet build "$@" --format raw --output rust.gcs
+            cmp python.gcs rust.gcs
+            echo "equal: $profile, P = $p, M = $m, $(stat -c %s rust.gcs) bytes"
+        done
+    done
 
 # Debian's compiler has its own sources of `core`.
 # The library for other architectures, and without std
@@ -161,14 +178,21 @@ semver baseline=`git describe --tags --abbrev=0 2>/dev/null || true`:
     [ -n '{{baseline}}' ] || { echo 'no version is tagged yet, so nothing is promised; `just semver COMMIT` compares with a commit'; exit 0; }
     cargo semver-checks -p nutfilter -p nutfilter-cashu -p nutfilter-store --baseline-rev '{{baseline}}'
 
-# Documentation, with warnings denied
+# Documentation with warnings denied, the book in target/book, all links, and the README's table, which the records make
 [group('gate')]
 docs:
+    python3 .ci/check_links.py
+    {{venv}}/mdbook build docs
+    python3 -m benches.dashboard readme --check
     RUSTDOCFLAGS='-D warnings' cargo doc --quiet --locked --workspace --no-deps --all-features
 
-# The command, as it is released
+# The command, as it is released, and the demo of the README
 [group('gate')]
-release:
+release: binary
+    {{nutfilter}} demo --once --items 100000
+
+[private]
+binary:
     cargo build --locked --release
     @{{just_executable()}} without-hooks {{nutfilter}}
 
@@ -177,14 +201,9 @@ release:
 without-hooks +files:
     grep -l 'nutfilter test hooks' {{files}} && exit 1 || [ $? = 1 ]
 
-# The demo of the README
-[group('gate')]
-demo: release
-    {{nutfilter}} demo --once --items 100000
-
 # A real nutshell on loopback: its answers compared with the command's, then the service follows it through faults
 [group('gate')]
-nutshell: release e2e-venv
+nutshell: binary e2e-venv
     {{e2e}} -m quick --minutes 0.5
 
 [private]
@@ -197,84 +216,20 @@ e2e-venv:
 instructions *options:
     python3 benches/instructions.py {{options}}
 
-# The README's table is what the records make
-[group('gate')]
-readme-table-check:
-    python3 -m benches.dashboard readme --check
-
-# Write the README's table from the records
-readme-table:
-    python3 -m benches.dashboard readme
-
-# Some seconds of every fuzz target from its seeds, two at a time; the tests replay the corpora
-[group('gate')]
-fuzz-smoke seconds='5': (fuzz-all seconds "seeds" "2")
-
 # --- The campaign
 
 # Tests that are optimised but not linked as a whole, which would take longer than the tests.
 unlinked := "CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16"
 
-# The tests without overflow checks, as the library is released
+# The files in contrib/, the examples, and the code of the wallet tutorial, which restores from a mint
 [group('campaign')]
-test-release:
-    {{unlinked}} cargo test --locked --release --workspace
-
-# The library's tests without threads
-[group('campaign')]
-test-features:
-    cargo test --locked -p nutfilter
-
-# The library's unit tests for Arm 64, under an emulator
-[group('campaign')]
-arm:
-    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-        CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /usr/aarch64-linux-gnu' \
-        cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test --target aarch64-unknown-linux-gnu --target-dir target/cross
-
-# The library's unit tests on a big-endian CPU, under an emulator
-[group('campaign')]
-big-endian:
-    RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_LINKER=s390x-linux-gnu-gcc \
-        CARGO_TARGET_S390X_UNKNOWN_LINUX_GNU_RUNNER='qemu-s390x -L /usr/s390x-linux-gnu' \
-        cargo test --locked -p nutfilter --lib -Zbuild-std=std,panic_unwind,test --target s390x-unknown-linux-gnu --target-dir target/cross
-
-# The library's unit tests, at every level of this CPU, with AddressSanitizer; some allocate more than there is on purpose
-[group('campaign')]
-asan:
-    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_stack_use_after_return=0:allocator_may_return_null=1 \
-        cargo test --locked -p nutfilter --features parallel,bitcoin --lib --target x86_64-unknown-linux-gnu --target-dir target/asan
-
-# `nutfilter build` against the Python implementation, byte for byte, 100,000 items
-[group('campaign')]
-bytes: release
-    #!/usr/bin/env bash
-    set -euo pipefail
-    mkdir -p {{work}}
-    cd {{work}}
-    vectors() { {{venv}}/python ../../tests/vectors/make_vectors.py "$@"; }
-    vectors items --count 100000 --seed 7 > items.hex
-    for profile in nut25 nut23; do
-        for pm in '19 784931' '0 1' '10 1024' '20 1048576' '31 4294967295' '5 65536'; do
-            read -r p m <<<"$pm"
-            set -- items.hex --profile "$profile" --p "$p" --m "$m"
-            vectors build "$@" --output python.gcs
-            {{nutfilter}} --quiet build "$@" --format raw --output rust.gcs
-            cmp python.gcs rust.gcs
-            echo "equal: $profile, P = $p, M = $m, $(stat -c %s rust.gcs) bytes"
-        done
-    done
-
-# The files in contrib/ and the examples
-[group('campaign')]
-contrib: release e2e-venv
+contrib: binary e2e-venv tutorial
     {{e2e}} -m contrib
     for example in mint wallet owned_index own_hasher streaming_decode; do \
         cargo run --locked --quiet --example "$example"; \
     done
 
-# The code of the wallet tutorial restores from a mint
-[group('campaign')]
+[private]
 tutorial:
     #!/usr/bin/env python3
     import pathlib, re, subprocess
@@ -303,7 +258,7 @@ peers:
 
 # The Python wheel: built, tested, tried in a real nutshell, and built again from its source distribution
 [group('campaign')]
-python: release e2e-venv
+python: binary e2e-venv
     #!/usr/bin/env bash
     set -euo pipefail
     cd bindings/python
@@ -366,14 +321,6 @@ c:
     valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
     CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
 
-# Block filters next to other libraries, and a light client that follows a chain on loopback
-[group('campaign')]
-bitcoin: release e2e-venv
-    npm ci --prefix e2e/bitcoin --ignore-scripts --no-audit --no-fund --silent
-    cargo build --quiet --locked --manifest-path examples/light-client/Cargo.toml --target-dir target
-    target/e2e/bin/pip install -q 'chiabip158==1.5.4'
-    LIGHT_CLIENT={{justfile_directory()}}/target/debug/light-client {{e2e}} -m bitcoin --require
-
 # Write the benchmark page to target/dashboard/index.html
 page *own:
     [ -x target/venv/bin/python ] || python3 -m venv target/venv
@@ -389,25 +336,31 @@ dashboard: (page "$(ls benches/record/*.json | head -1)")
 
 # The service follows a live nutshell with restored backups, collisions and clock steps, on SQLite and on Postgres
 [group('campaign')]
-real-mints minutes='5' seed='1': release e2e-venv
+real-mints minutes='5' seed='1': binary e2e-venv
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --state-filters
     target/e2e/bin/python -m e2e.follow --binary {{nutfilter}} --minutes {{minutes}} --seed {{seed}} --postgres
 
-# Faults of the running service
+# faults: of the running service. soak: two services under load, with kills, full disks, restored databases and clients that
+# misbehave. load: ten million notes, requests per second and latency next to a bare server. bitcoin: block filters next to other
+# libraries, and a light client that follows a chain on loopback.
+# End to end: `faults`, `soak`, `load` or `bitcoin`, for example `just e2e soak --minutes 60`
 [group('campaign')]
-faults: release e2e-venv
-    {{e2e}} -m faults --require
-
-# Two services under load, with kills, full disks, restored databases and clients that misbehave
-[group('campaign')]
-soak minutes='10': release e2e-venv
-    {{e2e}} -m soak --minutes {{minutes}} --require
-
-# Ten million notes; requests per second and latency next to a bare server
-[group('campaign')]
-load notes='10000000': release e2e-venv
-    cargo build --locked --release -p nutfilter-serve --example bare_server
-    {{e2e}} -m load --notes {{notes}} --bare-server target/release/examples/bare_server -s
+e2e what *options: binary e2e-venv
+    #!/usr/bin/env bash
+    set -euo pipefail
+    options=(--require)
+    case {{what}} in
+    load)
+        cargo build --locked --release -p nutfilter-serve --example bare_server
+        options=(--notes 10000000 --bare-server target/release/examples/bare_server -s);;
+    bitcoin)
+        npm ci --prefix e2e/bitcoin --ignore-scripts --no-audit --no-fund --silent
+        cargo build --quiet --locked --manifest-path examples/light-client/Cargo.toml --target-dir target
+        target/e2e/bin/pip install -q 'chiabip158==1.5.4'
+        export LIGHT_CLIENT=$PWD/target/debug/light-client;;
+    soak) options+=(--minutes 10);;
+    esac
+    {{e2e}} -m {{what}} "${options[@]}" {{options}}
 
 # Regions of the library that its tests and the fuzzing corpora reach; fails below the floor
 [group('campaign')]
@@ -446,23 +399,30 @@ fuzz-all seconds='600' inputs='seeds corpora' jobs='1':
             echo "TARGET: FAILED"; tail -n 60 "$log"; exit 1
         fi'
 
-# Run one input again
+# input: run one input again. minimise: write the minimal corpus to fuzz/corpora. coverage: of the library by seeds and corpus.
+# seeds: write the seeds of all targets, after a change of their cases.
+# `input TARGET FILE`, `minimise TARGET`, `coverage TARGET` or `seeds`
 [group('fuzzing')]
-fuzz-input target file:
-    {{fuzz}} run --no-trace-compares {{target}} {{file}}
-
-# Minimise the corpus of a target and write it to fuzz/corpora
-[group('fuzzing')]
-fuzz-cmin target: (fuzz-inputs target)
-    {{fuzz}} cmin --no-trace-compares {{target}} fuzz/corpus/{{target}}
-    cargo run --locked --quiet -p nutfilter-harness --example pack -- fuzz/corpus/{{target}} fuzz/corpora/{{target}}.zip
-
-# Coverage of the library by one target's seeds and corpus
-[group('fuzzing')]
-fuzz-coverage target: (fuzz-inputs target)
-    {{fuzz}} coverage --llvm-path "$(llvm-config-22 --bindir)" {{target}}
-    llvm-cov-22 report --instr-profile=fuzz/coverage/{{target}}/coverage.profdata --ignore-filename-regex 'registry|rustc|crates/' \
-        "$(find target fuzz/target -path '*/coverage/*/release/{{target}}' -type f 2>/dev/null | head -n 1)"
+fuzz-tool what target='' file='':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    pack="cargo run --locked --quiet -p nutfilter-harness --example pack --"
+    case {{what}} in
+    input) {{fuzz}} run --no-trace-compares {{target}} {{file}};;
+    minimise)
+        {{just_executable()}} fuzz-inputs {{target}}
+        {{fuzz}} cmin --no-trace-compares {{target}} fuzz/corpus/{{target}}
+        $pack fuzz/corpus/{{target}} fuzz/corpora/{{target}}.zip;;
+    coverage)
+        {{just_executable()}} fuzz-inputs {{target}}
+        {{fuzz}} coverage --llvm-path "$(llvm-config-22 --bindir)" {{target}}
+        llvm-cov-22 report --instr-profile=fuzz/coverage/{{target}}/coverage.profdata --ignore-filename-regex 'registry|rustc|crates/' \
+            "$(find target fuzz/target -path '*/coverage/*/release/{{target}}' -type f 2>/dev/null | head -n 1)";;
+    seeds)
+        rm -rf {{work}}/seeds && mkdir -p {{work}}/seeds
+        cargo run --locked --quiet -p nutfilter-harness --example seeds -- {{work}}/seeds
+        for folder in {{work}}/seeds/*; do $pack "$folder" "fuzz/seeds/$(basename "$folder").zip"; done;;
+    esac
 
 # Seeds alone go to a folder of their own, without what earlier runs found.
 [private]
@@ -476,24 +436,9 @@ fuzz-inputs target inputs='seeds corpora':
         [ ! -e "fuzz/$kind/{{target}}.zip" ] || python3 -m zipfile -e "fuzz/$kind/{{target}}.zip" "$folder"
     done
 
-# Write the seeds of all targets again, after a change of their cases
-[group('fuzzing')]
-seeds:
-    rm -rf {{work}}/seeds && mkdir -p {{work}}/seeds
-    cargo run --locked --quiet -p nutfilter-harness --example seeds -- {{work}}/seeds
-    for folder in {{work}}/seeds/*; do \
-        cargo run --locked --quiet -p nutfilter-harness --example pack -- "$folder" "fuzz/seeds/$(basename "$folder").zip"; \
-    done
-
 # --- Mutation testing
 
-# Mutants of the lines that differ from a branch
+# Mutants of the codec, its bounds and the wallet's policy: one part of forty, or those of a diff (`just mutants --in-diff FILE`)
 [group('mutants')]
-mutants-diff base='main':
-    git diff {{base}} > target/mutants.diff
-    cargo mutants --workspace --in-diff target/mutants.diff --output target
-
-# Mutants of the codec, its bounds and the wallet's policy, one part of forty: `just mutants 7/40`
-[group('mutants')]
-mutants shard='0/40':
-    cargo mutants --workspace --shard {{shard}} --output target
+mutants *options='--shard 0/40':
+    cargo mutants --workspace {{options}} --output target

@@ -1,4 +1,4 @@
-//! Packs the files of a folder into a zip archive; equal files give equal bytes. Used by `just seeds` and `just fuzz-cmin`.
+//! Packs the files of a folder into a zip archive; equal files give equal bytes. Used by `just fuzz-tool`.
 
 use std::error::Error;
 use std::fs::{self, File};

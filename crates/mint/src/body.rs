@@ -1,4 +1,4 @@
-//! Finished bodies: immutable bytes with an entity tag.
+//! Finished bodies: immutable bytes and their SHA-256.
 //!
 //! A body lies in memory, or in a mapped file without a name. The system can evict the pages of a mapped file, so
 //! that sets larger than memory can be served.
@@ -8,30 +8,48 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use http::HeaderValue;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 /// Size of the file buffer, in bytes. The text arrives in pieces of at most 64 KiB.
 const FILE_BUFFER: usize = 64 << 10;
 
-/// A finished body and its entity tag. Clones share the bytes.
+/// A finished body, the same in gzip if that is worth it, and their SHA-256. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct Body {
     bytes: Bytes,
-    etag: HeaderValue,
+    gzip: Option<Bytes>,
+    sha256: [u8; 32],
 }
 
 impl Body {
-    /// Creates a body from bytes in memory.
+    /// Creates a body of bytes, with the same bytes in gzip.
     ///
     /// # Cost
     ///
-    /// One pass, for the tag.
+    /// One pass over `bytes`.
     #[must_use]
-    pub fn from_bytes(bytes: impl Into<Bytes>) -> Self {
+    pub fn new(bytes: impl Into<Bytes>, gzip: Option<Bytes>) -> Self {
         let bytes = bytes.into();
-        let etag = etag(Sha256::new_with_prefix(&bytes));
-        Self { bytes, etag }
+        let sha256 = Sha256::digest(&bytes).into();
+        Self {
+            bytes,
+            gzip,
+            sha256,
+        }
+    }
+
+    /// Creates a body, and compresses it if that makes it shorter.
+    #[must_use]
+    pub fn compressed(bytes: Vec<u8>) -> Self {
+        let compress = || -> io::Result<Vec<u8>> {
+            let mut encoder = GzEncoder::new(vec![], Compression::default());
+            encoder.write_all(&bytes)?;
+            encoder.finish()
+        };
+        let gzip = compress().ok().filter(|gzip| gzip.len() < bytes.len());
+        Self::new(bytes, gzip.map(Bytes::from))
     }
 
     /// The bytes. Clones of the returned value share them.
@@ -40,22 +58,16 @@ impl Body {
         &self.bytes
     }
 
-    /// The strong entity tag: the SHA-256 of the bytes in lower-case hex, between quotes.
+    /// The bytes in gzip.
     #[must_use]
-    pub fn etag(&self) -> &HeaderValue {
-        &self.etag
+    pub fn gzip(&self) -> Option<&Bytes> {
+        self.gzip.as_ref()
     }
 
-    /// The number of bytes.
+    /// The SHA-256 of the bytes.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether the body is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+    pub fn sha256(&self) -> &[u8; 32] {
+        &self.sha256
     }
 }
 
@@ -97,23 +109,19 @@ impl BodyPlace {
                 Sink::File(BufWriter::with_capacity(FILE_BUFFER, file))
             }
         };
-        Ok(BodyWriter {
-            sink,
-            digest: Sha256::new(),
-            written: 0,
-        })
+        Ok(BodyWriter { sink, written: 0 })
     }
 
-    /// Makes a body of finished bytes. In memory they are not copied.
+    /// Stores finished bytes. In memory they are not copied.
     ///
     /// # Errors
     ///
     /// If the directory refuses the file.
-    pub fn keep(&self, mut bytes: Vec<u8>) -> io::Result<Body> {
+    pub fn keep(&self, mut bytes: Vec<u8>) -> io::Result<Bytes> {
         match self {
             BodyPlace::Memory => {
                 bytes.shrink_to_fit();
-                Ok(Body::from_bytes(bytes))
+                Ok(bytes.into())
             }
             BodyPlace::Directory(_) => {
                 let mut writer = self.writer()?;
@@ -128,7 +136,6 @@ impl BodyPlace {
 #[derive(Debug)]
 pub struct BodyWriter {
     sink: Sink,
-    digest: Sha256,
     written: u64,
 }
 
@@ -144,24 +151,20 @@ impl BodyWriter {
     /// # Errors
     ///
     /// If the disk refuses or loses what was written. The space is then free again.
-    pub fn finish(self) -> io::Result<Body> {
-        let bytes = match self.sink {
+    pub fn finish(self) -> io::Result<Bytes> {
+        match self.sink {
             Sink::Memory(mut memory) => {
                 memory.shrink_to_fit();
-                memory.into()
+                Ok(memory.into())
             }
             Sink::File(file) => {
                 let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
                 // A file system with delayed allocation may report missing space only here. Without this, a reader
                 // could hit a page that was never written, and get a SIGBUS.
                 file.sync_data()?;
-                map(file, self.written)?
+                map(file, self.written)
             }
-        };
-        Ok(Body {
-            bytes,
-            etag: etag(self.digest),
-        })
+        }
     }
 }
 
@@ -174,7 +177,6 @@ impl Write for BodyWriter {
             }
             Sink::File(file) => file.write(bytes)?,
         };
-        self.digest.update(&bytes[..taken]);
         self.written += taken as u64;
         Ok(taken)
     }
@@ -208,24 +210,11 @@ fn map(file: File, length: u64) -> io::Result<Bytes> {
     Ok(Bytes::from_owner(map))
 }
 
-fn etag(digest: Sha256) -> HeaderValue {
-    let mut tag = String::with_capacity(66);
-    tag.push('"');
-    for byte in digest.finalize() {
-        for digit in [byte >> 4, byte & 15] {
-            tag.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
-        }
-    }
-    tag.push('"');
-    // Hex digits and quotes are always a valid header value.
-    HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn written(place: &BodyPlace, pieces: &[&[u8]]) -> Body {
+    fn written(place: &BodyPlace, pieces: &[&[u8]]) -> Bytes {
         let mut writer = place.writer().expect("a writer");
         for piece in pieces {
             writer.write_all(piece).expect("room");
@@ -240,30 +229,6 @@ mod tests {
     }
 
     #[test]
-    fn tag_is_the_sha_256_in_memory_and_on_disk() {
-        let (_directory, places) = places();
-        for place in &places {
-            // FIPS 180-2, and the digest of the empty string.
-            for (pieces, tag) in [
-                (
-                    &[b"a".as_slice(), b"", b"bc"][..],
-                    "\"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"",
-                ),
-                (
-                    &[],
-                    "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"",
-                ),
-            ] {
-                let body = written(place, pieces);
-                assert_eq!(body.bytes()[..], pieces.concat()[..], "{place:?}");
-                assert_eq!(body.etag(), tag, "{place:?}");
-                assert_eq!(body.etag(), Body::from_bytes(body.bytes().clone()).etag());
-                assert_eq!(body.is_empty(), pieces.is_empty());
-            }
-        }
-    }
-
-    #[test]
     fn pieces_around_the_buffer_length_are_kept() {
         let (_directory, places) = places();
         for place in &places {
@@ -271,11 +236,10 @@ mod tests {
                 let piece: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
                 let whole = [&piece, &b"x"[..], &piece].concat();
                 let body = written(place, &[&piece, b"x", &piece]);
-                assert_eq!(body.bytes()[..], whole[..]);
-                assert_eq!(body.len(), 2 * length + 1);
-                let kept = place.keep(whole).expect("a body");
-                assert_eq!((kept.bytes(), kept.etag()), (body.bytes(), body.etag()));
+                assert_eq!(body[..], whole[..]);
+                assert_eq!(place.keep(whole).expect("a body"), body);
             }
+            assert!(written(place, &[]).is_empty());
         }
     }
 
@@ -288,7 +252,7 @@ mod tests {
         assert_eq!(listed.count(), 0);
         drop(unfinished);
         directory.close().expect("nothing in it");
-        assert_eq!(body.bytes()[..], b"still here"[..]);
+        assert_eq!(body[..], b"still here"[..]);
         assert!(places[1].writer().is_err());
     }
 
@@ -301,7 +265,6 @@ mod tests {
             .expect("Linux has it");
         let mut writer = BodyWriter {
             sink: Sink::File(BufWriter::with_capacity(FILE_BUFFER, full)),
-            digest: Sha256::new(),
             written: 0,
         };
         // The data fits in the buffer, so only `finish` can fail.

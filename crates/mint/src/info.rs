@@ -7,150 +7,168 @@
 
 mod announced;
 
+use core::fmt;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use arc_swap::ArcSwapOption;
 use ureq::Agent;
 use ureq::http::Uri;
 use ureq::http::header::LOCATION;
 
 use self::announced::announced;
 use crate::body::Body;
+use crate::object::Object;
+use crate::service::FilterService;
 
 /// Longest info that is read, in bytes. Real ones take a few thousand bytes, or tens of thousands with an embedded
 /// picture.
 const MAX_BYTES: u64 = 1 << 20;
 /// Time limit of one fetch, from the name lookup to the last byte.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Default time between two fetches. A mint's info changes a few times a year.
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 /// Pause after a failed fetch, unless the interval is shorter. A mint that restarts is back soon.
 const RETRY: Duration = Duration::from_secs(5);
 /// Maximum number of redirects. All of them must stay within the mint's own origin.
 const MAX_REDIRECTS: u32 = 3;
 
-/// The value of the filters' entry.
-const SUPPORTED: &str = r#"{"supported":true}"#;
+/// Returns the entries of `nuts` that announce what a service serves: their keys, and their values as JSON.
+pub(crate) type Entries = Box<dyn Fn(&FilterService) -> Vec<(String, String)> + Send + Sync>;
 
-/// Keeps a copy of the mint's info. A separate thread fetches it until the last clone is dropped.
-#[derive(Clone, Debug)]
-pub struct InfoService {
-    current: Arc<ArcSwapOption<Body>>,
-    /// Disconnects the channel when the last clone is dropped.
+/// The mint's info, as it was fetched and as it is served.
+pub(crate) struct Info {
+    entries: Entries,
+    fetched: Option<Vec<u8>>,
+    object: Option<Object>,
+}
+
+impl fmt::Debug for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Info").finish_non_exhaustive()
+    }
+}
+
+impl Info {
+    pub(crate) fn new(entries: Entries) -> Self {
+        Self {
+            entries,
+            fetched: None,
+            object: None,
+        }
+    }
+
+    pub(crate) fn object(&self) -> Option<Object> {
+        self.object.clone()
+    }
+
+    pub(crate) fn renew(
+        &mut self,
+        service: &FilterService,
+        fetched: Option<Vec<u8>>,
+    ) -> Result<(), InfoError> {
+        let Some(fetched) = fetched.or_else(|| self.fetched.clone()) else {
+            return Ok(());
+        };
+        let mut info = fetched.clone();
+        for (key, value) in (self.entries)(service) {
+            match announced(&info, &key, &value)? {
+                Some(added) => info = added,
+                None => warn_of_taken(&key),
+            }
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let date = now.unwrap_or_default().as_secs();
+        self.fetched = Some(fetched);
+        self.object = Some(Object::json("v1/info", Body::new(info, None), date));
+        Ok(())
+    }
+}
+
+/// Fetches the mint's info, which its service serves at `v1/info`.
+#[derive(Debug)]
+pub struct InfoFetcher {
+    fetcher: Fetcher,
+    service: FilterService,
+}
+
+/// The thread of [`InfoFetcher::start`]. It ends when this is dropped.
+#[derive(Debug)]
+pub struct InfoThread {
     _alive: Sender<()>,
 }
 
-impl InfoService {
-    /// Starts to fetch the info of the mint at `mint` once a minute. Examples of `mint`: `http://127.0.0.1:3338`,
-    /// `https://mint.example/Bitcoin`. The filters are announced as the member `key` of `nuts`. The numbers 23 and 25
-    /// now belong to other Cashu documents, so the key is not fixed.
+impl InfoFetcher {
+    /// Serves the info of the mint at `mint`. Examples of `mint`: `http://127.0.0.1:3338`,
+    /// `https://mint.example/Bitcoin`. `entries` are added to `nuts`, with their values as JSON. They are evaluated at each
+    /// fetch, and when the served state filters change. A service has one fetcher.
     ///
     /// # Errors
     ///
-    /// If the URL is invalid, or if the system cannot start a thread.
-    pub fn start(mint: &str, key: impl Into<String>) -> Result<Self, InfoError> {
-        Self::start_every(mint, key, DEFAULT_INTERVAL)
-    }
-
-    /// Like [`InfoService::start`], with another interval.
-    ///
-    /// # Errors
-    ///
-    /// Like [`InfoService::start`].
-    pub fn start_every(
+    /// If the URL is invalid.
+    pub fn new(
         mint: &str,
-        key: impl Into<String>,
-        interval: Duration,
-    ) -> Result<Self, InfoError> {
-        let entries = vec![(key.into(), SUPPORTED.to_owned())];
-        Self::start_all(mint, move || entries.clone(), interval)
-    }
-
-    /// Like [`InfoService::start`], with any entries of `nuts`: their keys, and their values as JSON. They are asked for at
-    /// each fetch.
-    ///
-    /// # Errors
-    ///
-    /// Like [`InfoService::start`].
-    pub fn start_with_entries(
-        mint: &str,
-        entries: impl Fn() -> Vec<(String, String)> + Send + 'static,
-    ) -> Result<Self, InfoError> {
-        Self::start_all(mint, entries, DEFAULT_INTERVAL)
-    }
-
-    fn start_all(
-        mint: &str,
-        entries: impl Fn() -> Vec<(String, String)> + Send + 'static,
-        interval: Duration,
+        service: &FilterService,
+        entries: impl Fn(&FilterService) -> Vec<(String, String)> + Send + Sync + 'static,
     ) -> Result<Self, InfoError> {
         let fetcher = Fetcher::new(mint)?;
-        let current = Arc::new(ArcSwapOption::empty());
+        service.announce(Box::new(entries));
+        let service = service.clone();
+        Ok(Self { fetcher, service })
+    }
+
+    /// Fetches the info once.
+    ///
+    /// # Errors
+    ///
+    /// If the mint does not answer with an info within 10 s. The last one is served.
+    pub fn fetch(&self) -> Result<(), InfoError> {
+        self.service.renew_info(Some(self.fetcher.fetch()?))
+    }
+
+    /// Fetches the info at an interval, such as [`InfoFetcher::INTERVAL`], on a thread.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot start a thread.
+    pub fn start(self, interval: Duration) -> io::Result<InfoThread> {
         let (alive, dropped) = mpsc::channel();
-        let shared = Arc::clone(&current);
-        thread::Builder::new()
-            .name("nutfilter-info".to_owned())
-            .spawn(move || run(&fetcher, &entries, &shared, interval, &dropped))
-            .map_err(|error| InfoError(Kind::Io(error)))?;
-        Ok(Self {
-            current,
-            _alive: alive,
-        })
+        let thread = thread::Builder::new().name("nutfilter-info".to_owned());
+        thread.spawn(move || self.run(interval, &dropped))?;
+        Ok(InfoThread { _alive: alive })
     }
 
-    /// The last fetched info; `None` before the first. It is kept while the mint is down.
-    #[must_use]
-    pub fn body(&self) -> Option<Arc<Body>> {
-        self.current.load_full()
-    }
-}
+    /// Default time between two fetches. A mint's info changes a few times a year.
+    pub const INTERVAL: Duration = Duration::from_secs(60);
 
-/// Fetches the info of the mint at `mint` once, with these entries, as [`InfoService::start_with_entries`].
-///
-/// # Errors
-///
-/// If the URL is invalid, or if the mint does not answer with an info within 10 s.
-pub fn fetch_info(mint: &str, entries: &[(String, String)]) -> Result<Body, InfoError> {
-    Fetcher::new(mint)?.fetch_with(entries)
-}
-
-fn run(
-    fetcher: &Fetcher,
-    entries: &dyn Fn() -> Vec<(String, String)>,
-    current: &ArcSwapOption<Body>,
-    interval: Duration,
-    dropped: &Receiver<()>,
-) {
-    // Failures are logged when the state changes, not at every attempt.
-    let mut failing = false;
-    loop {
-        let pause = match fetcher.fetch_with(&entries()) {
-            Ok(info) => {
-                current.store(Some(Arc::new(info)));
-                if core::mem::take(&mut failing) {
-                    tracing::info!("mint info is available again");
+    fn run(&self, interval: Duration, dropped: &Receiver<()>) {
+        // Failures are logged when the state changes, not at every attempt.
+        let mut failing = false;
+        loop {
+            let pause = match self.fetch() {
+                Ok(()) => {
+                    if core::mem::take(&mut failing) {
+                        tracing::info!("mint info is available again");
+                    }
+                    interval
                 }
-                interval
-            }
-            Err(error) => {
-                metrics::counter!("nutfilter_info_failures_total").increment(1);
-                if !core::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "could not fetch the mint's info; serving the last one");
+                Err(error) => {
+                    metrics::counter!("nutfilter_info_failures_total").increment(1);
+                    if !core::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "could not fetch the mint's info; serving the last one");
+                    }
+                    interval.min(RETRY)
                 }
-                interval.min(RETRY)
+            };
+            if dropped.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                return;
             }
-        };
-        if dropped.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
-            return;
         }
     }
 }
 
+#[derive(Debug)]
 struct Fetcher {
     agent: Agent,
     url: Uri,
@@ -183,18 +201,6 @@ impl Fetcher {
             .build()
             .new_agent();
         Ok(Self { agent, url })
-    }
-
-    /// The mint's info, with these entries of `nuts`.
-    fn fetch_with(&self, entries: &[(String, String)]) -> Result<Body, InfoError> {
-        let mut info = self.fetch()?;
-        for (key, value) in entries {
-            match announced(&info, key, value)? {
-                Some(added) => info = added,
-                None => warn_of_taken(key),
-            }
-        }
-        Ok(Body::from_bytes(info))
     }
 
     fn fetch(&self) -> Result<Vec<u8>, InfoError> {
@@ -257,8 +263,6 @@ pub struct InfoError(Kind);
 enum Kind {
     #[error("invalid mint URL: {0}")]
     BadUrl(&'static str),
-    #[error("{0}")]
-    Io(#[source] io::Error),
     #[error("{}", of_transport(.0))]
     Transport(Box<ureq::Error>),
     #[error("the mint returned {0}")]

@@ -58,7 +58,7 @@ pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};
 pub use error::PublishError;
-pub use info::{InfoError, InfoService, fetch_info};
+pub use info::{InfoError, InfoFetcher, InfoThread};
 pub use nutfilter_cashu::state_filters::Event;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use object::{Cache, Content, Missing, Object};
@@ -72,4 +72,4 @@ pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
 pub use state::{DataDirectory, StateError, verify};
-pub use state_filters::{EventFeed, OpenBlock, ReportError, StateFilterOptions, StateFilters};
+pub use state_filters::{EventFeed, NotSuccessor, ReportError, StateFilterOptions, Succession};

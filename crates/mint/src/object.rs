@@ -1,37 +1,43 @@
-//! Objects: the finished bytes at a path. HTTP knows nothing else of filters, keysets and sequences.
+//! Objects: the finished bytes at a path. HTTP and publishing know nothing else of filters, keysets and sequences.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use http::HeaderValue;
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use nutfilter_sequence::SealedFile;
 use percent_encoding::percent_decode_str;
 
 use crate::body::Body;
 use crate::service::FilterService;
-use crate::state_filters::{BlockBody, Compressible};
-use crate::{Event, KeysetId, NoteKind};
+use crate::state_filters::Succession;
+use crate::{Event, KeysetId};
 
 /// What is answered at a path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Object {
+    /// The path, without a leading slash.
+    pub path: Arc<str>,
     /// The media type.
     pub media_type: &'static str,
     /// The bytes.
     pub content: Content,
-    /// When they were made, in Unix seconds, if readers may rely on it.
-    pub modified: Option<u64>,
-    /// How long caches may keep them.
+    /// When they were made, in Unix seconds; `None` if they never change.
+    pub date: Option<u64>,
+    /// How long caches may keep it.
     pub cache: Cache,
+    /// For a list of other objects: which published lists it may replace. Other objects may replace an older one.
+    pub succession: Option<Succession>,
 }
 
 /// The bytes of an object.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// In memory, or in a mapped file. The second body is the same in gzip.
-    Body(Body, Option<Body>),
-    /// A file that never changes, and its entity tag.
-    File(PathBuf, HeaderValue),
+    /// In memory, or in a mapped file.
+    Body(Body),
+    /// A file that never changes.
+    File(SealedFile),
 }
 
 /// How long caches may keep an object.
@@ -39,10 +45,22 @@ pub enum Content {
 pub enum Cache {
     /// The next refresh may replace it.
     UntilRefresh,
-    /// This many seconds.
+    /// This many seconds. A published copy is replaced only when it is that old.
     Seconds(u64),
     /// It never changes.
     Forever,
+}
+
+impl Cache {
+    /// The value of `Cache-Control`, with this time until the next refresh, in seconds.
+    #[must_use]
+    pub fn control(self, until_refresh: u64) -> String {
+        match self {
+            Cache::UntilRefresh => format!("public, max-age={until_refresh}"),
+            Cache::Seconds(seconds) => format!("public, max-age={seconds}"),
+            Cache::Forever => "public, max-age=31536000, immutable".to_owned(),
+        }
+    }
 }
 
 /// Why there is no object at a path. No text repeats request data.
@@ -88,6 +106,100 @@ impl Missing {
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 
+impl Object {
+    /// JSON that the next refresh may change.
+    #[must_use]
+    pub fn json(path: impl Into<Arc<str>>, body: Body, date: u64) -> Self {
+        Self {
+            path: path.into(),
+            media_type: JSON,
+            content: Content::Body(body),
+            date: Some(date),
+            cache: Cache::UntilRefresh,
+            succession: None,
+        }
+    }
+
+    /// Bytes that are replaced when they are this many seconds old.
+    pub(crate) fn copy(path: impl Into<Arc<str>>, body: Body, date: u64, seconds: u64) -> Self {
+        Self {
+            media_type: BYTES,
+            cache: Cache::Seconds(seconds),
+            ..Self::json(path, body, date)
+        }
+    }
+
+    /// A file that never changes: a manifest, or bytes.
+    pub(crate) fn sealed(path: impl Into<Arc<str>>, file: SealedFile, is_json: bool) -> Self {
+        Self {
+            path: path.into(),
+            media_type: if is_json { JSON } else { BYTES },
+            content: Content::File(file),
+            date: None,
+            cache: Cache::Forever,
+            succession: None,
+        }
+    }
+
+    /// The SHA-256 of the bytes, in hex.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        HEXLOWER.encode(match &self.content {
+            Content::Body(body) => body.sha256(),
+            Content::File(file) => &file.sha256,
+        })
+    }
+
+    /// The strong entity tag of the bytes, or of the bytes in gzip.
+    #[must_use]
+    pub fn etag(&self, gzip: bool) -> String {
+        let suffix = if gzip { "-gzip" } else { "" };
+        format!("\"{}{suffix}\"", self.digest())
+    }
+
+    /// The bytes.
+    ///
+    /// # Errors
+    ///
+    /// Their file cannot be read, or is damaged.
+    pub fn read(&self) -> Result<Bytes, nutfilter_sequence::Error> {
+        match &self.content {
+            Content::Body(body) => Ok(body.bytes().clone()),
+            Content::File(file) => file.read().map(Bytes::from),
+        }
+    }
+}
+
+/// Objects by path. Those that are published are in an order in which each comes after those that it names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    published: Arc<[Object]>,
+    by_path: HashMap<Arc<str>, Object>,
+}
+
+impl Objects {
+    /// `served` are objects that are served and not published.
+    pub(crate) fn new(published: Vec<Object>, served: Vec<Object>) -> Self {
+        let all = published.iter().chain(&served);
+        Self {
+            by_path: all.map(|one| (one.path.clone(), one.clone())).collect(),
+            published: published.into(),
+        }
+    }
+
+    pub(crate) fn published(&self) -> Arc<[Object]> {
+        self.published.clone()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Object> {
+        self.by_path.get(path)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_path.is_empty()
+    }
+}
+
 impl FilterService {
     /// The object at a path, without a leading slash. Only keyset ids may be percent-encoded.
     ///
@@ -97,119 +209,62 @@ impl FilterService {
     pub fn object(&self, path: &str) -> Result<Object, Missing> {
         let parts: Vec<&str> = path.splitn(4, '/').collect();
         match parts[..] {
-            ["v1", "keysets"] => {
+            ["v1", "info"] => self.info(),
+            ["v1", "keysets"] if self.options().serve_keysets => {
                 let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
-                let body = snapshot.keysets_body().clone();
-                let content = Content::Body(body, None);
-                Ok(Object::json(content, Some(snapshot.refreshed_at())))
+                snapshot
+                    .objects()
+                    .get(path)
+                    .cloned()
+                    .ok_or(Missing::NotBuilt)
             }
-            ["v1", "filter", "spent", id] => self.filter(NoteKind::Spent, id),
-            ["v1", "filter", "issued", id] => self.filter(NoteKind::Issued, id),
-            ["v1", "filters", what, rest] => self.state_filter(what, rest),
+            ["v1", "filter", kind @ ("spent" | "issued"), id] => {
+                let id = percent_decode_str(id).decode_utf8().ok();
+                let id = id.and_then(|id| KeysetId::parse(&id).ok());
+                let id = id.ok_or(Missing::InvalidKeysetId)?;
+                let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
+                let object = snapshot.objects().get(&format!("v1/filter/{kind}/{id}"));
+                object.cloned().ok_or(match snapshot.keyset(&id) {
+                    Some(_) => Missing::NotBuilt,
+                    None => Missing::UnknownKeyset,
+                })
+            }
+            ["v1", "filters", what, rest] => self.state_filter(path, what, rest),
             _ => Err(Missing::UnknownPath),
         }
     }
 
-    fn filter(&self, kind: NoteKind, id: &str) -> Result<Object, Missing> {
-        let id = percent_decode_str(id).decode_utf8();
-        let id = id.map_err(|_| Missing::InvalidKeysetId)?;
-        let id = KeysetId::parse(&id).map_err(|_| Missing::InvalidKeysetId)?;
-        let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
-        let keyset = snapshot.keyset(&id).ok_or(Missing::UnknownKeyset)?;
-        let filter = keyset.filter(kind).ok_or(Missing::NotBuilt)?;
-        let content = Content::Body(filter.json().clone(), filter.gzip().cloned());
-        Ok(Object::json(content, Some(filter.timestamp())))
-    }
-
-    fn state_filter(&self, what: &str, rest: &str) -> Result<Object, Missing> {
-        let (kind, name) = match rest.split_once('/') {
-            Some((kind, name)) => (kind, Some(name)),
-            None => (rest, None),
+    fn state_filter(&self, path: &str, what: &str, rest: &str) -> Result<Object, Missing> {
+        let parts: Vec<&str> = rest.split('/').collect();
+        let kind = match (what, &parts[..]) {
+            ("manifest" | "info", [kind]) | ("manifests" | "segments" | "blocks", [kind, _]) => {
+                kind
+            }
+            _ => return Err(Missing::UnknownPath),
         };
-        let known = matches!(
-            (what, name.is_some()),
-            ("manifest" | "info", false) | ("manifests" | "segments" | "blocks", true)
-        );
-        if !known || name.is_some_and(|name| name.contains('/')) {
-            return Err(Missing::UnknownPath);
-        }
-        let served = Event::from_name(kind).and_then(|kind| self.state_filters(kind));
+        let served = Event::from_name(kind).and_then(|kind| self.sequences().get(kind));
         let served = served.ok_or(Missing::UnknownKind)?;
-        let name = name.unwrap_or_default();
-        let file = |media_type, file: Option<SealedFile>| {
-            let file = file.ok_or(Missing::UnknownObject)?;
-            self.sealed(media_type, file)
+        if served.objects.is_empty() {
+            return Err(Missing::NotBuilt);
+        }
+        let Some(object) = served.objects.get(path) else {
+            let has_blocks = || {
+                served
+                    .objects
+                    .get(&format!("v1/filters/info/{kind}"))
+                    .is_some()
+            };
+            return Err(match what {
+                "info" | "blocks" if !has_blocks() => Missing::UnknownKind,
+                _ => Missing::UnknownObject,
+            });
         };
-        match what {
-            "manifest" => {
-                let manifest = served.manifest().ok_or(Missing::NotBuilt)?;
-                Ok(Object::json(compressible(manifest), None))
-            }
-            "info" => {
-                let info = served.info().ok_or(Missing::UnknownKind)?;
-                Ok(Object::json(compressible(info), None))
-            }
-            "manifests" => file(
-                JSON,
-                number(name).and_then(|number| served.view().old_manifest(number)),
-            ),
-            "segments" => {
-                let interval = name.split_once('-');
-                let interval =
-                    interval.and_then(|(start, end)| Some((number(start)?, number(end)?)));
-                file(
-                    BYTES,
-                    interval.and_then(|(start, end)| served.view().segment(start, end)),
-                )
-            }
-            _ if served.info().is_none() => Err(Missing::UnknownKind),
-            _ => match number(name).and_then(|height| served.block(height)) {
-                Some(BlockBody::Open(block, seconds)) => Ok(Object {
-                    media_type: BYTES,
-                    content: compressible(&block),
-                    modified: None,
-                    cache: Cache::Seconds(seconds),
-                }),
-                Some(BlockBody::Sealed(block)) => file(BYTES, Some(block)),
-                None => Err(Missing::UnknownObject),
-            },
+        if let Content::File(file) = &object.content {
+            self.sequences().check(file).map_err(|error| {
+                tracing::error!(path = %file.path.display(), %error, "could not serve a published file");
+                Missing::Damaged
+            })?;
         }
+        Ok(object.clone())
     }
-
-    fn sealed(&self, media_type: &'static str, file: SealedFile) -> Result<Object, Missing> {
-        let tag = self.sequences().tag(&file).map_err(|error| {
-            tracing::error!(path = %file.path.display(), %error, "could not serve a published file");
-            Missing::Damaged
-        })?;
-        let tag = HeaderValue::try_from(tag).map_err(|_| Missing::Damaged)?;
-        Ok(Object {
-            media_type,
-            content: Content::File(file.path, tag),
-            modified: None,
-            cache: Cache::Forever,
-        })
-    }
-}
-
-impl Object {
-    /// JSON that the next refresh may change.
-    #[must_use]
-    pub fn json(content: Content, modified: Option<u64>) -> Self {
-        Self {
-            media_type: JSON,
-            content,
-            modified,
-            cache: Cache::UntilRefresh,
-        }
-    }
-}
-
-fn compressible(body: &Compressible) -> Content {
-    Content::Body(body.plain.clone(), body.gzip.clone())
-}
-
-/// A number as this service writes it, so that each object has one URL.
-fn number(text: &str) -> Option<u64> {
-    let number: u64 = text.parse().ok()?;
-    (number.to_string() == text).then_some(number)
 }

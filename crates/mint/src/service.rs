@@ -1,14 +1,16 @@
 //! Shared state between the one thread that builds and the many threads that answer requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 
-use crate::Event;
+use crate::info::{Entries, Info};
+use crate::object::{Missing, Object};
 use crate::snapshot::Snapshot;
-use crate::state_filters::{SequenceTable, StateFilters};
+use crate::state_filters::{SequenceTable, Served};
+use crate::{Event, InfoError};
 
 /// The endpoints of a service in addition to the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ struct Shared {
     options: ServiceOptions,
     snapshot: ArcSwapOption<Snapshot>,
     sequences: SequenceTable,
+    /// The mint's info; unset if it is not served.
+    info: OnceLock<RwLock<Info>>,
     /// Whether anything failed in the latest refresh.
     failing: AtomicBool,
     /// When a refresh last succeeded, by the monotonic clock.
@@ -122,6 +126,7 @@ impl FilterService {
             options,
             snapshot: ArcSwapOption::empty(),
             sequences: SequenceTable::default(),
+            info: OnceLock::new(),
             failing: AtomicBool::new(false),
             last_good: Mutex::default(),
         };
@@ -148,10 +153,53 @@ impl FilterService {
         self.shared.snapshot.store(Some(Arc::new(snapshot)));
     }
 
-    /// The state filters of a kind that requests are currently answered from; `None` if the kind is not published.
+    /// What is published: the objects of each sequence, and the filters with the list of keysets. The order is that of
+    /// publication: each object comes after those that it names. The mint's info, which announces them, is not among them.
     #[must_use]
-    pub fn state_filters(&self, kind: Event) -> Option<Arc<StateFilters>> {
-        self.sequences().get(kind)
+    pub fn objects(&self) -> Vec<Arc<[Object]>> {
+        let sequences = Event::ALL.into_iter();
+        let sequences = sequences.filter_map(|kind| self.sequences().get(kind));
+        let sequences = sequences.map(|served| served.objects.published());
+        let filters = self.snapshot();
+        let filters = filters.map(|snapshot| snapshot.objects().published());
+        sequences.chain(filters).collect()
+    }
+
+    /// Whether state filters of this kind are served.
+    #[must_use]
+    pub fn has_state_filters(&self, kind: Event) -> bool {
+        self.sequences().get(kind).is_some()
+    }
+
+    /// Serves a sequence, or no longer. The info announces that at once.
+    pub(crate) fn publish_sequence(&self, kind: Event, served: Option<Served>) {
+        let is_served = served.is_some();
+        if self.sequences().publish(kind, served) != is_served
+            && let Err(error) = self.renew_info(None)
+        {
+            tracing::error!(%error, "could not announce a change of the state filters");
+        }
+    }
+
+    /// The mint's info with its announcements.
+    pub(crate) fn info(&self) -> Result<Object, Missing> {
+        let info = self.shared.info.get().ok_or(Missing::UnknownPath)?;
+        let info = info.read().unwrap_or_else(PoisonError::into_inner);
+        info.object().ok_or(Missing::NotBuilt)
+    }
+
+    /// Serves the mint's info with these entries. Only the first call has an effect.
+    pub(crate) fn announce(&self, entries: Entries) {
+        let _ = self.shared.info.set(RwLock::new(Info::new(entries)));
+    }
+
+    /// Announces again what is served, in this info of the mint or in the last one.
+    pub(crate) fn renew_info(&self, fetched: Option<Vec<u8>>) -> Result<(), InfoError> {
+        let Some(info) = self.shared.info.get() else {
+            return Ok(());
+        };
+        let mut info = info.write().unwrap_or_else(PoisonError::into_inner);
+        info.renew(self, fetched)
     }
 
     /// The published state filters.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::body::Body;
+use crate::object::{Object, Objects};
 use crate::published::PublishedFilter;
 use crate::source::KeysetInfo;
 use crate::{KeysetId, NoteKind};
@@ -41,7 +42,8 @@ impl KeysetEntry {
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     keysets: BTreeMap<KeysetId, KeysetEntry>,
-    keysets_body: Body,
+    list: Object,
+    objects: Objects,
     refreshed_at: u64,
 }
 
@@ -49,16 +51,39 @@ impl Snapshot {
     /// Creates a snapshot of these keysets. `refreshed_at` is the Unix second at which the refresh began.
     #[must_use]
     pub fn new(entries: Vec<KeysetEntry>, refreshed_at: u64) -> Self {
-        let keysets_body = keysets_body(entries.iter().map(|entry| &entry.info));
+        let list = keysets_body(entries.iter().map(|entry| &entry.info));
         let keysets = entries
             .into_iter()
-            .map(|entry| (entry.info.id.clone(), entry))
-            .collect();
-        Self {
-            keysets,
-            keysets_body,
+            .map(|entry| (entry.info.id.clone(), entry));
+        let mut snapshot = Self {
+            keysets: keysets.collect(),
+            list: Object::json("v1/keysets", list, refreshed_at),
+            objects: Objects::default(),
             refreshed_at,
+        };
+        snapshot.list_objects();
+        snapshot
+    }
+
+    /// Filters are published before the list of keysets, which names them. While one is missing, the list is only served.
+    fn list_objects(&mut self) {
+        let filters = self.keysets().flat_map(|entry| {
+            NoteKind::ALL.into_iter().filter_map(move |kind| {
+                let (filter, id) = (entry.filter(kind)?, &entry.info.id);
+                let path = format!("v1/filter/{kind}/{id}");
+                Some(Object::json(
+                    path,
+                    filter.json().clone(),
+                    filter.timestamp(),
+                ))
+            })
+        });
+        let (mut published, mut served) = (filters.collect::<Vec<_>>(), vec![]);
+        match self.is_complete() {
+            true => published.push(self.list.clone()),
+            false => served.push(self.list.clone()),
         }
+        self.objects = Objects::new(published, served);
     }
 
     /// Returns a copy with one filter replaced, so that the old body can be freed before the next one is made.
@@ -72,6 +97,7 @@ impl Snapshot {
     ) -> Option<Self> {
         let mut changed = self.clone();
         changed.keysets.get_mut(keyset)?.set(kind, Some(filter));
+        changed.list_objects();
         Some(changed)
     }
 
@@ -88,6 +114,7 @@ impl Snapshot {
                 }
             }
         }
+        changed.list_objects();
         changed
     }
 
@@ -120,10 +147,8 @@ impl Snapshot {
         self.keysets.values()
     }
 
-    /// The list of keysets as NUT-02 JSON. A keyset that is known only from its notes has the unit `unknown`.
-    #[must_use]
-    pub fn keysets_body(&self) -> &Body {
-        &self.keysets_body
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
     }
 
     /// When the refresh that made this snapshot began, in Unix seconds.
@@ -142,6 +167,7 @@ impl Snapshot {
     }
 }
 
+/// The list of keysets as NUT-02 JSON. A keyset that is known only from its notes has the unit `unknown`.
 fn keysets_body<'a>(keysets: impl Iterator<Item = &'a KeysetInfo>) -> Body {
     let keysets: Vec<serde_json::Value> = keysets
         .map(|keyset| {
@@ -153,5 +179,5 @@ fn keysets_body<'a>(keysets: impl Iterator<Item = &'a KeysetInfo>) -> Body {
             })
         })
         .collect();
-    Body::from_bytes(serde_json::json!({ "keysets": keysets }).to_string())
+    Body::new(serde_json::json!({ "keysets": keysets }).to_string(), None)
 }

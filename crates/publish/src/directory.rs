@@ -8,9 +8,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use nutfilter_cashu::state_filters::manifest::hash;
+use nutfilter_mint::Object;
 use tempfile::Builder;
 
-use crate::{DestinationError, Found, Object, Put, Store, StoreError, Version};
+use crate::{DestinationError, Found, Put, Store, StoreError, Version};
 
 /// The directory for the lock and for unfinished files. No object has such a path.
 const OWN: &str = ".nutfilter";
@@ -35,8 +39,8 @@ impl Directory {
         })
     }
 
-    fn write(&self, object: &Object, replace: bool) -> io::Result<Put> {
-        let target = self.root.join(object.path());
+    fn write(&self, object: &Object, bytes: &[u8], replace: bool) -> io::Result<Put> {
+        let target = self.root.join(&*object.path);
         let parent = target.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent)?;
         let mut builder = Builder::new();
@@ -47,8 +51,8 @@ impl Directory {
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
         let mut file = builder.tempfile_in(self.root.join(OWN))?;
-        file.write_all(object.body().bytes())?;
-        if let Some(date) = object.date() {
+        file.write_all(bytes)?;
+        if let Some(date) = object.date {
             file.as_file()
                 .set_modified(UNIX_EPOCH + Duration::from_secs(date))?;
         }
@@ -100,7 +104,7 @@ impl Store for Directory {
     }
 
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError> {
-        let path = self.root.join(object.path());
+        let path = self.root.join(&*object.path);
         let failed = |error| StoreError::new("reading", error);
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
@@ -112,19 +116,23 @@ impl Store for Directory {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
-        let body = object.body().bytes();
-        let is_same =
-            metadata.len() == body.len() as u64 && fs::read(&path).map_err(failed)? == *body;
+        let digest = HEXLOWER.encode(&hash(&fs::read(&path).map_err(failed)?));
         Ok(Some(Found {
             version: Version::default(),
             date,
-            is_same,
+            is_same: digest == object.digest(),
         }))
     }
 
     /// Versions are not compared, because the directory is locked.
-    fn put(&mut self, object: &Object, over: Option<&Version>) -> Result<Put, StoreError> {
-        self.write(object, over.is_some())
+    fn put(
+        &mut self,
+        object: &Object,
+        bytes: Bytes,
+        _cache: &str,
+        over: Option<&Version>,
+    ) -> Result<Put, StoreError> {
+        self.write(object, &bytes, over.is_some())
             .map_err(|error| StoreError::new("writing", error))
     }
 }

@@ -1,9 +1,8 @@
 //! Why something could not be published.
 
 use core::error::Error;
-use std::io;
 
-use nutfilter_cashu::state_filters::SequenceError;
+use nutfilter_mint::NotSuccessor;
 
 use crate::destination::ATTEMPTS;
 
@@ -35,49 +34,13 @@ pub enum PublishError {
         /// The store's error.
         source: StoreError,
     },
-    /// There are other bytes at the path of an immutable object.
-    #[error("{path}: other bytes are published under this path")]
-    Differs {
-        /// The object.
-        path: String,
-    },
-    /// A later version of the list of a sequence is published. This one is of an older copy of the sequence.
-    #[error(
-        "{path}: the published {what} is {published}, that of the data directory is only {own}; use the newer data \
-         directory, or another destination"
-    )]
-    Older {
-        /// The list: a manifest, or a list of blocks.
-        path: String,
-        /// What is compared.
-        what: &'static str,
-        /// Its value here.
-        own: u64,
-        /// Its value in the published list.
-        published: u64,
-    },
-    /// The published list is not of this sequence.
-    #[error(
-        "{path}: the published sequence is another one: {what} is {published}, not {own}; use the data directory that \
-         it was published from, or another destination"
-    )]
-    Forked {
+    /// The list of a sequence may not replace the published one.
+    #[error("{path}: {source}")]
+    Succession {
         /// The list.
         path: String,
-        /// What differs: a manifest, a segment or a block.
-        what: String,
-        /// How it is here: a SHA-256 in hex, or an interval.
-        own: String,
-        /// How it is published.
-        published: String,
-    },
-    /// A published list cannot be read.
-    #[error("{path}: {source}; remove the object to publish all state filters again")]
-    Malformed {
-        /// The list.
-        path: String,
-        /// The fault.
-        source: SequenceError,
+        /// The reason.
+        source: NotSuccessor,
     },
     /// A file of the sequence cannot be read, or is damaged.
     #[error(transparent)]
@@ -103,15 +66,6 @@ impl PublishError {
             path: path.to_owned(),
             attempts: ATTEMPTS,
         }
-    }
-
-    /// Whether a file is gone because a later version of the sequence does not list it. Then publish that one.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        let Self::File(error) = self else {
-            return false;
-        };
-        error.io_error().map(io::Error::kind) == Some(io::ErrorKind::NotFound)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use nutfilter_mint::Object;
 use object_store::path::Path;
 use object_store::{
     Attribute, Attributes, GetOptions, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
@@ -10,7 +12,7 @@ use object_store::{
 use tokio::runtime::Runtime;
 use url::Url;
 
-use crate::{DestinationError, Found, Object, Put, Store, StoreError, Version};
+use crate::{DestinationError, Found, Put, Store, StoreError, Version};
 
 /// Time for one request. The library's default of 30 s is too short for large filters.
 const TIMEOUT: &str = "10 minutes";
@@ -95,7 +97,7 @@ impl Store for Bucket {
     }
 
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError> {
-        let location = self.location(object.path())?;
+        let location = self.location(&object.path)?;
         let options = GetOptions::default().with_head(true);
         let got = match self
             .runtime
@@ -113,13 +115,19 @@ impl Store for Bucket {
             date: metadata(DATE)
                 .and_then(|date| date.parse().ok())
                 .unwrap_or(0),
-            is_same: metadata(DIGEST) == Some(object.digest()),
+            is_same: metadata(DIGEST) == Some(&*object.digest()),
             version: version(&got.meta),
         }))
     }
 
-    fn put(&mut self, object: &Object, over: Option<&Version>) -> Result<Put, StoreError> {
-        let location = self.location(object.path())?;
+    fn put(
+        &mut self,
+        object: &Object,
+        bytes: Bytes,
+        cache: &str,
+        over: Option<&Version>,
+    ) -> Result<Put, StoreError> {
+        let location = self.location(&object.path)?;
         let mode = match over {
             None => PutMode::Create,
             Some(version) => PutMode::Update(UpdateVersion {
@@ -128,13 +136,10 @@ impl Store for Bucket {
             }),
         };
         let mut attributes = Attributes::new();
-        attributes.insert(Attribute::ContentType, object.media_type().into());
-        attributes.insert(Attribute::CacheControl, object.cache_control().into());
-        attributes.insert(
-            Attribute::Metadata(DIGEST.into()),
-            object.digest().to_owned().into(),
-        );
-        if let Some(date) = object.date() {
+        attributes.insert(Attribute::ContentType, object.media_type.into());
+        attributes.insert(Attribute::CacheControl, cache.to_owned().into());
+        attributes.insert(Attribute::Metadata(DIGEST.into()), object.digest().into());
+        if let Some(date) = object.date {
             attributes.insert(Attribute::Metadata(DATE.into()), date.to_string().into());
         }
         let options = PutOptions {
@@ -142,7 +147,7 @@ impl Store for Bucket {
             attributes,
             ..PutOptions::default()
         };
-        let payload = PutPayload::from_bytes(object.body().bytes().clone());
+        let payload = PutPayload::from_bytes(bytes);
         let put = self.store.put_opts(&location, payload, options);
         match self.runtime.block_on(put) {
             Ok(_) => Ok(Put::Written),
@@ -166,16 +171,20 @@ fn version(meta: &ObjectMeta) -> Version {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use nutfilter_mint::Body;
     use object_store::memory::InMemory;
 
     use super::*;
 
     fn object(text: &'static str, date: u64) -> Object {
-        let body = Body::from_bytes(text);
-        Object::replaceable("v1/info", "application/json", body, date, Duration::ZERO).unwrap()
+        Object::json("v1/info", Body::new(text, None), date)
+    }
+
+    fn put(bucket: &mut Bucket, object: &Object, over: Option<&Version>) -> Put {
+        let bytes = object.read().unwrap();
+        bucket
+            .put(object, bytes, "public, max-age=0", over)
+            .unwrap()
     }
 
     #[test]
@@ -184,17 +193,17 @@ mod tests {
         let mut bucket = Bucket::new(Arc::clone(&store), Path::from("mint")).unwrap();
         let (first, second, third) = (object("1", 10), object("2", 20), object("3", 30));
         assert!(bucket.find(&first).unwrap().is_none());
-        assert_eq!(bucket.put(&first, None).unwrap(), Put::Written);
-        assert_eq!(bucket.put(&second, None).unwrap(), Put::Conflict);
+        assert_eq!(put(&mut bucket, &first, None), Put::Written);
+        assert_eq!(put(&mut bucket, &second, None), Put::Conflict);
 
         let found = bucket.find(&first).unwrap().unwrap();
         assert_eq!((found.date, found.is_same), (10, true));
         assert_eq!(
-            bucket.put(&second, Some(&found.version)).unwrap(),
+            put(&mut bucket, &second, Some(&found.version)),
             Put::Written
         );
         assert_eq!(
-            bucket.put(&third, Some(&found.version)).unwrap(),
+            put(&mut bucket, &third, Some(&found.version)),
             Put::Conflict
         );
         let found = bucket.find(&third).unwrap().unwrap();

@@ -2,7 +2,10 @@
 
 use std::fs::File;
 
-use crate::{Object, StoreError};
+use bytes::Bytes;
+use nutfilter_mint::Object;
+
+use crate::StoreError;
 
 /// A place for objects. Each method is one operation, so that a test can fail between any two.
 pub trait Store: Send {
@@ -29,12 +32,18 @@ pub trait Store: Send {
     /// If the store cannot tell.
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError>;
 
-    /// Writes an object as a whole: in place of `over`, or where there is nothing.
+    /// Writes an object with these bytes and this `Cache-Control`: in place of `over`, or where there is nothing.
     ///
     /// # Errors
     ///
     /// If the store refuses or fails. The object may have been written nevertheless.
-    fn put(&mut self, object: &Object, over: Option<&Version>) -> Result<Put, StoreError>;
+    fn put(
+        &mut self,
+        object: &Object,
+        bytes: Bytes,
+        cache: &str,
+        over: Option<&Version>,
+    ) -> Result<Put, StoreError>;
 }
 
 /// What is at the path of an object.

@@ -64,6 +64,11 @@ impl View {
         Some(segment_file(&self.directory, segment))
     }
 
+    /// The intervals of segments that left the manifest some minutes ago.
+    pub fn unlisted(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.unlisted.iter().map(|one| (one.start, one.end))
+    }
+
     /// The draft's info document, with this interval; `None` if the sequence has no blocks.
     #[must_use]
     pub fn block_info(&self, open_interval: Option<u64>) -> Option<BlockInfo> {

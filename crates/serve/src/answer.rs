@@ -14,7 +14,7 @@ use headers::{
     ETag, HeaderMapExt as _, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
     LastModified,
 };
-use nutfilter_mint::{Cache, Content, Missing, Object};
+use nutfilter_mint::{Content, Missing, Object};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
@@ -34,52 +34,38 @@ pub(crate) async fn answer(
     object: Object,
     max_age: u64,
 ) -> Response {
-    let Object {
-        media_type,
-        content,
-        modified,
-        cache,
-        ..
-    } = object;
     let mut headers = HeaderMap::with_capacity(12);
-    let cache = match cache {
-        Cache::UntilRefresh => format!("public, max-age={max_age}"),
-        Cache::Seconds(seconds) => format!("public, max-age={seconds}"),
-        Cache::Forever => "public, max-age=31536000, immutable".to_owned(),
-    };
-    insert(&mut headers, CACHE_CONTROL, cache);
-    let modified = modified.filter(|&at| at < YEAR_10000);
+    insert(&mut headers, CACHE_CONTROL, object.cache.control(max_age));
+    let modified = object.date.filter(|&at| at < YEAR_10000);
     let modified = modified.map(|at| UNIX_EPOCH + Duration::from_secs(at));
     if let Some(at) = modified {
         headers.typed_insert(LastModified::from(at));
     }
+    let gzip = match &object.content {
+        Content::Body(body) => body.gzip(),
+        Content::File(_) => None,
+    };
+    let is_gzip = gzip.is_some() && accepts_gzip(request);
     // The tag of what would be sent comes first. The other coding's tag stands for the same content.
-    let (tags, source, is_gzip) = match content {
-        Content::File(path, tag) => {
+    let mut tags = vec![tag(object.etag(is_gzip))];
+    if gzip.is_some() {
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        tags.push(tag(object.etag(!is_gzip)));
+    }
+    let source = match &object.content {
+        Content::Body(body) => match gzip.filter(|_| is_gzip) {
+            Some(gzip) => Source::Memory(gzip.clone()),
+            None => Source::Memory(body.bytes().clone()),
+        },
+        Content::File(sealed) => {
             let open = async {
-                let file = File::open(&path).await?;
+                let file = File::open(&sealed.path).await?;
                 let length = file.metadata().await?.len();
-                Ok::<_, std::io::Error>((file, length))
+                Ok::<_, std::io::Error>(Source::File(file, length))
             };
-            let (file, length) = match open.await {
-                Ok(opened) => opened,
+            match open.await {
+                Ok(source) => source,
                 Err(error) => return unreadable(&error),
-            };
-            (vec![tag], Source::File(file, length), false)
-        }
-        Content::Body(plain, None) => {
-            let tag = plain.etag().clone();
-            (vec![tag], Source::Memory(plain.bytes().clone()), false)
-        }
-        Content::Body(plain, Some(gzip)) => {
-            headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-            let tags = [plain.etag().clone(), gzip.etag().clone()];
-            match accepts_gzip(request) {
-                true => {
-                    let tags = tags.into_iter().rev().collect();
-                    (tags, Source::Memory(gzip.bytes().clone()), true)
-                }
-                false => (tags.into(), Source::Memory(plain.bytes().clone()), false),
             }
         }
     };
@@ -96,7 +82,7 @@ pub(crate) async fn answer(
     }
 
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(object.media_type));
     let length = source.length();
     // Ranges are only defined for GET.
     let part = match *method {
@@ -245,6 +231,11 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
         }
     }
     accepted.unwrap_or(false)
+}
+
+/// A tag of hex digits, which is always a valid header value.
+fn tag(tag: String) -> HeaderValue {
+    HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
 /// Inserts text of digits and ASCII letters, which is always a valid header value.

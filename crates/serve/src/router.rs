@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, Version};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nutfilter_mint::{Content, FilterService, InfoService, NoteKind};
+use nutfilter_mint::{FilterService, NoteKind};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 
@@ -38,8 +38,6 @@ pub struct RouterOptions {
     pub ready_within: Duration,
     /// Renders the text of `/metrics`; without it, the path does not exist.
     pub metrics: Option<Arc<dyn Fn() -> String + Send + Sync>>,
-    /// Answers `/v1/info`; without it, the path does not exist.
-    pub info: Option<InfoService>,
 }
 
 impl Default for RouterOptions {
@@ -48,7 +46,6 @@ impl Default for RouterOptions {
             max_age: DEFAULT_MAX_AGE,
             ready_within: DEFAULT_READY_WITHIN,
             metrics: None,
-            info: None,
         }
     }
 }
@@ -59,7 +56,6 @@ impl fmt::Debug for RouterOptions {
             .field("max_age", &self.max_age)
             .field("ready_within", &self.ready_within)
             .field("metrics", &self.metrics.is_some())
-            .field("info", &self.info)
             .finish()
     }
 }
@@ -71,7 +67,7 @@ struct Site {
     options: Arc<RouterOptions>,
 }
 
-/// Routes for the filters, `/health`, `/ready`, and `/v1/keysets` if the service answers it. Serve the router with
+/// Routes for the filters, `/health`, `/ready`, and the `/v1/keysets` and `/v1/info` that the service has. Serve the router with
 /// [`serve`](crate::serve), or mount it in a larger application with `nest`.
 pub fn router(service: FilterService) -> Router {
     router_with(service, RouterOptions::default())
@@ -79,19 +75,14 @@ pub fn router(service: FilterService) -> Router {
 
 /// Like [`router`], with the endpoints of `options`. Any other path is an error in the Cashu form.
 pub fn router_with(service: FilterService, options: RouterOptions) -> Router {
-    let (info, metrics) = (options.info.is_some(), options.metrics.is_some());
-    let mut router = filters()
+    let router = filters()
         .route("/health", get(health))
-        .route("/ready", get(ready));
-    if service.options().serve_keysets {
-        router = router.route("/v1/keysets", get(object));
-    }
-    if info {
-        router = router.route("/v1/info", get(mint_info));
-    }
-    router = readable(router.fallback(not_found));
+        .route("/ready", get(ready))
+        .route("/v1/keysets", get(object))
+        .route("/v1/info", get(object));
+    let mut router = readable(router.fallback(not_found));
     // Pages in a browser must not read the operator's metrics.
-    if metrics {
+    if options.metrics.is_some() {
         router = router.route("/metrics", get(self::metrics).fallback(method_not_allowed));
     }
     finish(router, service, options)
@@ -168,20 +159,6 @@ async fn object(
         Ok(object) => answer(&method, &headers, object, max_age).await,
         Err(error) => missing(error),
     }
-}
-
-async fn mint_info(State(site): State<Site>, method: Method, headers: HeaderMap) -> Response {
-    let info = site.options.info.as_ref().and_then(InfoService::body);
-    let Some(info) = info else {
-        return refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "mint info not available yet",
-            0,
-        );
-    };
-    let content = Content::Body(Arc::unwrap_or_clone(info), None);
-    let object = nutfilter_mint::Object::json(content, None);
-    answer(&method, &headers, object, site.options.max_age.as_secs()).await
 }
 
 /// Answers with the service's status. The HTTP status is always 200, because a process that answers is alive.

@@ -438,10 +438,10 @@ fn of_snapshot(service: &FilterService) {
         gauge!("nutfilter_status", "status" => status.as_str()).set(is);
     }
     for kind in Event::ALL {
-        let served = service.state_filters(kind);
-        if let Some((manifest, ..)) = served.as_ref().and_then(|served| served.view().manifest()) {
+        let manifest = service.object(&format!("v1/filters/manifest/{kind}"));
+        if let Some(date) = manifest.ok().and_then(|manifest| manifest.date) {
             gauge!("nutfilter_manifest_timestamp_seconds", "kind" => kind.as_str())
-                .set(manifest.time as f64);
+                .set(date as f64);
         }
     }
     let snapshot = service.snapshot();

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use nutfilter_mint::{Event, FilterService, ServiceOptions, Snapshot, fetch_info};
-use nutfilter_publish::{Destination, Object, PublishError, Report, Rules, objects};
+use nutfilter_mint::{FilterService, InfoFetcher, ServiceOptions, Snapshot};
+use nutfilter_publish::{Destination, Report};
 use tokio::sync::oneshot;
 
 use super::layers::{self, PublishFlags, Sources};
 use super::notify::Manager;
 use super::options::Options;
-use super::run::{REFRESHER_PATIENCE, info_entries, publisher, refresher};
+use super::run::{REFRESHER_PATIENCE, info, publisher, refresher};
 use super::signals::{Hangup, stop_signal};
 use super::{stopped_at_once, waiting::WaitingSource};
 use crate::error::CliError;
@@ -84,10 +84,14 @@ fn publish(
 ) -> Result<(), CliError> {
     let wait_for_database = options.wait_for_database && !args.once;
     let (globals, source) = super::prepare(options, globals, wait_for_database)?;
+    // There is no mint behind a bucket that would answer for the keysets.
+    let service = FilterService::new(ServiceOptions::default());
     let output = Output {
         name: args.destination.clone(),
-        destination,
-        options: options.clone(),
+        destination: destination.max_age(options.refresh),
+        info: info(options, &service)?,
+        service,
+        longest_retry: options.refresh,
     };
     if args.once {
         return once(options, source, output);
@@ -101,15 +105,13 @@ fn publish(
 
 /// Reads the database once and publishes what could be read.
 fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<(), CliError> {
-    let service = FilterService::new(ServiceOptions::default());
+    let service = output.service.clone();
     // The timestamps are those that a running publisher would give.
     let grid = options.refresh.min(Duration::from_secs(60));
     let mut publisher = publisher(options, source, service.clone())?.timestamp_grid(grid);
     publisher.restore();
     let report = publisher.refresh().map_err(CliError::failed)?;
-    if let Some(snapshot) = service.snapshot()
-        && output.publish(&service, &snapshot)? == 0
-    {
+    if service.snapshot().is_some() && output.publish()? == 0 {
         tracing::info!("nothing new to publish");
     }
     match report.failures.len() + report.event_failures.len() {
@@ -128,14 +130,13 @@ async fn until_stopped(
     manager: &Manager,
 ) -> Result<(), CliError> {
     let (stop, at_once, mut hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
-    let service = FilterService::new(ServiceOptions::default());
-    let publisher = publisher(options, source, service.clone())?;
+    let publisher = publisher(options, source, output.service.clone())?;
     let refresher = refresher(options, publisher)?;
     let stopping = Arc::new(AtomicBool::new(false));
     let (published, mut first) = oneshot::channel();
     let worker = {
         let stopping = Arc::clone(&stopping);
-        tokio::task::spawn_blocking(move || keep_publishing(&service, output, published, &stopping))
+        tokio::task::spawn_blocking(move || keep_publishing(output, published, &stopping))
     };
     let heartbeat = manager.heartbeat().unwrap_or(Duration::from_secs(3600));
     let mut heartbeat = tokio::time::interval(heartbeat);
@@ -171,17 +172,12 @@ async fn until_stopped(
 }
 
 /// Publishes each new snapshot. After a failure, tries again with the newest one.
-fn keep_publishing(
-    service: &FilterService,
-    mut output: Output,
-    published: oneshot::Sender<()>,
-    stopping: &AtomicBool,
-) {
+fn keep_publishing(mut output: Output, published: oneshot::Sender<()>, stopping: &AtomicBool) {
     let mut published = Some(published);
     let mut latest: Option<Arc<Snapshot>> = None;
     let (mut retry, mut not_before) = (FIRST_RETRY, Instant::now());
     while !stopping.load(Ordering::Relaxed) {
-        let snapshot = service.snapshot();
+        let snapshot = output.service.snapshot();
         let is_new = match (&snapshot, &latest) {
             (Some(new), Some(old)) => !Arc::ptr_eq(new, old),
             (new, _) => new.is_some(),
@@ -191,7 +187,7 @@ fn keep_publishing(
             continue;
         }
         let Some(snapshot) = snapshot else { continue };
-        match output.publish(service, &snapshot) {
+        match output.publish() {
             Ok(_) => {
                 retry = FIRST_RETRY;
                 latest = Some(snapshot);
@@ -200,7 +196,7 @@ fn keep_publishing(
                 }
             }
             Err(error) => {
-                let pause = retry.min(output.options.refresh);
+                let pause = retry.min(output.longest_retry);
                 tracing::error!(%error, retry_seconds = pause.as_secs(), "publishing failed; retrying");
                 not_before = Instant::now() + pause;
                 retry = retry.saturating_mul(2);
@@ -213,25 +209,34 @@ fn keep_publishing(
 struct Output {
     name: String,
     destination: Destination,
-    options: Options,
+    service: FilterService,
+    info: Option<InfoFetcher>,
+    longest_retry: Duration,
 }
 
 impl Output {
-    /// Returns the number of objects that were written.
-    fn publish(&mut self, service: &FilterService, snapshot: &Snapshot) -> Result<usize, CliError> {
-        let start = Instant::now();
-        let mut report = Report::default();
-        // First, because the info announces them. A sequence that cannot be published does not delay the filters.
-        let mut sequences = Ok(());
-        for kind in Event::ALL {
-            match self.publish_sequence(service, kind) {
+    /// Returns the number of objects that were written. A sequence that cannot be published does not delay the filters. The
+    /// info comes last, because it announces the others.
+    fn publish(&mut self) -> Result<usize, CliError> {
+        let (start, mut report, mut failed) = (Instant::now(), Report::default(), None);
+        for objects in self.service.objects() {
+            match self.destination.publish(&objects) {
                 Ok(published) => report.merge(published),
-                Err(error) => sequences = Err(CliError::at(&self.name, error)),
+                Err(error) => failed = Some(CliError::at(&self.name, error)),
             }
         }
-        let objects = self.objects(snapshot, service, sequences.is_ok());
-        let published = self.destination.publish(&objects);
-        report.merge(published.map_err(|error| CliError::at(&self.name, error))?);
+        if let (Some(info), None) = (&self.info, &failed) {
+            match info.fetch() {
+                Ok(()) => {
+                    let published = self.service.object("v1/info").map_err(CliError::failed)?;
+                    let published = self.destination.publish(&[published]);
+                    report.merge(published.map_err(|error| CliError::at(&self.name, error))?);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not fetch the mint's info; leaving the last one");
+                }
+            }
+        }
         let milliseconds = start.elapsed().as_millis();
         if report.written > 0 {
             tracing::info!(
@@ -246,55 +251,6 @@ impl Output {
             let paths = report.superseded;
             tracing::info!(?paths, "another publisher has later objects");
         }
-        sequences.map(|()| report.written)
+        failed.map_or(Ok(report.written), Err)
     }
-
-    /// Publishes the state filters of a kind, if there are any.
-    fn publish_sequence(
-        &mut self,
-        service: &FilterService,
-        kind: Event,
-    ) -> Result<Report, PublishError> {
-        let max_age = self.options.refresh;
-        let mut filters = service.state_filters(kind);
-        while let Some(current) = filters {
-            match self.destination.publish_state_filters(&current, max_age) {
-                Err(error) if error.is_gone() => {
-                    // A refresh has merged segments in the meantime.
-                    let newest = service.state_filters(kind);
-                    filters = newest.filter(|newest| !Arc::ptr_eq(newest, &current));
-                    if filters.is_none() {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
-        }
-        Ok(Report::default())
-    }
-
-    fn objects(
-        &self,
-        snapshot: &Snapshot,
-        service: &FilterService,
-        with_info: bool,
-    ) -> Vec<Object> {
-        // There is no mint behind a bucket that would answer for the keysets.
-        let mut rules = Rules::default().max_age(self.options.refresh);
-        let mint = self.options.mint_api.as_ref();
-        if let Some(mint) = mint.filter(|_| with_info) {
-            match fetch_info(mint.reveal(), &info_entries(&self.options, service)) {
-                Ok(info) => rules = rules.info(info, now()),
-                Err(error) => {
-                    tracing::warn!(%error, "could not fetch the mint's info; leaving the last one");
-                }
-            }
-        }
-        objects(snapshot, &rules)
-    }
-}
-
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_secs()
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter_mint::{
-    DataDirectory, FilterService, InfoService, NoteKind, Publisher, RefreshTrigger, Refresher,
-    ServiceOptions, StateFilterOptions, Status,
+    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, Publisher, RefreshTrigger,
+    Refresher, ServiceOptions, StateFilterOptions, Status,
 };
 use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
@@ -64,7 +64,11 @@ pub(super) async fn until_stopped(
     tls.iter().for_each(super::metrics::certificate);
     let publisher = publisher(options, source, service.clone())?;
     let refresher = refresher(options, publisher)?;
-    let endpoints = endpoints(options, &service, metrics.as_ref())?;
+    let info = info(options, &service)?;
+    let _info = info
+        .map(|info| info.start(InfoFetcher::INTERVAL))
+        .transpose()?;
+    let endpoints = endpoints(options, &service, metrics.as_ref());
     let router = nutfilter_serve::router_with(service.clone(), endpoints);
     let router = nutfilter_serve::under(&options.base_path, router);
     let router = router.map_err(CliError::failed)?;
@@ -127,25 +131,37 @@ fn state_filters(options: &Options) -> Option<StateFilterOptions> {
     (!options.state_filters.is_empty()).then_some(state_filters)
 }
 
-/// The entries of `nuts` in `/v1/info`: that of the filters, that of the draft on state filters, and that of the segments. A
-/// kind that is not served, because notes of it are missing, is not announced.
-pub(super) fn info_entries(options: &Options, service: &FilterService) -> Vec<(String, String)> {
-    let supported = r#"{"supported":true}"#.to_owned();
-    let mut entries = vec![(options.info_key.clone(), supported)];
-    let mut published = state_filters(options);
-    if let Some(published) = &mut published {
-        published
-            .kinds
-            .retain(|&kind| service.state_filters(kind).is_some());
-    }
-    let published = published
-        .as_ref()
-        .filter(|published| !published.kinds.is_empty());
-    let draft = published.and_then(StateFilterOptions::draft_info);
-    let segments = published.and_then(StateFilterOptions::segments_info);
-    entries.extend(options.state_filters_info_key.clone().zip(draft));
-    entries.extend(options.segments_info_key.clone().zip(segments));
-    entries
+/// Fetches the mint's info, if its URL is configured. Announced in it are the filters, the draft on state filters and the
+/// segments. A kind that is not served, because notes of it are missing, is not announced.
+pub(super) fn info(
+    options: &Options,
+    service: &FilterService,
+) -> Result<Option<InfoFetcher>, CliError> {
+    let Some(mint) = &options.mint_api else {
+        return Ok(None);
+    };
+    let options = options.clone();
+    let entries = move |service: &FilterService| {
+        let supported = r#"{"supported":true}"#.to_owned();
+        let mut entries = vec![(options.info_key.clone(), supported)];
+        if let Some(mut published) = state_filters(&options) {
+            let is_served = |kind: &Event| service.has_state_filters(*kind);
+            published.kinds.retain(is_served);
+            let keys = [
+                (&options.state_filters_info_key, published.draft_info()),
+                (&options.segments_info_key, published.segments_info()),
+            ];
+            entries.extend(
+                keys.into_iter()
+                    .filter_map(|(key, json)| Some((key.clone()?, json?))),
+            );
+        }
+        entries
+    };
+    let fetcher = InfoFetcher::new(mint.reveal(), service, entries);
+    Ok(Some(
+        fetcher.map_err(|error| CliError::at("mint_api", error))?,
+    ))
 }
 
 /// The endpoints in addition to the filters.
@@ -153,7 +169,7 @@ fn endpoints(
     options: &Options,
     service: &FilterService,
     metrics: Option<&Metrics>,
-) -> Result<RouterOptions, CliError> {
+) -> RouterOptions {
     let mut endpoints = RouterOptions::default();
     endpoints.max_age = options.refresh;
     endpoints.ready_within = options.ready_max_age();
@@ -161,14 +177,7 @@ fn endpoints(
         let service = service.clone();
         Arc::new(move || metrics.text(&service)) as Arc<dyn Fn() -> String + Send + Sync>
     });
-    if let Some(mint) = &options.mint_api {
-        let (options, service) = (options.clone(), service.clone());
-        let entries = move || info_entries(&options, &service);
-        let info = InfoService::start_with_entries(mint.reveal(), entries)
-            .map_err(|error| CliError::at("mint_api", error))?;
-        endpoints.info = Some(info);
-    }
-    Ok(endpoints)
+    endpoints
 }
 
 async fn keep_up(metrics: Option<Metrics>) -> Infallible {

@@ -1,4 +1,4 @@
-//! Writes the seeds of all fuzz targets, named by what they are, to a folder per target. Run `just seeds` when the fields
+//! Writes the seeds of all fuzz targets, named by what they are, to a folder per target. Run `just fuzz-tool seeds` when the fields
 //! of a case change.
 
 mod codec;

@@ -141,8 +141,8 @@ impl Publisher {
     ) -> Result<Self, StateError> {
         let now = self.clock.trusted();
         for kind in NoteKind::ALL {
-            let table = self.service.sequences().clone();
-            match KindSequence::open(kind, directory.path(), options, table, now) {
+            let service = self.service.clone();
+            match KindSequence::open(kind, directory.path(), options, service, now) {
                 Ok(sequence) => self.sequences[index(kind)] = sequence,
                 Err(error) if error.is_damage() => {
                     state_filters::log_damaged(event_of(kind).0, &error);
@@ -151,8 +151,7 @@ impl Publisher {
                 Err(error) => return Err(error.into()),
             }
         }
-        let table = self.service.sequences();
-        self.reported = ReportedSequences::open(directory.path(), options, table, now)?;
+        self.reported = ReportedSequences::open(directory.path(), options, &self.service, now)?;
         self.damaged.extend_from_slice(self.reported.damaged());
         Ok(self.with_data_directory(directory))
     }

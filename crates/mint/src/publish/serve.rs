@@ -207,7 +207,7 @@ impl Publisher {
                     kind,
                     n: filter.n(),
                     filter_bytes: filter.filter_bytes(),
-                    body_bytes: filter.json().len(),
+                    body_bytes: filter.json().bytes().len(),
                     timestamp,
                     times,
                 };

@@ -4,11 +4,12 @@ use std::panic::resume_unwind;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use bytes::Bytes;
 use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_store::{Store, StoreError, StoreErrorKind};
 
 use super::StateError;
-use crate::body::{Body, BodyPlace};
+use crate::body::BodyPlace;
 
 /// The sorted hashes of one keyset and kind. An empty set is always in memory.
 #[derive(Debug)]
@@ -216,7 +217,7 @@ impl KeysetHashes {
         &self,
         params: Params,
         place: &BodyPlace,
-    ) -> Result<(Body, u32), StateError> {
+    ) -> Result<(Bytes, u32), StateError> {
         match &self.hashes {
             Hashes::Memory(hashes) => {
                 let filter = hashes.encode(params)?;
@@ -329,7 +330,7 @@ mod tests {
                 let (body, n) = set.encode(Params::CASHU, &BodyPlace::Memory).unwrap();
                 let whole = SortedHashes::from_hashes(expected.clone());
                 let whole = whole.encode(Params::CASHU).unwrap();
-                assert_eq!((&body.bytes()[..], n), (whole.bytes(), whole.n()));
+                assert_eq!((&body[..], n), (whole.bytes(), whole.n()));
             }
             drop(disk);
             let again = Store::open(&path, Options::<Nut25>::new(MIN_MEMORY)).unwrap();

@@ -17,10 +17,10 @@ use nutfilter_sequence::{Added, Batch, BlockOptions, Error, Options, Sequence};
 use serde_json::json;
 
 pub use self::feed::{EventFeed, ReportError};
-pub(crate) use self::served::{BlockBody, Compressible, SequenceTable};
-pub use self::served::{OpenBlock, StateFilters};
-use crate::NoteKind;
+pub use self::served::{NotSuccessor, Succession};
+pub(crate) use self::served::{OpenBlock, SequenceTable, Served};
 use crate::source::ItemBatch;
+use crate::{FilterService, NoteKind};
 
 /// Directory of the sequences, inside the data directory.
 pub(crate) const DIRECTORY: &str = "state-filters";
@@ -149,7 +149,7 @@ struct Published {
     commits: Option<u64>,
     /// The last published copy of the open block.
     open: Option<OpenBlock>,
-    table: SequenceTable,
+    service: FilterService,
     /// Elements that the mint has lost, as it was logged last.
     missing: u64,
     /// Items since the last whole reading that are not points. While there are any, the kind is not served.
@@ -180,14 +180,14 @@ impl KindSequence {
         kind: NoteKind,
         data: &Path,
         options: &StateFilterOptions,
-        table: SequenceTable,
+        service: FilterService,
         now: u64,
     ) -> Result<Self, Error> {
         let (event, states, state) = event_of(kind);
         if !options.kinds.contains(&event) || options.reported.contains(&event) {
             return Ok(Self::default());
         }
-        let published = Published::open(event, states, data, options, table, now)?;
+        let published = Published::open(event, states, data, options, service, now)?;
         // Every kind above has its state.
         let hash = ElementHash::new(event, state).unwrap_or_else(|_| unreachable!());
         Ok(Self {
@@ -262,13 +262,13 @@ impl ReportedSequences {
     pub(crate) fn open(
         data: &Path,
         options: &StateFilterOptions,
-        table: &SequenceTable,
+        service: &FilterService,
         now: u64,
     ) -> Result<Self, Error> {
         let reported = |event: &Event| options.reported.contains(event);
         let open = |event| {
-            let table = table.clone();
-            Published::open(event, all_states(event), data, options, table, now)
+            let service = service.clone();
+            Published::open(event, all_states(event), data, options, service, now)
         };
         let mut sequences = Self::default();
         for event in Event::ALL.into_iter().filter(reported) {
@@ -324,7 +324,7 @@ impl Published {
         states: &'static [&'static str],
         data: &Path,
         options: &StateFilterOptions,
-        table: SequenceTable,
+        service: FilterService,
         now: u64,
     ) -> Result<Self, Error> {
         let mut sequence = Options::new(event, states, options.universe);
@@ -341,7 +341,7 @@ impl Published {
             open_interval: options.open_interval,
             commits: None,
             open: None,
-            table,
+            service,
             missing: 0,
             invalid: 0,
         };
@@ -406,24 +406,24 @@ impl Published {
         self.missing = missing;
     }
 
-    /// Serves the sequence as it is now, and a new copy of the open block if it is due.
+    /// Serves the sequence as it is now, and a new copy of the open block if it is due. Before the first reading there is
+    /// nothing to copy.
     fn publish(&mut self, now: u64) {
         let commits = Some(self.sequence.commits());
         let open = self.sequence.open_block().zip(self.open_interval);
-        let is_due = open.is_some_and(|((height, _), interval)| {
-            self.open
-                .as_ref()
-                .is_none_or(|open| !open.is_current(height, interval, now))
-        });
+        let is_due = !self.sequence.is_new()
+            && open.is_some_and(|((height, _), interval)| {
+                let current = self.open.as_ref();
+                current.is_none_or(|open| !open.is_current(height, interval, now))
+            });
         if let Some(((height, block), _)) = open.filter(|_| is_due) {
             self.open = Some(OpenBlock::new(height, block.as_bytes(), now));
         }
         if self.commits != commits || is_due {
-            let open = self.open.clone();
-            let served = StateFilters::new(self.sequence.view(), self.open_interval, open);
+            let open = self.open.clone().zip(self.open_interval);
             let is_complete = self.invalid == 0;
-            self.table
-                .publish(self.event, is_complete.then_some(served));
+            let served = is_complete.then(|| Served::new(self.sequence.view(), open));
+            self.service.publish_sequence(self.event, served);
             self.commits = commits;
         }
     }

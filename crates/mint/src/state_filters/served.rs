@@ -1,47 +1,26 @@
-//! What requests for state filters are answered from.
+//! The objects of a sequence, and which published ones they may replace.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use data_encoding::HEXLOWER;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use nutfilter_cashu::state_filters::Event;
+use nutfilter_cashu::state_filters::manifest::{KEPT_MANIFESTS, hash};
+use nutfilter_cashu::state_filters::{
+    BlockInfo, BlockInterval, Event, Manifest, SequenceError, SequencePath,
+};
 use nutfilter_sequence::{Error, SealedFile, View};
 
 use crate::body::Body;
-
-/// A body, and the same in gzip if that is shorter.
-#[derive(Clone, Debug)]
-pub(crate) struct Compressible {
-    pub(crate) plain: Body,
-    pub(crate) gzip: Option<Body>,
-}
-
-impl Compressible {
-    fn new(bytes: &[u8]) -> Self {
-        let compress = || -> io::Result<Vec<u8>> {
-            let mut encoder = GzEncoder::new(vec![], Compression::default());
-            encoder.write_all(bytes)?;
-            encoder.finish()
-        };
-        let gzip = compress().ok().filter(|gzip| gzip.len() < bytes.len());
-        Self {
-            plain: Body::from_bytes(bytes.to_vec()),
-            gzip: gzip.map(Body::from_bytes),
-        }
-    }
-}
+use crate::object::{Object, Objects};
 
 /// A copy of the open block, which is served until the next one is due.
 #[derive(Clone, Debug)]
-pub struct OpenBlock {
+pub(crate) struct OpenBlock {
     height: u64,
     /// The Unix second of the copy.
     copied: u64,
-    body: Arc<Compressible>,
+    body: Body,
 }
 
 impl OpenBlock {
@@ -49,26 +28,8 @@ impl OpenBlock {
         Self {
             height,
             copied: now,
-            body: Arc::new(Compressible::new(bytes)),
+            body: Body::compressed(bytes.to_vec()),
         }
-    }
-
-    /// The height.
-    #[must_use]
-    pub fn height(&self) -> u64 {
-        self.height
-    }
-
-    /// When it was copied, in Unix seconds.
-    #[must_use]
-    pub fn copied(&self) -> u64 {
-        self.copied
-    }
-
-    /// The bitmap.
-    #[must_use]
-    pub fn body(&self) -> &Body {
-        &self.body.plain
     }
 
     /// Whether it need not be replaced yet. If the clock was set back, it is replaced.
@@ -78,78 +39,186 @@ impl OpenBlock {
     }
 }
 
-/// A block of the draft.
-#[derive(Clone, Debug)]
-pub(crate) enum BlockBody {
-    Sealed(SealedFile),
-    /// With the seconds for which it may be cached.
-    Open(Arc<Compressible>, u64),
-}
-
 /// The state filters of one kind of event, as they are served at one moment.
 #[derive(Debug)]
-pub struct StateFilters {
-    view: View,
-    manifest: Option<Compressible>,
-    info: Option<Compressible>,
-    open: Option<OpenBlock>,
-    open_interval: Option<u64>,
+pub(crate) struct Served {
+    pub(crate) objects: Objects,
+    /// The Unix second at which the last segment ends or the open block begins.
+    latest: u64,
 }
 
-impl StateFilters {
-    pub(crate) fn new(view: View, open_interval: Option<u64>, open: Option<OpenBlock>) -> Self {
-        let info = view.block_info(open_interval);
-        Self {
-            manifest: view
-                .manifest()
-                .map(|(_, bytes, _)| Compressible::new(bytes)),
-            info: info.map(|info| Compressible::new(&info.to_json())),
-            view,
-            open,
-            open_interval,
+impl Served {
+    /// Empty before the first reading. `open` is a copy of the open block, and the seconds between two copies.
+    pub(crate) fn new(view: View, open: Option<(OpenBlock, u64)>) -> Self {
+        let latest = view.latest();
+        let Some((manifest, bytes, _)) = view.manifest() else {
+            let objects = Objects::default();
+            return Self { objects, latest };
+        };
+        let (kind, view) = (view.kind(), Arc::new(view.clone()));
+        let list = |path, bytes: Vec<u8>, date, succession| Object {
+            succession: Some(succession),
+            ..Object::json(relative(path), Body::compressed(bytes), date)
+        };
+        let segment = |&(start, end): &(u64, u64)| {
+            let path = relative(SequencePath::Segment(kind, start, end));
+            Some(Object::sealed(path, view.segment(start, end)?, false))
+        };
+        let listed = manifest.segments.iter().map(|one| (one.start, one.end));
+        let mut published: Vec<Object> = listed.filter_map(|one| segment(&one)).collect();
+        let served = view.unlisted().filter_map(|one| segment(&one)).collect();
+        let first = manifest.number.saturating_sub(KEPT_MANIFESTS);
+        published.extend((first..=manifest.number).filter_map(|number| {
+            let path = relative(SequencePath::OldManifest(kind, number));
+            Some(Object::sealed(path, view.old_manifest(number)?, true))
+        }));
+        let path = SequencePath::Manifest(kind);
+        let succession = Succession::Manifest(view.clone());
+        published.push(list(path, bytes.to_vec(), manifest.time, succession));
+        if let Some(info) = view.block_info(open.as_ref().map(|(_, interval)| *interval)) {
+            published.extend((0..info.open_height()).filter_map(|height| {
+                let path = relative(SequencePath::Block(kind, height));
+                Some(Object::sealed(path, view.sealed_block(height)?, false))
+            }));
+            published.extend(open.map(|(open, interval)| {
+                let path = relative(SequencePath::Block(kind, open.height));
+                Object::copy(path, open.body, open.copied, interval)
+            }));
+            let opened = info.blocks.last().map_or(0, |open| open.start);
+            let (path, json) = (SequencePath::BlockInfo(kind), info.to_json());
+            published.push(list(path, json, opened, Succession::Blocks(info.into())));
+        }
+        let objects = Objects::new(published, served);
+        Self { objects, latest }
+    }
+}
+
+/// The path of an object, without the leading slash.
+fn relative(path: SequencePath) -> String {
+    path.to_string().split_off(1)
+}
+
+/// Which published list a list of a sequence may replace: an earlier version of itself.
+#[derive(Clone, Debug)]
+pub enum Succession {
+    /// A manifest.
+    Manifest(Arc<View>),
+    /// The draft's list of blocks.
+    Blocks(Arc<BlockInfo>),
+}
+
+/// Why a list may not replace the published one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotSuccessor {
+    /// A later version is published. This one is of an older copy of the sequence.
+    #[error(
+        "the published {what} is {published}, that of the data directory is only {own}; use the newer data directory, \
+         or another destination"
+    )]
+    Older {
+        /// What is compared.
+        what: &'static str,
+        /// Its value here.
+        own: u64,
+        /// Its value in the published list.
+        published: u64,
+    },
+    /// The published list is not of this sequence.
+    #[error(
+        "the published sequence is another one: {what} is {published}, not {own}; use the data directory that it was \
+         published from, or another destination"
+    )]
+    Forked {
+        /// What differs: a manifest, a segment or a block.
+        what: String,
+        /// How it is here: a SHA-256 in hex, or an interval.
+        own: String,
+        /// How it is published.
+        published: String,
+    },
+    /// The published list cannot be read.
+    #[error("{0}; remove the object to publish all state filters again")]
+    Malformed(#[from] SequenceError),
+}
+
+impl Succession {
+    /// Checks that the published list is this one or one before it.
+    ///
+    /// # Errors
+    ///
+    /// It is a later one, one of another sequence, or malformed.
+    pub fn check(&self, published: &[u8]) -> Result<(), NotSuccessor> {
+        match self {
+            Self::Manifest(view) => check_manifest(view, published),
+            Self::Blocks(own) => check_blocks(own, &BlockInfo::from_json(published)?),
         }
     }
+}
 
-    /// The files of manifests, segments and sealed blocks.
-    #[must_use]
-    pub fn view(&self) -> &View {
-        &self.view
+fn check_manifest(view: &View, bytes: &[u8]) -> Result<(), NotSuccessor> {
+    let published = Manifest::from_json(bytes)?;
+    let Some((own, ..)) = view.manifest() else {
+        return Ok(());
+    };
+    check_later("number", own.number, published.number)?;
+    let same = |what: String, own: &[u8; 32], published: &[u8; 32]| match own == published {
+        true => Ok(()),
+        false => Err(NotSuccessor::Forked {
+            what: format!("the SHA-256 of {what}"),
+            own: HEXLOWER.encode(own),
+            published: HEXLOWER.encode(published),
+        }),
+    };
+    if let Some(then) = view.old_manifest(published.number) {
+        let what = format!("manifest {}", published.number);
+        same(what, &then.sha256, &hash(bytes))?;
     }
-
-    /// The draft's list of blocks, as JSON; `None` if the kind has no blocks.
-    #[must_use]
-    pub fn block_info(&self) -> Option<&Body> {
-        Some(&self.info.as_ref()?.plain)
-    }
-
-    /// The served copy of the open block and the seconds between two copies; `None` if it is not served.
-    #[must_use]
-    pub fn open_block(&self) -> Option<(&OpenBlock, u64)> {
-        self.open.as_ref().zip(self.open_interval)
-    }
-
-    /// The current manifest; `None` before the first reading.
-    pub(crate) fn manifest(&self) -> Option<&Compressible> {
-        self.manifest.as_ref()
-    }
-
-    /// The draft's info document; `None` if the kind has no blocks.
-    pub(crate) fn info(&self) -> Option<&Compressible> {
-        self.info.as_ref()
-    }
-
-    pub(crate) fn block(&self, height: u64) -> Option<BlockBody> {
-        if let Some(file) = self.view.sealed_block(height) {
-            return Some(BlockBody::Sealed(file));
+    // The manifest may be too old to be kept.
+    for one in &own.segments {
+        let mut listed = published.segments.iter();
+        if let Some(other) = listed.find(|other| (other.start, other.end) == (one.start, one.end)) {
+            let what = format!("segment {}-{}", one.start, one.end);
+            same(what, &one.sha256, &other.sha256)?;
         }
-        let (open, interval) = self.open_block()?;
-        (open.height == height).then(|| BlockBody::Open(Arc::clone(&open.body), interval))
+    }
+    Ok(())
+}
+
+fn check_blocks(own: &BlockInfo, published: &BlockInfo) -> Result<(), NotSuccessor> {
+    let what = "number of sealed blocks";
+    check_later(what, own.open_height(), published.open_height())?;
+    let sealed = published.blocks.iter().filter(|block| block.end.is_some());
+    for (height, (there, here)) in sealed.zip(&own.blocks).enumerate() {
+        if there != here {
+            let interval = |block: &BlockInterval| {
+                let end = block.end.map_or("open".to_owned(), |end| end.to_string());
+                format!("{}-{end}", block.start)
+            };
+            return Err(NotSuccessor::Forked {
+                what: format!("the interval of block {height}"),
+                own: interval(here),
+                published: interval(there),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_later(what: &'static str, own: u64, published: u64) -> Result<(), NotSuccessor> {
+    match own < published {
+        true => Err(NotSuccessor::Older {
+            what,
+            own,
+            published,
+        }),
+        false => Ok(()),
     }
 }
 
 /// What is served of each published kind. Clones are handles to the same table.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<StateFilters>>>>, Checked);
+pub(crate) struct SequenceTable(Arc<RwLock<HashMap<Event, Arc<Served>>>>, Checked);
 
 /// The files that were checked. They never change, so each is checked once by a process.
 #[derive(Clone, Debug, Default)]
@@ -159,12 +228,12 @@ struct Checked(Arc<RwLock<HashSet<PathBuf>>>);
 const MAX_CHECKED: usize = 20_000;
 
 impl SequenceTable {
-    /// The tag of a file: its SHA-256.
+    /// Checks a file before its first use.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or is damaged.
-    pub(crate) fn tag(&self, file: &SealedFile) -> Result<String, Error> {
+    pub(crate) fn check(&self, file: &SealedFile) -> Result<(), Error> {
         let Checked(checked) = &self.1;
         // The lock is free again before the file is read.
         let is_checked = {
@@ -179,26 +248,27 @@ impl SequenceTable {
             }
             checked.insert(file.path.clone());
         }
-        Ok(format!("\"{}\"", HEXLOWER.encode(&file.sha256)))
+        Ok(())
     }
 
-    /// Serves this, or the kind no more.
-    pub(crate) fn publish(&self, event: Event, served: Option<StateFilters>) {
+    /// Serves this, or the kind no more. Returns whether the kind was served before.
+    pub(crate) fn publish(&self, event: Event, served: Option<Served>) -> bool {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         match served {
             Some(served) => table.insert(event, Arc::new(served)),
             None => table.remove(&event),
-        };
+        }
+        .is_some()
     }
 
     /// The latest second that what is published begins before, or a block begins at.
     pub(crate) fn latest(&self) -> u64 {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let latest = table.values().map(|served| served.view.latest());
+        let latest = table.values().map(|served| served.latest);
         latest.max().unwrap_or(0)
     }
 
-    pub(crate) fn get(&self, event: Event) -> Option<Arc<StateFilters>> {
+    pub(crate) fn get(&self, event: Event) -> Option<Arc<Served>> {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         table.get(&event).cloned()
     }

@@ -60,7 +60,7 @@ impl State {
         };
         let expected = SortedHashes::from_items(self.notes(keyset, kind));
         let expected = expected.encode(Params::CASHU).unwrap();
-        (served.raw().bytes() != expected.bytes() || served.n() != expected.n()).then(|| {
+        (served.raw() != expected.bytes() || served.n() != expected.n()).then(|| {
             let (n, of, as_of) = (served.n(), expected.n(), served.timestamp());
             format!("{kind} of {id}: {n} notes where {of} are right, as of {as_of}")
         })

@@ -71,7 +71,7 @@ impl Scripted {
 pub(crate) fn is_of(filter: &PublishedFilter, notes: impl IntoIterator<Item = u64>) -> bool {
     let items = notes.into_iter().map(note);
     let expected = SortedHashes::from_items(items);
-    filter.raw().bytes()[..] == *expected.encode(Params::CASHU).unwrap().bytes()
+    filter.raw()[..] == *expected.encode(Params::CASHU).unwrap().bytes()
 }
 
 /// The spent filter of a keyset.

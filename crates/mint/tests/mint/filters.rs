@@ -199,7 +199,7 @@ fn report_counts_what_was_built() {
         .unwrap()
         .filter(NoteKind::Spent)
         .unwrap();
-    assert_eq!(spent.body_bytes, served.json().len());
+    assert_eq!(spent.body_bytes, served.json().bytes().len());
     assert_eq!(
         (spent.n, spent.filter_bytes, spent.timestamp),
         (served.n(), served.filter_bytes(), served.timestamp())

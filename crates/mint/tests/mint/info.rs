@@ -8,8 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
-use nutfilter_mint::InfoService;
-use nutfilter_serve::{RouterOptions, router_with};
+use nutfilter_mint::{FilterService, InfoFetcher, InfoThread, ServiceOptions};
 
 use crate::support::{Server, assert_refused, published_items, wait_until};
 
@@ -33,10 +32,11 @@ fn mint(status: Arc<AtomicU16>, asked: Counter) -> Server {
     Server::serve(Router::new().route("/Bitcoin/v1/info", get(info)))
 }
 
-fn serving(info: InfoService) -> Server {
-    let mut options = RouterOptions::default();
-    options.info = Some(info);
-    Server::serve(router_with(published_items(3), options))
+/// Serves the info of the mint at `url`, and asks for it every 20 ms.
+fn announce(url: &str, service: &FilterService) -> InfoThread {
+    let entries = |_: &FilterService| vec![("25".into(), r#"{"supported":true}"#.into())];
+    let info = InfoFetcher::new(url, service, entries).unwrap();
+    info.start(Duration::from_millis(20)).unwrap()
 }
 
 #[test]
@@ -45,8 +45,10 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let asked = Counter::default();
     let mint = mint(Arc::clone(&status), Arc::clone(&asked));
     let url = format!("http://{}/Bitcoin/", mint.address);
-    let info = InfoService::start_every(&url, "25", Duration::from_millis(50)).unwrap();
-    let server = serving(info);
+    let service = published_items(3);
+    let server = Server::start(service.clone());
+    assert_refused(&server.get("/v1/info"), 404, 0);
+    let _thread = announce(&url, &service);
     let reply = server.get("/v1/info");
     assert_refused(&reply, 503, 0);
     assert!(reply.header("retry-after").is_some());
@@ -109,14 +111,18 @@ fn only_redirects_within_the_mint_are_followed() {
     );
     let start = |path| {
         let url = format!("http://{}/{path}", mint.address);
-        InfoService::start_every(&url, "25", Duration::from_millis(20)).unwrap()
+        let service = FilterService::new(ServiceOptions::default());
+        let thread = announce(&url, &service);
+        (service, thread)
     };
-    let (near, far, around) = (start("near"), start("far"), start("loop"));
-    wait_until("the info", || near.body().is_some());
+    let [near, far, around] = ["near", "far", "loop"].map(start);
+    wait_until("the info", || near.0.object("v1/info").is_ok());
     wait_until("two attempts", || far_asked.load(Ordering::SeqCst) > 1);
     // Several attempts, each with the maximum of redirects.
     wait_until("the loop", || loop_asked.load(Ordering::SeqCst) > 50);
-    assert!(far.body().is_none() && around.body().is_none());
+    for (service, _thread) in [far, around] {
+        assert!(service.object("v1/info").is_err());
+    }
     assert_eq!(elsewhere.load(Ordering::SeqCst), 0);
 }
 
@@ -132,8 +138,9 @@ fn too_long_or_invalid_info_is_not_passed_on() {
         };
         let mint = Server::serve(Router::new().route("/v1/info", get(info)));
         let url = format!("http://{}/", mint.address);
-        let service = InfoService::start_every(&url, "25", Duration::from_millis(20)).unwrap();
+        let service = FilterService::new(ServiceOptions::default());
+        let _thread = announce(&url, &service);
         wait_until("two attempts", || asked.load(Ordering::SeqCst) > 1);
-        assert!(service.body().is_none());
+        assert!(service.object("v1/info").is_err());
     }
 }

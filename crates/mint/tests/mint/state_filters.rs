@@ -3,12 +3,17 @@
 use std::io::Read;
 use std::path::Path;
 
+use axum::Router;
+use axum::routing::get as get_;
 use nutfilter::segment::Segment;
 use nutfilter_cashu::state_filters::manifest::hash;
 use nutfilter_cashu::state_filters::{
     Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
 };
-use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, StateFilterOptions, verify};
+use nutfilter_mint::{
+    DataDirectory, FilterService, InfoFetcher, MintType, NoteKind, Publisher, StateFilterOptions,
+    verify,
+};
 
 use crate::support::{
     Clock, MintDatabase, Reply, Server, V1, V2, V3, assert_filter_of, assert_refused, items,
@@ -171,11 +176,26 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
         kinds.map(|event| get(&server, SequencePath::Manifest(event)).status)
     };
     let mut first = publisher(&database, data.path(), &clock);
+    // The mint's info is fetched once only.
+    let mint = Server::serve(Router::new().route("/v1/info", get_("{}")));
+    let entries = |service: &FilterService| {
+        let served = service.has_state_filters(Event::ProofState);
+        vec![("served".to_owned(), served.to_string())]
+    };
+    let url = format!("http://{}", mint.address);
+    let info = InfoFetcher::new(&url, first.service(), entries).unwrap();
+    info.fetch().unwrap();
+    let announced = |publisher: &Publisher| {
+        let info = publisher.service().object("v1/info").unwrap();
+        String::from_utf8(info.read().unwrap().to_vec()).unwrap()
+    };
     first.refresh().unwrap();
     assert_eq!(status(&first), [200, 200]);
+    assert_eq!(announced(&first), r#"{"nuts":{"served":true}}"#);
     database.add_spent(V1, &odd);
     first.refresh().unwrap();
     assert_eq!(status(&first), [400, 200], "a point of an unknown curve");
+    assert_eq!(announced(&first), r#"{"nuts":{"served":false}}"#);
     database.add_spent(V1, &items(3, 1, 33));
     first.refresh().unwrap();
     assert_eq!(

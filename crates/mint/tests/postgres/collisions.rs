@@ -50,7 +50,7 @@ impl Mint {
         let expected = expected.encode(Params::CASHU).unwrap();
         let served = entry.filter(self.kind).unwrap();
         assert_eq!(u64::from(served.n()), self.items.len() as u64);
-        assert!(served.raw().bytes()[..] == *expected.bytes());
+        assert!(served.raw()[..] == *expected.bytes());
         report.readings.iter().any(|reading| reading.whole)
     }
 }

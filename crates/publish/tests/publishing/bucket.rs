@@ -1,10 +1,10 @@
 //! Publishing to an S3-compatible server, which `just buckets` starts.
 
 use nutfilter_mint::NoteKind;
-use nutfilter_publish::{Destination, PublishError};
+use nutfilter_publish::Destination;
 
 use super::file_server::request;
-use super::state_filters::{Mint, READERS, Reader, publish};
+use super::state_filters::{Mint, READERS, Reader, is_older, publish};
 use super::support::{KEYSET, compete, fetch, now, one_keyset};
 
 /// The head of the answer to a request for a path of the server, and the server's URL.
@@ -89,7 +89,7 @@ fn wallet_follows_a_published_bucket() {
         assert!(reader.follow(&url, &mint).is_superset(&mint.new_since(30)));
     }
     let error = publish(&mut open(), &older).unwrap_err();
-    assert!(matches!(error, PublishError::Older { .. }), "{error}");
+    assert!(is_older(&error), "{error}");
 
     let immutable = "public, max-age=31536000, immutable";
     for (path, media, cache) in [

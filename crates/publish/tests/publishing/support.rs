@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use nutfilter::{ItemHash, Nut25, Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
-use nutfilter_mint::{Body, BodyPlace, KeysetEntry, KeysetId, NoteKind, PublishedFilter, Snapshot};
-use nutfilter_publish::{
-    Destination, Found, Object, Put, Rules, Store, StoreError, Version, objects,
+use nutfilter_mint::{
+    BodyPlace, FilterService, KeysetEntry, KeysetId, NoteKind, Object, PublishedFilter,
+    ServiceOptions, Snapshot,
 };
+use nutfilter_publish::{Destination, Found, Put, Store, StoreError, Version};
 use nutfilter_wallet::{FetchError, MintClient, MintFilter, Policy};
 
 use super::file_server::{Files, request};
@@ -28,7 +30,7 @@ pub(crate) fn snapshot(keysets: &[(&str, u32)], date: u64) -> Snapshot {
         let filter = SortedHashes::<Nut25>::from_hashes(hashes.collect())
             .encode(Params::CASHU)
             .unwrap();
-        let raw = Body::from_bytes(filter.bytes().to_vec());
+        let raw = filter.bytes().to_vec().into();
         let filter = PublishedFilter::new(raw, n, Params::CASHU, date, &BodyPlace::Memory);
         let filter = Arc::new(filter.unwrap());
         KeysetEntry {
@@ -47,9 +49,16 @@ pub(crate) fn snapshot(keysets: &[(&str, u32)], date: u64) -> Snapshot {
 
 pub(crate) const KEYSET: &str = "00aa000000000001";
 
+/// What is published of a snapshot.
+pub(crate) fn objects(snapshot: Snapshot) -> Vec<Object> {
+    let service = FilterService::new(ServiceOptions::default());
+    service.publish(snapshot);
+    service.objects().concat()
+}
+
 /// What is published of one keyset with this number of notes.
 pub(crate) fn one_keyset(notes: u32, date: u64) -> Vec<Object> {
-    objects(&snapshot(&[(KEYSET, notes)], date), &Rules::default())
+    objects(snapshot(&[(KEYSET, notes)], date))
 }
 
 /// Four publishers of one destination, each with newer objects in every step, and the newest in its last one.
@@ -75,8 +84,8 @@ pub(crate) fn compete(open: impl Fn() -> Destination + Sync, steps: u64, url: &s
 
 /// The number of spent notes that these objects declare for a keyset.
 pub(crate) fn spent(objects: &[Object], id: &str) -> Option<u32> {
-    let object = objects.iter().find(|object| object.path().ends_with(id))?;
-    let json = String::from_utf8(object.body().bytes().to_vec()).unwrap();
+    let object = objects.iter().find(|object| object.path.ends_with(id))?;
+    let json = String::from_utf8(object.read().unwrap().to_vec()).unwrap();
     let (_, n) = json.split_once("\"n\":").unwrap();
     let digits = n.split(|c: char| !c.is_ascii_digit()).next().unwrap();
     Some(digits.parse().unwrap())
@@ -146,7 +155,7 @@ impl Store for MemoryStore {
 
     fn find(&mut self, object: &Object) -> Result<Option<Found>, StoreError> {
         let memory = self.0.lock().unwrap();
-        let found = memory.contents.get(object.path());
+        let found = memory.contents.get(&*object.path);
         Ok(found.map(|stored| Found {
             version: version(stored),
             date: stored.date,
@@ -154,7 +163,13 @@ impl Store for MemoryStore {
         }))
     }
 
-    fn put(&mut self, object: &Object, over: Option<&Version>) -> Result<Put, StoreError> {
+    fn put(
+        &mut self,
+        object: &Object,
+        bytes: Bytes,
+        _cache: &str,
+        over: Option<&Version>,
+    ) -> Result<Put, StoreError> {
         let mut memory = self.0.lock().unwrap();
         if memory.fail_at.is_some_and(|put| memory.puts >= put) {
             return Err(StoreError::new("writing", "power failure"));
@@ -162,17 +177,17 @@ impl Store for MemoryStore {
         if let Some(contents) = memory.appearing.take() {
             memory.contents = contents;
         }
-        let there = memory.contents.get(object.path()).map(version);
+        let there = memory.contents.get(&*object.path).map(version);
         if there.as_ref() != over {
             return Ok(Put::Conflict);
         }
         memory.puts += 1;
         let stored = Stored {
-            bytes: object.body().bytes().to_vec(),
-            date: object.date().unwrap_or(0),
-            digest: object.digest().to_owned(),
+            bytes: bytes.to_vec(),
+            date: object.date.unwrap_or(0),
+            digest: object.digest(),
         };
-        memory.contents.insert(object.path().to_owned(), stored);
+        memory.contents.insert(object.path.to_string(), stored);
         Ok(Put::Written)
     }
 }

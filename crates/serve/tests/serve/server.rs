@@ -9,8 +9,7 @@ use std::sync::Arc;
 use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{
-    Body, BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, ServiceOptions,
-    Snapshot,
+    BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, ServiceOptions, Snapshot,
 };
 use nutfilter_serve::{Limits, Listener};
 use tokio::runtime::Runtime;
@@ -209,7 +208,7 @@ pub(crate) fn published_items(n: usize) -> FilterService {
         let filter = SortedHashes::from_items(items(1, n, 33));
         let filter = filter.encode(Params::CASHU).unwrap();
         let (n, params) = (filter.n(), filter.params());
-        let raw = Body::from_bytes(filter.into_bytes());
+        let raw = filter.into_bytes().into();
         let place = BodyPlace::Memory;
         let filter = PublishedFilter::new(raw, n, params, 1_767_225_600, &place);
         Some(Arc::new(filter.unwrap()))
