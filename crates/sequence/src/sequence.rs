@@ -128,6 +128,9 @@ pub struct Damage {
     pub is_rebuilt: bool,
 }
 
+/// Held while the sequence is open.
+const LOCK: &str = "lock";
+
 const SUBDIRECTORIES: [&str; 4] = ["blocks", "segments", "known", "manifests"];
 
 fn state_path(directory: &Path) -> PathBuf {
@@ -159,7 +162,7 @@ fn known_path(directory: &Path, start: u64, end: u64) -> PathBuf {
 ///
 /// The directory cannot be read, is in use, or is so damaged that not everything could be checked.
 pub fn verify(directory: &Path) -> Result<Vec<Error>, Error> {
-    let _lock = lock(&directory.join("lock"))?;
+    let _lock = lock(&directory.join(LOCK))?;
     let path = state_path(directory);
     let missing = || Error::damaged(&path, "the state file is missing");
     let state = State::read(&path, None)?.ok_or_else(missing)?;
@@ -188,7 +191,7 @@ impl Sequence {
         for name in SUBDIRECTORIES {
             files::make_directory(&directory.join(name), &options.faults)?;
         }
-        let lock = lock(&directory.join("lock"))?;
+        let lock = lock(&directory.join(LOCK))?;
         for name in files::names(&directory)? {
             if name.starts_with(SPILL) {
                 files::remove(&directory.join(name), &options.faults)?;
@@ -215,6 +218,20 @@ impl Sequence {
             is_stale: false,
             _lock: lock,
         })
+    }
+
+    /// Begins another sequence if the directory was removed; returns whether it was. Reports to an inbox of this one
+    /// are errors then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sequence::open`].
+    pub fn begin_again_if_removed(&mut self, now: u64) -> Result<bool, Error> {
+        let is_gone = matches!(self.directory.join(LOCK).try_exists(), Ok(false));
+        if is_gone {
+            *self = Self::open(&self.directory, self.options.clone(), now)?;
+        }
+        Ok(is_gone)
     }
 
     /// An empty batch for [`Sequence::add`].

@@ -343,6 +343,10 @@ impl Publisher {
             path = %directory.path().display(),
             "the data directory was removed; making it again and rereading the full database"
         );
+        // First, so that a failure is tried again.
+        for sequence in &mut self.sequences {
+            sequence.begin_again_if_removed(self.clock.trusted())?;
+        }
         directory.remake()?;
         self.discard_and_rescan();
         Ok(())

@@ -196,6 +196,18 @@ impl KindSequence {
         })
     }
 
+    /// Begins another sequence if its directory was removed. Only a whole reading fills it.
+    pub(crate) fn begin_again_if_removed(&mut self, now: u64) -> Result<(), Error> {
+        if let Some((published, _)) = &mut self.published
+            && published.sequence.begin_again_if_removed(now)?
+        {
+            published.commits = None;
+            published.open = None;
+            published.publish(now);
+        }
+        Ok(())
+    }
+
     /// Whether a watermark that was stored with the number `recorded` can be used: the sequence has every element
     /// before it.
     pub(crate) fn has_all_until(&self, recorded: Option<u64>) -> bool {

@@ -97,6 +97,35 @@ fn assert_followed(server: &Server, spent: &[Vec<u8>], issued: &[Vec<u8>]) {
 }
 
 #[test]
+fn removed_data_directory_begins_another_sequence() {
+    let (database, place) = (
+        MintDatabase::new(MintType::Cdk),
+        tempfile::tempdir().unwrap(),
+    );
+    let data = place.path().join("data");
+    let clock = clock();
+    let [spent, issued] = [1, 2].map(|stream| items(stream, 30, 33));
+    database.add_keyset(V1, "sat", true, 0);
+    database.add_spent(V1, &spent[..10]);
+    database.add_signed(V1, &issued[..10]);
+    let mut publisher = publisher(&database, &data, &clock);
+    publisher.refresh().unwrap();
+    let server = Server::start(publisher.service().clone());
+    for end in [20, 30] {
+        clock.set(1_700_000_000 + 100 * end as u64);
+        database.add_spent(V1, &spent[end - 10..end]);
+        database.add_signed(V1, &issued[end - 10..end]);
+        if end == 20 {
+            std::fs::remove_dir_all(&data).unwrap();
+        }
+        let report = publisher.refresh().unwrap();
+        assert!(report.failures.is_empty(), "{:?}", report.failures);
+        assert_followed(&server, &spent[..end], &issued[..end]);
+    }
+    assert_eq!(manifest(&server, Event::ProofState).number, 1);
+}
+
+#[test]
 fn new_rows_are_published_across_refreshes_and_restarts() {
     for mint in MintType::ALL {
         let (database, data) = (MintDatabase::new(mint), tempfile::tempdir().unwrap());
