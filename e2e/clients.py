@@ -12,6 +12,7 @@ import base64
 import binascii
 import collections
 import email.utils
+import gzip
 import http.client
 import itertools
 import json
@@ -119,8 +120,9 @@ class Seen:
 
     def whole(self, path, form, headers, body, floor, seen=None):
         """A whole body; returns its version."""
-        tag, digest = headers.get("etag"), sha256(body)
-        demand(tag == f'"{digest}"', f"a body of {path} as {form} with the SHA-256 {digest} has the tag {tag}")
+        tag, coding = headers.get("etag"), headers.get("content-encoding")
+        digest = sha256(gzip.decompress(body)) + "-gzip" if coding == "gzip" else sha256(body)
+        demand(tag == f'"{digest}"', f"a body of {path} as {form} has the tag {tag}, not {digest}")
         length = headers.get("content-length")
         demand(length == str(len(body)), f"a body of {len(body)} bytes has Content-Length {length}")
         n, timestamp, content = read(form, headers, body)
