@@ -119,9 +119,9 @@ fn run() -> Result<Vec<String>> {
     options.reported = Event::ALL.to_vec();
     let (notes, source) = feed("reporting-mint");
     let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::new(source, service.clone()).with_state_filters(
+    let mut publisher = Publisher::new(source, service.clone()).with_data_directory(
         DataDirectory::open(directory.path().join("filters"))?,
-        &options,
+        Some(&options),
     )?;
     let database = directory.path().join("mint.sqlite3");
     let mut mint = Mint::open(&database, publisher.event_feed(), notes)?;

@@ -223,11 +223,14 @@ impl FilterService {
                 let id = id.and_then(|id| KeysetId::parse(&id).ok());
                 let id = id.ok_or(Missing::InvalidKeysetId)?;
                 let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
-                let object = snapshot.objects().get(&format!("v1/filter/{kind}/{id}"));
-                object.cloned().ok_or(match snapshot.keyset(&id) {
-                    Some(_) => Missing::NotBuilt,
-                    None => Missing::UnknownKeyset,
-                })
+                // An id has several spellings.
+                let keyset = snapshot.keyset(&id).ok_or(Missing::UnknownKeyset)?;
+                let path = format!("v1/filter/{kind}/{}", keyset.info.id);
+                snapshot
+                    .objects()
+                    .get(&path)
+                    .cloned()
+                    .ok_or(Missing::NotBuilt)
             }
             ["v1", "filters", what, rest] => self.state_filter(path, what, rest),
             _ => Err(Missing::UnknownPath),

@@ -112,12 +112,8 @@ pub(super) fn publisher(
         .verify_every(options.verify_every);
     if let Some(directory) = &options.data_dir {
         let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
-        publisher = match state_filters(options) {
-            Some(state_filters) => publisher
-                .with_state_filters(directory, &state_filters)
-                .map_err(CliError::failed)?,
-            None => publisher.with_data_directory(directory),
-        };
+        let opened = publisher.with_data_directory(directory, state_filters(options).as_ref());
+        publisher = opened.map_err(CliError::failed)?;
     }
     Ok(publisher)
 }

@@ -24,13 +24,13 @@ pub(super) struct Collector<'a> {
     held: usize,
     came: BTreeMap<KeysetId, u64>,
     /// Keysets with an unreadable row, and the first error of each.
-    pub(super) bad: BTreeMap<KeysetId, SourceError>,
+    bad: BTreeMap<KeysetId, SourceError>,
     /// Number of unreadable rows.
-    pub(super) unreadable: u64,
+    unreadable: u64,
     pub(super) hashing: Duration,
     pub(super) failed: Option<Failed>,
     /// The elements of the state filters.
-    pub(super) intake: Intake,
+    intake: Intake,
 }
 
 /// The reaction to more hashes than fit into the memory limit.
@@ -86,6 +86,16 @@ impl<'a> Collector<'a> {
     /// Number of items received.
     pub(super) fn came(&self) -> u64 {
         self.came.values().sum()
+    }
+
+    /// Takes what is not a hash: keysets with an unreadable row, elements of state filters, and the number of unreadable rows.
+    pub(super) fn take_others(&mut self) -> (BTreeMap<KeysetId, SourceError>, Intake, u64) {
+        let (bad, intake) = (&mut self.bad, &mut self.intake);
+        (
+            core::mem::take(bad),
+            core::mem::take(intake),
+            self.unreadable,
+        )
     }
 
     /// The sets of a full reading.

@@ -8,6 +8,7 @@ mod serve;
 mod tests;
 
 use core::fmt;
+use core::ops::{Index, IndexMut};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -52,18 +53,50 @@ pub struct Publisher {
     latest_date: u64,
     verify_every: u32,
     storage: Storage,
-    /// One entry for each of [`NoteKind::ALL`], here and below.
-    state: [KindSets; 2],
-    sequences: [KindSequence; 2],
+    kinds: Kinds,
     reported: ReportedSequences,
-    /// Kinds whose sequences cannot be used.
+    /// Kinds of events whose sequences cannot be used.
     damaged: Vec<Event>,
     listed: Vec<KeysetInfo>,
-    /// Keysets per kind whose filters must not be replaced after this refresh.
-    held_back: [BTreeSet<KeysetId>; 2],
     /// Invalid keyset ids that were logged last, so that they are not logged at every refresh.
     unservable: Vec<String>,
-    unservable_notes: [Vec<String>; 2],
+}
+
+/// What the publisher has of one kind of note.
+#[derive(Default)]
+struct Kind {
+    state: KindSets,
+    sequence: KindSequence,
+    /// Whether this refresh failed to read or to record it.
+    failed: bool,
+    /// Keysets whose filters must not be replaced after this refresh.
+    held_back: BTreeSet<KeysetId>,
+    /// Invalid keyset ids of notes that were logged last.
+    unservable: Vec<String>,
+}
+
+/// Both kinds of note.
+#[derive(Default)]
+struct Kinds([Kind; 2]);
+
+impl Kinds {
+    fn states(&self) -> impl Iterator<Item = &KindSets> {
+        self.0.iter().map(|kind| &kind.state)
+    }
+}
+
+impl Index<NoteKind> for Kinds {
+    type Output = Kind;
+
+    fn index(&self, kind: NoteKind) -> &Kind {
+        &self.0[kind as usize]
+    }
+}
+
+impl IndexMut<NoteKind> for Kinds {
+    fn index_mut(&mut self, kind: NoteKind) -> &mut Kind {
+        &mut self.0[kind as usize]
+    }
 }
 
 impl fmt::Debug for Publisher {
@@ -77,10 +110,23 @@ impl fmt::Debug for Publisher {
 impl Publisher {
     /// Creates a publisher from `source` to `service`. A service has one publisher.
     pub fn new(source: impl MintSource + 'static, service: FilterService) -> Self {
+        Self::of(source, service, Clock::system())
+    }
+
+    /// As [`Publisher::new`], with another clock than the system's.
+    pub fn with_clock(
+        source: impl MintSource + 'static,
+        service: FilterService,
+        clock: impl Fn() -> SystemTime + Send + 'static,
+    ) -> Self {
+        Self::of(source, service, Clock::of(clock))
+    }
+
+    fn of(source: impl MintSource + 'static, service: FilterService, clock: Clock) -> Self {
         Self {
             source: Box::new(source),
             service,
-            clock: Clock::system(),
+            clock,
             stop: Arc::default(),
             place: BodyPlace::Memory,
             restamp_after: RESTAMP_AFTER.as_secs(),
@@ -88,22 +134,12 @@ impl Publisher {
             latest_date: 0,
             verify_every: VERIFY_EVERY,
             storage: Storage::Memory,
-            state: Default::default(),
-            sequences: Default::default(),
+            kinds: Kinds::default(),
             reported: ReportedSequences::default(),
             damaged: vec![],
             listed: vec![],
-            held_back: Default::default(),
             unservable: vec![],
-            unservable_notes: Default::default(),
         }
-    }
-
-    /// Replaces the system clock.
-    #[must_use]
-    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + 'static) -> Self {
-        self.clock = Clock::of(clock);
-        self
     }
 
     /// Rounds timestamps down to multiples of `grid`, in whole seconds; the default is 1 s. With the same grid,
@@ -117,43 +153,38 @@ impl Publisher {
         self
     }
 
-    /// Keeps the sets and the served bodies in a directory instead of in memory.
-    #[must_use]
-    pub fn with_data_directory(mut self, directory: DataDirectory) -> Self {
-        self.place = BodyPlace::Directory(directory.path().to_owned());
-        self.storage = Storage::Directory(directory);
-        self
-    }
-
-    /// As [`Publisher::with_data_directory`], and publishes state filters. They are kept in the directory, for ever, and
-    /// are served at once.
+    /// Keeps the sets and the served bodies in a directory instead of in memory. With `state_filters`, these are published
+    /// too. They are kept in the directory, for ever, and are served at once.
     ///
-    /// A kind whose files are damaged is not published until they are restored and the process is started again. This is
-    /// logged, and each refresh reports it.
+    /// A kind of event whose files are damaged is not published until they are restored and the process is started again.
+    /// This is logged, and each refresh reports it.
     ///
     /// # Errors
     ///
     /// A sequence in the directory cannot be used, or has another universe.
-    pub fn with_state_filters(
+    pub fn with_data_directory(
         mut self,
         directory: DataDirectory,
-        options: &StateFilterOptions,
+        state_filters: Option<&StateFilterOptions>,
     ) -> Result<Self, StateError> {
-        let now = self.clock.trusted();
-        for kind in NoteKind::ALL {
-            let service = self.service.clone();
-            match KindSequence::open(kind, directory.path(), options, service, now) {
-                Ok(sequence) => self.sequences[index(kind)] = sequence,
-                Err(error) if error.is_damage() => {
-                    state_filters::log_damaged(event_of(kind).0, &error);
-                    self.damaged.push(event_of(kind).0);
+        if let Some(options) = state_filters {
+            let (path, service, now) = (directory.path(), &self.service, self.clock.trusted());
+            for kind in NoteKind::ALL {
+                match KindSequence::open(kind, path, options, service.clone(), now) {
+                    Ok(sequence) => self.kinds[kind].sequence = sequence,
+                    Err(error) if error.is_damage() => {
+                        state_filters::log_damaged(event_of(kind).0, &error);
+                        self.damaged.push(event_of(kind).0);
+                    }
+                    Err(error) => return Err(error.into()),
                 }
-                Err(error) => return Err(error.into()),
             }
+            self.reported = ReportedSequences::open(path, options, service, now)?;
+            self.damaged.extend_from_slice(self.reported.damaged());
         }
-        self.reported = ReportedSequences::open(directory.path(), options, &self.service, now)?;
-        self.damaged.extend_from_slice(self.reported.damaged());
-        Ok(self.with_data_directory(directory))
+        self.place = BodyPlace::Directory(directory.path().to_owned());
+        self.storage = Storage::Directory(directory);
+        Ok(self)
     }
 
     /// Where the mint reports the events of [`StateFilterOptions::reported`]. Each refresh publishes them first, also if
@@ -202,14 +233,10 @@ impl Publisher {
         Arc::clone(&self.stop)
     }
 
-    fn kept_mut(&mut self, kind: NoteKind) -> &mut KindSets {
-        &mut self.state[index(kind)]
-    }
-
     /// Drops the watermarks, so that the next refresh reads everything.
     pub(crate) fn discard_and_rescan(&mut self) {
-        for state in &mut self.state {
-            state.watermark = None;
+        for kind in &mut self.kinds.0 {
+            kind.state.watermark = None;
         }
     }
 
@@ -255,7 +282,7 @@ impl Publisher {
                 .as_ref()
                 .is_ok_and(|report| word == "ok" && !whole(report))
         {
-            directory.remove_others(self.state.iter());
+            directory.remove_others(self.kinds.states());
         }
         self.service.set_failing(word != "ok");
         metrics::counter!("nutfilter_refreshes_total", "result" => word).increment(1);
@@ -283,7 +310,9 @@ impl Publisher {
         let began = self.clock.moment();
         self.remake_data_directory()?;
         self.withdraw_dated_ahead();
-        self.held_back = Default::default();
+        for kind in &mut self.kinds.0 {
+            (kind.failed, kind.held_back) = (false, BTreeSet::new());
+        }
         let mut report = RefreshReport::default();
         for &event in &self.damaged {
             report
@@ -293,7 +322,7 @@ impl Publisher {
         for (event, error) in self.reported.publish(self.clock.trusted()) {
             report.event_failures.push((event, error.into()));
         }
-        let (mut failed, mut errors) = ([false; 2], vec![]);
+        let mut errors = vec![];
         for kind in NoteKind::ALL {
             match self.read(kind, &mut report, progress) {
                 Ok(reading) => report.readings.push(reading),
@@ -308,7 +337,7 @@ impl Publisher {
             if report.readings.is_empty() {
                 return Err(error);
             }
-            failed[index(kind)] = true;
+            self.kinds[kind].failed = true;
             report.fail(None, kind, error);
         }
         let listing = Instant::now();
@@ -317,15 +346,15 @@ impl Publisher {
         self.warn_of_unservable_keysets(&listed);
         self.listed = listed.keysets;
         for kind in NoteKind::ALL {
-            if !failed[index(kind)]
+            if !self.kinds[kind].failed
                 && let Err(error) = self.record_if_due(kind)
             {
-                failed[index(kind)] = true;
+                self.kinds[kind].failed = true;
                 report.fail(None, kind, error.into());
             }
         }
         let as_of = self.clock.date(began);
-        self.publish(as_of, failed, &mut report);
+        self.publish(as_of, &mut report);
         report.total = start.elapsed();
         self.tell(as_of, &report);
         Ok(report)
@@ -373,7 +402,7 @@ impl Publisher {
     /// Records a kind if it changed, if its filters are due for new timestamps, or if the clock was set back.
     fn record_if_due(&mut self, kind: NoteKind) -> Result<(), StateError> {
         let period = self.restamp_period();
-        let state = &mut self.state[index(kind)];
+        let state = &mut self.kinds[kind].state;
         let is_due = round_down(state.recorded, period) != round_down(state.as_of, period)
             || state.recorded > state.as_of
             || state.recorded == 0;
@@ -392,7 +421,7 @@ impl Publisher {
     }
 
     fn tell(&self, as_of: u64, report: &RefreshReport) {
-        let items = |kind| self.state[index(kind)].items();
+        let items = |kind| self.kinds[kind].state.items();
         self.show(as_of);
         // As in the filters that were built.
         let as_of = round_down(as_of, self.grid);
@@ -437,7 +466,7 @@ impl Publisher {
     /// Updates the gauges with what is served.
     fn show(&self, refreshed_at: u64) {
         for kind in NoteKind::ALL {
-            let state = &self.state[index(kind)];
+            let state = &self.kinds[kind].state;
             metrics::gauge!("nutfilter_items", "kind" => kind.as_str()).set(state.items() as f64);
             metrics::gauge!("nutfilter_as_of_timestamp_seconds", "kind" => kind.as_str())
                 .set(state.recorded as f64);
@@ -475,14 +504,6 @@ impl RefreshReport {
             kind,
             error,
         });
-    }
-}
-
-/// Index of a kind in an array with one entry per kind.
-fn index(kind: NoteKind) -> usize {
-    match kind {
-        NoteKind::Spent => 0,
-        NoteKind::Issued => 1,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::collect::{Beyond, Collector, Failed};
-use super::{Publisher, millis};
+use super::{Kind, Publisher, millis};
 use crate::error::PublishError;
 use crate::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
 use crate::source::{Reading, SourceError, Watermark, retry_once};
@@ -22,28 +22,30 @@ impl Publisher {
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
         let mut reread = false;
-        if self.sequences[super::index(kind)].needs_whole_reading() {
+        if self.kinds[kind].sequence.needs_whole_reading() {
             tracing::info!(%kind, "rereading the full database for the state filters");
-            self.kept_mut(kind).watermark = None;
+            self.kinds[kind].state.watermark = None;
         }
-        if let Some(since) = self.kept_mut(kind).watermark.clone() {
+        if let Some(since) = self.kinds[kind].state.watermark.clone() {
             match self.read_new_and_count(kind, &since, refresh, progress) {
                 Err(PublishError::Source(SourceError::RescanRequired { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
                     tracing::warn!(%kind, reason, "rereading the full database");
                     reread = true;
-                    self.kept_mut(kind).watermark = None;
+                    self.kinds[kind].state.watermark = None;
                 }
                 Err(PublishError::State(error)) if error.is_damage() => {
                     metrics::counter!("nutfilter_data_discarded_total").increment(1);
                     tracing::error!(%kind, %error, "discarding damaged state; rereading the full database");
-                    self.kept_mut(kind).watermark = None;
+                    self.kinds[kind].state.watermark = None;
                 }
                 result => return result,
             }
         }
-        let (report, lost) = retry_once(|| self.read_whole(kind, refresh, progress))?;
+        let read = retry_once(|| self.read_rows(kind, None, false, refresh, progress))?;
+        // A whole reading needs no count.
+        let (report, lost) = read.unwrap_or_else(|| unreachable!());
         report_lost(kind, &lost, reread);
         Ok(report)
     }
@@ -56,12 +58,12 @@ impl Publisher {
         refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, PublishError> {
-        let uncounted = self.kept_mut(kind).uncounted;
+        let uncounted = self.kinds[kind].state.uncounted;
         let mut count = uncounted.is_none_or(|readings| readings + 1 >= self.verify_every);
         loop {
-            let read = retry_once(|| self.read_new(kind, since, count, refresh, progress))?;
-            if let Some(report) = read {
-                self.kept_mut(kind).uncounted = match count {
+            let read = retry_once(|| self.read_rows(kind, Some(since), count, refresh, progress))?;
+            if let Some((report, _)) = read {
+                self.kinds[kind].state.uncounted = match count {
                     true => Some(0),
                     false => uncounted.map(|readings| readings + 1),
                 };
@@ -71,175 +73,114 @@ impl Publisher {
         }
     }
 
-    /// Reads the new items. Returns `None` and keeps nothing if a count is needed to tell which items are new.
-    fn read_new(
+    /// Reads the rows since a watermark, or all of them. Returns `None` and keeps nothing if a count is needed to tell
+    /// which items are new.
+    fn read_rows(
         &mut self,
         kind: NoteKind,
-        since: &Watermark,
+        since: Option<&Watermark>,
         count: bool,
         refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<Option<ReadingReport>, PublishError> {
-        let start = Instant::now();
-        let began = self.clock.moment();
+    ) -> Result<Option<(ReadingReport, Lost)>, PublishError> {
+        let (start, began, whole) = (Instant::now(), self.clock.moment(), since.is_none());
         if count {
             self.source.verify_next();
         }
         let beyond = match self.storage.collect_limit() {
-            Some(limit) => Beyond::TooMany { limit },
             None => Beyond::Never,
-        };
-        let intake = self.sequences[super::index(kind)].intake(false);
-        let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
-        let result = self.source.read(kind, Some(since), &mut collector);
-        let as_of = self.clock.date(began);
-        let reading = checked(result, &mut collector)?;
-        let bad = core::mem::take(&mut collector.bad);
-        super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
-        let (came, hash) = (collector.came(), collector.hashing);
-        let unreadable = collector.unreadable;
-        let read = start.elapsed().saturating_sub(hash);
-
-        let intake = core::mem::take(&mut collector.intake);
-        let state = &self.state[super::index(kind)];
-        let incomplete = state.sets.iter().filter(|(_, set)| set.as_of < state.as_of);
-        let incomplete = incomplete.map(|(keyset, _)| keyset).chain(&state.lost);
-        if let Some(keyset) = incomplete
-            .into_iter()
-            .find(|keyset| !bad.contains_key(*keyset))
-        {
-            let reason = format!("the unreadable row of keyset {keyset} is gone");
-            return Err(SourceError::RescanRequired { reason }.into());
-        }
-        // The total includes the rows of keysets whose sets stay as they are, so it shows nothing.
-        let (new, known) = match reading.total.filter(|_| bad.is_empty()) {
-            // Taken only if every item is new. None is then a repeat, even if its hash is already known.
-            Some(total) if total == state.items() + came => (collector.hashes, 0),
-            total => without_repeats(state, collector.hashes, total)?,
-        };
-        if known > 0 && !bad.is_empty() {
-            let reason = format!("{known} items with known hashes next to unreadable rows");
-            return Err(SourceError::RescanRequired { reason }.into());
-        }
-        if known > 0 && reading.total.is_none() && !count {
-            return Ok(None);
-        }
-        // Before the sets, whose watermark must not be ahead of it.
-        self.add_events(kind, intake, false, refresh);
-        self.hold_back(kind, bad, unreadable, refresh);
-        let held_back = &self.held_back[super::index(kind)];
-        let state = &mut self.state[super::index(kind)];
-        state.sequence = self.sequences[super::index(kind)].commits();
-        for (keyset, hashes) in new {
-            if held_back.contains(&keyset) {
-                continue;
-            }
-            let result = self
-                .storage
-                .add(kind, &keyset, &mut state.sets, hashes, as_of);
-            // The set in memory is gone after an error. With a data directory, the items come again at the next
-            // reading.
-            if result.is_err() && matches!(self.storage, Storage::Memory) {
-                state.watermark = None;
-            }
-            result?;
-        }
-        state.watermark = reading.watermark;
-        state.as_of = as_of;
-        for (keyset, set) in &mut state.sets {
-            if !held_back.contains(keyset) {
-                set.as_of = as_of;
-            }
-        }
-        Ok(Some(ReadingReport {
-            kind,
-            whole: false,
-            items: came,
-            lost: None,
-            read,
-            hash,
-            sort: start.elapsed().saturating_sub(read + hash),
-        }))
-    }
-
-    fn read_whole(
-        &mut self,
-        kind: NoteKind,
-        refresh: &mut RefreshReport,
-        progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<(ReadingReport, Lost), PublishError> {
-        let start = Instant::now();
-        let began = self.clock.moment();
-        let beyond = match self.storage.collect_limit() {
+            Some(limit) if !whole => Beyond::TooMany { limit },
             Some(limit) => Beyond::Disk {
                 storage: &mut self.storage,
                 sets: Default::default(),
                 limit,
                 as_of: self.clock.date(began),
             },
-            None => Beyond::Never,
         };
-        let intake = self.sequences[super::index(kind)].intake(true);
+        let intake = self.kinds[kind].sequence.intake(whole);
         let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
-        let result = self.source.read(kind, None, &mut collector);
+        let result = self.source.read(kind, since, &mut collector);
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut collector)?;
-        let bad = core::mem::take(&mut collector.bad);
+        super::warn_of_unservable(&mut self.kinds[kind].unservable, &reading);
         let (came, hash) = (collector.came(), collector.hashing);
-        let unreadable = collector.unreadable;
+        let (bad, intake, unreadable) = collector.take_others();
         let read = start.elapsed().saturating_sub(hash);
-        if let Some(said) = reading.total
-            && said != came
-            && bad.is_empty()
-        {
-            return Err(PublishError::Miscounted { said, came });
+        let state = &self.kinds[kind].state;
+        let (mut new, mut sets) = (BTreeMap::new(), BTreeMap::new());
+        if whole {
+            if let Some(said) = reading.total.filter(|&said| said != came && bad.is_empty()) {
+                return Err(PublishError::Miscounted { said, came });
+            }
+            sets = collector.into_sets()?;
+        } else {
+            let known;
+            (new, known) = new_items(state, collector.hashes, came, reading.total, &bad)?;
+            if known > 0 && reading.total.is_none() && !count {
+                return Ok(None);
+            }
         }
-        super::warn_of_unservable(&mut self.unservable_notes[super::index(kind)], &reading);
-
-        let intake = core::mem::take(&mut collector.intake);
-        let mut sets = collector.into_sets()?;
-        self.add_events(kind, intake, bad.is_empty(), refresh);
+        // Before the sets, whose watermark must not be ahead of it.
+        self.add_events(kind, intake, whole && bad.is_empty(), refresh);
         for keyset in bad.keys() {
             // Keep the old set with its own time. A new one would lack a note.
             sets.remove(keyset);
+            new.remove(keyset);
         }
         self.hold_back(kind, bad, unreadable, refresh);
-        let state = &mut self.state[super::index(kind)];
-        state.sequence = self.sequences[super::index(kind)].commits();
-        state.watermark = reading.watermark;
-        state.uncounted = Some(0);
-        let held_back = &self.held_back[super::index(kind)];
+        let Kind {
+            state,
+            sequence,
+            held_back,
+            ..
+        } = &mut self.kinds[kind];
+        state.sequence = sequence.commits();
         let (mut lost, first) = (Lost::default(), state.as_of == 0);
-        for (keyset, old) in core::mem::take(&mut state.sets) {
-            if held_back.contains(&keyset) {
-                sets.insert(keyset, old);
-                continue;
+        if whole {
+            for (keyset, old) in core::mem::take(&mut state.sets) {
+                if held_back.contains(&keyset) {
+                    sets.insert(keyset, old);
+                    continue;
+                }
+                let new = sets.entry(keyset.clone()).or_default();
+                lost.add(keyset, new.changes_since(&old));
+                // If nothing is new, the set keeps its old `changed` flag.
+                new.changed = old.changed || !new.is_known_to_equal(&old);
             }
-            let new = sets.entry(keyset.clone()).or_default();
-            lost.add(keyset, new.changes_since(&old));
-            // If nothing is new, the set keeps its old `changed` flag.
-            new.changed = old.changed || !new.is_known_to_equal(&old);
+            state.lost = held_back.iter().cloned().collect();
+            state.lost.retain(|keyset| !sets.contains_key(keyset));
+            state.sets = sets;
+            state.uncounted = Some(0);
+            tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read all rows");
         }
-        for (keyset, set) in &mut sets {
+        for (keyset, hashes) in new {
+            let added = self
+                .storage
+                .add(kind, &keyset, &mut state.sets, hashes, as_of);
+            // The set in memory is gone after an error. With a data directory, the items come again at the next
+            // reading.
+            if added.is_err() && matches!(self.storage, Storage::Memory) {
+                state.watermark = None;
+            }
+            added?;
+        }
+        (state.watermark, state.as_of) = (reading.watermark, as_of);
+        for (keyset, set) in &mut state.sets {
             if !held_back.contains(keyset) {
                 set.as_of = as_of;
             }
         }
-        state.lost = held_back.iter().cloned().collect();
-        state.lost.retain(|keyset| !sets.contains_key(keyset));
-        state.sets = sets;
-        state.as_of = as_of;
-        tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read all rows");
+        let is_compared = whole && !first && lost.not_compared.is_none();
         let report = ReadingReport {
             kind,
-            whole: true,
+            whole,
             items: came,
-            lost: (!first && lost.not_compared.is_none()).then_some(lost.changes.lost),
+            lost: is_compared.then_some(lost.changes.lost),
             read,
             hash,
             sort: start.elapsed().saturating_sub(read + hash),
         };
-        Ok((report, lost))
+        Ok(Some((report, lost)))
     }
 
     /// Publishes the events of a reading. A failure must not fail the reading: they come again.
@@ -251,7 +192,7 @@ impl Publisher {
         refresh: &mut RefreshReport,
     ) {
         let now = self.clock.trusted();
-        let sequence = &mut self.sequences[super::index(kind)];
+        let sequence = &mut self.kinds[kind].sequence;
         if let Err((event, error)) = sequence.add(intake, whole, now) {
             tracing::error!(kind = %event, %error, "could not publish events; the filters do not need them");
             refresh.event_failures.push((event, error.into()));
@@ -269,7 +210,7 @@ impl Publisher {
         metrics::gauge!("nutfilter_unreadable_rows", "kind" => kind.as_str())
             .set(unreadable as f64);
         for (keyset, error) in bad {
-            self.held_back[super::index(kind)].insert(keyset.clone());
+            self.kinds[kind].held_back.insert(keyset.clone());
             tracing::error!(%keyset, %kind, %error, "not updating a filter with an unreadable row");
             refresh.failures.push(FilterFailure {
                 keyset: Some(keyset),
@@ -278,6 +219,33 @@ impl Publisher {
             });
         }
     }
+}
+
+/// The items that are new, per keyset. Also returns the number of other items, with known hashes.
+fn new_items(
+    state: &KindSets,
+    hashes: BTreeMap<KeysetId, Vec<u64>>,
+    came: u64,
+    total: Option<u64>,
+    bad: &BTreeMap<KeysetId, SourceError>,
+) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), PublishError> {
+    let incomplete = state.sets.iter().filter(|(_, set)| set.as_of < state.as_of);
+    let mut incomplete = incomplete.map(|(keyset, _)| keyset).chain(&state.lost);
+    if let Some(keyset) = incomplete.find(|keyset| !bad.contains_key(*keyset)) {
+        let reason = format!("the unreadable row of keyset {keyset} is gone");
+        return Err(SourceError::RescanRequired { reason }.into());
+    }
+    // The total includes the rows of keysets whose sets stay as they are, so it shows nothing.
+    let (new, known) = match total.filter(|_| bad.is_empty()) {
+        // Taken only if every item is new. None is then a repeat, even if its hash is already known.
+        Some(total) if total == state.items() + came => (hashes, 0),
+        total => without_repeats(state, hashes, total)?,
+    };
+    if known > 0 && !bad.is_empty() {
+        let reason = format!("{known} items with known hashes next to unreadable rows");
+        return Err(SourceError::RescanRequired { reason }.into());
+    }
+    Ok((new, known))
 }
 
 /// Drops repeated items where only the total can show them. Also returns the number of items with known hashes.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nutfilter::Params;
 
-use super::{Publisher, index, millis, round_down};
+use super::{Kind, Publisher, millis, round_down};
 use crate::body::BodyPlace;
 use crate::error::PublishError;
 use crate::published::PublishedFilter;
@@ -27,24 +27,23 @@ impl Publisher {
         let Storage::Directory(directory) = &mut self.storage else {
             return false;
         };
-        if self.state.iter().any(|state| state.as_of != 0) {
+        if self.kinds.states().any(|state| state.as_of != 0) {
             return self.service.snapshot().is_some();
         }
         for kind in NoteKind::ALL {
             let (mut state, listed) = directory.restore(kind);
-            if !self.sequences[index(kind)].has_all_until(state.sequence)
-                && state.watermark.is_some()
-            {
+            let kept = &mut self.kinds[kind];
+            if !kept.sequence.has_all_until(state.sequence) && state.watermark.is_some() {
                 tracing::info!(%kind, "rereading the full database for the state filters");
                 state.watermark = None;
             }
-            self.state[index(kind)] = state;
+            kept.state = state;
             if self.listed.is_empty() {
                 self.listed = listed;
             }
         }
-        directory.remove_others(self.state.iter());
-        let dates = self.state.iter().flat_map(KindSets::dates);
+        directory.remove_others(self.kinds.states());
+        let dates = self.kinds.states().flat_map(KindSets::dates);
         self.latest_date = dates.max().unwrap_or(0);
         if self.latest_date == 0 {
             return false;
@@ -64,15 +63,15 @@ impl Publisher {
                 entry.set(kind, filter.map(Arc::new));
             }
         }
-        let refreshed_at = self.state.iter().map(|state| state.recorded).max();
+        let refreshed_at = self.kinds.states().map(|state| state.recorded).max();
         let refreshed_at = refreshed_at.unwrap_or(0);
         let entries = entries.into_values().collect();
         self.service.publish(Snapshot::new(entries, refreshed_at));
         self.show(refreshed_at);
         tracing::info!(
             as_of = round_down(refreshed_at, self.grid),
-            spent = self.state[index(NoteKind::Spent)].items(),
-            issued = self.state[index(NoteKind::Issued)].items(),
+            spent = self.kinds[NoteKind::Spent].state.items(),
+            issued = self.kinds[NoteKind::Issued].state.items(),
             "serving saved filters"
         );
         true
@@ -81,7 +80,7 @@ impl Publisher {
     /// Builds the filter of a restored set. A damaged set is discarded. If building fails for
     /// another reason, the set is kept for the next refresh.
     fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<PublishedFilter> {
-        let state = &mut self.state[index(kind)];
+        let state = &mut self.kinds[kind].state;
         if state.recorded == 0 || state.lost.contains(keyset) {
             return None;
         }
@@ -111,7 +110,7 @@ impl Publisher {
 
     /// Every keyset that is listed or has notes, without filters.
     fn entries(&self, listed: Vec<KeysetInfo>) -> BTreeMap<KeysetId, KeysetEntry> {
-        let with_notes = self.state.iter().flat_map(|state| {
+        let with_notes = self.kinds.states().flat_map(|state| {
             let sets = state.sets.iter().filter(|(_, set)| set.len() > 0);
             let keysets = sets.map(|(keyset, _)| keyset).chain(&state.lost);
             keysets.map(|keyset| KeysetInfo {
@@ -134,7 +133,7 @@ impl Publisher {
 
     /// Builds and publishes the filters that need it. Each body is published at once, so that the old one is freed.
     /// The new list of keysets is published last.
-    pub(super) fn publish(&mut self, as_of: u64, failed: [bool; 2], report: &mut RefreshReport) {
+    pub(super) fn publish(&mut self, as_of: u64, report: &mut RefreshReport) {
         let mut entries = self.entries(self.listed.clone());
         for entry in entries.values_mut() {
             for kind in NoteKind::ALL {
@@ -143,9 +142,11 @@ impl Publisher {
                     .service
                     .snapshot()
                     .and_then(|snapshot| snapshot.keyset(&keyset)?.filter(kind).cloned());
-                let held_back = self.held_back[index(kind)].contains(&keyset);
+                let Kind {
+                    failed, held_back, ..
+                } = &self.kinds[kind];
                 let before = old.as_ref().map(Arc::as_ptr);
-                let filter = match failed[index(kind)] || held_back {
+                let filter = match *failed || held_back.contains(&keyset) {
                     true => old,
                     false => self.renewed(&keyset, kind, old, report),
                 };
@@ -178,7 +179,7 @@ impl Publisher {
         report: &mut RefreshReport,
     ) -> Option<Arc<PublishedFilter>> {
         let period = self.restamp_period();
-        let state = &mut self.state[index(kind)];
+        let state = &mut self.kinds[kind].state;
         let (as_of, recorded) = (state.as_of, state.recorded);
         // A keyset without a set had no notes in this reading.
         let entry = state.sets.entry(keyset.clone());
@@ -239,8 +240,10 @@ impl Publisher {
 
     /// Drops the sets of keysets that are no longer served. These sets are empty.
     fn forget_vanished(&mut self, entries: &BTreeMap<KeysetId, KeysetEntry>) {
-        for state in &mut self.state {
-            state.sets.retain(|keyset, _| entries.contains_key(keyset));
+        for kind in &mut self.kinds.0 {
+            kind.state
+                .sets
+                .retain(|keyset, _| entries.contains_key(keyset));
         }
     }
 }

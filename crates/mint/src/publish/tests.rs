@@ -35,7 +35,8 @@ impl MintSource for OneNote {
 fn publisher(data: &std::path::Path) -> Publisher {
     let service = FilterService::new(ServiceOptions::default());
     let directory = DataDirectory::open(data).unwrap();
-    Publisher::new(OneNote, service).with_data_directory(directory)
+    let publisher = Publisher::new(OneNote, service);
+    publisher.with_data_directory(directory, None).unwrap()
 }
 
 fn spent(publisher: &Publisher) -> Option<u32> {

@@ -25,7 +25,7 @@ use nutfilter_sequence::Inbox;
 /// let mut options = StateFilterOptions::new(&[]);
 /// options.reported = vec![Event::ProofState, Event::MeltQuote];
 /// let mut publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
-///     .with_state_filters(DataDirectory::open(directory)?, &options)?;
+///     .with_data_directory(DataDirectory::open(directory)?, Some(&options))?;
 /// let events = publisher.event_feed();
 /// // A melt begins.
 /// events.report(Event::MeltQuote, "PENDING", &["TRmjduhIsPxd"])?;

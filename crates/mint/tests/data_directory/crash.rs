@@ -21,26 +21,26 @@ use crate::victim::{self, random};
 const KILLS: u64 = 60;
 
 pub(crate) fn publisher(directory: &Path) -> Publisher {
-    in_memory(directory).with_data_directory(data(directory))
+    with(directory, None)
 }
 
 fn data(directory: &Path) -> DataDirectory {
     open(|| DataDirectory::open(directory.join("data")))
 }
 
-fn in_memory(directory: &Path) -> Publisher {
+fn with(directory: &Path, options: Option<&StateFilterOptions>) -> Publisher {
     let mint = FakeMint::in_directory(directory);
     let clock = mint.clone();
-    Publisher::new(mint, FilterService::new(ServiceOptions::default()))
+    let clock = move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now());
+    let service = FilterService::new(ServiceOptions::default());
+    Publisher::with_clock(mint, service, clock)
         .restamp_after(Duration::from_secs(3))
-        .with_clock(move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now()))
+        .with_data_directory(data(directory), options)
+        .unwrap()
 }
 
 fn with_state_filters(directory: &Path) -> Publisher {
-    let publisher = in_memory(directory);
-    publisher
-        .with_state_filters(data(directory), &state_filters())
-        .unwrap()
+    with(directory, Some(&state_filters()))
 }
 
 fn state_filters() -> StateFilterOptions {

@@ -56,14 +56,15 @@ impl Scripted {
 
     pub(crate) fn publisher(&self, directory: &Path) -> Publisher {
         let kept = crate::open(|| DataDirectory::open(directory));
-        self.publisher_in_memory().with_data_directory(kept)
+        let publisher = self.publisher_in_memory();
+        publisher.with_data_directory(kept, None).unwrap()
     }
 
     pub(crate) fn publisher_in_memory(&self) -> Publisher {
         let clock = self.clone();
-        Publisher::new(self.clone(), FilterService::new(ServiceOptions::default()))
-            .restamp_after(Duration::ZERO)
-            .with_clock(move || UNIX_EPOCH + Duration::from_secs(clock.script().now))
+        let clock = move || UNIX_EPOCH + Duration::from_secs(clock.script().now);
+        let service = FilterService::new(ServiceOptions::default());
+        Publisher::with_clock(self.clone(), service, clock).restamp_after(Duration::ZERO)
     }
 }
 

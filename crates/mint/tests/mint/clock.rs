@@ -32,7 +32,7 @@ fn filter_is_never_dated_after_its_own_reading() {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..1]);
     let clock = Clock::default();
-    let mut publisher = database.publisher().with_clock(clock.read());
+    let mut publisher = database.publisher_at(&clock);
     let service = publisher.service().clone();
     let server = Server::start(service.clone());
 
@@ -62,7 +62,7 @@ fn filter_from_the_future_is_withdrawn_without_a_reading() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     let clock = Clock::default();
-    let mut publisher = database.publisher().with_clock(clock.read());
+    let mut publisher = database.publisher_at(&clock);
     let service = publisher.service().clone();
     let server = Server::start(service.clone());
     clock.set(10_240);
@@ -93,7 +93,7 @@ fn clock_set_back_during_a_reading_is_noticed() {
         Ok(Reading::whole(1))
     });
     let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::new(source, service.clone()).with_clock(clock.read());
+    let mut publisher = Publisher::with_clock(source, service.clone(), clock.read());
     publisher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
 }
@@ -104,7 +104,7 @@ fn refresher_corrects_dates_when_clock_is_set_back() {
     database.add_keyset(V1, "sat", true, 0);
     let clock = Clock::default();
     clock.set(10_240);
-    let publisher = database.publisher().with_clock(clock.read());
+    let publisher = database.publisher_at(&clock);
     let service = publisher.service().clone();
     // The interval is one day.
     let refresher = Refresher::start(publisher, Duration::from_secs(86_400)).unwrap();
@@ -125,7 +125,7 @@ fn services_on_one_database_serve_equal_bodies() {
     let service = || {
         let clock = Clock::default();
         let grid = Duration::from_secs(60);
-        let publisher = database.publisher().with_clock(clock.read());
+        let publisher = database.publisher_at(&clock);
         (publisher.timestamp_grid(grid), clock)
     };
     let ((mut one, one_clock), (mut two, two_clock)) = (service(), service());

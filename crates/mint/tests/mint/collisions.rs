@@ -66,7 +66,8 @@ fn colliding_notes_are_added_without_a_full_reread() {
                 true => mint
                     .database
                     .publisher()
-                    .with_data_directory(DataDirectory::open(&data).unwrap()),
+                    .with_data_directory(DataDirectory::open(&data).unwrap(), None)
+                    .unwrap(),
                 false => mint.database.publisher(),
             };
             mint.add(&items(1, 100, 33));

@@ -26,9 +26,9 @@ fn publisher(data: &Path, clock: &Clock) -> (Publisher, EventFeed) {
     for kind in NoteKind::ALL {
         notes.checkpoint(kind, b"").unwrap();
     }
-    let publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
-        .with_clock(clock.read())
-        .with_state_filters(DataDirectory::open(data).unwrap(), &options())
+    let service = FilterService::new(ServiceOptions::default());
+    let publisher = Publisher::with_clock(source, service, clock.read())
+        .with_data_directory(DataDirectory::open(data).unwrap(), Some(&options()))
         .unwrap();
     let events = publisher.event_feed();
     (publisher, events)

@@ -62,7 +62,7 @@ fn last_filters_are_served_while_the_database_is_gone() {
         database.add_keyset(V1, "sat", true, 0);
         database.add_spent(V1, &spent);
         let clock = Clock::default();
-        let mut publisher = database.publisher().with_clock(clock.read());
+        let mut publisher = database.publisher_at(&clock);
         clock.set(1_000);
         publisher.refresh().unwrap();
         let server = Server::start(publisher.service().clone());
@@ -112,7 +112,7 @@ fn timestamp_is_the_start_of_the_reading() {
         Ok(Reading::whole(1))
     });
     let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::new(slow, service).with_clock(clock.read());
+    let mut publisher = Publisher::with_clock(slow, service, clock.read());
     publisher.refresh().unwrap();
     assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 700);
     assert_eq!(timestamp(publisher.service(), NoteKind::Issued), 750);

@@ -16,7 +16,7 @@ fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Publisher) {
     let mut publisher = database.publisher();
     if on_disk {
         let data = DataDirectory::open(database.directory().join("data")).unwrap();
-        publisher = publisher.with_data_directory(data);
+        publisher = publisher.with_data_directory(data, None).unwrap();
     }
     assert_eq!(
         spent_reading(&mut publisher).lost,

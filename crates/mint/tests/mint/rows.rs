@@ -189,7 +189,8 @@ fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
             let data = DataDirectory::open(&data).unwrap();
             database
                 .publisher()
-                .with_data_directory(data)
+                .with_data_directory(data, None)
+                .unwrap()
                 .verify_every(2)
         };
         let mut others = vec![];
@@ -240,7 +241,7 @@ fn filter_from_before_a_bad_row_keeps_its_date() {
     database.execute("DELETE FROM proofs_used WHERE y = 'zz'");
     let clock = crate::support::Clock::default();
     clock.set(1_700_000_000);
-    let mut publisher = database.publisher().with_clock(clock.read());
+    let mut publisher = database.publisher_at(&clock);
     publisher.refresh().unwrap();
     let server = Server::start(publisher.service().clone());
     let before = server.filter(NoteKind::Spent, V1).body;

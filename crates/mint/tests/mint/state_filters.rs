@@ -33,9 +33,8 @@ fn options() -> StateFilterOptions {
 
 fn publisher(database: &MintDatabase, data: &Path, clock: &Clock) -> Publisher {
     database
-        .publisher()
-        .with_clock(clock.read())
-        .with_state_filters(DataDirectory::open(data).unwrap(), &options())
+        .publisher_at(clock)
+        .with_data_directory(DataDirectory::open(data).unwrap(), Some(&options()))
         .unwrap()
 }
 
@@ -257,8 +256,8 @@ fn data_directory_without_sequences_is_read_whole_once() {
     database.add_spent(V1, &spent[..20]);
     let without = || {
         let data = DataDirectory::open(data.path()).unwrap();
-        let publisher = database.publisher().with_data_directory(data);
-        publisher.with_clock(clock.read())
+        let publisher = database.publisher_at(&clock);
+        publisher.with_data_directory(data, None).unwrap()
     };
     without().refresh().unwrap();
     for (known, whole) in [(20, true), (20, false), (30, true)] {
@@ -465,7 +464,9 @@ fn state_filters_need_their_universe() {
     let mut other = options();
     other.universe = nutfilter::segment::Universe::new(50).unwrap();
     let directory = DataDirectory::open(data.path()).unwrap();
-    let error = database.publisher().with_state_filters(directory, &other);
+    let error = database
+        .publisher()
+        .with_data_directory(directory, Some(&other));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("has universe 36, not 50"), "{error}");
 }

@@ -36,7 +36,8 @@ impl Mint {
     fn publisher(&self, directory: &std::path::Path) -> Publisher {
         let service = FilterService::new(ServiceOptions::default());
         let kept = DataDirectory::open(directory).unwrap();
-        Publisher::new(self.database.source(), service).with_data_directory(kept)
+        let publisher = Publisher::new(self.database.source(), service);
+        publisher.with_data_directory(kept, None).unwrap()
     }
 
     /// Refreshes and compares the filter with that of all items. Returns whether everything was read.

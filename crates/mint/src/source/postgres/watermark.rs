@@ -2,7 +2,7 @@
 //!
 //! `docs/decisions/0015-postgres-increments.md` explains why nothing is missed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -277,7 +277,8 @@ pub(super) fn count_bad(bad: &[BadItem], notes: &Notes) -> String {
 /// some rows are repeated. These are remembered by keyset and item. Hashes would not do, because anyone can create
 /// items with equal hashes.
 pub(super) struct Recent {
-    before: HashSet<String>,
+    /// Rows can be equal if they cannot be read.
+    before: HashMap<String, usize>,
     /// Rows of this transaction and later ones will be returned again.
     oldest: u64,
     rows: Vec<String>,
@@ -286,18 +287,29 @@ pub(super) struct Recent {
 impl Recent {
     /// `before` contains the rows that the earlier reading remembered. `now` is the snapshot of this reading.
     pub(super) fn new(before: Vec<String>, now: &Snapshot) -> Self {
+        let mut counts = HashMap::new();
+        for row in before {
+            *counts.entry(row).or_default() += 1;
+        }
         Self {
-            before: before.into_iter().collect(),
+            before: counts,
             oldest: now.xmin,
             rows: vec![],
         }
     }
 
-    /// Whether the earlier reading already returned this row.
+    /// Whether the earlier reading already returned this row. Of equal rows, as many are repeats as it returned.
     ///
     /// A row that moved to another keyset counts as new, because the new keyset lacks the item.
-    pub(super) fn is_repeat(&self, keyset: &[u8], item: &[u8]) -> bool {
-        !self.before.is_empty() && self.before.contains(&key(keyset, item))
+    pub(super) fn is_repeat(&mut self, keyset: &[u8], item: &[u8]) -> bool {
+        if self.before.is_empty() {
+            return false;
+        }
+        let left = self.before.get_mut(&key(keyset, item));
+        left.filter(|left| **left > 0).is_some_and(|left| {
+            *left -= 1;
+            true
+        })
     }
 
     /// Remembers a row of this transaction if it will be returned again.
@@ -501,11 +513,15 @@ mod tests {
         recent.add(99, b"a", b"old");
         recent.add(100, b"a", b"new");
         recent.add(104, b"b", b"new");
+        // Two rows without an item.
+        recent.add(104, b"a", b"");
+        recent.add(104, b"a", b"");
         let rows = recent.finish();
-        assert_eq!(rows.len(), 2);
-        let next = Recent::new(rows, &Snapshot::parse("110:110:").unwrap());
-        let is_repeat =
+        assert_eq!(rows.len(), 4);
+        let mut next = Recent::new(rows, &Snapshot::parse("110:110:").unwrap());
+        let mut is_repeat =
             |keyset: &str, item: &str| next.is_repeat(keyset.as_bytes(), item.as_bytes());
+        assert_eq!([(); 3].map(|()| is_repeat("a", "")), [true, true, false]);
         assert!(is_repeat("a", "new") && is_repeat("b", "new"));
         assert!(!is_repeat("a", "old") && !is_repeat("c", "new") && !is_repeat("an", "ew"));
 

@@ -58,6 +58,8 @@ pub(super) struct Progress {
 pub(super) enum Item {
     Text(String),
     Blob(Vec<u8>),
+    /// A row without a usable value, by its row id.
+    Row(i64),
 }
 
 impl Progress {
@@ -175,18 +177,18 @@ impl ToSql for Item {
         Ok(ToSqlOutput::Borrowed(match self {
             Item::Text(text) => ValueRef::Text(text.as_bytes()),
             Item::Blob(bytes) => ValueRef::Blob(bytes),
+            Item::Row(rowid) => ValueRef::Integer(*rowid),
         }))
     }
 }
 
-/// `t` and the text, or `x` and the bytes in hex.
+/// `t` and the text, `x` and the bytes in hex, or `r` and the row id.
 impl From<Item> for String {
     fn from(item: Item) -> Self {
         match item {
             Item::Text(text) => format!("t{text}"),
-            Item::Blob(bytes) => {
-                format!("x{}", HEXLOWER.encode(&bytes))
-            }
+            Item::Blob(bytes) => format!("x{}", HEXLOWER.encode(&bytes)),
+            Item::Row(rowid) => format!("r{rowid}"),
         }
     }
 }
@@ -197,6 +199,9 @@ impl TryFrom<String> for Item {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         if let Some(text) = text.strip_prefix('t') {
             return Ok(Item::Text(text.to_owned()));
+        }
+        if let Some(rowid) = text.strip_prefix('r') {
+            return rowid.parse().map(Item::Row).map_err(|_| "invalid row id");
         }
         let digits = text.strip_prefix('x');
         digits
@@ -218,6 +223,7 @@ mod tests {
         progress.flipped = vec![Item::Text("x\"0".to_owned()), Item::Blob(vec![])];
         progress.totals = Some([("00ad".to_owned(), -3)].into());
         assert!(progress.remember(Item::Text(String::new())));
+        assert!(progress.remember(Item::Row(-1)));
         let watermark = progress.watermark().unwrap();
         assert_eq!(
             Progress::parse(&watermark, "cdk", "proof").unwrap(),

@@ -165,8 +165,7 @@ impl Table<'_> {
                 table = self.notes.table.name,
                 pending = progress.pending.len() as u64 + forgotten,
                 forgotten,
-                "too many pending rows to track, or one without an item; the next refresh rereads \
-                 the full table"
+                "too many pending rows to track; the next refresh rereads the full table"
             );
         } else if progress.bad.len() <= MAX_BAD
             && let Some(anchors) = self.anchors(&progress.bad)?
@@ -273,8 +272,13 @@ impl Table<'_> {
             // All rows will be read again.
             return Ok(());
         };
-        let mut look_up = self.look_up(taken.amount, taken.since)?;
+        let mut by_item = self.look_up(taken.amount, taken.since)?;
+        let mut by_row = self.select(taken.amount, taken.since, "WHERE rowid = ?1")?;
         for item in pending {
+            let look_up = match item {
+                Item::Row(_) => &mut by_row,
+                _ => &mut by_item,
+            };
             let mut rows = look_up.query([&item]).map_err(self.failed())?;
             // The row was deleted, so it is forgotten.
             let Some(row) = rows.next().map_err(self.failed())? else {
@@ -287,7 +291,10 @@ impl Table<'_> {
             }
             if self.counts(row)? {
                 self.take(row, progress, taken)?;
-                progress.add_flipped(item);
+                // One that still has none is unreadable, and recognized by its row id.
+                if let Some(item) = Item::of(row.get_ref(2).map_err(self.failed())?) {
+                    progress.add_flipped(item);
+                }
             } else {
                 progress.pending.push(item);
             }
@@ -328,9 +335,11 @@ impl Table<'_> {
                 continue;
             }
             let item = Item::of(row.get_ref(2).map_err(self.failed())?);
-            if !item.is_some_and(|item| progress.remember(item)) {
-                forgotten += 1;
-            }
+            let item = match item {
+                Some(item) => item,
+                None => Item::Row(row.get(0).map_err(self.failed())?),
+            };
+            forgotten += u64::from(!progress.remember(item));
         }
         Ok(forgotten)
     }

@@ -166,6 +166,11 @@ impl MintDatabase {
         Publisher::new(self.source(), FilterService::new(ServiceOptions::default()))
     }
 
+    pub(crate) fn publisher_at(&self, clock: &Clock) -> Publisher {
+        let service = FilterService::new(ServiceOptions::default());
+        Publisher::with_clock(self.source(), service, clock.read())
+    }
+
     /// The names of all files in the database's directory.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.directory()).unwrap();
