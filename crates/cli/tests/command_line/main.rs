@@ -15,5 +15,6 @@ mod misc;
 mod nutfilter;
 mod restore;
 mod robustness;
+mod shards;
 mod state_filters;
 mod threads;
