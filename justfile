@@ -308,17 +308,24 @@ python: release e2e-venv
     set -euo pipefail
     cd bindings/python
     [ -x target/venv/bin/python ] || python3 -m venv target/venv
-    target/venv/bin/pip install -q 'maturin==1.16.0' -r tests/requirements.txt
+    target/venv/bin/pip install -q 'maturin==1.16.0' ziglang uv -r tests/requirements.txt
     rm -rf target/wheels
-    target/venv/bin/maturin build --release --quiet
-    {{just_executable()}} without-hooks bindings/python/target/release/lib_native.so
+    PATH=$PWD/target/venv/bin:$PATH maturin build --release --quiet --zig --compatibility manylinux_2_17
+    {{just_executable()}} without-hooks bindings/python/target/x86_64-unknown-linux-gnu/release/lib_native.so
     target/venv/bin/maturin sdist
     target/venv/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
+    export NUTFILTER_BINARY={{nutfilter}}
     target/venv/bin/python -m pytest -q -rs
-    # mypy and the engines are not needed in nutshell's environment.
-    {{justfile_directory()}}/target/e2e/bin/pip install -q -r {{justfile_directory()}}/tests/vectors/requirements.txt
-    {{justfile_directory()}}/target/e2e/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
-    NUTFILTER_BINARY={{nutfilter}} {{justfile_directory()}}/target/e2e/bin/python -m pytest -q -rs tests/test_nutshell.py
+    # nutshell 0.21 pins a breez-sdk-spark that PyPI no longer has.
+    [ -x target/nutshell-0.21/bin/python ] || python3 -m venv target/nutshell-0.21
+    target/venv/bin/uv pip install -q --python target/nutshell-0.21/bin/python --override <(echo 'breez-sdk-spark>=0.18') \
+        'cashu==0.21.0' 'marshmallow<4' 'limits<5' pytest
+    # mypy and the engines are not needed in nutshell's environments.
+    for nutshell in {{justfile_directory()}}/target/e2e target/nutshell-0.21; do
+        "$nutshell/bin/pip" install -q -r {{justfile_directory()}}/tests/vectors/requirements.txt
+        "$nutshell/bin/pip" install -q --force-reinstall --no-deps target/wheels/*.whl
+        "$nutshell/bin/python" -m pytest -q -rs tests/test_nutshell.py
+    done
     CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
 
 # Publishing to a real S3-compatible server, moto
