@@ -24,7 +24,7 @@ gate: (steps "format prose python-lint book deny clippy features test levels vec
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test-release test-features arm big-endian asan semver bytes contrib tutorial peers python buckets wasm c bitcoin dashboard real-mints faults soak load coverage fuzz-all mutants")
+campaign: (steps "test-release test-features arm big-endian asan semver bytes contrib tutorial peers python buckets wasm release-dry-run c bitcoin dashboard real-mints faults soak load coverage fuzz-all mutants")
 
 # Run the steps one after another and end with a table of results and seconds.
 [private]
@@ -327,6 +327,23 @@ python: release e2e-venv
         "$nutshell/bin/python" -m pytest -q -rs tests/test_nutshell.py
     done
     CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
+
+# What a release would publish: every crate, the npm package, the wheels and the workflows are checked; nothing is sent
+[group('campaign')]
+release-dry-run:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir target/package-check
+    for crate in target/package-check/package/*.crate; do
+        files=$(tar tzf "$crate")
+        for file in LICENSE-APACHE LICENSE-MIT README.md; do
+            grep -q "/$file$" <<<"$files" || { echo "$crate lacks $file"; exit 1; }
+        done
+    done
+    bindings/python/target/venv/bin/pip install -q twine check-jsonschema
+    bindings/python/target/venv/bin/twine check --strict bindings/python/target/wheels/*
+    bindings/python/target/venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml contrib/github/*.yml
+    cd bindings/wasm && npm publish --dry-run --silent
 
 # Publishing to a real S3-compatible server, moto
 [group('campaign')]
