@@ -24,7 +24,7 @@ gate: (steps "style prose deny clippy test test:levels vectors cross package doc
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets wasm c dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets wasm release-dry-run c dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -263,18 +263,42 @@ python: binary e2e-venv
     set -euo pipefail
     cd bindings/python
     [ -x target/venv/bin/python ] || python3 -m venv target/venv
-    target/venv/bin/pip install -q 'maturin==1.16.0' -r tests/requirements.txt
+    target/venv/bin/pip install -q 'maturin==1.16.0' ziglang uv -r tests/requirements.txt
     rm -rf target/wheels
-    target/venv/bin/maturin build --release --quiet
-    {{just_executable()}} without-hooks bindings/python/target/release/lib_native.so
+    PATH=$PWD/target/venv/bin:$PATH maturin build --release --quiet --zig --compatibility manylinux_2_17
+    {{just_executable()}} without-hooks bindings/python/target/x86_64-unknown-linux-gnu/release/lib_native.so
     target/venv/bin/maturin sdist
     target/venv/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
+    export NUTFILTER_BINARY={{nutfilter}}
     target/venv/bin/python -m pytest -q -rs
-    # mypy and the engines are not needed in nutshell's environment.
-    {{justfile_directory()}}/target/e2e/bin/pip install -q -r {{justfile_directory()}}/tests/vectors/requirements.txt
-    {{justfile_directory()}}/target/e2e/bin/pip install -q --force-reinstall --no-deps target/wheels/*.whl
-    NUTFILTER_BINARY={{nutfilter}} {{justfile_directory()}}/target/e2e/bin/python -m pytest -q -rs tests/test_nutshell.py
+    # nutshell 0.21 pins a breez-sdk-spark that PyPI no longer has.
+    [ -x target/nutshell-0.21/bin/python ] || python3 -m venv target/nutshell-0.21
+    target/venv/bin/uv pip install -q --python target/nutshell-0.21/bin/python --override <(echo 'breez-sdk-spark>=0.18') \
+        'cashu==0.21.0' 'marshmallow<4' 'limits<5' pytest
+    # mypy and the engines are not needed in nutshell's environments.
+    for nutshell in {{justfile_directory()}}/target/e2e target/nutshell-0.21; do
+        "$nutshell/bin/pip" install -q -r {{justfile_directory()}}/tests/vectors/requirements.txt
+        "$nutshell/bin/pip" install -q --force-reinstall --no-deps target/wheels/*.whl
+        "$nutshell/bin/python" -m pytest -q -rs tests/test_nutshell.py
+    done
     CARGO_TARGET_DIR=$PWD/target target/venv/bin/pip wheel -q --no-deps -w {{work}} target/wheels/*.tar.gz
+
+# What a release would publish: every crate, the npm package, the wheels and the workflows are checked; nothing is sent
+[group('campaign')]
+release-dry-run:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir target/package-check
+    for crate in target/package-check/package/*.crate; do
+        files=$(tar tzf "$crate")
+        for file in LICENSE-APACHE LICENSE-MIT README.md; do
+            grep -q "/$file$" <<<"$files" || { echo "$crate lacks $file"; exit 1; }
+        done
+    done
+    bindings/python/target/venv/bin/pip install -q twine check-jsonschema
+    bindings/python/target/venv/bin/twine check --strict bindings/python/target/wheels/*
+    bindings/python/target/venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml contrib/github/*.yml
+    cd bindings/wasm && npm publish --dry-run --silent
 
 # Publishing to a real S3-compatible server, moto
 [group('campaign')]

@@ -20,7 +20,7 @@ import time
 import nutfilter
 import numpy as np
 import pyarrow as pa
-import spark_filter
+from nutfilter.engines.spark import build_filter
 from pyspark.sql import SparkSession
 
 BLOCK = 1 << 20  # items that are made together; block k is the same on every machine
@@ -134,7 +134,6 @@ def run(options, work):
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
-    spark.sparkContext.addPyFile(spark_filter.__file__)
     blocks = -(-options.items // BLOCK)
     numbers = spark.range(0, blocks, 1, min(blocks, 2**options.bits * options.workers + 1))
     items = numbers.mapInArrow(make_items(options.items), "y binary")
@@ -146,7 +145,7 @@ def run(options, work):
         thread.start()
     start = time.monotonic()
     try:
-        n = spark_filter.build(items, str(work / "pieces"), str(work / "spark.raw"), options.bits, n=options.items)
+        n = build_filter(items, "y", str(work / "spark.gcs"), str(work / "pieces"), bits=options.bits, n=options.items)
     finally:
         seconds = time.monotonic() - start
         ended.set()
@@ -161,12 +160,12 @@ def run(options, work):
 
     if options.check:
         expected = nutfilter.Filter.build(np.concatenate([block(number, options.items) for number in range(blocks)]))
-        if (work / "spark.raw").read_bytes() != expected.content:
+        if (work / "spark.gcs").read_bytes()[36:-4] != expected.content:
             sys.exit("the filters differ")
     if options.compare:
         start = time.monotonic()
         command = [options.compare, "--quiet", "build", "-", "--record-bytes", str(RECORD), "--memory", options.memory,
-                   "--scratch", work, "--format", "raw", "--output", work / "one.raw"]
+                   "--scratch", work, "--timestamp", "0", "--output", work / "one.gcs"]
         with subprocess.Popen(command, stdin=subprocess.PIPE) as one:
             making, printed = 0.0, start
             try:
@@ -186,9 +185,9 @@ def run(options, work):
             sys.exit(f"nutfilter build failed: {one.returncode}")
         seconds = time.monotonic() - start
         print(f"nutfilter build --memory {options.memory}: {seconds:.1f} s, of which {making:.1f} s make the items")
-        if not filecmp.cmp(work / "spark.raw", work / "one.raw", shallow=False):
+        if not filecmp.cmp(work / "spark.gcs", work / "one.gcs", shallow=False):
             sys.exit("the filters differ")
-        print(f"equal: {(work / 'one.raw').stat().st_size} bytes")
+        print(f"equal: {(work / 'one.gcs').stat().st_size} bytes")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 use nutfilter::{IndexInterval, map_to_range};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::filter::{Filter, bytes_of, values_of};
 use crate::number::Number;
@@ -58,6 +58,11 @@ impl SeekIndex {
     #[getter]
     fn bits_per_item(&self) -> f64 {
         self.core.bits_per_item()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let read = py.get_type::<Self>().getattr("from_bytes")?;
+        (read, (self.to_bytes(py),)).into_pyobject(py)
     }
 
     /// The number of recorded places.
@@ -133,6 +138,13 @@ impl IndexedFilter {
     #[getter]
     fn n(&self) -> u32 {
         self.core().filter().n()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let (core, index) = self.core.clone().into_parts();
+        let profile = self.profile;
+        let join = py.get_type::<Filter>().getattr("with_index")?;
+        (join, (Filter { core, profile }, SeekIndex { core: index })).into_pyobject(py)
     }
 
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {

@@ -31,6 +31,10 @@ mod _native {
     #[pymodule_export]
     use stitch::stitch;
 
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
     /// The 64-bit hash of one item, as an int.
     ///
     /// `item` is raw bytes of any length, never hexadecimal text.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nutfilter::{BuildError, Nut25, Params, Piece};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::filter::Filter;
 use crate::number::{Number, params, set_size};
@@ -174,6 +174,15 @@ impl SortedHashes {
             Ok::<_, PyErr>(state.sorted.as_slice().to_vec())
         })?;
         buffer::memoryview_of_u64(py, &hashes)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        // A memoryview cannot be pickled.
+        let array = py.import("array")?.getattr("array")?;
+        let hashes = array.call1(("Q", self.hashes(py)?.call_method0("tobytes")?))?;
+        let key = self.profile.key().map(|key| PyBytes::new(py, key));
+        let restore = py.get_type::<Self>().getattr("from_hashes")?;
+        (restore, (hashes, self.profile(), key)).into_pyobject(py)
     }
 
     /// The name of the hash function.

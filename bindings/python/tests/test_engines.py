@@ -1,5 +1,8 @@
-"""The examples for engines write the bytes of one machine."""
+"""The engines write the bytes of one machine, or refuse."""
 
+import os
+import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -8,41 +11,83 @@ from pathlib import Path
 
 import pytest
 from conftest import points
-from nutfilter import Filter
+from nutfilter import BuildError, Filter, hash64
+
+engines = pytest.importorskip("nutfilter.engines")
+pa = pytest.importorskip("pyarrow")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ITEMS = points(5000)
+COMMAND = os.environ.get("NUTFILTER_BINARY")
 
 
-def run(*arguments):
-    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def columns(items):
+    return {"amount": range(len(items)), "y": pa.array(items, pa.binary()), "text": [item.hex() for item in items]}
 
 
-def write_parquet(items, directory):
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    for part in range(3):
-        table = pa.table({"amount": range(len(items[part::3])), "y": pa.array(items[part::3], pa.binary())})
-        parquet.write_table(table, directory / f"{part}.parquet")
+def is_filter_of(gcs, items):
+    """Whether a `.gcs` file is that of `nutfilter build`."""
+    return gcs[36:-4] == Filter.build(items).content
 
 
-def test_datafusion_example(tmp_path):
+def refuses(build, frame, output, **options):
+    """Cases that would hash something else than the items, or run for nothing."""
+    for column, hex, error, text in [
+        (None, False, ValueError, "3 columns"),
+        ("Y", False, ValueError, "no column 'Y'"),
+        ("text", False, TypeError, "not binary; hex=True"),
+        ("amount", False, TypeError, "not binary"),
+        ("y", True, TypeError, "not text"),
+    ]:
+        with pytest.raises(error, match=text):
+            build(frame, column, output, hex=hex, **options)
+
+
+def test_datafusion_builds_and_refuses(tmp_path, monkeypatch):
     pytest.importorskip("datafusion")
-    items = points(5000)
-    write_parquet(items, tmp_path)
-    run(EXAMPLES / "datafusion_filter.py", tmp_path, "y", tmp_path / "filter")
-    assert (tmp_path / "filter").read_bytes() == Filter.build(items).content
+    from datafusion import SessionContext
+    from nutfilter.engines.datafusion import build_filter
+
+    context = SessionContext()
+    frame = context.from_pydict(columns(ITEMS))
+    output = tmp_path / "filter.gcs"
+    for column, hex in [("y", False), ("text", True)]:
+        assert build_filter(frame, column, str(output), hex=hex) == len(ITEMS)
+        assert is_filter_of(output.read_bytes(), ITEMS)
+        if COMMAND:
+            subprocess.run([COMMAND, "inspect", output], check=True, stdout=subprocess.DEVNULL)
+    refuses(build_filter, frame, str(tmp_path / "none"))
+    bad = context.from_pydict({"text": ["0g" * 33]})
+    with pytest.raises(Exception, match="(?i)hex"):
+        build_filter(bad, None, str(tmp_path / "none"), hex=True)
+    monkeypatch.setattr(engines, "MAX_ITEMS", 4999)
+    with pytest.raises(BuildError, match="5,000 items.*more shards"):
+        build_filter(frame, "y", str(tmp_path / "none"))
+    assert [file.name for file in tmp_path.iterdir()] == ["filter.gcs"]
 
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
 
 
+def run(*arguments):
+    done = subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @needs_java
-def test_spark_example_survives_the_loss_of_a_worker(tmp_path):
+def test_spark_survives_the_loss_of_a_worker(tmp_path):
     pytest.importorskip("pyspark")
     run(EXAMPLES / "billion.py", "--items", "2e6", "--bits", "4", "--worker-memory", "1024", "--work", tmp_path,
         "--kill", "--check")
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    sql = pytest.importorskip("pyspark.sql")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    builder = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    with builder.config("spark.driver.host", "127.0.0.1").getOrCreate() as session:
+        yield session
 
 
 @pytest.fixture
@@ -60,23 +105,57 @@ def object_store(monkeypatch):
 
 
 @needs_java
-def test_spark_writes_pieces_and_filter_to_an_object_store(tmp_path, object_store, monkeypatch):
-    sql = pytest.importorskip("pyspark.sql")
-    monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    import spark_filter
+def test_spark_builds_and_refuses(tmp_path, object_store, spark, monkeypatch, caplog):
+    from nutfilter.engines.spark import build_filter
 
-    items = points(5000)
-    write_parquet(items, tmp_path)
-    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
-    with builder.config("spark.driver.host", "127.0.0.1").getOrCreate() as spark:
-        spark.sparkContext.addPyFile(spark_filter.__file__)
-        notes = spark.read.parquet(str(tmp_path)).select("y")
-        store = f"?scheme=http&endpoint_override={object_store}"
-        made = spark_filter.build(notes, f"s3://bucket/pieces{store}", f"s3://bucket/filter{store}", bits=2)
-    assert made == len(items)
-    files, path = spark_filter.locate(f"s3://bucket/filter{store}")
+    frame = spark.createDataFrame(pa.table(columns(ITEMS)).to_pandas())
+    # In an object store: the object has its final name, and nothing else is left.
+    store = f"?scheme=http&endpoint_override={object_store}"
+    target, scratch = f"s3://bucket/filter.gcs{store}", f"s3://bucket/scratch{store}"
+    files, path = engines.locate(target)
+    assert build_filter(frame, "y", target, scratch, bits=2) == len(ITEMS)
     with files.open_input_stream(path) as file:
-        assert file.read() == Filter.build(items).content
-    stored = [entry.path for entry in files.get_file_info(spark_filter.fs.FileSelector("bucket/pieces"))]
-    assert sorted(stored) == [f"bucket/pieces/{piece:06}" for piece in range(4)]
+        assert is_filter_of(file.read(), ITEMS)
+    left = files.get_file_info(pa.fs.FileSelector("bucket", recursive=True))
+    assert [entry.path for entry in left if entry.is_file] == ["bucket/filter.gcs"]
+    # Nothing had another name before: objects above 5 GiB cannot be moved.
+    assert "/bucket/filter.gcs" in caplog.text and not re.search(r"(filter.gcs|/0000..)\.", caplog.text)
+
+    output, scratch = tmp_path / "filter.gcs", tmp_path / "scratch"
+    assert build_filter(frame.select("text"), None, str(output), str(scratch), hex=True, bits=0) == len(ITEMS)
+    assert is_filter_of(output.read_bytes(), ITEMS)
+    output.unlink()
+    refuses(build_filter, frame, str(output), scratch=str(scratch))
+    # A wrong number of items, after the pieces were written.
+    with pytest.raises(BuildError):
+        build_filter(frame, "y", str(output), str(scratch), n=len(ITEMS) + 1)
+    assert not output.exists() and list(scratch.iterdir()) == []
+    # The numbers of a set of five billion, a millionth of them.
+    monkeypatch.setattr(engines, "MAX_ITEMS", 4295)
+    with pytest.raises(BuildError, match="5,000 items are more than 1 filter can hold"):
+        build_filter(frame, "y", str(output), str(scratch))
+    assert build_filter(frame, "y", str(output), str(scratch), shards=2) == len(ITEMS)
+    for shard in range(2):
+        file = output / f"{shard:03}-of-002.gcs"
+        assert is_filter_of(file.read_bytes(), [item for item in ITEMS if hash64(item) % 2 == shard])
+    with pytest.raises(FileExistsError):
+        build_filter(frame, "y", str(output), str(scratch), shards=2)
+    if COMMAND:
+        (tmp_path / "mine").write_text("\n".join(item.hex() for item in ITEMS))
+        counts = [COMMAND, "check", output, tmp_path / "mine", "--count"]
+        assert subprocess.run(counts, check=True, capture_output=True, text=True).stdout.startswith("maybe\t5000\n")
+
+
+def test_classes_can_be_pickled():
+    import nutfilter
+
+    for options in [{}, {"profile": "siphash", "key": bytes(16)}]:
+        hashes = nutfilter.SortedHashes(ITEMS, **options)
+        again = pickle.loads(pickle.dumps(hashes))
+        assert again.hashes() == hashes.hashes() and again.profile == hashes.profile
+        made = again.encode()
+        index = pickle.loads(pickle.dumps(nutfilter.SeekIndex(made)))
+        indexed = pickle.loads(pickle.dumps(made.with_index(index)))
+        assert indexed.matches(ITEMS) == [True] * len(ITEMS)
+        assert indexed.matches(points(100, seed=2)) == made.matches(points(100, seed=2))
+    assert nutfilter.__version__ == "0.1.0"

@@ -22,6 +22,15 @@ def test_published_nut25_vector(published):
     assert made.matches(items) == [True] * 10
 
 
+def test_points_of_48_bytes_give_the_filter_of_the_service():
+    """Keysets whose ID begins with 02 have points of BLS12-381."""
+    points = [bytes.fromhex(note["Y"]) for note in vectors("points.json")["notes"]]
+    made = nutfilter.Filter.build(points)
+    assert (made.n, made.content.hex()) == (8, "584a686dce41bbd492b87570f6c1726768cd22ac09")
+    assert made.matches(points) == [True] * 8
+    assert nutfilter.Filter.build(b"".join(points), record_bytes=48) == made
+
+
 def test_hashes_equal_the_vectors():
     given = vectors("hashes.json")
     for profile in ["nut25", "nut23", "bip158"]:

@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
-use crate::filter_file::{self, Key, RawArgs};
+use crate::filter_file::{Key, RawArgs};
 use crate::globals::Globals;
 use crate::inspect::utc;
 use crate::items::{Input, InputArgs, ItemList, are_swapped, is_stdin};
 use crate::output;
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
+use crate::shards;
 use crate::value_parsers;
 
 /// Exit code if no item matched. (The exit code of an error is 2.)
@@ -32,7 +33,7 @@ pub(crate) const EXIT_NONE_MATCHED: u8 = 1;
                       nutfilter check [OPTIONS] --mint <URL> --keyset <ID> <ITEMS>"
 )]
 pub(crate) struct CheckArgs {
-    /// The filter: a response object, a .gcs file, or raw bytes with --raw. Not with --mint.
+    /// The filter: a response object, a .gcs file, a folder of `build --shards`, or raw bytes with --raw. Not with --mint.
     #[arg(value_name = "FILTER")]
     first: PathBuf,
 
@@ -128,7 +129,7 @@ Examples:
 struct Checked {
     /// One for each item, in order.
     verdicts: Vec<Verdict>,
-    n: u32,
+    n: u64,
     /// Unix seconds, if the filter has a timestamp.
     as_of: Option<u64>,
 }
@@ -257,27 +258,44 @@ fn check_file(
     items: &ItemList,
     globals: &Globals,
 ) -> Result<Checked, CliError> {
-    let file = filter_file::read(path, &args.raw, &args.profile, Key::Needed, globals)?;
-    let _progress = Progress::spinner(globals, "checking");
     let items = items.items();
-    let matched = file.filter.matches(&items);
-    let mut doubt = false;
-    if let Some(other) = other_dialect(&file.filter, &items, &matched) {
-        if other.is_certain() {
-            return Err(fetch::refused(
-                &path.display().to_string(),
-                CheckError::OtherDialect(other),
-            ));
-        }
-        globals.warn(other);
-        doubt = true;
-    }
-    let verdict = |matched| Verdict::of_match(matched).doubted(doubt);
-    Ok(Checked {
-        verdicts: matched.into_iter().map(verdict).collect(),
-        n: file.filter.n(),
-        as_of: file.timestamp,
-    })
+    let mut checked = Checked {
+        verdicts: vec![Verdict::Absent; items.len()],
+        n: 0,
+        as_of: None,
+    };
+    let (raw, profile) = (&args.raw, &args.profile);
+    shards::each(
+        path,
+        raw,
+        profile,
+        Key::Needed,
+        globals,
+        &mut |file, has| {
+            let _progress = Progress::spinner(globals, "checking");
+            let places: Vec<usize> = (0..items.len()).filter(|&at| has(items[at])).collect();
+            let items: Vec<&[u8]> = places.iter().map(|&at| items[at]).collect();
+            let matched = file.filter.matches(&items);
+            let mut doubt = false;
+            if let Some(other) = other_dialect(&file.filter, &items, &matched) {
+                if other.is_certain() {
+                    return Err(fetch::refused(
+                        &path.display().to_string(),
+                        CheckError::OtherDialect(other),
+                    ));
+                }
+                globals.warn(other);
+                doubt = true;
+            }
+            for (at, matched) in places.into_iter().zip(matched) {
+                checked.verdicts[at] = Verdict::of_match(matched).doubted(doubt);
+            }
+            checked.n += u64::from(file.filter.n());
+            checked.as_of = file.timestamp;
+            Ok(())
+        },
+    )?;
+    Ok(checked)
 }
 
 fn check_mint(
@@ -340,13 +358,13 @@ fn ask_mint<H: ItemHash + Default>(
     let verdicts = verdicts.into_iter().map(|verdict| verdict.doubted(doubt));
     Ok(Checked {
         verdicts: verdicts.collect(),
-        n: filter.n(),
+        n: u64::from(filter.n()),
         as_of: Some(filter.as_of()),
     })
 }
 
 /// Prints the time of the filter: `absent` means nothing without it.
-pub(crate) fn say_as_of(n: u32, as_of: Option<u64>, globals: &Globals) {
+pub(crate) fn say_as_of(n: u64, as_of: Option<u64>, globals: &Globals) {
     match as_of {
         Some(seconds) => globals.note(format_args!(
             "filter of {n} items, as of {seconds} ({})",

@@ -15,12 +15,13 @@ use crate::globals::Globals;
 use crate::items::{Encoding, Input};
 use crate::output;
 use crate::profile::{AnyHash, ProfileArgs};
+use crate::shards;
 use crate::state_filters::segment as segment_file;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
-    /// Filter or segment file, or `-` for standard input.
+    /// Filter or segment file, folder of `build --shards`, or `-` for standard input.
     filter: PathBuf,
 
     #[command(flatten)]
@@ -77,6 +78,12 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
     };
     let file = match file {
         Inspected::Filter(file) => file,
+        Inspected::Shards(object) if args.json => return output::print_json(&object),
+        Inspected::Shards(object) => {
+            let rows = object.as_object().into_iter().flatten();
+            let rows = rows.map(|(name, value)| format!("{name:<14} {value}\n"));
+            return output::print(rows.collect::<String>().as_bytes());
+        }
         Inspected::Segment(_) if !args.members.is_empty() => {
             return Err(CliError::usage(
                 "--member detects the hash of a filter; for a segment use `nutfilter segment check`",
@@ -101,6 +108,8 @@ pub(crate) fn run(args: &InspectArgs, globals: &Globals) -> Result<(), CliError>
 enum Inspected {
     Filter(FilterFile),
     Segment(Segment),
+    /// The properties of all shards together.
+    Shards(Value),
 }
 
 fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
@@ -110,6 +119,12 @@ fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
         let file = filter_file::read(&args.filter, &args.raw, &args.profile, key, globals)?;
         return Ok(Inspected::Filter(file));
     }
+    if args.filter.is_dir() {
+        if !args.members.is_empty() {
+            return Err(CliError::usage("--member needs a single file"));
+        }
+        return shards(args, globals).map(Inspected::Shards);
+    }
     let input = Input::open(&args.filter)?;
     let name = input.name.clone();
     let bytes = input.read_all(globals)?;
@@ -117,6 +132,35 @@ fn read(args: &InspectArgs, globals: &Globals) -> Result<Inspected, CliError> {
         return segment_file::parse(&name, &bytes).map(Inspected::Segment);
     }
     filter_file::parse(&name, bytes, &args.profile, key).map(Inspected::Filter)
+}
+
+fn shards(args: &InspectArgs, globals: &Globals) -> Result<Value, CliError> {
+    let (mut n, mut bytes, mut last) = (0, 0, None);
+    let (raw, profile) = (&args.raw, &args.profile);
+    let shards = shards::each(
+        &args.filter,
+        raw,
+        profile,
+        Key::Optional,
+        globals,
+        &mut |file, _| {
+            n += u64::from(file.filter.n());
+            bytes += file.filter.bytes().len();
+            last = Some((file.profile.name(), file.filter.params(), file.timestamp));
+            Ok(())
+        },
+    )?;
+    let (profile, params, timestamp) = last.ok_or_else(|| CliError::failed("no shards"))?;
+    Ok(json!({
+        "valid": true,
+        "shards": shards,
+        "profile": profile,
+        "n": n,
+        "p": params.p(),
+        "m": params.m(),
+        "bytes": bytes,
+        "timestamp": timestamp,
+    }))
 }
 
 fn candidates(args: &InspectArgs, file: &FilterFile) -> Result<Vec<Candidate>, CliError> {

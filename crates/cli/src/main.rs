@@ -23,6 +23,7 @@ mod profile;
 mod progress;
 mod restore;
 mod serve;
+mod shards;
 mod state_filters;
 mod value_parsers;
 mod verify;

@@ -128,7 +128,7 @@ pub(crate) fn run(args: &RestoreArgs, globals: &Globals) -> Result<ExitCode, Cli
     };
     if !args.json {
         match answers.n {
-            Some(n) => say_as_of(n, Some(answers.as_of), globals),
+            Some(n) => say_as_of(u64::from(n), Some(answers.as_of), globals),
             None => globals.note(format_args!("as of {}", utc(answers.as_of))),
         }
     }

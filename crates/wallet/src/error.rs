@@ -92,7 +92,10 @@ pub enum FetchError {
 #[non_exhaustive]
 pub enum RejectReason {
     /// The body is larger than the policy allows.
-    #[error("response{} longer than {max} bytes", .declared.map(|bytes| format!(" of {bytes} bytes is")).unwrap_or_default())]
+    #[error("response {}", match .declared {
+        Some(bytes) => format!("declares {bytes} bytes, at most {max} are accepted"),
+        None => format!("longer than {max} bytes"),
+    })]
     TooLarge {
         /// The declared `Content-Length`, if that alone exceeded the limit.
         declared: Option<u64>,

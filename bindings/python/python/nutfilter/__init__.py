@@ -14,7 +14,7 @@ present" has a false-positive rate of 1 in 784,931.
 
 from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, SeekIndexError
 from ._gcs import GCSFilter
-from ._native import Filter, IndexedFilter, SeekIndex, SortedHashes, hash64, hash64_many, stitch
+from ._native import Filter, IndexedFilter, SeekIndex, SortedHashes, __version__, hash64, hash64_many, stitch
 
 __all__ = [
     "BuildError",
@@ -27,6 +27,7 @@ __all__ = [
     "SeekIndex",
     "SeekIndexError",
     "SortedHashes",
+    "__version__",
     "hash64",
     "hash64_many",
     "stitch",

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use nutfilter::Params;
 use nutfilter_cashu::ResponseWriter;
-use nutfilter_store::{Options, Store, StoreErrorKind};
+use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 
 use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;
 use crate::gcs::GcsWriter;
 use crate::globals::Globals;
 use crate::output::{self, Destination};
-use crate::profile::{AnyHash, Profile};
+use crate::profile::AnyHash;
 use crate::progress::Progress;
 
 pub(super) fn run(
@@ -22,17 +22,12 @@ pub(super) fn run(
     memory: usize,
     globals: &Globals,
 ) -> Result<Summary, CliError> {
-    if args.profile.profile() == Profile::Bip158 {
-        return Err(CliError::usage(
-            "--memory cannot be used with --profile bip158, which must hold all items to drop duplicates",
-        ));
-    }
     let options = Options::with_hasher(args.profile.hasher()?, memory);
     let mut store = Store::scratch_in(scratch(args), options)?;
     let mut batch = store.batch();
     gather(args, globals, &mut batch)?;
     let progress = Progress::spinner(globals, "sorting");
-    batch.commit()?;
+    batch.commit().map_err(with_hint)?;
     drop(progress);
 
     check_not_empty(args, usize::try_from(store.len()).unwrap_or(usize::MAX))?;
@@ -47,7 +42,7 @@ pub(super) fn run(
 
 /// The directory for the runs. Prefer the output's directory, because the system's temporary directory may be in
 /// memory.
-fn scratch(args: &BuildArgs) -> PathBuf {
+pub(crate) fn scratch(args: &BuildArgs) -> PathBuf {
     match (&args.scratch, Destination::of(args.output.as_deref())) {
         (Some(directory), _) => directory.clone(),
         (None, Destination::File(path)) if !path.starts_with("/dev") => {
@@ -57,8 +52,18 @@ fn scratch(args: &BuildArgs) -> PathBuf {
     }
 }
 
+/// A set that is too large for one filter can have several.
+pub(crate) fn with_hint(error: StoreError) -> CliError {
+    match error.kind() {
+        StoreErrorKind::TooManyItems => {
+            CliError::failed(format_args!("{error}; use --shards, or more of them"))
+        }
+        _ => error.into(),
+    }
+}
+
 /// Writes the filter in the selected format.
-fn write(
+pub(crate) fn write(
     args: &BuildArgs,
     store: &Store<AnyHash>,
     params: Params,
@@ -103,7 +108,7 @@ fn write(
     })?;
     output.flush().map_err(failed)?;
     Ok(Summary {
-        n,
+        n: u64::from(n),
         params,
         timestamp,
         bytes: filter.bytes,

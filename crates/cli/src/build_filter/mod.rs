@@ -25,9 +25,10 @@ use crate::log;
 use crate::output::{self, Destination};
 use crate::profile::{AnyHash, Profile, ProfileArgs};
 use crate::progress::Progress;
+use crate::shards;
 use crate::value_parsers;
 
-mod external;
+pub(crate) mod external;
 
 #[derive(Debug, Args)]
 #[command(
@@ -51,7 +52,7 @@ pub(crate) struct BuildArgs {
     record_bytes: Option<NonZeroUsize>,
 
     #[command(flatten)]
-    profile: ProfileArgs,
+    pub(crate) profile: ProfileArgs,
 
     /// Remainder bits [default: the best for M].
     #[arg(long, value_name = "P", allow_negative_numbers = true, value_parser = value_parsers::whole::<u32>)]
@@ -72,11 +73,11 @@ pub(crate) struct BuildArgs {
         value_enum,
         value_name = "FORMAT"
     )]
-    format: Option<Format>,
+    pub(crate) format: Option<Format>,
 
     /// Write to FILE, or to standard output for `-`. A file is written atomically [default: -].
     #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
 
     /// The filter's time in Unix seconds, not later than the moment at which the dump began. A note spent after
     /// that is missing from the filter, which would call it unspent [default: the start of this command, which is
@@ -115,6 +116,11 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "DIR", requires = "memory")]
     scratch: Option<PathBuf>,
 
+    /// Write COUNT filters into the folder --output, for 2^32 items and more: a power of two. The low bits of an item's
+    /// hash select its filter. `check` and `inspect` read the folder.
+    #[arg(long, value_name = "COUNT", requires_all = ["memory", "output"], value_parser = shards::count)]
+    shards: Option<u16>,
+
     /// Build an empty filter if there are no items, instead of failing.
     #[arg(long)]
     allow_empty: bool,
@@ -145,7 +151,7 @@ names or numbers, use --profile siphash with a secret key:
   head -c 16 /dev/urandom > key";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// The response object of NUT-25: n, p, m, content, timestamp
     Json,
     /// A header with N, P, M, hash and time, the coded set, and a checksum
@@ -162,15 +168,15 @@ struct Built {
 }
 
 /// The properties of a written filter.
-struct Summary {
-    n: u32,
-    params: Params,
-    timestamp: u64,
+pub(crate) struct Summary {
+    pub(crate) n: u64,
+    pub(crate) params: Params,
+    pub(crate) timestamp: u64,
     /// Length of the filter, in bytes.
-    bytes: u64,
-    repeated: u64,
+    pub(crate) bytes: u64,
+    pub(crate) repeated: u64,
     /// Length of the whole output, in bytes.
-    written: u64,
+    pub(crate) written: u64,
 }
 
 pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
@@ -191,7 +197,25 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
     // Take the time before reading the items: a note spent during the read may be missing from the filter.
     let timestamp = args.timestamp.unwrap_or_else(now);
     if let Some(memory) = args.memory {
-        let summary = external::run(args, params, timestamp, memory, globals)?;
+        if args.profile.profile() == Profile::Bip158 {
+            return Err(CliError::usage(
+                "--memory cannot be used with --profile bip158, which must hold all items to drop duplicates",
+            ));
+        }
+        let summary = match args.shards {
+            None => external::run(args, params, timestamp, memory, globals)?,
+            Some(count) => {
+                let empty = Summary {
+                    n: 0,
+                    params,
+                    timestamp,
+                    bytes: 0,
+                    repeated: 0,
+                    written: 0,
+                };
+                shards::build(args, count, empty, memory, globals)?
+            }
+        };
         return summarise(args, &summary, globals);
     }
     let built = match args.profile.profile() {
@@ -205,7 +229,7 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
             .map_err(|error| destination.failed(&error))
     })?;
     let summary = Summary {
-        n: filter.n(),
+        n: u64::from(filter.n()),
         params,
         timestamp,
         bytes: filter.bytes().len() as u64,
@@ -217,7 +241,9 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
 
 impl BuildArgs {
     fn format(&self) -> Format {
-        let is_gcs = |path: &PathBuf| path.extension().is_some_and(|end| end == "gcs");
+        let is_gcs = |path: &PathBuf| {
+            self.shards.is_some() || path.extension().is_some_and(|end| end == "gcs")
+        };
         let by_name = || match self.output.as_ref().is_some_and(is_gcs) {
             true => Format::Gcs,
             false => Format::Json,
@@ -284,7 +310,7 @@ fn params(args: &BuildArgs, globals: &Globals) -> Result<Params, CliError> {
 }
 
 /// Rejects an empty set: its usual cause is a failed command before a pipe.
-fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
+pub(crate) fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliError> {
     if items > 0 || args.allow_empty {
         return Ok(());
     }
@@ -335,7 +361,11 @@ fn input(args: &BuildArgs) -> Result<Input, CliError> {
 }
 
 /// Reads all items from a file or a database into `sink`.
-fn gather(args: &BuildArgs, globals: &Globals, sink: &mut dyn ItemSink) -> Result<(), CliError> {
+pub(crate) fn gather(
+    args: &BuildArgs,
+    globals: &Globals,
+    sink: &mut dyn ItemSink,
+) -> Result<(), CliError> {
     let (Some(database), Some(keyset), Some(kind)) = (&args.mint_database, &args.keyset, args.kind)
     else {
         let input = input(args)?;
@@ -458,7 +488,7 @@ fn summarise(args: &BuildArgs, summary: &Summary, globals: &Globals) -> Result<(
         repeated,
         written,
     } = summary;
-    let bits_per_item = bytes as f64 * 8.0 / f64::from(n.max(1));
+    let bits_per_item = bytes as f64 * 8.0 / n.max(1) as f64;
     if args.json {
         return output::print_json(&json!({
             "n": n,

@@ -19,5 +19,6 @@ mod robustness;
 #[expect(dead_code, reason = "the tests of `serve` use the rest")]
 #[path = "../serve/support.rs"]
 mod service;
+mod shards;
 mod state_filters;
 mod threads;
