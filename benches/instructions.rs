@@ -73,6 +73,9 @@ rows! {
     match_1k_absent = "match/1k-absent"
     match_1k_absent_indexed = "match/1k-absent-indexed"
     lookup_throughput = "lookup/throughput"
+    index_resident = "index/resident"
+    match_1k_absent_resident = "match/1k-absent-resident"
+    lookup_throughput_resident = "lookup/throughput-resident"
 }
 
 /// A response of about `len` bytes whose error is at its end.

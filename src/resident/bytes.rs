@@ -5,9 +5,10 @@
 use alloc::vec::Vec;
 
 use super::{COUNTS, FIRST_OWN, Key, MORE, Maker, ResidentFilter, Shape};
-use super::{CacheLines, line_of, tag_of, with_room};
+use super::{CacheLines, line_of, tag_of};
 use crate::arch::SimdLevel;
 use crate::arch::line::{HIGH, Line, SLOTS, as_bytes};
+use crate::arch::memory::with_room;
 use crate::error::{ResidentError, ResidentFault};
 use crate::hash::{Nut25, fingerprint};
 
@@ -19,7 +20,7 @@ const NUMBERS: usize = LINE / 8;
 
 /// The header, and room for the rest. [`finish`] adds the number of exceptions.
 pub(super) fn header(shape: &Shape) -> Vec<Line> {
-    let mut lines = with_room(shape.lines + 3);
+    let mut lines = with_room(shape.lines as usize + 3);
     let mut header = Line([0; LINE]);
     let (magic, rest) = header.0.split_at_mut(8);
     magic.copy_from_slice(MAGIC);
@@ -95,7 +96,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
     /// The slots that remain hold the last of the line's tags, or 0.
     ///
     /// ```text
-    ///   0  the low 16 bits of 21 tags    42  their high 8 bits    63  number of the first own tag (21 if there is none)
+    ///   0  the low 16 bits of 21 tags    42  their high 8 bits    63  number of the first own tag (21 if it has none)
     ///                                                                 + 32 if there are more in the next line
     ///                                                                 + 64 if there are exceptions
     /// ```
@@ -109,7 +110,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
     #[must_use]
     pub fn into_owned(self) -> ResidentFilter<CacheLines, H> {
         let (whole, _) = self.data.as_ref().as_chunks::<LINE>();
-        let mut lines = with_room(whole.len() as u64);
+        let mut lines = with_room(whole.len());
         lines.extend(whole.iter().map(|line| Line(*line)));
         ResidentFilter {
             data: CacheLines(lines),
@@ -125,7 +126,7 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
     /// # Errors
     ///
     /// The bytes are truncated, damaged, of another version, or not a resident filter. Any bytes get an error
-    /// or a filter that answers without a panic. But whoever can write them decides the answers: keep them where only
+    /// or a filter that answers without a panic. But an author of valid bytes chooses the answers: keep them where only
     /// you can write.
     ///
     /// # Cost

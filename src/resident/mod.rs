@@ -20,7 +20,7 @@ use core::ops::ControlFlow;
 
 use crate::arch::lanes::Scalar;
 use crate::arch::line::{HIGH, Line, SLOTS, Tags, as_bytes};
-use crate::arch::memory::{prefer_huge_pages, prefetch};
+use crate::arch::memory::prefetch;
 use crate::arch::{Kind, SimdLevel};
 use crate::error::{ResidentError, ResidentFault};
 use crate::filter::Filter;
@@ -505,11 +505,4 @@ impl<D: AsRef<[u8]>, H: ItemHash> ResidentFilter<D, H> {
         map_all_at(self.level, values, self.range());
         self.find_all(values, found);
     }
-}
-
-/// An empty vector with room for the lines of the shape.
-fn with_room(lines: u64) -> Vec<Line> {
-    let mut room = Vec::with_capacity(usize::try_from(lines).unwrap_or(usize::MAX));
-    prefer_huge_pages(room.spare_capacity_mut());
-    room
 }

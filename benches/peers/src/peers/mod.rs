@@ -37,7 +37,9 @@ pub(crate) fn add<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
             }
         }
         ("increment", _) => best_of_crates::increment(group, fixture),
-        ("match", task) if task.ends_with("-indexed") => other_formats::ask(group, fixture),
+        ("match", task) if task.ends_with("-indexed") || task.ends_with("-resident") => {
+            other_formats::ask(group, fixture);
+        }
         ("match", task) => {
             best_of_crates::ask(group, fixture);
             if task == "1k-absent" {

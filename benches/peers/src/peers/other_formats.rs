@@ -278,7 +278,7 @@ fn look_up_one<'a, S: Structure + 'a>(group: &mut Group<'a>, fixture: &'a Fixtur
     let set = S::make(hashes(fixture));
     let (bits, rate) = (bits_per_item(&set, fixture), set.rate());
     assert!(is_right(&set, fixture), "{}", S::NAME);
-    let is_latency = group.task == "latency";
+    let is_latency = group.task.starts_with("latency");
     let look_up = move |at: &mut usize| {
         let window = next_window(fixture, at).iter();
         if is_latency {

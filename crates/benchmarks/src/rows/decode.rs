@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, IndexInterval, Params, SeekIndex};
+use nutfilter::{Filter, IndexInterval, Params, ResidentFilter, SeekIndex};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -146,6 +146,19 @@ pub(super) fn index<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
                 let mut members = fixture.values.iter();
                 members.all(|&value| indexed.contains_value(value))
             })
+        });
+    }
+}
+
+/// Makes the resident form.
+pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    for (level, filter) in &fixture.filters {
+        let make = || filter.to_resident();
+        group.add(Who::Ours(*level), make, |resident| {
+            let matches = |resident: &ResidentFilter| resident.matches_values(&fixture.values);
+            resident
+                .as_ref()
+                .is_ok_and(|resident| !matches(resident).contains(&false))
         });
     }
 }

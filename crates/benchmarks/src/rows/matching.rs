@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use nutfilter::internals::SimdLevel;
-use nutfilter::{Filter, IndexedFilter, Nut25, Params};
+use nutfilter::{Filter, IndexedFilter, Nut25, Params, ResidentFilter};
 use nutfilter_reference as reference;
 
 use super::LARGEST_FOR_SLOW;
@@ -73,75 +73,117 @@ pub(super) fn plain<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     }
 }
 
-/// A filter with its index.
-type Indexed<'a> = IndexedFilter<&'a [u8], Nut25>;
+/// A filter in a form for repeated queries.
+trait Prepared<'a>: Send + Sync + Sized {
+    fn of(fixture: &'a Fixture, level: SimdLevel, filter: &'a Filter) -> Self;
+    fn contains(&self, item: &[u8; 33]) -> bool;
+    fn matches(&self, items: &[[u8; 33]]) -> Vec<bool>;
+    fn bits_per_item(&self, fixture: &Fixture) -> f64;
+}
 
-fn with_index<'a>(fixture: &'a Fixture) -> impl Iterator<Item = (SimdLevel, Arc<Indexed<'a>>)> {
-    fixture.filters.iter().map(|(level, filter)| {
-        let indexed = filter.with_index(&fixture.index);
-        (*level, Arc::new(indexed.expect("its own index")))
-    })
+impl<'a> Prepared<'a> for IndexedFilter<&'a [u8], Nut25> {
+    fn of(fixture: &'a Fixture, _: SimdLevel, filter: &'a Filter) -> Self {
+        filter.with_index(&fixture.index).expect("its own index")
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        self.contains(item)
+    }
+
+    fn matches(&self, items: &[[u8; 33]]) -> Vec<bool> {
+        self.matches(items)
+    }
+
+    fn bits_per_item(&self, fixture: &Fixture) -> f64 {
+        fixture.bits_per_item() + fixture.index.bits_per_item()
+    }
+}
+
+impl Prepared<'_> for ResidentFilter {
+    fn of(_: &Fixture, level: SimdLevel, filter: &Filter) -> Self {
+        let resident = filter.to_resident().expect("uniform hashes");
+        resident.with_level(level)
+    }
+
+    fn contains(&self, item: &[u8; 33]) -> bool {
+        self.contains(item)
+    }
+
+    fn matches(&self, items: &[[u8; 33]]) -> Vec<bool> {
+        self.matches(items)
+    }
+
+    fn bits_per_item(&self, _: &Fixture) -> f64 {
+        self.bits_per_item()
+    }
 }
 
 /// A filter that was validated and indexed earlier.
 pub(super) fn indexed<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    many::<IndexedFilter<&'a [u8], Nut25>>(group, fixture);
+}
+
+/// A resident filter.
+pub(super) fn resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    many::<ResidentFilter>(group, fixture);
+}
+
+fn many<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
     let Targets { items, expected } = targets(fixture, &group.task);
-    for (level, indexed) in with_index(fixture) {
-        let ask = move || indexed.matches(items);
-        group.add(Who::Ours(level), ask, |found| *found == expected);
+    for (level, filter) in &fixture.filters {
+        let prepared = P::of(fixture, *level, filter);
+        let bits = prepared.bits_per_item(fixture);
+        let ask = move || prepared.matches(items);
+        if let Some(row) = group.add(Who::Ours(*level), ask, |found| *found == expected) {
+            row.structure(bits, Params::default().false_positive_rate());
+        }
     }
-    structures(group, fixture);
 }
 
-/// Independent look-ups: throughput.
-pub(super) fn one_by_one<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    rows(group, fixture, |indexed, window| {
-        window.iter().filter(|item| indexed.contains(item)).count()
-    });
+/// Look-ups in a filter with its index, as the task says: see [`look_up`].
+pub(super) fn look_up_indexed<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    look_up::<IndexedFilter<&'a [u8], Nut25>>(group, fixture);
 }
 
-/// Look-ups with a full fence after each: latency. The fence itself costs about 10 ns.
-pub(super) fn one_after_another<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    rows(group, fixture, |indexed, window| {
-        let found = window.iter().filter(|item| {
-            let found = indexed.contains(item);
-            fence(Ordering::SeqCst);
-            found
-        });
-        found.count()
-    });
+/// Look-ups in a resident filter.
+pub(super) fn look_up_resident<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    look_up::<ResidentFilter>(group, fixture);
 }
 
-/// The same number of look-ups in one call.
-pub(super) fn batched<'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
-    rows(group, fixture, |indexed, window| {
-        let found = indexed.matches(window);
-        found.iter().filter(|&&found| found).count()
-    });
-}
-
-fn rows<'a>(
-    group: &mut Group<'a>,
-    fixture: &'a Fixture,
-    count: impl Fn(&Indexed<'a>, &'a [[u8; 33]]) -> usize + Copy + Send + 'a,
-) {
+/// `throughput`: independent look-ups. `latency`: with a full fence after each, which itself costs about 10 ns.
+/// `batched`: the same number in one call.
+fn look_up<'a, P: Prepared<'a> + 'a>(group: &mut Group<'a>, fixture: &'a Fixture) {
+    let count = match group.task.split('-').next() {
+        Some("throughput") => |prepared: &P, window: &[[u8; 33]]| {
+            let found = window.iter().filter(|item| prepared.contains(item));
+            found.count()
+        },
+        Some("latency") => |prepared: &P, window: &[[u8; 33]]| {
+            let found = window.iter().filter(|item| {
+                let found = prepared.contains(item);
+                fence(Ordering::SeqCst);
+                found
+            });
+            found.count()
+        },
+        _ => |prepared: &P, window: &[[u8; 33]]| {
+            let found = prepared.matches(window);
+            found.iter().filter(|&&found| found).count()
+        },
+    };
     let expected = ask_reference(fixture, &fixture.non_members[..WINDOW]);
     let expected = expected.iter().filter(|&&found| found).count();
-    for (level, indexed) in with_index(fixture) {
-        let asked = indexed.clone();
+    for (level, filter) in &fixture.filters {
+        let prepared = Arc::new(P::of(fixture, *level, filter));
+        let bits = prepared.bits_per_item(fixture);
+        let asked = prepared.clone();
         let ask = move |at: &mut usize| count(&asked, next_window(fixture, at));
         let right = |_: &usize, &found: &usize| {
             let members = &fixture.items[..fixture.items.len().min(WINDOW)];
-            found == expected && count(&indexed, members) == members.len()
+            found == expected && count(&prepared, members) == members.len()
         };
-        group.add_with(Who::Ours(level), 0, |_| (), ask, right);
-    }
-    structures(group, fixture);
-}
-
-fn structures(group: &mut Group<'_>, fixture: &Fixture) {
-    let bits = fixture.bits_per_item() + fixture.index.bits_per_item();
-    for row in &mut group.rows {
-        row.structure(bits, Params::default().false_positive_rate());
+        if let Some(row) = group.add_with(Who::Ours(*level), 0, |_| (), ask, right) {
+            row.structure(bits, Params::default().false_positive_rate());
+        }
     }
 }
