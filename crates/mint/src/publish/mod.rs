@@ -373,8 +373,8 @@ impl Publisher {
             "the data directory was removed; making it again and rereading the full database"
         );
         // First, so that a failure is tried again.
-        for sequence in &mut self.sequences {
-            sequence.begin_again_if_removed(self.clock.trusted())?;
+        for kind in &mut self.kinds.0 {
+            kind.sequence.begin_again_if_removed(self.clock.trusted())?;
         }
         directory.remake()?;
         self.discard_and_rescan();
