@@ -23,15 +23,18 @@ pub mod response;
 pub mod seeded;
 pub mod seek_index;
 pub mod segments;
+#[cfg(feature = "files")]
 pub mod sequence_file;
 pub mod sort_merge;
+#[cfg(feature = "files")]
 pub mod store_file;
 pub mod vectors;
+#[cfg(feature = "files")]
 pub mod wallet_files;
 
 use std::sync::LazyLock;
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 use nutfilter::internals::{SimdLevel, Strategy};
 use nutfilter::{DecodeErrorKind, Params};
 use nutfilter_reference::Error;
@@ -47,6 +50,7 @@ pub struct Target {
 }
 
 /// All targets.
+#[cfg(feature = "files")]
 pub const TARGETS: &[Target] = &[
     target!(decode),
     target!(encode),
@@ -69,6 +73,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// The target for the case in this module.
+#[cfg(feature = "files")]
 macro_rules! target {
     ($name:ident) => {
         Target {
@@ -81,14 +86,16 @@ macro_rules! target {
         }
     };
 }
+#[cfg(feature = "files")]
 use target;
 
 /// The case that the fuzzer would build from these bytes.
+#[cfg(feature = "files")]
 fn case_of<'a, C: Arbitrary<'a>>(bytes: &'a [u8]) -> Option<C> {
     if bytes.len() < C::size_hint(0).0 {
         return None;
     }
-    C::arbitrary_take_rest(Unstructured::new(bytes)).ok()
+    C::arbitrary_take_rest(arbitrary::Unstructured::new(bytes)).ok()
 }
 
 /// All strategies for looking up many targets.
