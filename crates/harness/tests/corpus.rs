@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use nutfilter_harness::{TARGETS, Target};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use zip::ZipArchive;
 
 fn fuzz() -> PathBuf {
@@ -158,5 +160,16 @@ fn skipped_members_may_have_what_no_value_can() {
     for member in [r#""A":191e999784931"#, r#""A":["\ud800"]"#, r#""\ud800":1"#] {
         let text = format!(r#"{{"n":1,{member},"content":"AAAA","timestamp":1767225600}}"#);
         nutfilter_harness::response::Case(text.as_bytes()).check();
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_input_of_a_target_passes(
+        bytes in vec(prop_oneof![any::<u8>(), Just(0xff), Just(0)], 0..300),
+    ) {
+        for target in TARGETS {
+            (target.replay)(&bytes);
+        }
     }
 }
