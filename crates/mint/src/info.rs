@@ -332,7 +332,7 @@ mod tests {
             "http://mint.example/#secret",
             "http://a b/",
         ] {
-            let error = Fetcher::new(url).err().expect(url).to_string();
+            let error = Fetcher::new(url).expect_err(url).to_string();
             assert!(
                 !error.contains("secret") && !error.contains("mint.example"),
                 "{error}"
