@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arbitrary::Arbitrary;
 use nutfilter::segment::Universe;
 use nutfilter_cashu::state_filters::{Element, Event};
-use nutfilter_sequence::{BlockOptions, Error, Faults, Options, Sequence, verify};
+use nutfilter_files::faults;
+use nutfilter_sequence::{BlockOptions, Error, Options, Sequence, verify};
 use sha2::{Digest, Sha256};
 
 /// A change of one file of a small sequence.
@@ -73,7 +74,7 @@ impl Folder {
             timeout: 1_000,
         });
         // Without waiting for the disk.
-        options.faults = Faults::after(u64::MAX);
+        faults::after(u64::MAX);
         Sequence::open(&self.0, options, 1_000)
     }
 

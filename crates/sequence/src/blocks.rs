@@ -9,7 +9,7 @@ use nutfilter_cashu::state_filters::{Block, Element};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, at};
-use crate::files::{self, Faults, SealedFile};
+use crate::files::{self, SealedFile};
 
 /// The rules of the draft's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,11 +171,11 @@ impl Blocks {
         let mut named: Vec<PathBuf> = self.files().map(|file| file.path).collect();
         if self.count > 0 {
             // What came after the last commit comes again.
-            files::cut(&journal, u64::from(self.count) * 32, &Faults::default())?;
+            files::cut(&journal, u64::from(self.count) * 32)?;
             named.push(journal);
         }
         let named = named.into_iter().collect();
-        files::remove_others(&self.directory, &named, &Faults::default())
+        files::remove_others(&self.directory, &named)
     }
 
     pub(crate) fn recorded(&self) -> RecordedBlocks {
@@ -198,30 +198,25 @@ impl Blocks {
     }
 
     /// Inserts an element, and seals the block if that filled it.
-    pub(crate) fn insert(
-        &mut self,
-        element: &Element,
-        now: u64,
-        faults: &Faults,
-    ) -> Result<(), Error> {
+    pub(crate) fn insert(&mut self, element: &Element, now: u64) -> Result<(), Error> {
         self.open.insert(element);
         self.pending.push(*element);
         self.count += 1;
         // Every block has a valid width.
         if Block::capacity(self.open.width()).is_ok_and(|capacity| self.count >= capacity) {
-            self.seal(None, now, faults)?;
+            self.seal(None, now)?;
         }
         Ok(())
     }
 
     /// Seals a block whose time is over, folded to the size that it needs.
-    pub(crate) fn seal_due(&mut self, now: u64, faults: &Faults) -> Result<(), Error> {
+    pub(crate) fn seal_due(&mut self, now: u64) -> Result<(), Error> {
         let width = Block::width_for(self.count).min(self.open.width());
         let folded = self.open.fold(width).ok();
-        self.seal(folded, now, faults)
+        self.seal(folded, now)
     }
 
-    fn seal(&mut self, folded: Option<Block>, now: u64, faults: &Faults) -> Result<(), Error> {
+    fn seal(&mut self, folded: Option<Block>, now: u64) -> Result<(), Error> {
         let bytes = folded.as_ref().unwrap_or(&self.open).as_bytes();
         let block = SealedBlock {
             start: self.opened,
@@ -230,7 +225,7 @@ impl Blocks {
             sha256: hash(bytes),
         };
         let path = block.file(&self.directory, self.height()).path;
-        files::write(&path, bytes, faults)?;
+        files::write(&path, bytes)?;
         self.sealed.push(block);
         self.opened = block.end;
         if let Ok(open) = Block::new(self.options.width) {
@@ -243,20 +238,20 @@ impl Blocks {
     }
 
     /// Writes everything that the recorded state will need.
-    pub(crate) fn sync(&mut self, faults: &Faults) -> Result<(), Error> {
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
         if !self.pending.is_empty() {
             let path = journal_path(&self.directory, self.height());
             let bytes = self.pending.as_flattened();
-            files::append(&path, bytes, faults)?;
+            files::append(&path, bytes)?;
             self.checksum.update(bytes);
             self.pending.clear();
         }
-        files::sync_directory(&self.directory, faults)
+        files::sync_directory(&self.directory)
     }
 
     /// Removes the journals of sealed blocks, after the commit.
-    pub(crate) fn clean(&self, before: u64, faults: &Faults) -> Result<(), Error> {
+    pub(crate) fn clean(&self, before: u64) -> Result<(), Error> {
         (before..self.height())
-            .try_for_each(|height| files::remove(&journal_path(&self.directory, height), faults))
+            .try_for_each(|height| files::remove(&journal_path(&self.directory, height)))
     }
 }

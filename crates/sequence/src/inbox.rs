@@ -16,7 +16,7 @@ use nutfilter_cashu::state_filters::Element;
 
 use crate::batch::Batch;
 use crate::error::{Error, at};
-use crate::files::{self, Faults};
+use crate::files;
 
 /// Bytes of an event: its element and the checksum.
 const RECORD: usize = 36;
@@ -28,7 +28,6 @@ pub struct Inbox(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     directory: PathBuf,
-    faults: Faults,
     journal: Mutex<Journal>,
 }
 
@@ -99,16 +98,15 @@ impl Inbox {
     }
 
     /// Opens the inbox of a sequence that has published the events before number `published`.
-    pub(crate) fn open(directory: PathBuf, published: u64, faults: &Faults) -> Result<Self, Error> {
-        files::make_directory(&directory, faults)?;
+    pub(crate) fn open(directory: PathBuf, published: u64) -> Result<Self, Error> {
+        files::make_directory(&directory)?;
         let (closed, obsolete) = Self::find(&directory, published)?;
         for path in obsolete {
-            files::remove(&path, &Faults::default())?;
+            files::remove(&path)?;
         }
         let first = closed.last().map_or(published, |last| last.end());
         Ok(Self(Arc::new(Shared {
             directory,
-            faults: faults.clone(),
             journal: Mutex::new(Journal {
                 closed,
                 open: Part { first, n: 0 },
@@ -138,9 +136,7 @@ impl Inbox {
         if elements.is_empty() {
             return Ok(());
         }
-        let Shared {
-            directory, faults, ..
-        } = &*self.0;
+        let directory = &self.0.directory;
         let mut journal = self.journal();
         let (n, waiting) = (elements.len() as u64, journal.waiting());
         if waiting + n > Self::CAPACITY {
@@ -149,7 +145,7 @@ impl Inbox {
         let Part { first, n: before } = journal.open;
         let path = journal.open.path(directory);
         if journal.torn {
-            cut(&path, before * RECORD as u64, faults)?;
+            files::cut(&path, before * RECORD as u64)?;
         }
         journal.torn = true;
         let mut bytes = Vec::with_capacity(elements.len() * RECORD);
@@ -157,9 +153,9 @@ impl Inbox {
             bytes.extend_from_slice(element);
             bytes.extend_from_slice(&checksum(number, element));
         }
-        files::append(&path, &bytes, faults)?;
+        files::append(&path, &bytes)?;
         if before == 0 {
-            files::sync_directory(directory, faults)?;
+            files::sync_directory(directory)?;
         }
         journal.torn = false;
         journal.open.n += n;
@@ -178,7 +174,7 @@ impl Inbox {
         let part = journal.open;
         if journal.torn {
             let path = part.path(&self.0.directory);
-            cut(&path, part.n * RECORD as u64, &self.0.faults)?;
+            files::cut(&path, part.n * RECORD as u64)?;
             journal.torn = false;
         }
         if part.n > 0 {
@@ -215,7 +211,7 @@ impl Inbox {
         while let Some(&part) = journal.closed.first()
             && part.end() <= published
         {
-            files::remove(&part.path(&self.0.directory), &self.0.faults)?;
+            files::remove(&part.path(&self.0.directory))?;
             journal.closed.remove(0);
         }
         Ok(())
@@ -226,16 +222,6 @@ impl Journal {
     fn waiting(&self) -> u64 {
         let closed: u64 = self.closed.iter().map(|part| part.n).sum();
         closed + self.open.n
-    }
-}
-
-/// Cuts a file, if it exists.
-fn cut(path: &Path, length: u64, faults: &Faults) -> Result<(), Error> {
-    match files::cut(path, length, faults) {
-        Err(error) if error.io_error().map(io::Error::kind) == Some(io::ErrorKind::NotFound) => {
-            Ok(())
-        }
-        result => result,
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, at};
-use crate::files::{self, Faults, NewFile};
+use crate::files::{self, NewFile};
 
 const MAGIC: &[u8; 8] = b"nutknow1";
 const SUM_BYTES: u64 = 4;
@@ -269,8 +269,8 @@ pub(crate) struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    pub(crate) fn create(path: &'a Path, faults: &'a Faults) -> Result<Self, Error> {
-        let mut file = files::create(path, faults)?;
+    pub(crate) fn create(path: &'a Path) -> Result<Self, Error> {
+        let mut file = files::create(path)?;
         file.write(MAGIC)?;
         Ok(Self {
             file,
@@ -308,8 +308,7 @@ mod tests {
     }
 
     fn run(path: &Path, sorted: &[u64]) -> Run {
-        let faults = Faults::default();
-        let mut writer = RunWriter::create(path, &faults).unwrap();
+        let mut writer = RunWriter::create(path).unwrap();
         writer.push(sorted).unwrap();
         writer.finish().unwrap()
     }

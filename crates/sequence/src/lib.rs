@@ -41,8 +41,6 @@ pub use batch::Batch;
 pub use blocks::BlockOptions;
 pub use error::Error;
 pub use files::SealedFile;
-#[doc(hidden)]
-pub use files::{Faults, make_directory};
 pub use inbox::Inbox;
 pub use sequence::{Added, Damage, Options, Sequence, verify};
 pub use view::View;

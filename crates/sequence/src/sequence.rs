@@ -15,7 +15,7 @@ use crate::batch::{Batch, SPILL};
 use crate::blocks::{BlockOptions, Blocks, RecordedBlocks};
 use crate::compaction;
 use crate::error::{Error, at};
-use crate::files::{self, Faults, NewFile, SealedFile, Written};
+use crate::files::{self, NewFile, SealedFile, Written};
 use crate::inbox::Inbox;
 use crate::known::{self, Run, RunWriter};
 use crate::state::{RecordedManifest, Retired, State};
@@ -40,8 +40,6 @@ pub struct Options {
     pub blocks: Option<BlockOptions>,
     /// The number of elements of a batch that are kept in memory.
     pub batch_elements: usize,
-    #[doc(hidden)]
-    pub faults: Faults,
 }
 
 impl Options {
@@ -54,7 +52,6 @@ impl Options {
             universe,
             blocks: None,
             batch_elements: BATCH_ELEMENTS,
-            faults: Faults::default(),
         }
     }
 }
@@ -189,12 +186,12 @@ impl Sequence {
     pub fn open(directory: impl AsRef<Path>, options: Options, now: u64) -> Result<Self, Error> {
         let directory = directory.as_ref().to_owned();
         for name in SUBDIRECTORIES {
-            files::make_directory(&directory.join(name), &options.faults)?;
+            files::make_directory(&directory.join(name))?;
         }
         let lock = lock(&directory.join(LOCK))?;
         for name in files::names(&directory)? {
             if name.starts_with(SPILL) {
-                files::remove(&directory.join(name), &options.faults)?;
+                files::remove(&directory.join(name))?;
             }
         }
         let path = state_path(&directory);
@@ -204,12 +201,12 @@ impl Sequence {
                 .map(|blocks| RecordedBlocks::new(blocks, now));
             let width = options.universe.width();
             let state = State::new(options.kind, &options.states, width, blocks);
-            files::sync_directory(&directory, &options.faults)?;
-            files::replace(&path, &state.to_bytes(), &options.faults)?;
+            files::sync_directory(&directory)?;
+            files::replace(&path, &state.to_bytes())?;
         }
         let content = Content::open(&directory, &options)?;
         let inbox = directory.join("inbox");
-        let inbox = Inbox::open(inbox, content.state.reported, &options.faults)?;
+        let inbox = Inbox::open(inbox, content.state.reported)?;
         Ok(Self {
             directory,
             options,
@@ -385,10 +382,6 @@ struct Disk<'a> {
 }
 
 impl Disk<'_> {
-    fn faults(&self) -> &Faults {
-        &self.options.faults
-    }
-
     /// Writes the segment of a run.
     fn write_segment(
         &self,
@@ -409,7 +402,7 @@ impl Disk<'_> {
         n: u64,
     ) -> Result<ManifestSegment, Error> {
         let count = u32::try_from(n).map_err(|_| Error::too_many(n))?;
-        let mut file: NewFile<'_> = files::create(path, self.faults())?;
+        let mut file: NewFile<'_> = files::create(path)?;
         let mut encoder = SegmentEncoder::new(self.options.universe, count);
         known::merge(std::slice::from_ref(run), |hashes| {
             encoder.push_hashes(hashes, |bytes| file.write(bytes))
@@ -436,7 +429,7 @@ impl Disk<'_> {
         let interval = (segment.start, segment.end);
         let rebuilt = self.write_segment_to(&new, run, interval, segment.n.into())?;
         match rebuilt == *segment {
-            true => files::install(&new, &file.path, self.faults()),
+            true => files::install(&file.path, &new),
             false => Err(Error::altered(&file.path)),
         }
     }
@@ -486,7 +479,7 @@ impl Content {
     /// Reads what the state file names, removes everything else, and rebuilds what is damaged.
     fn open(directory: &Path, options: &Options) -> Result<Self, Error> {
         // After an error, it is uncertain whether the last rename is durable. Nothing is served before it is.
-        files::sync_directory(directory, &options.faults)?;
+        files::sync_directory(directory)?;
         let mut content = Self::read(directory, options)?;
         content.remove_others(directory)?;
         content.check_files(directory, options, true)?;
@@ -621,7 +614,7 @@ impl Content {
             named.extend(numbers.map(|number| manifest_path(directory, number)));
         }
         for name in &SUBDIRECTORIES[1..] {
-            files::remove_others(&directory.join(name), &named, &Faults::default())?;
+            files::remove_others(&directory.join(name), &named)?;
         }
         self.blocks.as_ref().map_or(Ok(()), Blocks::remove_others)
     }
@@ -646,10 +639,9 @@ impl Content {
         reported: Option<u64>,
         now: u64,
     ) -> Result<Added, Error> {
-        let faults = disk.faults();
         let height = self.blocks.as_ref().map_or(0, Blocks::height);
         if let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.is_due(now)) {
-            blocks.seal_due(now, faults)?;
+            blocks.seal_due(now)?;
         }
         let cover = self.cover();
         let start = cover.last().map_or(0, |segment| segment.end);
@@ -673,13 +665,13 @@ impl Content {
             added.new += new.len() as u64;
             if let Some(blocks) = &mut self.blocks {
                 for element in &new {
-                    blocks.insert(element, now, faults)?;
+                    blocks.insert(element, now)?;
                 }
             }
             if !new.is_empty() {
                 let writer = match &mut writer {
                     Some(writer) => writer,
-                    writer => writer.insert(RunWriter::create(&run_path, faults)?),
+                    writer => writer.insert(RunWriter::create(&run_path)?),
                 };
                 let mut hashes: Vec<u64> = new.iter().map(element_hash).collect();
                 hashes.dedup();
@@ -691,7 +683,7 @@ impl Content {
         added.missing = self.elements().saturating_sub(added.known);
         if writer.is_none() && self.manifest.is_none() {
             // The first manifest has a segment, even without elements.
-            writer = Some(RunWriter::create(&run_path, faults)?);
+            writer = Some(RunWriter::create(&run_path)?);
         }
         if let Some(writer) = writer {
             let run = writer.finish()?;
@@ -714,7 +706,7 @@ impl Content {
         self.state.reported = reported.unwrap_or(self.state.reported);
         self.commit(disk)?;
         if let Some(blocks) = &self.blocks {
-            blocks.clean(height, faults)?;
+            blocks.clean(height)?;
         }
         Ok(added)
     }
@@ -749,7 +741,7 @@ impl Content {
             let parts = &cover[range.clone()];
             let (start, end) = (parts[0].start, parts[parts.len() - 1].end);
             let path = known_path(disk.directory, start, end);
-            let mut writer = RunWriter::create(&path, disk.faults())?;
+            let mut writer = RunWriter::create(&path)?;
             let mut values = Values::new(disk.options.universe);
             known::merge(&runs[range.clone()], |hashes| {
                 values.count(hashes);
@@ -772,7 +764,7 @@ impl Content {
         self.write_manifest(disk, segments, now)?;
         self.commit(disk)?;
         for path in obsolete {
-            files::remove(&path, disk.faults())?;
+            files::remove(&path)?;
         }
         Ok(true)
     }
@@ -823,7 +815,7 @@ impl Content {
         };
         let bytes = manifest.to_json();
         let path = manifest_path(disk.directory, manifest.number);
-        let written = files::write(&path, &bytes, disk.faults())?;
+        let written = files::write(&path, &bytes)?;
         self.state.manifest = Some(RecordedManifest {
             number: manifest.number,
             sha256: written.sha256,
@@ -834,16 +826,15 @@ impl Content {
 
     /// Makes everything durable, and then the state that names it. Afterwards, removes files that are not listed any more.
     fn commit(&mut self, disk: Disk<'_>) -> Result<(), Error> {
-        let faults = disk.faults();
         if let Some(blocks) = &mut self.blocks {
-            blocks.sync(faults)?;
+            blocks.sync()?;
             self.state.blocks = Some(blocks.recorded());
         }
         for name in &SUBDIRECTORIES[1..] {
-            files::sync_directory(&disk.directory.join(name), faults)?;
+            files::sync_directory(&disk.directory.join(name))?;
         }
         self.state.commits = self.state.commits.saturating_add(1);
-        files::replace(&state_path(disk.directory), &self.state.to_bytes(), faults)?;
+        files::replace(&state_path(disk.directory), &self.state.to_bytes())?;
         self.remove_unlisted(disk)
     }
 
@@ -852,13 +843,13 @@ impl Content {
             return Ok(());
         };
         if let Some(old) = number.checked_sub(KEPT_MANIFESTS + 1) {
-            files::remove(&manifest_path(disk.directory, old), disk.faults())?;
+            files::remove(&manifest_path(disk.directory, old))?;
         }
         let unlisted = self.unlisted.iter().map(|(segment, _)| segment);
         let served = self.listed().iter().chain(unlisted);
         let served = served.map(|segment| segment_path(disk.directory, segment.start, segment.end));
         let served: BTreeSet<PathBuf> = served.collect();
-        files::remove_others(&disk.directory.join("segments"), &served, disk.faults())
+        files::remove_others(&disk.directory.join("segments"), &served)
     }
 }
 

@@ -7,7 +7,8 @@
 
 use nutfilter::segment::Universe;
 use nutfilter_cashu::state_filters::{Element, Event};
-use nutfilter_sequence::{Faults, Options, Sequence};
+use nutfilter_files::faults;
+use nutfilter_sequence::{Options, Sequence};
 
 const DAY: u64 = 86_400;
 
@@ -37,9 +38,9 @@ fn peak() -> u64 {
 #[ignore = "takes minutes and 5 GB of disk"]
 fn ten_years_stay_within_the_memory_bound() {
     let directory = tempfile::tempdir().unwrap();
-    let mut options = Options::new(Event::ProofState, &["SPENT"], Universe::new(36).unwrap());
+    let options = Options::new(Event::ProofState, &["SPENT"], Universe::new(36).unwrap());
     // No faults, and no waiting for the disk.
-    options.faults = Faults::after(u64::MAX);
+    faults::after(u64::MAX);
     let mut sequence = Sequence::open(directory.path(), options, 0).unwrap();
     let mut time = 0;
     for (step, end) in [

@@ -13,7 +13,7 @@ use nutfilter_mint::source::DatabaseLocation;
 
 use super::file::ConfigFile;
 use super::options::{HTTP, Options};
-use super::secret::{HIDDEN, only_line, without_password};
+use super::secret::{self, HIDDEN, only_line};
 use crate::error::CliError;
 
 /// The variable that names the configuration file.
@@ -232,7 +232,7 @@ impl Given {
         match self.name() {
             "mint_database" => DatabaseLocation::parse(text)
                 .map_or_else(|_| HIDDEN.to_owned(), |location| location.to_string()),
-            _ => without_password(text),
+            _ => secret::shown(text).to_owned(),
         }
     }
 

@@ -17,7 +17,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use nutfilter::{BuildError, Nut25};
-use nutfilter_sequence::{Faults, make_directory};
+use nutfilter_files::make_directory;
 use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
 
 use super::manifest::{self, Recorded, RecordedSet};
@@ -112,7 +112,7 @@ impl DataDirectory {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StateError> {
         let path = path.as_ref();
         let sets = path.join(SETS);
-        make_directory(&sets, &Faults::default())?;
+        make_directory(&sets).map_err(at(&sets))?;
         let lock_path = path.join(LOCK);
         let lock = nutfilter_files::lock(&lock_path).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => StateError::InUse { path: path.into() },
@@ -149,7 +149,7 @@ impl DataDirectory {
             *self = Self::open(self.path.clone())?;
         }
         let sets = self.path.join(SETS);
-        Ok(make_directory(&sets, &Faults::default())?)
+        make_directory(&sets).map_err(at(&sets))
     }
 
     /// The directory.

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use nutfilter::segment::Segment;
-use nutfilter_sequence::{Faults, Sequence};
+use nutfilter_files::faults;
+use nutfilter_sequence::Sequence;
 
 use crate::model::{add, element, options, universe};
 use crate::observer::Observer;
@@ -27,8 +28,8 @@ const KILLS: u64 = 40;
 const NEW: u64 = 7;
 
 fn open(directory: &Path) -> Sequence {
-    let mut options = options();
-    options.faults = Faults::default();
+    let options = options();
+    faults::off();
     Sequence::open(directory, options, 1_000).unwrap()
 }
 

@@ -1,7 +1,8 @@
 //! The disk fails at each change in turn: nothing published changes, and nothing is lost or added twice.
 
 use nutfilter::segment::Segment;
-use nutfilter_sequence::{Error, Faults, Sequence};
+use nutfilter_files::faults;
+use nutfilter_sequence::{Error, Sequence};
 
 use crate::model::{NaiveBlocks, add, element, open, options, universe};
 use crate::observer::Observer;
@@ -96,19 +97,18 @@ fn with_faults(restart: bool, reported: bool) {
     let mut changes = 1;
     loop {
         let directory = tempfile::tempdir().unwrap();
-        let faults = Faults::after(changes);
-        let mut faulty = options();
-        faulty.faults = faults.clone();
+        let options = options();
+        faults::after(changes);
         let mut left = refreshes();
         let mut observer = Observer::default();
         let mut done = false;
-        match Sequence::open(directory.path(), faulty, 1_000) {
+        match Sequence::open(directory.path(), options, 1_000) {
             Err(_) => {}
             Ok(mut sequence) => {
                 done = run(&mut sequence, &mut left, &mut observer).is_ok();
                 if !done && !restart {
                     // The disk works again in the same process.
-                    faults.repair();
+                    faults::after(u64::MAX);
                     run(&mut sequence, &mut left, &mut observer).unwrap();
                     check(&sequence, &mut observer);
                 }

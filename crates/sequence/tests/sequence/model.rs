@@ -4,7 +4,8 @@ use std::path::Path;
 
 use nutfilter::segment::Universe;
 use nutfilter_cashu::state_filters::{Element, Event};
-use nutfilter_sequence::{BlockOptions, Faults, Options, Sequence};
+use nutfilter_files::faults;
+use nutfilter_sequence::{BlockOptions, Options, Sequence};
 use sha2::{Digest, Sha256};
 
 pub(crate) const WIDTH: u32 = 6;
@@ -23,7 +24,7 @@ pub(crate) fn options() -> Options {
     // Few, so that most batches go to the disk.
     options.batch_elements = 5;
     // No faults, and no waiting for the disk.
-    options.faults = Faults::after(u64::MAX);
+    faults::after(u64::MAX);
     options
 }
 
