@@ -27,7 +27,7 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true, display_order = LAST)]
     quiet: bool,
 
-    /// Number of threads; `build --memory` always uses one [default: one per CPU].
+    /// Number of threads [default: one per CPU].
     #[arg(long, global = true, display_order = LAST, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
 

@@ -106,7 +106,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_parser = value_parsers::kind(), requires = "mint_database")]
     kind: Option<NoteKind>,
 
-    /// Limit memory to SIZE (such as 512M or 2GiB), spilling sorted runs of hashes to --scratch. The program
+    /// Limit memory to SIZE (such as 512M or 2GiB), on one thread, spilling sorted runs to --scratch. The program
     /// itself takes up to 8M more.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = value_parsers::bytes::<usize>)]
     memory: Option<usize>,

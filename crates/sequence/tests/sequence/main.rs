@@ -5,3 +5,4 @@ mod faults;
 mod model;
 mod observer;
 mod rules;
+mod ten_years;

@@ -4,6 +4,7 @@ mod cdk;
 mod colliding;
 mod fakes;
 pub(crate) mod history;
+mod items;
 mod nutshell;
 // The tests of `nutfilter-serve` use the rest.
 #[allow(dead_code)]
@@ -25,9 +26,9 @@ use tempfile::TempDir;
 
 pub(crate) use colliding::colliding_items;
 pub(crate) use fakes::{Clock, FakeMint, PATIENCE, one_keyset, pass_item, wait_until};
+pub(crate) use items::{V1, items, keyset};
 pub(crate) use server::{Reply, Server, assert_refused, published_items};
 
-pub(crate) const V1: &str = "009a1f293253e41e";
 pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
 pub(crate) const V3: &str = "0277354b7388c720dbba6218f720f9b785c9c20fb8b348b389e296227c6cc7a63f";
 /// A legacy id without a version, with both characters that cause trouble in URLs.
@@ -208,33 +209,6 @@ pub(crate) fn read_whole<S: MintSource>(
         Some(error) => Err(error),
         None => Ok(reading.total.expect("both mints are counted")),
     }
-}
-
-pub(crate) fn keyset(id: &str) -> KeysetId {
-    KeysetId::parse(id).unwrap()
-}
-
-/// `count` different items of a length; each `stream` gives different ones.
-pub(crate) fn items(stream: u64, count: usize, length: usize) -> Vec<Vec<u8>> {
-    (0..count as u64)
-        .map(|index| item(stream, index, length))
-        .collect()
-}
-
-fn item(stream: u64, index: u64, length: usize) -> Vec<u8> {
-    // An xorshift generator. The index in front guarantees different items.
-    let mut state = (stream << 40 | index).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = (stream << 40 | index).to_be_bytes().to_vec();
-    while bytes.len() < length {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend(state.to_be_bytes());
-    }
-    bytes.truncate(length);
-    // The first byte of a compressed point of either curve.
-    bytes[0] = if length == 48 { 0x80 } else { 2 };
-    bytes
 }
 
 /// The `content` that a mint must serve for these items, by the reference implementation.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::asking_mint::Mint;
 use crate::nutfilter::{Place, hex};
-use crate::service::{Server, nutfilter};
+use crate::support::{Server, nutfilter};
 
 /// Of each keyset, spent and issued.
 const NOTES: u64 = 10_000;

@@ -125,7 +125,7 @@ fn block_matches_members_and_few_others() {
 
 #[test]
 fn points_of_48_bytes_have_the_elements_of_the_rule() {
-    let file = include_str!("../../../tests/vectors/points.json");
+    let file = include_str!("../../../../tests/vectors/points.json");
     let file: serde_json::Value = serde_json::from_str(file).unwrap();
     let hex = |text: &serde_json::Value| {
         let text = text.as_str().unwrap();

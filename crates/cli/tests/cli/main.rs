@@ -1,0 +1,32 @@
+//! The command as scripts and operators use it: arguments, standard streams, files, exit codes, start and stop.
+
+mod asking_mint;
+mod both_curves;
+mod build;
+mod build_formats;
+mod build_within;
+mod check;
+mod check_cache;
+mod check_confirm;
+mod check_dialect;
+mod check_mint;
+mod configuration;
+mod demo;
+#[path = "../../../publish/tests/publishing/file_server.rs"]
+mod file_server;
+mod follow;
+mod inspect;
+mod misc;
+mod network;
+mod nutfilter;
+mod operating;
+#[cfg(unix)]
+mod permissions;
+mod publishing;
+mod restore;
+mod robustness;
+mod running;
+mod shards;
+mod state_filters;
+mod support;
+mod threads;

@@ -1,0 +1,4 @@
+//! Vectors that others published, and those of the Python implementation.
+
+mod published_vectors;
+mod python_vectors;
