@@ -15,7 +15,7 @@
 //! Where leading zeros can be counted, bits are inverted once per window ([`Simd::INVERTED`]). Then these bits are
 //! `ones - remainder`, with `ones = 2^(P+1) - 1`.
 //!
-//! Rows `decode/plain`, `decode/sum` and `index/16` in docs/benchmarking.md.
+//! Rows `decode/plain`, `decode/fold` and `index/16` in docs/benchmarking.md.
 
 use super::memory::align_frame;
 
@@ -50,7 +50,12 @@ pub(crate) struct Advanced {
 
 /// Vectors of 64-bit lanes of one instruction set, implemented for its token. A kernel has `LANES` lanes in
 /// [`VECTORS`] vectors. All sums wrap.
-pub(crate) trait Simd<const LANES: usize>: Copy {
+///
+/// # Safety
+///
+/// Every operation does in each lane what it says, and [`Self::run`] counts at most [`Self::LONGEST_RUN`] ones: this
+/// module and `lookup` read at positions that they compute with them, and bound these by the longest run beforehand.
+pub(crate) unsafe trait Simd<const LANES: usize>: Copy {
     type Vector: Copy;
 
     /// The lanes of a vector.
@@ -319,7 +324,8 @@ pub(crate) const LONGEST_GROUP: u64 = (GROUP / 2) as u64 * WINDOW as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Scalar;
 
-impl Simd<VECTORS> for Scalar {
+// SAFETY: plain integers; `run` counts the leading ones of 64 bits.
+unsafe impl Simd<VECTORS> for Scalar {
     type Vector = u64;
 
     const LONGEST_RUN: u64 = 63;

@@ -124,8 +124,7 @@ impl Avx2 {
         fn with_features<R>(f: impl FnOnce() -> R) -> R {
             f()
         }
-        // SAFETY: the token says that the CPU has the features. Serial decode with them: decode/plain in
-        // docs/benchmarking.md.
+        // SAFETY: the token says that the CPU has the features.
         unsafe { with_features(f) }
     }
 }

@@ -14,7 +14,8 @@ use crate::arch::lanes::{GROUP, Simd};
 use crate::arch::lookup::LookUp;
 use crate::arch::x86_64::Avx2;
 
-impl Simd<16> for Avx2 {
+// SAFETY: operations on lanes do what their instructions do. A run is 51 minus an exponent of at least -1: at most 52.
+unsafe impl Simd<16> for Avx2 {
     type Vector = __m256i;
 
     const LONGEST_RUN: u64 = 52;

@@ -6,7 +6,8 @@ use crate::arch::lanes::{GROUP, Simd};
 use crate::arch::lookup::LookUp;
 use crate::arch::x86_64::Avx512;
 
-impl Simd<32> for Avx512 {
+// SAFETY: operations on lanes do what their instructions do. A run has the leading zeros of 64 bits: at most 64.
+unsafe impl Simd<32> for Avx512 {
     type Vector = __m512i;
 
     const LONGEST_RUN: u64 = 64;
