@@ -12,7 +12,6 @@ import base64
 import binascii
 import collections
 import email.utils
-import gzip
 import http.client
 import itertools
 import json
@@ -72,14 +71,14 @@ def read_json(body):
     return said["n"], said["timestamp"], content
 
 
-def read(form, headers, body):
-    """(n, timestamp, content) of a whole body."""
+def decoded(form, headers, body):
+    """The JSON of a whole body."""
     coding = headers.get("content-encoding")
     expected = "gzip" if form == "gzip" and (coding or len(body) >= WORTH_COMPRESSING) else None
     demand(coding == expected, f"{form} was requested, the coding is {coding}")
     media = headers.get("content-type", "")
     demand(media.startswith("application/json"), f"the type is {media}")
-    return read_json(gunzip(body) if coding else body)
+    return gunzip(body) if coding else body
 
 
 def modified(headers):
@@ -120,12 +119,13 @@ class Seen:
 
     def whole(self, path, form, headers, body, floor, seen=None):
         """A whole body; returns its version."""
+        plain = decoded(form, headers, body)
         tag, coding = headers.get("etag"), headers.get("content-encoding")
-        digest = sha256(gzip.decompress(body)) + "-gzip" if coding == "gzip" else sha256(body)
+        digest = sha256(plain) + (f"-{coding}" if coding else "")
         demand(tag == f'"{digest}"', f"a body of {path} as {form} has the tag {tag}, not {digest}")
         length = headers.get("content-length")
         demand(length == str(len(body)), f"a body of {len(body)} bytes has Content-Length {length}")
-        n, timestamp, content = read(form, headers, body)
+        n, timestamp, content = read_json(plain)
         # What is too short for a coding has the plain form.
         form = headers.get("content-encoding", "json")
         demand(modified(headers) == timestamp, "Last-Modified is not the timestamp")

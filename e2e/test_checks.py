@@ -146,14 +146,15 @@ def answer(form="json", content=b"filter", n=5, timestamp=100, **changed):
                        "timestamp": timestamp}).encode()
     body += b" " * max(0, clients.WORTH_COMPRESSING - len(body))
     headers = {"content-type": "application/json", "last-modified": email.utils.formatdate(timestamp, usegmt=True)}
+    headers["etag"] = f'"{sha256(body)}"'
     if form == "gzip":
+        headers |= {"content-encoding": "gzip", "etag": f'"{sha256(body)}-gzip"'}
         body = gzip.compress(body, mtime=0)
-        headers["content-encoding"] = "gzip"
-    return form, tagged(headers, body) | changed, body
+    return form, sized(headers, body) | changed, body
 
 
-def tagged(headers, body):
-    return headers | {"etag": f'"{sha256(body)}"', "content-length": str(len(body))}
+def sized(headers, body):
+    return headers | {"content-length": str(len(body))}
 
 
 def test_all_forms_of_one_version_are_one_version():
@@ -176,7 +177,7 @@ def test_a_flipped_byte_is_found(form, place):
 def test_gzip_that_is_cut_or_goes_on_is_found(damage):
     _, headers, body = answer("gzip")
     with pytest.raises(Wrong, match="cut"):
-        Seen().whole(PATH, "gzip", tagged(headers, damage(body)), damage(body), START)
+        Seen().whole(PATH, "gzip", sized(headers, damage(body)), damage(body), START)
 
 
 @pytest.mark.parametrize("wanted, given, changed, finding", [
@@ -226,7 +227,7 @@ def test_a_slow_answer_from_before_a_clock_step_counts_for_nothing():
 def test_a_long_body_without_compression_is_found():
     headers = {"content-type": "application/json"}
     with pytest.raises(Wrong, match="the coding is None"):
-        clients.read("gzip", headers, b" " * clients.WORTH_COMPRESSING)
+        clients.decoded("gzip", headers, b" " * clients.WORTH_COMPRESSING)
 
 
 def test_a_connection_cut_after_an_answer_is_reported_from_that_request():
