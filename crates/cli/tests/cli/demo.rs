@@ -13,6 +13,15 @@ fn demo(temporary: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// Sends a signal. Returns the exit code.
+#[cfg(unix)]
+fn stop(child: &mut std::process::Child, signal: &str) -> Option<i32> {
+    let id = child.id().to_string();
+    let status = Command::new("kill").args([signal, &id]).status();
+    assert!(status.unwrap().success());
+    child.wait().unwrap().code()
+}
+
 /// The two cells of a row in the table.
 fn row<'a>(text: &'a str, name: &str) -> [&'a str; 2] {
     let line = text.lines().find(|line| line.starts_with(name));
@@ -149,15 +158,7 @@ fn demo_serves_until_interrupted_and_then_cleans_up() {
     assert!(std::net::TcpStream::connect(address).is_ok());
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 1);
 
-    let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(stop(&mut child, "-INT"), Some(0));
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
@@ -174,15 +175,7 @@ fn interruption_during_the_work_cleans_up_too() {
     while std::fs::read_dir(temporary.path()).unwrap().count() == 0 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(stop(&mut child, "-INT"), Some(2));
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
@@ -206,10 +199,7 @@ fn interruption_leaves_no_partial_files_in_the_directory() {
     while !written() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let id = child.id().to_string();
-    let status = Command::new("kill").args(["-INT", &id]).status();
-    assert!(status.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(stop(&mut child, "-INT"), Some(2));
     assert_eq!(std::fs::read_dir(&keep).unwrap().count(), 0);
 }
 
@@ -226,10 +216,7 @@ fn address_is_printed_even_with_quiet() {
         .unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(log.any(|line| line.unwrap().contains("curl -s http://127.0.0.1:")));
-    let id = child.id().to_string();
-    let status = Command::new("kill").args(["-TERM", &id]).status();
-    assert!(status.unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(stop(&mut child, "-TERM"), Some(0));
 }
 
 #[test]
