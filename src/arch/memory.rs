@@ -91,6 +91,19 @@ pub(crate) fn prefer_huge_pages<T>(fresh: &mut [MaybeUninit<T>]) {
     }
 }
 
+/// The bytes of items that are records of `width` bytes each, such as arrays; `None` if any item has its bytes elsewhere.
+#[inline(always)]
+pub(crate) fn as_records<I: AsRef<[u8]>>(items: &[I], width: usize) -> Option<&[u8]> {
+    let whole = size_of::<I>() == width
+        && items.iter().all(|item| {
+            let bytes = item.as_ref();
+            bytes.len() == width && core::ptr::addr_eq(bytes.as_ptr(), item)
+        });
+    // SAFETY: the items lie one after another in the slice. Each lends all of its own bytes as `&[u8]` for as long as
+    // it is borrowed, so they are initialised and do not change.
+    whole.then(|| unsafe { core::slice::from_raw_parts(items.as_ptr().cast(), size_of_val(items)) })
+}
+
 /// Aligns the stack frame of the function that this is inlined into to a cache line.
 ///
 /// For a frame with nothing in it that needs more than 16 bytes, the compiler keeps vectors that do not fit in

@@ -16,6 +16,7 @@ mod siphash;
 use core::fmt::Debug;
 use core::num::NonZeroUsize;
 
+use crate::arch::memory::as_records;
 use crate::arch::{Kind, SimdLevel};
 
 pub use siphash::SipHash;
@@ -121,6 +122,9 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(
     if count < RUN {
         return hash_each(hasher, items, out);
     }
+    if hash_in_place(hasher, level, items, out) {
+        return;
+    }
     let mut buffer = [0; BUFFER];
     while let Some(first) = items.first() {
         let width = first.as_ref().len();
@@ -140,6 +144,26 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(
             _ => hash_each(hasher, items, now),
         }
         (items, out) = (&items[now.len()..], later);
+    }
+}
+
+/// Hashes items that are records already, such as a slice of arrays. Returns whether they are.
+#[inline(always)]
+fn hash_in_place<H: ItemHash, I: AsRef<[u8]>>(
+    hasher: &H,
+    level: SimdLevel,
+    items: &[I],
+    out: &mut [u64],
+) -> bool {
+    let Some(width) = NonZeroUsize::new(size_of::<I>()) else {
+        return false;
+    };
+    match as_records(items, width.get()) {
+        Some(records) => {
+            hasher.hash_records_at(level, records, width, out);
+            true
+        }
+        None => false,
     }
 }
 
@@ -295,6 +319,9 @@ impl ItemHash for Nut23 {
         match level.kind() {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512(_) => hash_runs(self, level, items, out),
+            // Copying takes what the kernel saves.
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2(_) if hash_in_place(self, level, items, out) => {}
             _ => hash_each(self, items, out),
         }
     }
@@ -522,6 +549,78 @@ mod tests {
                 assert!(hashes == expected, "{profile:?}, {level}");
             }
         });
+    }
+
+    /// Bytes in place, or elsewhere.
+    #[derive(Clone, Copy)]
+    struct Odd([u8; 8]);
+
+    impl AsRef<[u8]> for Odd {
+        fn as_ref(&self) -> &[u8] {
+            match self.0[0] {
+                0 => b"elsewher",
+                1 => &self.0[1..],
+                _ => &self.0,
+            }
+        }
+    }
+
+    #[test]
+    fn arrays_match_the_reference_and_odd_items_do_too() {
+        fn check<I: AsRef<[u8]>>(
+            hasher: &impl ItemHash,
+            profile: Profile,
+            items: &[I],
+            what: &str,
+        ) {
+            let expected: Vec<u64> = items.iter().map(|i| profile.hash(i.as_ref())).collect();
+            for level in SimdLevel::available() {
+                // One slot less, so one item is ignored.
+                for slots in [items.len(), items.len().saturating_sub(1)] {
+                    let mut out = vec![7; slots + 1];
+                    hasher.hash_items_at(level, items, &mut out[..slots]);
+                    assert!(
+                        out[..slots] == expected[..slots],
+                        "{profile:?}, {level}, {what}"
+                    );
+                    assert_eq!(out[slots], 7);
+                }
+            }
+        }
+        fn check_all(hasher: &impl ItemHash, profile: Profile) {
+            let bytes = some_bytes(48 * 300);
+            for count in [0, 1, 7, 8, 9, 64, 300] {
+                check(
+                    hasher,
+                    profile,
+                    &bytes.as_chunks::<33>().0[..count],
+                    "33 bytes",
+                );
+                check(
+                    hasher,
+                    profile,
+                    &bytes.as_chunks::<48>().0[..count],
+                    "48 bytes",
+                );
+                check(hasher, profile, &vec![[0_u8; 0]; count], "no bytes");
+                for odd in [0, 1, 2] {
+                    let mut items: Vec<Odd> = bytes.as_chunks().0[..count]
+                        .iter()
+                        .map(|b| Odd(*b))
+                        .collect();
+                    for item in &mut items {
+                        item.0[0] |= 2;
+                    }
+                    if let Some(last) = items.last_mut() {
+                        last.0[0] = odd;
+                    }
+                    check(hasher, profile, &items, "odd");
+                }
+            }
+        }
+        check_all(&Nut25, Profile::Nut25);
+        check_all(&Nut23, Profile::Nut23);
+        check_all(&SipHash::new(1, 2), Profile::Bip158 { k0: 1, k1: 2 });
     }
 
     #[test]
