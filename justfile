@@ -316,9 +316,9 @@ buckets:
     export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
     cargo test --locked -p nutfilter-publish --features object-store -- --include-ignored
 
-# The npm package: built, packed, and tested in Node.js, Chromium and Hermes
+# The npm package: built, packed, tested in Node.js, Chromium and Hermes, and in cashu-ts at a real nutshell
 [group('campaign')]
-wasm:
+wasm: binary e2e-venv
     #!/usr/bin/env bash
     set -euo pipefail
     cd bindings/wasm
@@ -329,6 +329,8 @@ wasm:
     npm install --silent --no-save --ignore-scripts --prefix target/hermes hermes-engine-cli@0.12.0 hermes-compiler@260318099.0.8
     HERMES=$PWD/target/hermes npm test
     npm run test:browser
+    npm ci --no-audit --no-fund --ignore-scripts --prefix {{justfile_directory()}}/e2e/cashu-ts
+    cd {{justfile_directory()}} && {{e2e}} -m cashu_ts --require
 
 # The C library: its header, an example under valgrind, and one in Go (`cargo install cbindgen`; Debian: golang-go)
 [group('campaign')]

@@ -1,10 +1,12 @@
 """Real mints: is what the command and the service say of them true?"""
 
 import json
+import subprocess
 
 import pytest
 
 from e2e import real_mints, state_filters
+from e2e.conftest import ROOT
 from e2e.follow import follow
 from e2e.scenario import Scenario, Skipped
 from e2e.service_under_test import wait_until
@@ -60,6 +62,24 @@ def test_state_filters_of_a_live_nutshell_survive_kills(binary, work):
         wait_until(lambda: follower.check(mint.held()), 60, "every event is published", 1)
         assert len(follower.sealed) > 20 and follower.numbers["proof_state"] > 4
         assert scenario.finish() == []
+
+
+@pytest.mark.cashu_ts
+def test_cashu_ts_restores_alike_with_filters_and_shows_less(binary, work):
+    """`npm ci` in e2e/cashu-ts, and a built bindings/wasm, come before."""
+    mint = real_mints.Nutshell(work)
+    with Scenario(binary, mint, work) as scenario:
+        mint.begin()
+        scenario.start(clients=False)
+        command = ["node", ROOT / "e2e/cashu-ts/restore.mjs", mint.url, scenario.service.address.url()]
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert said.returncode == 0, said.stderr
+        print(said.stdout, end="")
+        found = json.loads(said.stdout)
+        assert scenario.finish() == []
+    assert found["equal"] and found["notes"] > 20
+    assert found["plain"]["unusedMessages"] > 500 and found["plain"]["unspentNotes"] == found["notes"]
+    assert found["filtered"]["unusedMessages"] == found["filtered"]["unspentNotes"] == 0
 
 
 @pytest.mark.real_cdk

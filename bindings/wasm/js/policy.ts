@@ -50,6 +50,9 @@ export const DEFAULT_POLICY: Policy = {
 /** The largest error object. A longer body is a web page. */
 export const MAX_ERROR_BYTES = 64 << 10;
 
+/** Control characters, and those that change the direction or the lines of text. Hermes has no classes of Unicode. */
+const UNPRINTABLE = /[\0-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
 /** The first bytes of a body, which show how long it may be. */
 export const HEAD_BYTES = 64 << 10;
 
@@ -127,7 +130,7 @@ export function errorObject(status: number, body: Uint8Array): WalletError | und
   }
   const { detail = '', code } = object;
   const text = typeof detail === 'string' ? detail : JSON.stringify(detail);
-  const printable = text.slice(0, 300).replace(/[\p{C}\p{Z}]/gu, ' ');
+  const printable = text.slice(0, 300).replace(UNPRINTABLE, ' ');
   const more: { status: number; detail: string; mintCode?: number } = { status, detail: printable };
   if (Number.isSafeInteger(code)) {
     more.mintCode = code as number;

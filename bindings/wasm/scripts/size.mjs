@@ -11,7 +11,7 @@ const GOALS = [
   ["import * as all from 'nutfilter'; console.log(all);", 8000, 0],
   ["import { GCSFilter } from 'nutfilter'; console.log(GCSFilter);", 8000, 0],
   ["import { FilterError } from 'nutfilter'; console.log(FilterError);", 300, 0],
-  ["import { GCSFilter } from 'nutfilter'; import { init } from 'nutfilter/wasm'; init(); console.log(GCSFilter);", 9500, 32000],
+  ["import { GCSFilter } from 'nutfilter'; import { init } from 'nutfilter/wasm'; init(); console.log(GCSFilter);", 9500, 32768],
   ["import * as all from 'nutfilter/wallet'; console.log(all);", 12000, 0],
 ];
 

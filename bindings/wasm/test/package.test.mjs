@@ -110,3 +110,27 @@ test('bundles by Vite have the sizes that the README states', async () => {
     assert.ok(fits, `${source}: ${found}, at most ${goals}`);
   }
 });
+
+test('the code in the README runs', async () => {
+  const blocks = [...readFileSync(join(installed, 'README.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code);
+  assert.equal(blocks.length, 6);
+  // A mint that has the first of the two points.
+  const mint = `import { Filter } from 'nutfilter';
+    const y = '024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725';
+    const { bytes, n } = Filter.from([Buffer.from(y, 'hex')]);
+    const content = Buffer.from(bytes).toString('base64');
+    globalThis.fetch = async (url, { body } = {}) => new Response(JSON.stringify(body === undefined
+      ? { n, content, timestamp: Math.floor(Date.now() / 1000) }
+      : { states: JSON.parse(body).Ys.map((Y) => ({ Y, state: Y === y ? 'SPENT' : 'UNSPENT' })) }));`;
+  writeFileSync(join(folder, 'mint.mjs'), mint);
+  for (const [i, code] of blocks.entries()) {
+    const said = run(`readme-${i}.mjs`, `import './mint.mjs';\n${code}`).split('\n');
+    // Comments behind `console.log` are what it prints.
+    const expected = [...code.matchAll(/console\.log\(.*\); \/\/ (\[.*?\]|true|false|\d+ \w+|\d+)/g)].map(([, text]) => text);
+    for (const text of expected) {
+      const spaced = text.replace(/^\[(.*)\]$/, '[ $1 ]');
+      assert.ok(said.includes(spaced), `${spaced} is not in ${said}`);
+    }
+    assert.notEqual(said.join(''), '', code);
+  }
+});

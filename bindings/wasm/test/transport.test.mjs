@@ -1,0 +1,136 @@
+// Limits on what a mint sends, with the fetch of this platform, and keysets of version 02.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import test, { after } from 'node:test';
+import { FilterBuilder } from 'nutfilter';
+import { bls } from 'nutfilter/bls';
+import { MintClient } from 'nutfilter/wallet';
+import { bytes, hex, vectors } from './helpers.mjs';
+
+const KEYSET = '009a1f293253e41e';
+let answer;
+const requests = [];
+const server = createServer((request, response) => {
+  requests.push(request);
+  answer(request, response);
+});
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+const url = `http://127.0.0.1:${server.address().port}`;
+
+async function code(reply, policy) {
+  answer = reply;
+  const started = Date.now();
+  try {
+    await new MintClient(url, { fetch, policy }).fetch(KEYSET, 'spent');
+    return 'accepted';
+  } catch (error) {
+    assert.equal(error.name, 'WalletError', error.stack);
+    assert.ok(Date.now() - started < 5000, error.code);
+    return error.code;
+  }
+}
+
+const good = JSON.stringify({ n: 0, content: '', timestamp: 1 });
+
+test('a body is limited by the policy and by its own numbers', async () => {
+  assert.equal(await code((_, response) => response.end(good)), 'accepted');
+  assert.equal(await code((_, response) => response.end(good), { maxBytes: good.length }), 'accepted');
+  assert.equal(await code((_, response) => response.end(good), { maxBytes: good.length - 1 }), 'TooLarge');
+  assert.equal(await code((_, response) => response.writeHead(200, { 'Content-Length': 2 ** 31 }).flushHeaders()), 'TooLarge');
+  // Ten items take 65,572 bytes at most; the mint would go on.
+  let sent = 0;
+  const endless = (_, response) => {
+    response.write('{"n":10,"content":"');
+    const more = () => {
+      while (!response.destroyed && (sent += 16384) < 1e9 && response.write('A'.repeat(16384)));
+      response.once('drain', more);
+    };
+    more();
+  };
+  assert.equal(await code(endless), 'TooLarge');
+  assert.ok(sent < 20e6, `${sent} bytes`);
+  const page = (_, response) => response.writeHead(500).end('x'.repeat(200_000));
+  assert.equal(await code(page), 'Status');
+});
+
+test('silence, pauses, slow bodies and broken connections are errors', async () => {
+  const policy = { deadline: 200 };
+  assert.equal(await code(() => {}, policy), 'Deadline');
+  assert.equal(await code((_, response) => response.write('{'), policy), 'Deadline');
+  const drip = (_, response) => {
+    const timer = setInterval(() => (response.destroyed ? clearInterval(timer) : response.write(' ')), 20);
+  };
+  assert.equal(await code(drip, policy), 'Deadline');
+  assert.equal(await code((_, response) => response.destroy()), 'Transport');
+  const cut = (_, response) => response.writeHead(200, { 'Content-Length': 100 }).write('{', () => response.destroy());
+  assert.equal(await code(cut), 'Transport');
+});
+
+test('redirects stay within the mint, and those of notes fail', async () => {
+  const other = createServer((_, response) => response.end(good));
+  await new Promise((resolve) => other.listen(0, '127.0.0.1', resolve));
+  const away = `http://127.0.0.1:${other.address().port}/`;
+  assert.equal(await code((_, response) => response.writeHead(302, { Location: away }).end()), 'Redirect');
+  other.close();
+  const within = (request, response) =>
+    request.url === '/there' ? response.end(good) : response.writeHead(301, { Location: '/there' }).end();
+  assert.equal(await code(within), 'accepted');
+  const y = bytes('024cce997d3b518f739663b757deaec95bcd9473c30a14ac2fd04023a739d1a725');
+  const content = Buffer.from(new FilterBuilder().add([y]).build().bytes).toString('base64');
+  requests.length = 0;
+  answer = (request, response) =>
+    request.method === 'GET'
+      ? response.end(JSON.stringify({ n: 1, content, timestamp: 1 }))
+      : response.writeHead(307, { Location: '/there' }).end();
+  const mint = new MintClient(url, { fetch });
+  await assert.rejects(mint.confirm((await mint.fetch(KEYSET, 'spent')).matches([y])), { code: 'Transport' });
+  assert.deepEqual(requests.map(({ method, url }) => `${method} ${url}`), [`GET /v1/filter/spent/${KEYSET}`, 'POST /v1/checkstate']);
+});
+
+test('points of version 02 are checked, and decoys are points of the group', () => {
+  const { notes, invalid } = vectors('points');
+  for (const note of notes) {
+    for (const member of ['Y', 'B_', 'C_', 'C']) {
+      assert.equal(bls.isPoint(bytes(note[member])), true);
+    }
+  }
+  for (const [name, text] of Object.entries(invalid)) {
+    assert.equal(bls.isPoint(bytes(text)), false, name);
+  }
+  const decoys = Array.from({ length: 30 }, () => bls.random());
+  assert.ok(decoys.every((decoy) => bls.isPoint(decoy)));
+  assert.equal(new Set(decoys.map(hex)).size, 30);
+  // Both values of y occur.
+  assert.equal(new Set(decoys.map(([first]) => first & 0x20)).size, 2);
+});
+
+test('a wallet restores and confirms notes of version 02', async () => {
+  const { keyset, notes } = vectors('points');
+  const filter = (items) => {
+    const content = Buffer.from(new FilterBuilder().add(items).build().bytes).toString('base64');
+    return JSON.stringify({ n: items.length, content, timestamp: 1 });
+  };
+  const [ys, bs] = ['Y', 'B_'].map((member) => notes.map((note) => bytes(note[member])));
+  const bodies = [];
+  answer = async (request, response) => {
+    if (request.method === 'GET') {
+      return response.end(filter(request.url.includes('spent') ? ys.slice(0, 3) : bs));
+    }
+    const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
+    bodies.push(body);
+    const spent = (Y) => ({ Y, state: ys.slice(0, 3).map(hex).includes(Y) ? 'SPENT' : 'UNSPENT' });
+    const sign = ({ B_ }) => ({ amount: 1, id: keyset, C_: notes.find((note) => note.B_ === B_).C_, dleq: 7 && { e: '', s: '' } });
+    const said = body.Ys ? { states: body.Ys.map(spent) } : { outputs: body.outputs, signatures: body.outputs.map(sign) };
+    return response.end(JSON.stringify(said));
+  };
+  const mint = new MintClient(url, { fetch, bls });
+  const states = await mint.confirm((await mint.fetch(keyset, 'spent')).matches(ys));
+  assert.deepEqual(states, notes.map((_, i) => (i < 3 ? 'spent' : 'absent')));
+  assert.ok(bodies[0].Ys.length === 64 && bodies[0].Ys.every((Y) => bls.isPoint(bytes(Y))));
+  const signatures = await mint.restore(keyset, (await mint.fetch(keyset, 'issued')).matches(bs));
+  assert.deepEqual(signatures, notes.map(({ C_ }) => ({ amount: 1, id: keyset, C_ })));
+});
