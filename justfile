@@ -289,6 +289,8 @@ python: binary e2e-venv
 release-dry-run:
     #!/usr/bin/env bash
     set -euo pipefail
+    # Cargo would verify with what it unpacked and built in an earlier run of the same version.
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/nutfilter-* target/package-check/debug/.fingerprint/nutfilter-*
     cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir target/package-check
     for crate in target/package-check/package/tmp-registry/*.crate; do
         files=$(tar tzf "$crate")
