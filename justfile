@@ -24,7 +24,7 @@ gate: (steps "style prose deny clippy test test:levels vectors cross package doc
 
 # Run all checks of the campaign
 [group('campaign')]
-campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets wasm release-dry-run c dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
+campaign: (steps "test:release test:arm test:big-endian test:asan semver vectors:bytes contrib peers python buckets wasm release-dry-run native dashboard real-mints e2e:bitcoin e2e:faults e2e:soak e2e:load coverage fuzz-all mutants")
 
 # Run the steps, RECIPE or RECIPE:ARGUMENT, one after another, and end with a table of results and seconds.
 [private]
@@ -53,6 +53,7 @@ style:
     cargo fmt --manifest-path bindings/python/Cargo.toml --check
     cargo fmt --manifest-path bindings/wasm/Cargo.toml --check
     cargo fmt --manifest-path bindings/c/Cargo.toml --check
+    cargo fmt --manifest-path bindings/uniffi/Cargo.toml --check
     cargo fmt --manifest-path examples/light-client/Cargo.toml --check
     {{venv}}/ruff check --no-cache .
 
@@ -288,8 +289,10 @@ python: binary e2e-venv
 release-dry-run:
     #!/usr/bin/env bash
     set -euo pipefail
+    # Cargo would verify with what it unpacked and built in an earlier run of the same version.
+    rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/nutfilter-* target/package-check/debug/.fingerprint/nutfilter-*
     cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir target/package-check
-    for crate in target/package-check/package/*.crate; do
+    for crate in target/package-check/package/tmp-registry/*.crate; do
         files=$(tar tzf "$crate")
         for file in LICENSE-APACHE LICENSE-MIT README.md; do
             grep -q "/$file$" <<<"$files" || { echo "$crate lacks $file"; exit 1; }
@@ -332,9 +335,9 @@ wasm: binary e2e-venv
     npm ci --no-audit --no-fund --ignore-scripts --prefix {{justfile_directory()}}/e2e/cashu-ts
     cd {{justfile_directory()}} && {{e2e}} -m cashu_ts --require
 
-# The C library: its header, an example under valgrind, and one in Go (`cargo install cbindgen`; Debian: golang-go)
+# The C library: its header, an example under valgrind, and one in Go; Kotlin code runs, and Swift code is parsed
 [group('campaign')]
-c:
+native:
     #!/usr/bin/env bash
     set -euo pipefail
     cd bindings/c
@@ -346,6 +349,24 @@ c:
     gcc -std=c11 -Wall -Wextra -Werror -Iinclude examples/scan.c "$library" -lm -o target/scan
     valgrind --quiet --leak-check=full --error-exitcode=9 target/scan
     CGO_CFLAGS=-I$PWD/include CGO_LDFLAGS="$library -lm" go run examples/scan.go
+    cd {{justfile_directory()}}
+    # The Kotlin compiler comes from PyPI, JNA from Debian.
+    [ -x target/uniffi/bin/python ] || python3 -m venv target/uniffi
+    target/uniffi/bin/pip install -q -r bindings/uniffi/tests/requirements.txt
+    python={{justfile_directory()}}/target/uniffi/bin/python
+    cd bindings/uniffi
+    cargo clippy --quiet --locked --all-targets --all-features -- -D warnings
+    cargo build --quiet --locked --features bindgen
+    rm -rf target/generated
+    target/debug/uniffi-bindgen generate --library target/debug/libnutfilter_uniffi.so --language kotlin --language swift --no-format \
+        --out-dir target/generated
+    "$python" tests/parse_swift.py target/generated/nutfilter.swift
+    jars=$("$python" -c 'import run_kotlin_kernel; print(run_kotlin_kernel.__path__[0])')/jars
+    classes=$(ls "$jars"/kotlin-stdlib-*.jar):/usr/share/java/jna.jar
+    java -cp "$jars/*" org.jetbrains.kotlin.cli.jvm.K2JVMCompiler -no-stdlib -no-reflect -nowarn -cp "$classes" -d target/test.jar \
+        target/generated tests/Test.kt
+    "$python" -c 'import json; print(*[note["Y"] for note in json.load(open("../../tests/vectors/points.json"))["notes"]])' |
+        xargs java -Djna.library.path=target/debug -cp "target/test.jar:$classes" TestKt
 
 # Write the benchmark page to target/dashboard/index.html
 page *own:
