@@ -30,7 +30,7 @@ fn notes_of_both_curves_are_served_checked_restored_and_followed() {
         nutfilter()
             .args(["serve", "--listen", "127.0.0.1:0"])
             .arg("--state-filters=proof_state,blind_signature")
-            // The open block is copied at the start, and again a second later.
+            // A new copy of the open block each second.
             .args(["--open-interval=1", "--refresh=1"])
             .args(["--mint-database".as_ref(), database.as_path()])
             .args(["--data-dir".as_ref(), data.as_path()]),
