@@ -83,32 +83,55 @@ impl FilterResponse {
     /// One pass. Memory: the content, plus a copy of its base64 text if that contains escapes. For any input,
     /// the total is at most twice its size.
     pub fn from_json(json: &[u8]) -> Result<Self, ResponseError> {
-        let bad_json = |error| ResponseError(Fault::Json(error));
-        if !json.trim_ascii_start().starts_with(b"{") {
-            // The parser's own error would quote the input, whatever its length.
-            return Err(bad_json(de::Error::custom("not an object")));
-        }
-        if is_too_deep(json) {
-            return Err(bad_json(de::Error::custom(format_args!(
-                "nested deeper than {MAX_DEPTH}"
-            ))));
-        }
-        let wire: Wire<'_> = serde_json::from_slice(json).map_err(bad_json)?;
-        let params = Params::new(u32::from(wire.p), wire.m)
-            .map_err(|error| ResponseError(Fault::Params(error)))?;
-        let text = base64_text(wire.content).map_err(bad_json)?;
-        let text = text.as_ref();
-        let bad_base64 = || ResponseError(Fault::Base64 { len: text.len() });
-        let len = STANDARD.decoded_length(text).map_err(|_| bad_base64())?;
-        let n = params
-            .check_length(wire.n, len as u64)
-            .map_err(|error| ResponseError(Fault::Filter(error)))?;
-        let content = STANDARD.decode_to_vec(text).map_err(|_| bad_base64())?;
+        let Read {
+            n,
+            params,
+            text,
+            timestamp,
+        } = Read::new(json)?;
+        let content = STANDARD
+            .decode_to_vec(&text)
+            .map_err(|_| bad_base64(&text))?;
         Ok(Self {
             n,
             params,
             content,
-            timestamp: wire.timestamp,
+            timestamp,
+        })
+    }
+
+    /// As [`from_json`](Self::from_json). The base64 is decoded in the buffer of the text, so that a large response is
+    /// in memory once.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_json`](Self::from_json).
+    pub fn from_json_buffer(mut json: Vec<u8>) -> Result<Self, ResponseError> {
+        let Read {
+            n,
+            params,
+            text,
+            timestamp,
+        } = Read::new(&json)?;
+        let content = match text {
+            Cow::Owned(mut text) => {
+                decode_in_place(&mut text)?;
+                text
+            }
+            Cow::Borrowed(text) => {
+                let begin = text.as_ptr() as usize - json.as_ptr() as usize;
+                let end = begin + text.len();
+                json.truncate(end);
+                json.drain(..begin);
+                decode_in_place(&mut json)?;
+                json
+            }
+        };
+        Ok(Self {
+            n,
+            params,
+            content,
+            timestamp,
         })
     }
 
@@ -144,6 +167,61 @@ impl FilterResponse {
     pub fn into_filter_with<H>(self, hasher: H) -> Result<Filter<Vec<u8>, H>, DecodeError> {
         Filter::parse_with(hasher, self.content, u64::from(self.n), self.params)
     }
+}
+
+/// The members of a response, checked against each other.
+struct Read<'a> {
+    n: u32,
+    params: Params,
+    /// The content in base64, not yet decoded.
+    text: Cow<'a, [u8]>,
+    timestamp: u64,
+}
+
+impl<'a> Read<'a> {
+    fn new(json: &'a [u8]) -> Result<Self, ResponseError> {
+        let bad_json = |error| ResponseError(Fault::Json(error));
+        if !json.trim_ascii_start().starts_with(b"{") {
+            // The parser's own error would quote the input, whatever its length.
+            return Err(bad_json(de::Error::custom("not an object")));
+        }
+        if is_too_deep(json) {
+            return Err(bad_json(de::Error::custom(format_args!(
+                "nested deeper than {MAX_DEPTH}"
+            ))));
+        }
+        let wire: Wire<'_> = serde_json::from_slice(json).map_err(bad_json)?;
+        let params = Params::new(u32::from(wire.p), wire.m)
+            .map_err(|error| ResponseError(Fault::Params(error)))?;
+        let text = base64_text(wire.content).map_err(bad_json)?;
+        let len = STANDARD
+            .decoded_length(&text)
+            .map_err(|_| bad_base64(&text))?;
+        let n = params
+            .check_length(wire.n, len as u64)
+            .map_err(|error| ResponseError(Fault::Filter(error)))?;
+        Ok(Self {
+            n,
+            params,
+            text,
+            timestamp: wire.timestamp,
+        })
+    }
+}
+
+fn bad_base64(text: &[u8]) -> ResponseError {
+    ResponseError(Fault::Base64 { len: text.len() })
+}
+
+fn decode_in_place(text: &mut Vec<u8>) -> Result<(), ResponseError> {
+    let len = text.len();
+    let decoded = STANDARD.decode_inplace(text);
+    let decoded = decoded
+        .map_err(|_| ResponseError(Fault::Base64 { len }))?
+        .len();
+    text.truncate(decoded);
+    text.shrink_to_fit();
+    Ok(())
 }
 
 /// The JSON text before the content.

@@ -107,13 +107,11 @@ pub(crate) fn parse(
         return read_gcs(name, bytes, profile, key);
     }
     let hasher = key.hasher(profile, asked, false)?;
-    let response = FilterResponse::from_json(&bytes).map_err(|error| {
-        let hint = not_text(&bytes).unwrap_or_else(|| {
-            "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N".to_owned()
-        });
-        CliError::at(name, format_args!("{error}; {hint}"))
-    })?;
-    drop(bytes);
+    let hint = not_text(&bytes).unwrap_or_else(|| {
+        "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N".to_owned()
+    });
+    let response = FilterResponse::from_json_buffer(bytes)
+        .map_err(|error| CliError::at(name, format_args!("{error}; {hint}")))?;
     let timestamp = Some(response.timestamp);
     let filter = response.into_filter_with(hasher);
     let filter = filter.map_err(|error| CliError::at(name, error))?;

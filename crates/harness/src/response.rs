@@ -21,7 +21,13 @@ impl Case<'_> {
     /// If the result differs from that of the simple parser.
     pub fn check(&self) {
         let plain = Plain::read(self.0);
-        let response = match FilterResponse::from_json(self.0) {
+        let read = FilterResponse::from_json(self.0);
+        match (&read, &FilterResponse::from_json_buffer(self.0.to_vec())) {
+            (Ok(read), Ok(in_place)) => assert_eq!(in_place, read),
+            (Err(read), Err(in_place)) => assert_eq!(in_place.to_string(), read.to_string()),
+            differ => panic!("{differ:?}: {}", self.text()),
+        }
+        let response = match read {
             Ok(response) => response,
             Err(error) => {
                 let words = error.to_string();

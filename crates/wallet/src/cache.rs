@@ -1,7 +1,7 @@
 //! A cache directory: the last filter of each mint, with its timestamp.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use nutfilter_cashu::{KeysetId, NoteKind};
 use sha2::{Digest, Sha256};
 
 use crate::base_url::BaseUrl;
-use crate::cache_file::{self, Damage, Id};
+use crate::cache_file::{self, Damage, HEAD_BYTES, Id};
 use crate::mint_filter::MintFilter;
 
 pub(crate) use crate::cache_file::{Kept, Limits};
@@ -123,8 +123,8 @@ impl FilterCache {
     }
 
     /// The ETag of a body, or `None` if requests must not carry one.
-    pub(crate) fn tag(&self, body: &[u8]) -> Option<String> {
-        let quoted = || format!("\"{}\"", HEXLOWER.encode(&Sha256::digest(body)));
+    pub(crate) fn tag(&self, kept: Kept) -> Option<String> {
+        let quoted = || format!("\"{}\"", HEXLOWER.encode(&kept.digest));
         self.etag.then(quoted)
     }
 }
@@ -138,9 +138,9 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns the cached body, or the reason why it is not used. Damaged files are removed. Files beyond a limit
-    /// stay, because another limit or a corrected clock may accept them.
-    pub(crate) fn load(&self) -> io::Result<(Option<Kept>, Option<Damage>)> {
+    /// Copies the cached body to `body`, or returns the reason why it is not used. Damaged files are removed. Files beyond
+    /// a limit stay, because another limit or a corrected clock may accept them.
+    pub(crate) fn load(&self, body: impl Write) -> io::Result<(Option<Kept>, Option<Damage>)> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
@@ -151,7 +151,7 @@ impl Entry<'_> {
             return Ok((None, Some(Damage::NotAFile)));
         }
         let file = File::open(&self.path)?;
-        match cache_file::read(&self.id, file, metadata.len(), self.limits)? {
+        match cache_file::read(&self.id, file, metadata.len(), self.limits, body)? {
             Ok(kept) => Ok((Some(kept), None)),
             Err(damage @ (Damage::TooLarge { .. } | Damage::Future { .. })) => {
                 Ok((None, Some(damage)))
@@ -163,16 +163,24 @@ impl Entry<'_> {
         }
     }
 
-    /// Atomically replaces the cached body, unless a newer one was stored in the meantime. Waits for other writers
-    /// until `deadline`.
-    pub(crate) fn store(&self, body: &[u8], timestamp: u64, deadline: Instant) -> io::Result<()> {
-        let _lock = self.lock(deadline)?;
-        let newer = |kept: Kept| kept.timestamp > timestamp;
-        if self.load()?.0.is_some_and(newer) {
-            return Ok(());
-        }
-        let bytes = [&cache_file::head(&self.id, timestamp, body), body].concat();
-        nutfilter_files::replace(&self.path, &self.directory.join(TEMPORARY), &bytes)
+    /// Writes a body to the disk before it is validated, since validation takes its memory. Waits for other writers until
+    /// `deadline`, and keeps them away until the result is dropped.
+    pub(crate) fn begin(&self, body: &[u8], deadline: Instant) -> io::Result<Unfinished<'_>> {
+        let lock = self.lock(deadline)?;
+        let path = self.directory.join(TEMPORARY);
+        nutfilter_files::remove(&path)?;
+        let file = nutfilter_files::create(&path)?;
+        let unfinished = Unfinished {
+            entry: self,
+            path,
+            file,
+            digest: Sha256::digest(body).into(),
+            length: body.len() as u64,
+            _lock: lock,
+        };
+        nutfilter_files::write_all(&unfinished.file, &[0; HEAD_BYTES])?;
+        nutfilter_files::write_all(&unfinished.file, body)?;
+        Ok(unfinished)
     }
 
     /// Tries at least once, even after the deadline.
@@ -195,6 +203,40 @@ impl Entry<'_> {
                 locked => return locked,
             }
         }
+    }
+}
+
+/// A body that is on the disk, but not yet in its place. Dropping it removes it.
+pub(crate) struct Unfinished<'a> {
+    entry: &'a Entry<'a>,
+    path: PathBuf,
+    file: File,
+    digest: [u8; 32],
+    length: u64,
+    _lock: File,
+}
+
+impl Unfinished<'_> {
+    /// Atomically replaces the cached body, unless a newer one was stored in the meantime.
+    pub(crate) fn store(mut self, timestamp: u64) -> io::Result<()> {
+        let entry = self.entry;
+        let (stored, _) = entry.load(io::sink())?;
+        if stored.is_some_and(|stored| stored.timestamp > timestamp) {
+            return Ok(());
+        }
+        let digest = self.digest;
+        let head = cache_file::head(&entry.id, Kept { timestamp, digest }, self.length);
+        self.file.seek(SeekFrom::Start(0))?;
+        nutfilter_files::write_all(&self.file, &head)?;
+        nutfilter_files::sync(&self.file)?;
+        nutfilter_files::install(&entry.path, &self.path)
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // Stored, it has another name. What cannot be removed is replaced by the next writer.
+        drop(fs::remove_file(&self.path));
     }
 }
 
@@ -255,18 +297,26 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(directory.path());
         let entry = entry(&cache);
-        let kept = || entry.load().unwrap().0.unwrap();
+        let kept = || {
+            let mut body = Vec::new();
+            entry.load(&mut body).unwrap().0.map(|_| body).unwrap()
+        };
+        let store = |body: &str, timestamp| {
+            let unfinished = entry.begin(body.as_bytes(), Instant::now()).unwrap();
+            unfinished.store(timestamp).unwrap();
+        };
         for (body, timestamp, stays) in [
             ("first", 5, "first"),
             ("same time", 5, "same time"),
             ("older", 4, "same time"),
             ("newer", 6, "newer"),
         ] {
-            entry
-                .store(body.as_bytes(), timestamp, Instant::now())
-                .unwrap();
-            assert_eq!(kept().body, stays.as_bytes(), "{body}");
+            store(body, timestamp);
+            assert_eq!(kept(), stays.as_bytes(), "{body}");
         }
+        drop(entry.begin(b"refused", Instant::now()).unwrap());
+        assert_eq!(kept(), b"newer");
+        assert!(!directory.path().join(TEMPORARY).exists());
     }
 
     #[test]
@@ -276,9 +326,8 @@ mod tests {
         let lock = File::create(directory.path().join(LOCK)).unwrap();
         lock.lock().unwrap();
         let soon = Instant::now() + Duration::from_millis(30);
-        let error = entry(&cache)
-            .store(b"body", 1, soon)
-            .expect_err("a held lock");
+        let entry = entry(&cache);
+        let error = entry.begin(b"body", soon).err().expect("a held lock");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(Instant::now() >= soon, "gave up before the deadline");
         // Another thread releases the lock while this one waits for it.
@@ -288,7 +337,8 @@ mod tests {
                 drop(lock);
             });
             let later = Instant::now() + LOCK_WAIT;
-            entry(&cache).store(b"body", 1, later).expect("the lock");
+            let unfinished = entry.begin(b"body", later).expect("the lock");
+            unfinished.store(1).expect("a disk");
         });
     }
 
@@ -300,8 +350,9 @@ mod tests {
         let pipe = directory.path().join(LOCK);
         let made = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(made.expect("mkfifo").success());
-        let error = entry(&cache).store(b"body", 1, Instant::now());
-        let error = error.expect_err("a pipe").to_string();
+        let entry = entry(&cache);
+        let error = entry.begin(b"body", Instant::now()).err();
+        let error = error.expect("a pipe").to_string();
         assert!(error.contains("not a regular file"), "{error}");
     }
 
@@ -311,11 +362,12 @@ mod tests {
     fn load_ignores_only_a_missing_file() {
         let directory = tempfile::tempdir().unwrap();
         let cache = cache(&directory.path().join("cache"));
-        assert!(matches!(entry(&cache).load(), Ok((None, None))));
+        let load = || entry(&cache).load(io::sink());
+        assert!(matches!(load(), Ok((None, None))));
         // Put a file in place of the directory, so that the look-up fails.
         fs::remove_dir_all(directory.path().join("cache")).unwrap();
         fs::write(directory.path().join("cache"), "").unwrap();
-        let Err(error) = entry(&cache).load() else {
+        let Err(error) = load() else {
             panic!("nothing is kept, and nothing is wrong");
         };
         assert_ne!(error.kind(), io::ErrorKind::NotFound);

@@ -3,21 +3,26 @@
 //! | bytes | content |
 //! |---|---|
 //! | 8 | magic; the last byte is the version |
-//! | 32 | SHA-256 of everything that follows |
+//! | 32 | SHA-256 of the fields that follow and of the body's SHA-256 |
 //! | 8 | length of everything after this field; all numbers are little-endian |
 //! | 32 | SHA-256 of the identity: mint, keyset, kind, hash |
 //! | 8 | the filter's timestamp, in Unix seconds |
 //! | the rest | the body, as sent by the mint |
+//!
+//! The body is written before its timestamp is known, and the head last.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-const MAGIC: [u8; 8] = *b"nutcach\x01";
+const MAGIC: [u8; 8] = *b"nutcach\x02";
 
 /// Length of everything before the body, in bytes.
-const HEAD_BYTES: usize = 8 + 32 + 8 + 32 + 8;
+pub(crate) const HEAD_BYTES: usize = 8 + 32 + 8 + 32 + 8;
+
+/// A file is read in parts of this many bytes.
+const PART: usize = 64 << 10;
 
 /// Offset of the part that the length field covers.
 const COVERED_FROM: u64 = 8 + 32 + 8;
@@ -61,11 +66,12 @@ pub enum Damage {
     },
 }
 
-/// The newest valid answer, as stored.
-#[derive(Debug)]
+/// What is known of a stored answer beside its body.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     pub(crate) timestamp: u64,
-    pub(crate) body: Vec<u8>,
+    /// SHA-256 of the body.
+    pub(crate) digest: [u8; 32],
 }
 
 pub(crate) type Id = [u8; 32];
@@ -79,25 +85,32 @@ pub(crate) struct Limits {
     pub(crate) latest: u64,
 }
 
-/// What a file has before its body.
-pub(crate) fn head(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
-    let rest = [id.as_slice(), &timestamp.to_le_bytes()].concat();
-    let length = ((rest.len() + body.len()) as u64).to_le_bytes();
-    let checksum = Sha256::new()
-        .chain_update(length)
-        .chain_update(&rest)
-        .chain_update(body)
-        .finalize();
-    [&MAGIC, checksum.as_slice(), &length, &rest].concat()
+/// What a file has before its body, of `length` bytes.
+pub(crate) fn head(id: &Id, kept: Kept, length: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(&MAGIC);
+    let length = length + HEAD_BYTES as u64 - COVERED_FROM;
+    head[40..48].copy_from_slice(&length.to_le_bytes());
+    head[48..80].copy_from_slice(id);
+    head[80..].copy_from_slice(&kept.timestamp.to_le_bytes());
+    let checksum = checksum(&head[40..], kept.digest);
+    head[8..40].copy_from_slice(&checksum);
+    head
 }
 
-/// Decodes a file of `length` bytes. Anything other than [`head`] and body of this `id` is damage.
-/// Nothing is buffered before the length has been checked against the head and the limit.
+fn checksum(covered: &[u8], digest: [u8; 32]) -> [u8; 32] {
+    let covered = Sha256::new().chain_update(covered);
+    covered.chain_update(digest).finalize().into()
+}
+
+/// Decodes a file of `length` bytes, and copies its body to `body`. Anything other than [`head`] and body of this `id` is
+/// damage. Nothing is copied before the length has been checked against the head and the limit.
 pub(crate) fn read(
     id: &Id,
     mut file: impl Read,
     length: u64,
     limits: Limits,
+    mut body: impl Write,
 ) -> io::Result<Result<Kept, Damage>> {
     let mut head = [0; HEAD_BYTES];
     match file.read_exact(&mut head) {
@@ -122,14 +135,22 @@ pub(crate) fn read(
             max: limits.max_bytes,
         }));
     }
-    let mut body = Vec::new();
     // Read one byte more, to detect a file that has grown.
-    file.take(bytes + 1).read_to_end(&mut body)?;
-    let digest = Sha256::new()
-        .chain_update(covered)
-        .chain_update(&body)
-        .finalize();
-    if digest.as_slice() != checksum {
+    let mut file = file.take(bytes + 1);
+    let (mut digest, mut part) = (Sha256::new(), vec![0; PART]);
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => break,
+            Ok(read) => {
+                digest.update(&part[..read]);
+                body.write_all(&part[..read])?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let digest = digest.finalize().into();
+    if self::checksum(covered, digest) != checksum {
         return Ok(Err(Damage::Checksum));
     }
     if of != id {
@@ -141,7 +162,7 @@ pub(crate) fn read(
     if timestamp > latest {
         return Ok(Err(Damage::Future { timestamp, latest }));
     }
-    Ok(Ok(Kept { timestamp, body }))
+    Ok(Ok(Kept { timestamp, digest }))
 }
 
 #[cfg(test)]
@@ -149,7 +170,9 @@ mod tests {
     use super::*;
 
     fn write(id: &Id, timestamp: u64, body: &[u8]) -> Vec<u8> {
-        [&head(id, timestamp, body), body].concat()
+        let digest = Sha256::digest(body).into();
+        let head = head(id, Kept { timestamp, digest }, body.len() as u64);
+        [&head, body].concat()
     }
 
     const OF: Id = [7; 32];
@@ -158,8 +181,12 @@ mod tests {
         latest: u64::MAX,
     };
 
-    fn read_back(bytes: &[u8]) -> Result<Kept, Damage> {
-        read(&OF, bytes, bytes.len() as u64, ANY).expect("memory does not fail")
+    fn read_back(bytes: &[u8]) -> Result<(u64, Vec<u8>), Damage> {
+        let mut body = Vec::new();
+        let read = read(&OF, bytes, bytes.len() as u64, ANY, &mut body);
+        let kept = read.expect("memory does not fail")?;
+        assert_eq!(kept.digest, *Sha256::digest(&body));
+        Ok((kept.timestamp, body))
     }
 
     #[test]
@@ -167,8 +194,7 @@ mod tests {
         for body in [&b""[..], b"{}", &[b'x'; 300]] {
             let good = write(&OF, 0x0102_0304_0506_0708, body);
             let kept = read_back(&good).expect("what was written");
-            assert_eq!(kept.timestamp, 0x0102_0304_0506_0708);
-            assert_eq!(kept.body, body);
+            assert_eq!(kept, (0x0102_0304_0506_0708, body.to_vec()));
             for cut in 0..good.len() {
                 assert!(read_back(&good[..cut]).is_err(), "cut at {cut}");
             }
@@ -189,7 +215,7 @@ mod tests {
         let length = good.len() as u64;
         // The length was taken before the file grew, or before it was truncated.
         for bytes in [&longer[..], &good[..good.len() - 1]] {
-            let read = read(&OF, bytes, length, ANY).expect("memory does not fail");
+            let read = read(&OF, bytes, length, ANY, io::sink()).expect("memory does not fail");
             assert!(matches!(read, Err(Damage::Checksum)), "{read:?}");
         }
     }
@@ -204,7 +230,8 @@ mod tests {
             let mut rest: &[u8] = &good[HEAD_BYTES..];
             let rest: &mut dyn Read = if accepted { &mut rest } else { &mut Broken };
             let file = good[..HEAD_BYTES].chain(rest);
-            let read = read(&OF, file, length, limits).expect("nothing past the limit is read");
+            let read = read(&OF, file, length, limits, io::sink())
+                .expect("nothing past the limit is read");
             assert_eq!(read.is_ok(), accepted, "{read:?}");
         }
     }
@@ -222,7 +249,8 @@ mod tests {
         let limits = Limits { latest: 5, ..ANY };
         for (timestamp, accepted) in [(5, true), (6, false), (1 << 63, false)] {
             let good = write(&OF, timestamp, b"");
-            let read = read(&OF, &good[..], good.len() as u64, limits).expect("no I/O error");
+            let length = good.len() as u64;
+            let read = read(&OF, &good[..], length, limits, io::sink()).expect("no I/O error");
             assert_eq!(read.is_ok(), accepted, "{read:?}");
         }
     }

@@ -7,7 +7,7 @@ use nutfilter_cashu::state_filters::SequencePath;
 use nutfilter_cashu::{KeysetId, NoteKind, endpoint_path};
 
 use crate::base_url::BaseUrl;
-use crate::cache::{CachedFetch, FilterCache, Kept, LOCK_WAIT, Limits};
+use crate::cache::{CachedFetch, FilterCache, LOCK_WAIT, Limits};
 use crate::confirmation::{Confirmation, Confirmed};
 use crate::error::{FetchError, RejectReason};
 use crate::matches::{FilterSource, Matches};
@@ -111,7 +111,7 @@ impl MintClient {
     ) -> Result<MintFilter<H>, FetchError> {
         let url = self.base.join(&endpoint_path(keyset, kind))?;
         let answer = self.transport.get(url, None, &self.policy)?;
-        self.accept(&answer, keyset, kind, last_seen)
+        self.accept(answer.status, answer.body, keyset, kind, last_seen)
     }
 
     /// As [`fetch_as`](Self::fetch_as), through a cache. A cached body is revalidated by the hash of its bytes,
@@ -136,18 +136,14 @@ impl MintClient {
             latest: self.policy.latest(FetchContext::now(None).now),
         };
         let entry = cache.entry::<H>(self.base.as_str(), keyset, kind, limits);
-        let (kept, discarded) = entry.load().map_err(FetchError::Cache)?;
+        let mut body = Vec::new();
+        let (kept, discarded) = entry.load(&mut body).map_err(FetchError::Cache)?;
         let newest = last_seen.max(kept.as_ref().map(|kept| kept.timestamp));
         // A cached body must pass the same policy as a fetched one. If it fails, do not revalidate it: a 304 would
         // then refer to a body that cannot be used.
-        let kept = kept.and_then(|Kept { body, .. }| {
-            let answer = Answer {
-                status: 200,
-                body,
-                ..Answer::default()
-            };
-            let filter = self.accept(&answer, keyset, kind, newest).ok()?;
-            Some((cache.tag(&answer.body)?, filter))
+        let kept = kept.and_then(|kept| {
+            let filter = self.accept(200, body, keyset, kind, newest).ok()?;
+            Some((cache.tag(kept)?, filter))
         });
         let tag = kept.as_ref().map(|(tag, _)| tag.as_str());
         let answer = self.transport.get(url, tag, &self.policy)?;
@@ -162,7 +158,10 @@ impl MintClient {
                 not_kept: None,
             });
         }
-        let filter = self.accept(&answer, keyset, kind, newest)?;
+        let status = answer.status;
+        let unfinished =
+            (status == 200).then(|| entry.begin(&answer.body, Instant::now() + LOCK_WAIT));
+        let filter = self.accept(status, answer.body, keyset, kind, newest)?;
         if let (Some(older), Some((_, newer))) = (filter.rollback(), kept)
             && older.last_seen - older.timestamp <= REPLICA_LAG
             && newer.as_of() == older.last_seen
@@ -174,11 +173,9 @@ impl MintClient {
                 not_kept: None,
             });
         }
-        let not_kept = match filter.rollback() {
-            None => entry
-                .store(&answer.body, filter.as_of(), Instant::now() + LOCK_WAIT)
-                .err(),
-            Some(_) => None,
+        let not_kept = match (filter.rollback(), unfinished) {
+            (None, Some(body)) => body.and_then(|body| body.store(filter.as_of())).err(),
+            _ => None,
         };
         Ok(CachedFetch {
             filter,
@@ -190,13 +187,14 @@ impl MintClient {
 
     fn accept<H: ItemHash + Default>(
         &self,
-        answer: &Answer,
+        status: u16,
+        body: Vec<u8>,
         keyset: &KeysetId,
         kind: NoteKind,
         last_seen: Option<u64>,
     ) -> Result<MintFilter<H>, FetchError> {
         let moment = FetchContext::now(last_seen);
-        let filter = self.policy.accept(answer.status, &answer.body, moment)?;
+        let filter = self.policy.accept(status, body, moment)?;
         Ok(filter.fetched_from(FilterSource {
             mint: self.base.as_str().to_owned(),
             keyset: keyset.clone(),

@@ -1,11 +1,15 @@
 //! For the fuzz targets; not part of the API.
 
-use crate::cache_file::{self, Damage, Limits};
+use sha2::{Digest, Sha256};
+
+use crate::cache_file::{self, Damage, Kept, Limits};
 
 /// The bytes of a cache file.
 #[must_use]
 pub fn cache_file(id: &[u8; 32], timestamp: u64, body: &[u8]) -> Vec<u8> {
-    [&cache_file::head(id, timestamp, body), body].concat()
+    let digest = Sha256::digest(body).into();
+    let head = cache_file::head(id, Kept { timestamp, digest }, body.len() as u64);
+    [&head, body].concat()
 }
 
 /// Timestamp and body of a cache file.
@@ -20,7 +24,8 @@ pub fn read_cache_file(
 ) -> Result<(u64, Vec<u8>), Damage> {
     let latest = u64::MAX;
     let limits = Limits { max_bytes, latest };
-    let read = cache_file::read(id, file, file.len() as u64, limits);
+    let mut body = Vec::new();
+    let read = cache_file::read(id, file, file.len() as u64, limits, &mut body);
     let kept = read.expect("memory does not fail")?;
-    Ok((kept.timestamp, kept.body))
+    Ok((kept.timestamp, body))
 }

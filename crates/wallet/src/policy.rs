@@ -228,26 +228,27 @@ impl Policy {
     ///
     /// # Cost
     ///
-    /// Parses the JSON, decodes its base64 and decodes the filter once.
+    /// Parses the JSON, decodes its base64 in the same buffer, and decodes the filter once.
     pub fn accept<H: ItemHash + Default>(
         &self,
         status: u16,
-        body: &[u8],
+        body: Vec<u8>,
         moment: FetchContext,
     ) -> Result<MintFilter<H>, RejectReason> {
+        let mint_error = error_object(status, &body).map(RejectReason::Mint);
         if status != 200 {
-            return Err(error_object(status, body)
-                .map_or(RejectReason::Status { status }, RejectReason::Mint));
+            return Err(mint_error.unwrap_or(RejectReason::Status { status }));
         }
-        self.admit_length(body.len())?;
-        let response = FilterResponse::from_json(body).map_err(|error| {
-            match (error.decode_error(), error_object(status, body)) {
+        let received = body.len();
+        self.admit_length(received)?;
+        let response = FilterResponse::from_json_buffer(body).map_err(|error| {
+            match (error.decode_error(), mint_error) {
                 (Some(error), _) => RejectReason::Filter(error),
-                (None, Some(error)) => RejectReason::Mint(error),
+                (None, Some(error)) => error,
                 (None, None) => RejectReason::Response(error),
             }
         })?;
-        self.accept_response(response, body.len() as u64, moment)
+        self.accept_response(response, received as u64, moment)
     }
 
     fn accept_response<H: ItemHash + Default>(

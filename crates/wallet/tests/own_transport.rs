@@ -37,7 +37,7 @@ fn response_passes_head_body_and_acceptance_checks() {
     let read = policy
         .read_body(200, None, sent.as_slice())
         .expect("no I/O error");
-    let filter = policy.accept::<Nut25>(200, &read.expect("a short body"), at(None));
+    let filter = policy.accept::<Nut25>(200, read.expect("a short body"), at(None));
     let answers = filter.expect("a good filter").check(&["spent", "other"]);
     assert_eq!(
         answers,
@@ -52,7 +52,7 @@ fn accept_checks_the_body_size_too() {
         max_bytes: sent.len() as u64 - 1,
         ..Policy::default()
     };
-    let refused = policy.accept::<Nut25>(200, &sent, at(None));
+    let refused = policy.accept::<Nut25>(200, sent, at(None));
     assert!(
         matches!(refused, Err(RejectReason::TooLarge { declared: None, .. })),
         "{refused:?}"
@@ -107,8 +107,7 @@ impl io::Read for Counted {
 #[test]
 fn time_is_checked_against_the_given_context() {
     let policy = Policy::default();
-    let accept =
-        |timestamp, last_seen| policy.accept::<Nut25>(200, &body(timestamp), at(last_seen));
+    let accept = |timestamp, last_seen| policy.accept::<Nut25>(200, body(timestamp), at(last_seen));
     assert!(accept(NOW + 300, None).is_ok());
     let future = accept(NOW + 301, None);
     assert!(
@@ -138,7 +137,7 @@ fn matches_are_confirmed_without_the_crates_transport() {
     let hashes = SortedHashes::from_items([point()]);
     let filter = hashes.encode(Params::CASHU).expect("a filter");
     let body = FilterResponse::new(&filter, NOW).to_json();
-    let filter = policy.accept::<Nut25>(200, body.as_bytes(), at(None));
+    let filter = policy.accept::<Nut25>(200, body.into_bytes(), at(None));
     let filter = filter.expect("a good filter");
     let items = [point(), [2; 33]];
     let matches = filter.matches(&items, Some(1)).expect("one match");

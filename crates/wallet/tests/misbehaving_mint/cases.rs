@@ -50,7 +50,7 @@ fn look_up(file: &Value, case: &Value) -> Result<(usize, Vec<String>), String> {
     };
     let status = case["status"].as_u64().unwrap_or(200) as u16;
     let filter: MintFilter = policy
-        .accept(status, body.as_bytes(), context)
+        .accept(status, body.clone().into_bytes(), context)
         .map_err(|reason| {
             if let RejectReason::Mint(error) = &reason {
                 assert_eq!((error.status, error.code), (status, case["code"].as_i64()));

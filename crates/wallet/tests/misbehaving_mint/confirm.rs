@@ -235,7 +235,7 @@ fn matches_that_are_not_points_are_not_sent() {
         };
         let moment = nutfilter_wallet::FetchContext::now(None);
         let filter: MintFilter = policy
-            .accept(200, body.as_bytes(), moment)
+            .accept(200, body.into_bytes(), moment)
             .expect("a filter");
         let items = [item];
         let matches = filter.matches(&items, None).expect("a match");
