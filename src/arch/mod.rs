@@ -47,6 +47,8 @@ pub(crate) mod lookup;
 #[allow(unsafe_code)]
 pub(crate) mod memory;
 pub(crate) mod network;
+#[cfg(feature = "verify")]
+pub(crate) mod sha256;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 pub(crate) mod x86_64;

@@ -11,20 +11,16 @@ use nutfilter_wallet::{
 };
 use serde_json::{Value, json};
 
-use crate::error::CliError;
+use crate::error::{CliError, EXIT_NONE_MATCHED};
 use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::filter_file::{Key, RawArgs};
 use crate::globals::Globals;
-use crate::inspect::utc;
 use crate::items::{Input, InputArgs, ItemList, are_swapped, is_stdin};
-use crate::output;
+use crate::output::{self, utc};
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
 use crate::shards;
 use crate::value_parsers;
-
-/// Exit code if no item matched. (The exit code of an error is 2.)
-pub(crate) const EXIT_NONE_MATCHED: u8 = 1;
 
 #[derive(Debug, Args)]
 #[command(

@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::filter_file::{self, FilterFile, Key, RawArgs};
 use crate::globals::Globals;
 use crate::items::{Encoding, Input};
-use crate::output;
+use crate::output::{self, utc};
 use crate::profile::{AnyHash, ProfileArgs};
 use crate::shards;
 use crate::state_filters::segment as segment_file;
@@ -293,46 +293,9 @@ fn bits_per_item(filter: &Filter<impl AsRef<[u8]>, AnyHash>) -> Option<f64> {
     (filter.n() > 0).then(|| filter.bytes().len() as f64 * 8.0 / f64::from(filter.n()))
 }
 
-/// Formats a time like `2026-08-01 12:00:00 UTC`, in the Gregorian calendar.
-pub(crate) fn utc(unix_seconds: u64) -> String {
-    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Count days from 1 March of the year 0. The leap day is then the last day of the year, and the lengths of the
-    // months repeat every five months (153 days). 719,468 days lie between that date and 1970.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_follow_the_gregorian_calendar() {
-        for (seconds, wanted) in [
-            (0, "1970-01-01 00:00:00 UTC"),
-            (951_782_399, "2000-02-28 23:59:59 UTC"),
-            (951_782_400, "2000-02-29 00:00:00 UTC"),
-            (951_868_800, "2000-03-01 00:00:00 UTC"),
-            (1_234_567_890, "2009-02-13 23:31:30 UTC"),
-            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
-            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
-        ] {
-            assert_eq!(utc(seconds), wanted);
-        }
-    }
 
     #[test]
     fn verdict_needs_every_member_and_a_single_hash() {

@@ -38,6 +38,15 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// Formats a time like `2026-08-01 12:00:00 UTC`; as Unix seconds after the year 9999.
+pub(crate) fn utc(unix_seconds: u64) -> String {
+    let time = i64::try_from(unix_seconds).map(jiff::Timestamp::from_second);
+    match time {
+        Ok(Ok(time)) => time.strftime("%F %T UTC").to_string(),
+        _ => format!("{unix_seconds} s after 1970"),
+    }
+}
+
 /// Whether binary output would go to a terminal.
 pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
@@ -234,10 +243,18 @@ fn create_new(path: &Path, private: bool) -> io::Result<File> {
     options.open(path)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn times_are_in_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_399), "2000-02-28 23:59:59 UTC");
+        assert_eq!(utc(u64::MAX), "18446744073709551615 s after 1970");
+    }
+
+    #[cfg(unix)]
     #[test]
     fn planted_link_for_the_temporary_file_is_not_followed() {
         let directory = tempfile::tempdir().expect("a directory");

@@ -16,12 +16,11 @@ use crate::check::{Verdict, say_as_of};
 use crate::error::CliError;
 use crate::fetch::{self, AskArgs, FetchArgs};
 use crate::globals::Globals;
-use crate::inspect::utc;
 use crate::items::{Input, ItemList};
-use crate::output;
+use crate::output::{self, utc};
 use crate::profile::{Profile, ProfileArgs};
 use crate::progress::Progress;
-use crate::state_filters::follow::announce;
+use crate::state_filters::announce;
 
 /// Exit code if no item has a signature. (The exit code of an error is 2.)
 const EXIT_NONE_SIGNED: u8 = 1;

@@ -49,10 +49,12 @@ mod publish;
 mod published;
 mod refresh;
 mod report;
+mod sequence_objects;
 mod service;
 mod snapshot;
 mod state;
 mod state_filters;
+mod succession;
 
 pub mod source;
 
@@ -72,4 +74,5 @@ pub use service::{FilterService, NotReady, ServiceOptions, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
 pub use state::{DataDirectory, StateError, verify};
-pub use state_filters::{EventFeed, NotSuccessor, ReportError, StateFilterOptions, Succession};
+pub use state_filters::{EventFeed, ReportError, StateFilterOptions};
+pub use succession::{NotSuccessor, Succession};

@@ -6,12 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use nutfilter_sequence::SealedFile;
-use percent_encoding::percent_decode_str;
 
 use crate::body::Body;
-use crate::service::FilterService;
-use crate::state_filters::Succession;
-use crate::{Event, KeysetId};
+use crate::succession::Succession;
 
 /// What is answered at a path.
 #[derive(Clone, Debug)]
@@ -197,77 +194,5 @@ impl Objects {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.by_path.is_empty()
-    }
-}
-
-impl FilterService {
-    /// The object at a path, without a leading slash. Only keyset ids may be percent-encoded.
-    ///
-    /// # Errors
-    ///
-    /// If nothing is served at the path.
-    pub fn object(&self, path: &str) -> Result<Object, Missing> {
-        let parts: Vec<&str> = path.splitn(4, '/').collect();
-        match parts[..] {
-            ["v1", "info"] => self.info(),
-            ["v1", "keysets"] if self.options().serve_keysets => {
-                let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
-                snapshot
-                    .objects()
-                    .get(path)
-                    .cloned()
-                    .ok_or(Missing::NotBuilt)
-            }
-            ["v1", "filter", kind @ ("spent" | "issued"), id] => {
-                let id = percent_decode_str(id).decode_utf8().ok();
-                let id = id.and_then(|id| KeysetId::parse(&id).ok());
-                let id = id.ok_or(Missing::InvalidKeysetId)?;
-                let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
-                // An id has several spellings.
-                let keyset = snapshot.keyset(&id).ok_or(Missing::UnknownKeyset)?;
-                let path = format!("v1/filter/{kind}/{}", keyset.info.id);
-                snapshot
-                    .objects()
-                    .get(&path)
-                    .cloned()
-                    .ok_or(Missing::NotBuilt)
-            }
-            ["v1", "filters", what, rest] => self.state_filter(path, what, rest),
-            _ => Err(Missing::UnknownPath),
-        }
-    }
-
-    fn state_filter(&self, path: &str, what: &str, rest: &str) -> Result<Object, Missing> {
-        let parts: Vec<&str> = rest.split('/').collect();
-        let kind = match (what, &parts[..]) {
-            ("manifest" | "info", [kind]) | ("manifests" | "segments" | "blocks", [kind, _]) => {
-                kind
-            }
-            _ => return Err(Missing::UnknownPath),
-        };
-        let served = Event::from_name(kind).and_then(|kind| self.sequences().get(kind));
-        let served = served.ok_or(Missing::UnknownKind)?;
-        if served.objects.is_empty() {
-            return Err(Missing::NotBuilt);
-        }
-        let Some(object) = served.objects.get(path) else {
-            let has_blocks = || {
-                served
-                    .objects
-                    .get(&format!("v1/filters/info/{kind}"))
-                    .is_some()
-            };
-            return Err(match what {
-                "info" | "blocks" if !has_blocks() => Missing::UnknownKind,
-                _ => Missing::UnknownObject,
-            });
-        };
-        if let Content::File(file) = &object.content {
-            self.sequences().check(file).map_err(|error| {
-                tracing::error!(path = %file.path.display(), %error, "could not serve a published file");
-                Missing::Damaged
-            })?;
-        }
-        Ok(object.clone())
     }
 }

@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::{Avx2, Avx512};
-use crate::sha256::{Block, K, State};
+use crate::arch::sha256::{Block, K, State};
 
 /// This CPU has the SHA instructions, SSSE3 and SSE4.1.
 #[derive(Clone, Copy, Debug)]

@@ -28,7 +28,8 @@ use crate::progress::Progress;
 use crate::shards;
 use crate::value_parsers;
 
-pub(crate) mod external;
+mod external;
+mod sharded;
 
 #[derive(Debug, Args)]
 #[command(
@@ -213,7 +214,7 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
                     repeated: 0,
                     written: 0,
                 };
-                shards::build(args, count, empty, memory, globals)?
+                sharded::build(args, count, empty, memory, globals)?
             }
         };
         return summarise(args, &summary, globals);

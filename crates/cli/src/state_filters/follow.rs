@@ -17,13 +17,13 @@ use nutfilter_wallet::{
     Restored,
 };
 
-use super::element;
-use crate::check::{EXIT_NONE_MATCHED, Verdict};
-use crate::error::CliError;
+use super::{announce, element};
+use crate::check::Verdict;
+use crate::error::{CliError, EXIT_NONE_MATCHED};
 use crate::fetch::{self, AskArgs, ConnectionArgs};
 use crate::globals::Globals;
-use crate::inspect::utc;
 use crate::items::{Input, InputArgs};
+use crate::output::utc;
 use crate::restore;
 use crate::value_parsers;
 
@@ -381,24 +381,6 @@ impl Rounds<'_> {
         }
         Ok(after)
     }
-}
-
-/// Prints what will be downloaded.
-pub(crate) fn announce(plan: &Plan, globals: &Globals) {
-    let (name, limit) = match plan.format() {
-        SequenceFormat::Segments => ("segments", ""),
-        SequenceFormat::Blocks => ("blocks", "at most "),
-    };
-    let from = match plan.from() {
-        0 => "the beginning".to_owned(),
-        from => utc(from),
-    };
-    globals.note(format_args!(
-        "{} {name} from {from} on, {limit}{} bytes; {:.2e} false matches expected",
-        plan.objects(),
-        indicatif::HumanCount(plan.bytes()),
-        plan.false_matches()
-    ));
 }
 
 fn print(kind: Event, candidate: &str, found: Found, answer: Option<&str>) -> io::Result<()> {

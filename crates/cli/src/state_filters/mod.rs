@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use nutfilter_cashu::state_filters::Element;
+use nutfilter_wallet::follow::{Plan, SequenceFormat};
 
-use crate::check::EXIT_NONE_MATCHED;
-use crate::error::CliError;
+use crate::error::{CliError, EXIT_NONE_MATCHED};
 use crate::globals::Globals;
 use crate::items::{Input, InputArgs, is_stdin};
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, utc};
 
 /// Where a binary result goes.
 #[derive(Debug, Args)]
@@ -139,4 +139,22 @@ fn for_each_element(
         each(element, item.text);
         Ok(())
     })
+}
+
+/// Prints what will be downloaded.
+pub(crate) fn announce(plan: &Plan, globals: &Globals) {
+    let (name, limit) = match plan.format() {
+        SequenceFormat::Segments => ("segments", ""),
+        SequenceFormat::Blocks => ("blocks", "at most "),
+    };
+    let from = match plan.from() {
+        0 => "the beginning".to_owned(),
+        from => utc(from),
+    };
+    globals.note(format_args!(
+        "{} {name} from {from} on, {limit}{} bytes; {:.2e} false matches expected",
+        plan.objects(),
+        indicatif::HumanCount(plan.bytes()),
+        plan.false_matches()
+    ));
 }

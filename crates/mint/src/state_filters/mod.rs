@@ -5,7 +5,6 @@
 //! that no database shows completely are reported by the mint through an [`EventFeed`].
 
 mod feed;
-mod served;
 
 use core::fmt;
 use std::path::Path;
@@ -17,8 +16,7 @@ use nutfilter_sequence::{Added, Batch, BlockOptions, Error, Options, Sequence};
 use serde_json::json;
 
 pub use self::feed::{EventFeed, ReportError};
-pub use self::served::{NotSuccessor, Succession};
-pub(crate) use self::served::{OpenBlock, SequenceTable, Served};
+use crate::sequence_objects::{OpenBlock, Served};
 use crate::source::ItemBatch;
 use crate::{FilterService, NoteKind};
 
