@@ -5,13 +5,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertifiedKey, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
 
-use super::support::{Server, kill, nutfilter, sample};
+use super::support::{PATIENCE, Server, kill, nutfilter, sample};
 
 /// Writes a new certificate for localhost, as a renewal does.
 fn renew(directory: &Path) -> CertificateDer<'static> {
@@ -169,7 +170,12 @@ fn additional_resources_are_as_configured() {
     ] {
         assert_eq!(status(&server, path), expected, "{path}");
     }
-    let metrics = server.get("/metrics").1;
+    let mut metrics = server.get("/metrics").1;
+    // A request is counted after its last byte was sent.
+    let start = Instant::now();
+    while !metrics.contains("nutfilter_http_requests_total{") && start.elapsed() < PATIENCE {
+        metrics = server.get("/metrics").1;
+    }
     for line in [
         concat!(
             "nutfilter_build_info{version=\"",

@@ -27,7 +27,7 @@ pub(crate) fn sample(directory: &Path) -> Sample {
 }
 
 /// Maximum wait for a line of the log, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server, killed when dropped.
 pub(crate) struct Server {
