@@ -234,10 +234,9 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
                         codes[v][1] = simd.run(simd.shl(codes[v][0].1, widths));
                     }
                     for v in vectors {
-                        let [first, second] = codes[v].map(
-                            #[inline(always)]
-                            |(run, rest)| (run, simd.shr(rest, downs)),
-                        );
+                        let [(run, rest), (next_run, next_rest)] = codes[v];
+                        let first = (run, simd.shr(rest, downs));
+                        let second = (next_run, simd.shr(next_rest, downs));
                         if STORE {
                             for (row, (run, low)) in [(row, first), (row + 1, second)] {
                                 let next = simd.add_quotient(sum[v], run, shift, power);
@@ -256,7 +255,8 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
             }
             if STORE {
                 let first = done * GROUP + first_row;
-                for (rows, places) in rows.iter().zip(places.chunks_exact(S::WIDTH)) {
+                for (v, rows) in rows.iter().enumerate() {
+                    let places = &places[v * S::WIDTH..][..S::WIDTH];
                     // SAFETY: by the contract of this function.
                     unsafe { simd.store_columns(rows, out, |lane| places[lane] + first) };
                 }
@@ -281,9 +281,9 @@ unsafe fn body<const N: usize, S: Simd<N>, const STORE: bool>(
     let codes = (done * GROUP) as u64;
     let most = simd.splat(codes.wrapping_mul(each));
     let least = simd.splat(codes.saturating_sub(GROUP as u64).wrapping_mul(each));
-    let positions = lanes.positions.chunks_exact_mut(S::WIDTH);
-    let values = lanes.values.chunks_exact_mut(S::WIDTH);
-    for (v, (positions, values)) in positions.zip(values).enumerate() {
+    for v in 0..VECTORS {
+        let positions = &mut lanes.positions[v * S::WIDTH..];
+        let values = &mut lanes.values[v * S::WIDTH..];
         if !STORE {
             let bits = simd.sub(position[v], simd.load(positions));
             let fixed = simd.select(slack[v % S::SLACKS], least, most);

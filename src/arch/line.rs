@@ -69,11 +69,13 @@ impl Tags for Scalar {
             let quarters = [load(0), load(1), load(2), load(3)];
             let low = _mm_set1_epi16(tag as i16);
             let high = _mm_set1_epi8((tag >> 16) as i8);
-            let [a, b, c] = [0, 1, 2].map(|at: usize| _mm_cmpeq_epi16(quarters[at], low));
-            let first = _mm_movemask_epi8(_mm_packs_epi16(a, b)) as u32;
-            let rest = _mm_movemask_epi8(_mm_packs_epi16(c, c)) as u32;
-            let [a, b] = [2, 3].map(|at: usize| _mm_cmpeq_epi8(quarters[at], high));
-            let bytes = (_mm_movemask_epi8(a) as u32) | (_mm_movemask_epi8(b) as u32) << 16;
+            let [a, b, c, d] = quarters;
+            let lows = _mm_packs_epi16(_mm_cmpeq_epi16(a, low), _mm_cmpeq_epi16(b, low));
+            let last = _mm_cmpeq_epi16(c, low);
+            let first = _mm_movemask_epi8(lows) as u32;
+            let rest = _mm_movemask_epi8(_mm_packs_epi16(last, last)) as u32;
+            let (c, d) = (_mm_cmpeq_epi8(c, high), _mm_cmpeq_epi8(d, high));
+            let bytes = (_mm_movemask_epi8(c) as u32) | (_mm_movemask_epi8(d) as u32) << 16;
             (first | rest << 16) & (bytes >> (HIGH - 32)) & ALL
         }
     }
@@ -94,8 +96,8 @@ impl Tags for Avx2 {
         fn same(line: &[u8; 64], tag: u32) -> u32 {
             let (halves, _) = line.as_chunks::<32>();
             // SAFETY: each half has 32 bytes.
-            let [a, b] =
-                [0, 1].map(|at: usize| unsafe { _mm256_loadu_si256(halves[at].as_ptr().cast()) });
+            let load = |at: usize| unsafe { _mm256_loadu_si256(halves[at].as_ptr().cast()) };
+            let (a, b) = (load(0), load(1));
             let low = _mm256_set1_epi16(tag as i16);
             let (a, c) = (_mm256_cmpeq_epi16(a, low), _mm256_cmpeq_epi16(b, low));
             // Packs within each half: bytes 0 to 7 of a, 0 to 7 of c, 8 to 15 of a, 8 to 15 of c.

@@ -207,7 +207,10 @@ unsafe fn body<const N: usize, S: LookUp<N>, const CODES: u64>(
         if busy == 0 {
             return;
         }
-        let before = vectors.map(|lanes| lanes.position);
+        let mut before = [zero; VECTORS];
+        for (before, lanes) in before.iter_mut().zip(&vectors) {
+            *before = lanes.position;
+        }
         for _ in 0..STEPS {
             for lanes in &mut vectors {
                 // SAFETY: by the contract of this function; no position was beyond the limit before the lap.

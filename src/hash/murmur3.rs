@@ -7,6 +7,7 @@
 //! Neither has a key. Anyone can construct equal hashes, so no code may rely on distinct or uniform hashes.
 
 use super::last_bytes;
+use crate::arch::memory::map;
 
 /// NUT-25: the upper half is the hash with seed 0, the lower half the hash seeded with the upper.
 ///
@@ -59,20 +60,20 @@ fn nut25_lanes<const WIDTH: usize>(records: &[u8], width: usize, out: &mut [u64]
     for (out, group) in groups.iter_mut().zip(&mut records_of_groups) {
         for (lane, record) in group.chunks_exact(width).enumerate() {
             let (blocks, tail) = record.as_chunks::<4>();
-            for (word, block) in words.iter_mut().zip(blocks) {
-                word[lane] = u32::from_le_bytes(*block);
+            for (word, block) in blocks.iter().enumerate().take(WORDS) {
+                words[word][lane] = u32::from_le_bytes(*block);
             }
             if !tail.is_empty() {
                 words[width / 4][lane] = last_bytes(record, tail.len()) as u32;
             }
         }
         for word in &mut words[..width.div_ceil(4)] {
-            *word = word.map(scramble_32);
+            *word = map(*word, scramble_32);
         }
         let upper = fold_lanes([0; LANES], &words, width);
         let lower = fold_lanes(upper, &words, width);
-        for ((out, upper), lower) in out.iter_mut().zip(upper).zip(lower) {
-            *out = join(upper, lower);
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = join(upper[lane], lower[lane]);
         }
     }
     let rest_of_records = records_of_groups.remainder().chunks_exact(width);
@@ -88,16 +89,17 @@ fn fold_lanes(
     width: usize,
 ) -> [u32; LANES] {
     for word in &words[..width / 4] {
-        for (state, &word) in states.iter_mut().zip(word) {
-            *state = fold_32(*state, word);
+        for (lane, state) in states.iter_mut().enumerate() {
+            *state = fold_32(*state, word[lane]);
         }
     }
     if !width.is_multiple_of(4) {
-        for (state, &word) in states.iter_mut().zip(&words[width / 4]) {
-            *state ^= word;
+        let word = &words[width / 4];
+        for (lane, state) in states.iter_mut().enumerate() {
+            *state ^= word[lane];
         }
     }
-    states.map(|state| avalanche_32(state ^ width as u32))
+    map(states, |state| avalanche_32(state ^ width as u32))
 }
 
 fn join(upper: u32, lower: u32) -> u64 {

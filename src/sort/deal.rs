@@ -60,11 +60,11 @@ pub(super) fn deal(
     let (batches, rest) = hashes.as_chunks::<BATCH>();
     for batch in batches {
         let mut places = [0; BATCH];
-        for (place, &hash) in places.iter_mut().zip(batch) {
-            *place = take_place(runs, split, hash);
+        for (at, place) in places.iter_mut().enumerate() {
+            *place = take_place(runs, split, batch[at]);
         }
-        for (&hash, place) in batch.iter().zip(places) {
-            if !store(place, hash) {
+        for (at, &place) in places.iter().enumerate() {
+            if !store(place, batch[at]) {
                 return false;
             }
         }

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use super::deal::BATCH;
 use super::merge_tail;
-use crate::arch::{Kind, SimdLevel, network::sort_16};
+use crate::arch::{Kind, SimdLevel, memory::map, network::sort_16};
 
 /// The number of cells. Their places take 32 KiB, which leaves a third of the first-level cache.
 const CELLS: usize = 256;
@@ -136,11 +136,11 @@ impl Leaf {
         let (batches, rest) = hashes.as_chunks::<BATCH>();
         for batch in batches {
             let mut places = [0; BATCH];
-            for (place, &hash) in places.iter_mut().zip(batch) {
-                *place = take_place(&mut self.next, leaves, hash);
+            for (at, place) in places.iter_mut().enumerate() {
+                *place = take_place(&mut self.next, leaves, batch[at]);
             }
-            for (&hash, place) in batch.iter().zip(places) {
-                if !store(place, hash) {
+            for (at, &place) in places.iter().enumerate() {
+                if !store(place, batch[at]) {
                     return false;
                 }
             }
@@ -204,8 +204,8 @@ fn drain_cells<const LANES: usize>(
     let mut written = 0;
     for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
         let mut v = [[0; LANES]; PLACES];
-        for (v, place) in v.iter_mut().zip(&mut *places) {
-            let cells = &mut place.as_chunks_mut::<LANES>().0[group];
+        for (at, v) in v.iter_mut().enumerate() {
+            let cells = &mut places[at].as_chunks_mut::<LANES>().0[group];
             *v = *cells;
             *cells = [form.empty; LANES];
         }
@@ -215,12 +215,12 @@ fn drain_cells<const LANES: usize>(
             let room = &mut out[written..];
             // Copies all places although only some are valid: a loop of unpredictable length costs more.
             if let Some(room) = room.first_chunk_mut::<PLACES>() {
-                for (to, v) in room.iter_mut().zip(&v) {
-                    *to = v[lane].wrapping_sub(form.bias);
+                for (at, to) in room.iter_mut().enumerate() {
+                    *to = v[at][lane].wrapping_sub(form.bias);
                 }
             } else {
-                for (to, v) in room[..count].iter_mut().zip(&v) {
-                    *to = v[lane].wrapping_sub(form.bias);
+                for (at, to) in room[..count].iter_mut().enumerate() {
+                    *to = v[at][lane].wrapping_sub(form.bias);
                 }
             }
             written += count;
@@ -247,14 +247,14 @@ fn floats_in_order<const LANES: usize>(
     b: [u64; LANES],
 ) -> ([u64; LANES], [u64; LANES]) {
     // Converted as whole arrays: with conversion per number, the compiler no longer vectorizes.
-    let (a, b) = (a.map(f64::from_bits), b.map(f64::from_bits));
+    let (a, b) = (map(a, f64::from_bits), map(b, f64::from_bits));
     let (mut least, mut most) = (a, b);
     for lane in 0..LANES {
         // This is what the instructions do. f64::min requires more if a NaN is possible.
         least[lane] = if a[lane] < b[lane] { a[lane] } else { b[lane] };
         most[lane] = if a[lane] > b[lane] { a[lane] } else { b[lane] };
     }
-    (least.map(f64::to_bits), most.map(f64::to_bits))
+    (map(least, f64::to_bits), map(most, f64::to_bits))
 }
 
 /// The place of `hash`, or a number beyond all places if its cell is full.

@@ -166,10 +166,10 @@ impl Values {
                 &mut self.firsts[number % KEPT],
                 &mut self.seconds[number % KEPT],
             );
-            let (pairs, _) = group.as_chunks();
-            for (&[a, b], (first, second)) in pairs.iter().zip(firsts.iter_mut().zip(seconds)) {
-                *first = map_to_range(a, self.range);
-                *second = map_to_range(b, self.range);
+            let (pairs, _) = group.as_chunks::<2>();
+            for (pair, &[a, b]) in pairs.iter().enumerate() {
+                firsts[pair] = map_to_range(a, self.range);
+                seconds[pair] = map_to_range(b, self.range);
             }
         }
     }
@@ -202,7 +202,9 @@ fn load(numbers: &[u64; 4]) -> __m256i {
 #[target_feature(enable = "avx2")]
 unsafe fn store(room: &mut [u8], bytes: __m256i, words: __m256i) {
     let start = room.as_mut_ptr();
-    for (bytes, words) in halves(bytes).into_iter().zip(halves(words)) {
+    let words = halves(words);
+    for (half, bytes) in halves(bytes).into_iter().enumerate() {
+        let words = words[half];
         for (byte, word) in [
             (_mm_cvtsi128_si64(bytes), _mm_cvtsi128_si64(words)),
             (_mm_extract_epi64::<1>(bytes), _mm_extract_epi64::<1>(words)),

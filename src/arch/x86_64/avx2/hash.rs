@@ -258,8 +258,8 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize>(
             }
         }
         let (out, _) = out[start..].as_chunks_mut();
-        for ((out, upper), lower) in out.iter_mut().zip(upper).zip(lower) {
-            store_32(out, upper, lower);
+        for (group, &upper) in upper.iter().enumerate() {
+            store_32(&mut out[group], upper, lower[group]);
         }
     }
 }
@@ -275,11 +275,15 @@ fn scramble_words<const WIDTH: usize, const WORDS: usize>(
 ) {
     let width = if WIDTH == 0 { width } else { WIDTH };
     for (number, group) in records.chunks_exact(8 * width).take(GROUPS).enumerate() {
-        for (at, words) in (at..width).step_by(16).zip(words.chunks_exact_mut(4)) {
+        for (four, words) in words.chunks_exact_mut(4).enumerate() {
+            let at = at + 16 * four;
+            if at >= width {
+                break;
+            }
             let loaded = words_32(group, width, at);
             let len = (width - at).div_ceil(4);
-            for (word, loaded) in words.iter_mut().zip(loaded).take(len) {
-                word[number] = scramble_32(loaded);
+            for (word, loaded) in loaded.into_iter().enumerate().take(len) {
+                words[word][number] = scramble_32(loaded);
             }
         }
     }
@@ -292,13 +296,14 @@ fn scramble_words<const WIDTH: usize, const WORDS: usize>(
 fn fold_words(words: &[Side], len: usize, states: &mut Side) {
     let mut folded = *states;
     for word in &words[..len / 4] {
-        for (state, &word) in folded.iter_mut().zip(word) {
-            *state = fold_32(*state, word);
+        for (group, state) in folded.iter_mut().enumerate() {
+            *state = fold_32(*state, word[group]);
         }
     }
     if !len.is_multiple_of(4) {
-        for (state, &word) in folded.iter_mut().zip(&words[len / 4]) {
-            *state = _mm256_xor_si256(*state, word);
+        let word = &words[len / 4];
+        for (group, state) in folded.iter_mut().enumerate() {
+            *state = _mm256_xor_si256(*state, word[group]);
         }
     }
     *states = folded;
@@ -375,7 +380,8 @@ fn nut23_groups<const WIDTH: usize, const SCALARS: usize>(
         let mut states = [Pair { a: zero, b: zero }; 2];
         for at in (0..width).step_by(16) {
             let left = width - at;
-            for (state, group) in states.iter_mut().zip(records.chunks_exact(4 * width)) {
+            for (group, state) in states.iter_mut().enumerate() {
+                let group = &records[group * 4 * width..][..4 * width];
                 let [first, second] = words_64(group, width, at);
                 if left >= 16 {
                     *state = fold_64(*state, first, second);
@@ -394,11 +400,14 @@ fn nut23_groups<const WIDTH: usize, const SCALARS: usize>(
             out[last] = scalar(&records[last * width..][..width]);
         }
         let (out, _) = out[..NUT23_VECTORS].as_chunks_mut();
-        for (out, Pair { a, b }) in out.iter_mut().zip(states) {
+        for (group, Pair { a, b }) in states.into_iter().enumerate() {
             let b = _mm256_xor_si256(b, length);
             let a = _mm256_add_epi64(_mm256_xor_si256(a, length), b);
             let b = _mm256_add_epi64(b, a);
-            store_64(out, _mm256_add_epi64(avalanche_64(a), avalanche_64(b)));
+            store_64(
+                &mut out[group],
+                _mm256_add_epi64(avalanche_64(a), avalanche_64(b)),
+            );
         }
     }
 }
@@ -532,11 +541,12 @@ fn siphash_groups<
         let first = (whole == 0).then_some(&key);
         absorb_words(&words[..=rest / 8], first, &mut states, true);
         let (vectors, scalars) = out[start..][..count].split_at_mut(4 * GROUPS);
-        for (out, state) in vectors.as_chunks_mut().0.iter_mut().zip(states.vectors) {
-            store_64(out, state.a);
+        let (vectors, _) = vectors.as_chunks_mut();
+        for (group, out) in vectors.iter_mut().enumerate() {
+            store_64(out, states.vectors[group].a);
         }
-        for (out, [hash, ..]) in scalars.iter_mut().zip(states.scalars) {
-            *out = hash;
+        for (record, out) in scalars.iter_mut().enumerate() {
+            *out = states.scalars[record][0];
         }
     }
 }
@@ -553,17 +563,20 @@ fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize, const
     let width = if WIDTH == 0 { width } else { WIDTH };
     let (vectors, scalars) = records.split_at(4 * GROUPS * width);
     for (number, group) in vectors.chunks_exact(4 * width).enumerate() {
-        for (at, words) in (at..width).step_by(16).zip(words.chunks_exact_mut(2)) {
-            let loaded = words_64(group, width, at);
-            for (word, loaded) in words.iter_mut().zip(loaded) {
-                word.vectors[number] = loaded;
+        for (two, words) in words.chunks_exact_mut(2).enumerate() {
+            let at = at + 16 * two;
+            if at >= width {
+                break;
             }
+            let [first, second] = words_64(group, width, at);
+            words[0].vectors[number] = first;
+            words[1].vectors[number] = second;
         }
     }
     for (number, record) in scalars.chunks_exact(width).enumerate() {
         let (whole, tail) = record[at..].as_chunks();
-        for (word, loaded) in words.iter_mut().zip(whole) {
-            word.scalars[number] = u64::from_le_bytes(*loaded);
+        for (word, loaded) in whole.iter().enumerate().take(WORDS) {
+            words[word].scalars[number] = u64::from_le_bytes(*loaded);
         }
         if let (Some(word), Some(last)) = (words.get_mut(whole.len()), record.last_chunk()) {
             // In two steps, because a shift by 64 is not possible.
@@ -631,19 +644,23 @@ fn absorb<const GROUPS: usize, const SCALARS: usize>(
     words: &Words<GROUPS, SCALARS>,
     by_16: __m256i,
 ) {
-    for (state, &word) in states.vectors.iter_mut().zip(&words.vectors) {
+    for (group, state) in states.vectors.iter_mut().enumerate() {
+        let word = words.vectors[group];
         state.d = _mm256_xor_si256(state.d, word);
     }
-    for ([_, _, _, d], word) in states.scalars.iter_mut().zip(words.scalars) {
+    for (record, [_, _, _, d]) in states.scalars.iter_mut().enumerate() {
+        let word = words.scalars[record];
         *d ^= word;
     }
     two_rounds(states, by_16);
     // Read again: between, there are no registers to keep the words in.
     let words = core::hint::black_box(words);
-    for (state, &word) in states.vectors.iter_mut().zip(&words.vectors) {
+    for (group, state) in states.vectors.iter_mut().enumerate() {
+        let word = words.vectors[group];
         state.a = _mm256_xor_si256(state.a, word);
     }
-    for ([a, _, _, _], word) in states.scalars.iter_mut().zip(words.scalars) {
+    for (record, [a, _, _, _]) in states.scalars.iter_mut().enumerate() {
+        let word = words.scalars[record];
         *a ^= word;
     }
 }
@@ -694,8 +711,8 @@ fn siphash_columns(key: [u64; 4], columns: &[[u64; 8]], words: usize, out: &mut 
             }
         }
         finish(&mut states, by_16);
-        for (state, out) in states.vectors.iter().zip(out.as_chunks_mut().0) {
-            store_64(out, state.a);
+        for (group, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+            store_64(out, states.vectors[group].a);
         }
     }
 }

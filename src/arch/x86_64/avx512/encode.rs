@@ -147,12 +147,13 @@ fn encode_pairs<const RANGE_BITS: u32>(
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(group: &[u64; GROUP]) -> [__m512i; 2] {
-    [0, 8].map(|at| {
+    let load = |at: usize| {
         let eight = &group[at..][..8];
         prefetch(eight, AHEAD);
         // SAFETY: the slice has the eight numbers.
         unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) }
-    })
+    };
+    [load(0), load(8)]
 }
 
 /// `(hash * range) >> 64` in each lane, exactly, for a range below 2^`RANGE_BITS` (40, 52 or 64).

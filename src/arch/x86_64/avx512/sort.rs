@@ -73,8 +73,8 @@ fn drain<const FLOATS: bool>(
     let mut written = 0;
     for (group, counts) in next.as_chunks::<LANES>().0.iter().enumerate() {
         let mut v = [empty; PLACES];
-        for (v, place) in v.iter_mut().zip(&mut *places) {
-            let eight = &mut place.as_chunks_mut::<LANES>().0[group];
+        for (at, v) in v.iter_mut().enumerate() {
+            let eight = &mut places[at].as_chunks_mut::<LANES>().0[group];
             // SAFETY: `eight` is 64 bytes; no alignment is required.
             *v = unsafe { _mm512_loadu_si512(eight.as_ptr().cast()) };
             // SAFETY: as above.

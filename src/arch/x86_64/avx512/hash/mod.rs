@@ -170,7 +170,7 @@ fn words_64<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
 fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
     assert!(width >= 8 && group.len() == 8 * width);
     let mut halves = [_mm256_setzero_si256(); 2];
-    for (half, group) in halves.iter_mut().zip(group.chunks_exact(4 * width)) {
+    for (half, group) in group.chunks_exact(4 * width).enumerate() {
         let last = |record: usize| {
             assert!(record < 4);
             // SAFETY: the eight bytes end with the record, which has at least eight and is within the group.
@@ -180,7 +180,7 @@ fn tail_64(group: &[u8], width: usize, len: usize) -> __m512i {
         };
         let low = _mm256_blend_epi32::<0b1100>(last(0), last(1));
         let high = _mm256_blend_epi32::<0b1100_0000>(last(2), last(3));
-        *half = _mm256_blend_epi32::<0b1111_0000>(low, high);
+        halves[half] = _mm256_blend_epi32::<0b1111_0000>(low, high);
     }
     let last = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves[0]), halves[1]);
     _mm512_srl_epi64(last, _mm_cvtsi64_si128(64 - 8 * len as i64))
@@ -197,7 +197,7 @@ fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
     let width = if WIDTH == 0 { width } else { WIDTH };
     let columns = Columns::<16>::new(group, width, at);
     let mut halves = [[_mm512_setzero_si512(); 4]; 2];
-    for (half, first) in halves.iter_mut().zip([0, 4]) {
+    for (half, first) in [0, 4].into_iter().enumerate() {
         let a = columns.two(first, first + 2);
         let b = columns.two(first + 1, first + 3);
         let c = columns.two(first + 8, first + 10);
@@ -205,7 +205,7 @@ fn words_32<const WIDTH: usize>(group: &[u8], width: usize, at: usize) -> [__m51
         let (ab_01, ab_23) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let (cd_01, cd_23) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
         // Each quarter has one word of four records now: words 0 to 3 in the even quarters, 4 to 7 in the odd ones.
-        *half = [
+        halves[half] = [
             _mm512_unpacklo_epi64(ab_01, cd_01),
             _mm512_unpackhi_epi64(ab_01, cd_01),
             _mm512_unpacklo_epi64(ab_23, cd_23),

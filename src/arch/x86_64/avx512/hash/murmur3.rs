@@ -75,8 +75,8 @@ fn nut25_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
             }
         }
         let (out, _) = out[start..].as_chunks_mut();
-        for ((out, upper), lower) in out.iter_mut().zip(upper).zip(lower) {
-            store_32(out, upper, lower);
+        for (group, &upper) in upper.iter().enumerate() {
+            store_32(&mut out[group], upper, lower[group]);
         }
         done = start + count;
     }
@@ -97,14 +97,18 @@ fn scramble_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
         if at == 0 {
             ask_ahead(group);
         }
-        for (at, words) in (at..width).step_by(32).zip(words.chunks_mut(8)) {
+        for (eight, words) in words.chunks_mut(8).enumerate() {
+            let at = at + 32 * eight;
+            if at >= width {
+                break;
+            }
             let left = width - at;
             if left <= 4 && width >= 4 {
                 words[0][number] = scramble_32(tail_32(group, width, left));
             } else {
                 let loaded = words_32::<WIDTH>(group, width, at);
-                for (word, loaded) in words.iter_mut().zip(loaded).take(left.div_ceil(4)) {
-                    word[number] = scramble_32(loaded);
+                for (word, &loaded) in loaded.iter().enumerate().take(left.div_ceil(4)) {
+                    words[word][number] = scramble_32(loaded);
                 }
             }
         }
@@ -122,13 +126,14 @@ fn fold_words<const GROUPS: usize>(
 ) {
     let mut folded = *states;
     for word in &words[..len / 4] {
-        for (state, &word) in folded.iter_mut().zip(word) {
-            *state = fold_32(*state, word);
+        for (group, state) in folded.iter_mut().enumerate() {
+            *state = fold_32(*state, word[group]);
         }
     }
     if !len.is_multiple_of(4) {
-        for (state, &word) in folded.iter_mut().zip(&words[len / 4]) {
-            *state = _mm512_xor_si512(*state, word);
+        let word = &words[len / 4];
+        for (group, state) in folded.iter_mut().enumerate() {
+            *state = _mm512_xor_si512(*state, word[group]);
         }
     }
     *states = folded;
@@ -189,9 +194,9 @@ fn nut23_groups<const WIDTH: usize>(records: &[u8], width: usize, out: &mut [u64
             &records[starts[1] * width..][..8 * width],
         ];
         let hashes = nut23_two::<WIDTH>(groups, width);
-        for (start, hashes) in starts.into_iter().zip(hashes) {
+        for (group, start) in starts.into_iter().enumerate() {
             if let Some(out) = out[start..].first_chunk_mut() {
-                store_64(out, hashes);
+                store_64(out, hashes[group]);
             }
         }
         start += 16;
@@ -217,15 +222,16 @@ fn nut23_two<const WIDTH: usize>(groups: [&[u8]; 2], width: usize) -> [__m512i; 
                 words[0][number] = tail_64(group, width, left);
             } else {
                 let loaded = words_64::<WIDTH>(group, width, at);
-                for (word, loaded) in words.iter_mut().zip(loaded) {
-                    word[number] = loaded;
+                for (word, loaded) in loaded.into_iter().enumerate() {
+                    words[word][number] = loaded;
                 }
             }
         }
         for (number, words) in words.chunks_exact(2).enumerate() {
             let (first, second) = (words[0], words[1]);
             let left = left.saturating_sub(16 * number);
-            for ((state, first), second) in states.iter_mut().zip(first).zip(second) {
+            for (group, state) in states.iter_mut().enumerate() {
+                let (first, second) = (first[group], second[group]);
                 if left >= 16 {
                     *state = fold_64(*state, first, second);
                 } else if left > 0 {
@@ -240,7 +246,8 @@ fn nut23_two<const WIDTH: usize>(groups: [&[u8]; 2], width: usize) -> [__m512i; 
     }
     let len = _mm512_set1_epi64(width as i64);
     let mut hashes = [zero; 2];
-    for (hashes, Pair { a, b }) in hashes.iter_mut().zip(states) {
+    for (group, hashes) in hashes.iter_mut().enumerate() {
+        let Pair { a, b } = states[group];
         let (a, b) = (_mm512_xor_si512(a, len), _mm512_xor_si512(b, len));
         let a = _mm512_add_epi64(a, b);
         let b = _mm512_add_epi64(b, a);

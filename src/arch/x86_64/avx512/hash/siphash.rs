@@ -66,9 +66,9 @@ fn siphash_groups<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
         // Absorbing zero is two rounds.
         absorb_words(&[[zero; GROUPS]; 2], &mut states);
         let (out, _) = out[start..].as_chunks_mut();
-        for (out, State { a, b, c, d }) in out.iter_mut().zip(states) {
+        for (group, &State { a, b, c, d }) in states.iter().enumerate() {
             store_64(
-                out,
+                &mut out[group],
                 _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d)),
             );
         }
@@ -90,15 +90,19 @@ fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
         if at == 0 {
             ask_ahead(group);
         }
-        for (at, words) in (at..width).step_by(32).zip(words.chunks_exact_mut(4)) {
+        for (four, words) in words.chunks_exact_mut(4).enumerate() {
+            let at = at + 32 * four;
+            if at >= width {
+                break;
+            }
             let left = width - at;
             if left < 8 && width >= 8 {
                 words[0][number] = tail_64(group, width, left);
                 continue;
             }
             let loaded = words_64::<WIDTH>(group, width, at);
-            for (word, loaded) in words.iter_mut().zip(loaded) {
-                word[number] = loaded;
+            for (word, loaded) in loaded.into_iter().enumerate() {
+                words[word][number] = loaded;
             }
         }
     }
@@ -110,8 +114,8 @@ fn load_words<const WIDTH: usize, const WORDS: usize, const GROUPS: usize>(
 fn absorb_words<const GROUPS: usize>(words: &[[__m512i; GROUPS]], states: &mut [State; GROUPS]) {
     let mut absorbed = *states;
     for words in words {
-        for (state, &word) in absorbed.iter_mut().zip(words) {
-            *state = state.absorb(word);
+        for (group, state) in absorbed.iter_mut().enumerate() {
+            *state = state.absorb(words[group]);
         }
     }
     *states = absorbed;
@@ -157,8 +161,8 @@ fn groups_in_columns<const GROUPS: usize>(
             *state = state.absorb(load_64(&columns[group * words + word]));
         }
     }
-    for (state, out) in states.iter().zip(out) {
-        store_64(out, state.finish());
+    for (group, out) in out.iter_mut().enumerate() {
+        store_64(out, states[group].finish());
     }
 }
 
