@@ -268,6 +268,24 @@ fn finish<const N: usize, S: LookUp<N>>(
     }
 }
 
+/// Puts the first numbers of `list` into the free lanes of a vector.
+#[inline(always)]
+fn expand<const N: usize, S: LookUp<N>>(
+    simd: S,
+    old: S::Vector,
+    free: u32,
+    list: &[u64],
+) -> S::Vector {
+    let numbers = if list.len() < S::WIDTH {
+        let mut last = [0; WIDEST];
+        last[..list.len()].copy_from_slice(list);
+        simd.load(&last)
+    } else {
+        simd.load(list)
+    };
+    simd.expand(old, free, numbers)
+}
+
 /// Assigns the next targets to free lanes. Returns the number of targets assigned so far.
 #[inline(always)]
 fn refill<const N: usize, S: LookUp<N>>(
@@ -288,21 +306,10 @@ fn refill<const N: usize, S: LookUp<N>>(
     if free == 0 {
         return next;
     }
-    let expand = |old, list: &[u64]| {
-        let rest = &list[next..];
-        let numbers = if rest.len() < S::WIDTH {
-            let mut last = [0; WIDEST];
-            last[..rest.len()].copy_from_slice(rest);
-            simd.load(&last)
-        } else {
-            simd.load(rest)
-        };
-        simd.expand(old, free, numbers)
-    };
-    lanes.position = expand(lanes.position, lists.positions);
-    lanes.value = expand(lanes.value, lists.bases);
-    lanes.target = expand(lanes.target, lists.targets);
-    lanes.place = expand(lanes.place, &PLACES);
+    lanes.position = expand(simd, lanes.position, free, &lists.positions[next..]);
+    lanes.value = expand(simd, lanes.value, free, &lists.bases[next..]);
+    lanes.target = expand(simd, lanes.target, free, &lists.targets[next..]);
+    lanes.place = expand(simd, lanes.place, free, &PLACES[next..]);
     lanes.slack = simd.expand(lanes.slack, free, simd.splat(0));
     lanes.found = simd.without(lanes.found, free);
     lanes.active |= free;

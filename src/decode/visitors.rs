@@ -93,13 +93,10 @@ impl<const N: usize> Take<N> for Sample {
             return 0;
         }
         if since == 0 {
-            let positions = self.positions.chunks_exact_mut(self.room);
-            for (places, &position) in positions.zip(&lanes.positions) {
-                places[at] = position;
-            }
-            let values = self.values.chunks_exact_mut(self.room);
-            for (places, &value) in values.zip(&lanes.values) {
-                places[at] = value;
+            for lane in 0..N {
+                let place = lane * self.room + at;
+                self.positions[place] = lanes.positions[lane];
+                self.values[place] = lanes.values[lane];
             }
         }
         self.step - since
@@ -262,8 +259,9 @@ pub(super) fn add(level: SimdLevel, values: &[u64], base: u64, out: &mut [u64]) 
     level.compiled(
         #[inline(always)]
         || {
-            for (out, value) in out.iter_mut().zip(values) {
-                *out = value.wrapping_add(base);
+            let out = &mut out[..values.len()];
+            for (at, out) in out.iter_mut().enumerate() {
+                *out = values[at].wrapping_add(base);
             }
         },
     );

@@ -221,9 +221,9 @@ impl Maker {
         let mut line = [0; 64];
         let (lows, highs) = line.split_at_mut(HIGH);
         let (lows, _) = lows.as_chunks_mut::<2>();
-        for ((low, high), tag) in lows.iter_mut().zip(highs).zip(&self.tags) {
-            *low = (*tag as u16).to_le_bytes();
-            *high = (tag >> 16) as u8;
+        for (slot, &tag) in self.tags[..SLOTS].iter().enumerate() {
+            lows[slot] = (tag as u16).to_le_bytes();
+            highs[slot] = (tag >> 16) as u8;
         }
         self.earlier = self.len - filled;
         let more = if self.earlier > 0 { MORE } else { 0 };
@@ -400,16 +400,17 @@ impl<D: AsRef<[u8]>, H> ResidentFilter<D, H> {
                 let mut keys = [0; BATCH];
                 let mut beyond = [0_u8; BATCH];
                 for (values, found) in values.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-                    for (key, &value) in keys.iter_mut().zip(values) {
-                        *key = shape.any_key(value);
-                        if let Some(line) = lines.get(line_of(*key) as usize) {
+                    for (at, &value) in values.iter().enumerate() {
+                        let key = shape.any_key(value);
+                        keys[at] = key;
+                        if let Some(line) = lines.get(line_of(key) as usize) {
                             prefetch(line);
                         }
                     }
                     // A branch would be mispredicted for the few that may be in the next line.
                     let mut later = 0;
-                    for (at, (found, &key)) in found.iter_mut().zip(&keys).enumerate() {
-                        let (here, further) = look_up(tags, lines, key);
+                    for (at, found) in found.iter_mut().enumerate() {
+                        let (here, further) = look_up(tags, lines, keys[at]);
                         *found = here;
                         beyond[later % BATCH] = at as u8;
                         later += usize::from(further);
