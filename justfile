@@ -252,10 +252,15 @@ tutorial:
     print(said, end="")
     assert said.strip() in text, "the tutorial says something else"
 
-# The benchmarks with other libraries; a run too short to measure
+# The benchmarks with other libraries, a run too short to measure; and the library as it is in a program without link-time optimisation
 [group('campaign')]
 peers:
     {{unlinked}} cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
+    for profile in release consumer; do \
+        cargo build --quiet --locked --profile "$profile" --manifest-path benches/peers/Cargo.toml --target-dir target; \
+    done
+    python3 benches/compare.py target/release/nutfilter-peers target/consumer/nutfilter-peers \
+        --only decode/plain decode/fold index/16 sort/uniform encode/ build/nut25 match/1k-absent
 
 # The Python wheel: built, tested, tried in a real nutshell, and built again from its source distribution
 [group('campaign')]
