@@ -1,6 +1,6 @@
 """Compares the rows of two builds of `nutfilter-peers`, in turns, by medians.
 
-    python3 benches/compare.py target/release/nutfilter-peers target/consumer/nutfilter-peers --only sort/ decode/fold
+python3 benches/compare.py target/release/nutfilter-peers target/consumer/nutfilter-peers --only sort/ decode/fold
 """
 
 import argparse
