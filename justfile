@@ -71,7 +71,9 @@ prose:
 [group('gate')]
 deny:
     cargo deny --locked --workspace check bans licenses sources
-    cargo deny --locked --log-level error --manifest-path bindings/python/Cargo.toml --config deny.toml check licenses sources
+    for binding in python uniffi; do \
+        cargo deny --locked --log-level error --manifest-path "bindings/$binding/Cargo.toml" --config deny.toml check licenses sources || exit 1; \
+    done
 
 # This also checks the minimum Rust version (incompatible_msrv).
 # Clippy with all targets and features, and of the library with each set of features
@@ -257,7 +259,7 @@ tutorial:
 peers:
     {{unlinked}} cargo test --quiet --locked --release --manifest-path benches/peers/Cargo.toml --target-dir target
     for profile in release consumer; do \
-        cargo build --quiet --locked --profile "$profile" --manifest-path benches/peers/Cargo.toml --target-dir target; \
+        cargo build --quiet --locked --profile "$profile" --manifest-path benches/peers/Cargo.toml --target-dir target || exit 1; \
     done
     python3 benches/compare.py target/release/nutfilter-peers target/consumer/nutfilter-peers \
         --only decode/plain decode/fold index/16 sort/uniform encode/ build/nut25 match/1k-absent

@@ -49,6 +49,8 @@ pub(super) fn format_of(line: &[u8]) -> Option<(&'static str, Option<&'static st
         Some(text) if text.starts_with(['{', '"']) && is_json(text) => {
             ("like JSON lines", "--input jsonl")
         }
+        // As DuckDB and Postgres print bytes.
+        Some(text) if text.contains("\\x") => ("like bytes with escapes", "hex() in the query"),
         Some(text) if text.contains(',') => ("like CSV", "--input csv"),
         Some(text) if looks_like_base64(text) => ("like base64", "--input base64"),
         // Hex with errors.
@@ -117,6 +119,7 @@ mod tests {
             (b"\x02\xa9\xac\xff", "--record-bytes"),
             (b"caf\xe9", "iconv"),
             (b"bad", "--input text"),
+            (br"\x02\x9A!", "hex() in the query"),
             (b"\x01\x02", "--record-bytes"),
             (b"{\"n\":1,\"content\":\"\"}", "a filter"),
         ] {
