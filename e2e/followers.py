@@ -70,7 +70,8 @@ class Followers:
             self.found[visit] |= matches
             # What is spent only after this look has to be in a later one.
             self.due[visit] |= points - self.held(visit[0])
-        elif self.scenario.away.explains(begun, time.time()):
+        elif self.scenario.away.explains(begun, time.time()) or (
+                "HTTP 503" in said and self.scenario.trouble.explains(begun, time.time())):
             self.counts["while away"] += 1
         elif self.scenario.sequences > self.known.get(visit, 0) and any(word in said for word in REPORTED):
             self.known[visit] = self.scenario.sequences

@@ -330,7 +330,9 @@ impl FilterService {
         if let Content::File(file) = &object.content {
             self.sequences().check(file).map_err(|error| {
                 tracing::error!(path = %file.path.display(), %error, "could not serve a published file");
-                Missing::Damaged
+                // What is lost is made again by the next refresh.
+                let is_lost = error.io_error().is_some_and(nutfilter_files::is_lost);
+                if is_lost { Missing::NotBuilt } else { Missing::Damaged }
             })?;
         }
         Ok(object.clone())

@@ -486,6 +486,9 @@ fn damaged_file_is_not_served_and_tags_depend_on_content() {
     damaged[30] ^= 1;
     std::fs::write(&file, damaged).unwrap();
     assert_eq!(get(&server, path).status, 500);
+    // A file that is lost is not yet made again.
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(get(&server, path).status, 503);
     std::fs::write(&file, good).unwrap();
     assert_eq!(get(&server, path).status, 200);
     let blocks = data.path().join("state-filters/blind_signature/blocks");
