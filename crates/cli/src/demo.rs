@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    FilterReport, FilterService, NoteKind, Publisher, ReadingReport, RefreshReport, ServiceOptions,
+    FilterReport, FilterService, NoteKind, Publisher, ReadingReport, RefreshReport,
 };
 use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
@@ -143,7 +143,7 @@ async fn demonstrate(args: &DemoArgs, globals: Globals) -> Result<(), CliError> 
     let place = Place::new(args.keep.as_deref())?;
     let listener = Listener::tcp("127.0.0.1:0").await?;
     let base = listener.to_string();
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     let router = nutfilter_serve::router(service.clone());
     let limits = Limits::default();
     let server = tokio::spawn(nutfilter_serve::serve(vec![listener], router, limits, end));

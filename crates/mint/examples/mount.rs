@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions};
+use nutfilter_mint::{FilterService, Publisher, Refresher};
 use nutfilter_serve::{Limits, Listener};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -34,8 +34,12 @@ async fn run() -> Result<(), Box<dyn Error>> {
     println!("the database of a {} mint", source.mint_type());
 
     // The mint answers /v1/keysets itself, from more than its database.
-    let service = FilterService::new(ServiceOptions::default().serve_keysets(false));
-    let refresher = Refresher::start(Publisher::new(source, service.clone()), REFRESH_INTERVAL)?;
+    let service = FilterService::without_keysets();
+    let refresher = Refresher::start(
+        Publisher::new(source, service.clone()),
+        REFRESH_INTERVAL,
+        0.0,
+    )?;
 
     // The mint's own routes, and the filters under the same base path. Only the filters' router sets their CORS
     // header, so the mint's middleware cannot conflict with it.

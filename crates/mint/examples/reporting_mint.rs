@@ -7,13 +7,14 @@
 //! Only the records of a mint are here: points are made up, and nobody pays.
 
 use std::error::Error;
-use std::path::Path;
 
 use axum::Router;
 use axum::routing::get;
-use nutfilter_mint::source::{FeedHandle, ItemFeed, feed};
+use nutfilter_mint::source::{
+    ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
+};
 use nutfilter_mint::{
-    DataDirectory, Event, EventFeed, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions,
+    DataDirectory, Event, EventFeed, FilterService, NoteKind, Publisher, PublisherOptions,
     StateFilterOptions,
 };
 use nutfilter_serve::{Limits, Listener};
@@ -42,34 +43,17 @@ CREATE TRIGGER melting AFTER UPDATE ON melt_quote BEGIN
     INSERT INTO outbox VALUES (NULL, 'melt_quote', NEW.state, NEW.id); END;
 ";
 
+const KEYSET: &str = "009a1f293253e41e";
+
 /// A step, and the row of a table that gets a state in it.
 type Change<'a> = (&'a str, &'a str, &'a [u8], &'a str);
 
 struct Mint {
     database: Connection,
-    keyset: KeysetId,
-    /// For state filters.
     events: EventFeed,
-    /// For the filters of spent and issued notes.
-    notes: FeedHandle,
 }
 
 impl Mint {
-    fn open(path: &Path, events: EventFeed, notes: FeedHandle) -> Result<Self> {
-        let database = Connection::open(path)?;
-        database.execute_batch(SCHEMA)?;
-        let keyset = KeysetId::parse("009a1f293253e41e")?;
-        // A mint with notes would push them first.
-        notes.checkpoint(NoteKind::Spent, b"")?;
-        notes.checkpoint(NoteKind::Issued, b"")?;
-        Ok(Self {
-            database,
-            keyset,
-            events,
-            notes,
-        })
-    }
-
     /// Makes changes in one transaction, and reports them.
     fn change(&mut self, changes: &[Change<'_>]) -> Result {
         let transaction = self.database.transaction()?;
@@ -92,17 +76,63 @@ impl Mint {
             let (number, kind, state, id): (i64, String, String, Vec<u8>) = row.try_into()?;
             let event = Event::from_name(&kind).ok_or("an unknown kind")?;
             self.events.report(event, &state, &[&id])?;
-            let note = match (event, state.as_str()) {
-                (Event::ProofState, "SPENT") => Some(NoteKind::Spent),
-                (Event::BlindSignature, _) => Some(NoteKind::Issued),
-                _ => None,
-            };
-            note.map_or(Ok(()), |kind| self.notes.push(kind, &self.keyset, &id))?;
             self.database
                 .execute("DELETE FROM outbox WHERE number = ?", [number])?;
         }
         Ok(())
     }
+}
+
+/// The mint's records for the filters of spent and issued notes.
+struct Records(Connection);
+
+impl MintSource for Records {
+    fn mint(&self) -> &str {
+        "reporting-mint"
+    }
+
+    fn keysets(&mut self) -> core::result::Result<Keysets, SourceError> {
+        let keyset = KeysetInfo {
+            id: KEYSET.parse().map_err(other)?,
+            unit: Some("sat".to_owned()),
+            active: true,
+            input_fee_ppk: 0,
+        };
+        Ok(Keysets {
+            keysets: vec![keyset],
+            unservable: vec![],
+        })
+    }
+
+    /// Reads everything each time. A mint with many notes would return a watermark, and read what came after it.
+    fn read(
+        &mut self,
+        kind: NoteKind,
+        _: Option<&Watermark>,
+        sink: &mut dyn ItemSink,
+    ) -> core::result::Result<Reading, SourceError> {
+        let select = match kind {
+            NoteKind::Spent => "SELECT id FROM proof WHERE state = 'SPENT'",
+            NoteKind::Issued => "SELECT id FROM signature",
+        };
+        let mut notes = ItemBatch::new();
+        let mut statement = self.0.prepare(select).map_err(other)?;
+        let ids = statement.query_map((), |row| row.get::<_, Vec<u8>>(0));
+        for id in ids.map_err(other)? {
+            notes.push(&id.map_err(other)?);
+        }
+        match sink
+            .items(&KEYSET.parse().map_err(other)?, &notes)
+            .is_break()
+        {
+            true => Err(SourceError::Stopped),
+            false => Ok(Reading::whole(notes.len() as u64)),
+        }
+    }
+}
+
+fn other(error: impl Error + Send + Sync + 'static) -> SourceError {
+    SourceError::Other(error.into())
 }
 
 fn main() -> Result {
@@ -117,14 +147,21 @@ fn run() -> Result<Vec<String>> {
     let directory = tempfile::tempdir()?;
     let mut options = StateFilterOptions::new(&[]);
     options.reported = Event::ALL.to_vec();
-    let (notes, source) = feed("reporting-mint");
-    let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::new(source, service.clone()).with_data_directory(
-        DataDirectory::open(directory.path().join("filters"))?,
-        Some(&options),
-    )?;
-    let database = directory.path().join("mint.sqlite3");
-    let mut mint = Mint::open(&database, publisher.event_feed(), notes)?;
+    let path = directory.path().join("mint.sqlite3");
+    let database = Connection::open(&path)?;
+    database.execute_batch(SCHEMA)?;
+    let source = Records(Connection::open(&path)?);
+    let service = FilterService::default();
+    let publisher_options = PublisherOptions {
+        data_directory: Some(DataDirectory::open(directory.path().join("filters"))?),
+        state_filters: Some(options.clone()),
+        ..PublisherOptions::default()
+    };
+    let mut publisher = Publisher::with_options(source, service.clone(), publisher_options)?;
+    let mut mint = Mint {
+        database,
+        events: publisher.event_feed(),
+    };
 
     // The mint's routes: here only its info, which announces the state filters.
     let entries = [

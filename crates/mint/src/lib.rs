@@ -22,14 +22,14 @@
 //! ```no_run
 //! use std::time::Duration;
 //! use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-//! use nutfilter_mint::{FilterService, Publisher, Refresher, ServiceOptions};
+//! use nutfilter_mint::{FilterService, Publisher, Refresher};
 //!
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let location = DatabaseLocation::parse("/var/lib/cdk-mintd/cdk-mintd.sqlite")?;
 //! let source = SqliteSource::open(&location, None)?;
-//! let service = FilterService::new(ServiceOptions::default());
+//! let service = FilterService::default();
 //! let publisher = Publisher::new(source, service.clone());
-//! let refresher = Refresher::start(publisher, Duration::from_secs(60))?;
+//! let refresher = Refresher::start(publisher, Duration::from_secs(60), 0.0)?;
 //! // Every 60 s, the service has the objects of a new read.
 //! assert!(service.object("v1/keysets").is_ok());
 //! refresher.stop(Duration::from_secs(5));
@@ -64,13 +64,13 @@ pub use info::{InfoError, InfoFetcher, InfoThread};
 pub use nutfilter_cashu::state_filters::Event;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use object::{Cache, Content, Missing, Object};
-pub use publish::Publisher;
+pub use publish::{Publisher, PublisherOptions};
 pub use published::PublishedFilter;
 pub use refresh::{RefreshTrigger, Refresher};
 pub use report::{
     FilterFailure, FilterReport, ReadingReport, RefreshProgress, RefreshReport, StageTimes,
 };
-pub use service::{FilterService, NotReady, ServiceOptions, Status};
+pub use service::{FilterService, NotReady, Status};
 pub use snapshot::{KeysetEntry, Snapshot};
 pub use source::{MintSource, MintType};
 pub use state::{DataDirectory, StateError, verify};

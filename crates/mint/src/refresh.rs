@@ -45,27 +45,14 @@ pub struct Refresher {
 }
 
 impl Refresher {
-    /// Starts the thread. An interval below 1 s is raised to 1 s.
+    /// Starts the thread. An interval below 1 s is raised to 1 s. Each refresh has a random delay of up to `jitter` times
+    /// the interval, but at most 30 s, so that several services do not read one database at the same moment. `jitter` is
+    /// clamped to 0 through 0.5.
     ///
     /// # Errors
     ///
     /// If the system cannot start a thread.
-    pub fn start(publisher: Publisher, interval: Duration) -> io::Result<Self> {
-        Self::start_with_jitter(publisher, interval, 0.0)
-    }
-
-    /// Like [`Refresher::start`], with random delays of up to `jitter` times the interval, but at most 30 s.
-    /// Several services on one database then do not read it at the same moment. `jitter` is clamped to 0 through
-    /// 0.5.
-    ///
-    /// # Errors
-    ///
-    /// Like [`Refresher::start`].
-    pub fn start_with_jitter(
-        publisher: Publisher,
-        interval: Duration,
-        jitter: f64,
-    ) -> io::Result<Self> {
+    pub fn start(mut publisher: Publisher, interval: Duration, jitter: f64) -> io::Result<Self> {
         let stop = publisher.stop_flag();
         // One waiting request is enough: the refresh that it starts sees everything written before.
         let (wake, woken) = mpsc::sync_channel(1);
@@ -73,7 +60,7 @@ impl Refresher {
             length: interval.max(SHORTEST_INTERVAL),
             jitter: jitter.clamp(0.0, MAX_JITTER),
         };
-        let publisher = publisher.timestamp_grid(interval.length.min(GRID));
+        publisher.set_grid(interval.length.min(GRID));
         let (end, ended) = mpsc::channel();
         let stopped = Arc::clone(&stop);
         thread::Builder::new()

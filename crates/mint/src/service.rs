@@ -13,41 +13,15 @@ use crate::sequence_objects::{SequenceTable, Served};
 use crate::snapshot::Snapshot;
 use crate::{Event, InfoError, KeysetId};
 
-/// The endpoints of a service in addition to the filters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ServiceOptions {
-    /// Whether to answer `/v1/keysets` from the mint's database. Turn it off where the mint itself answers this
-    /// path, so that there is only one source of keysets. On by default.
-    pub serve_keysets: bool,
-}
-
-impl Default for ServiceOptions {
-    fn default() -> Self {
-        Self {
-            serve_keysets: true,
-        }
-    }
-}
-
-impl ServiceOptions {
-    /// Sets whether `/v1/keysets` is answered.
-    #[must_use]
-    pub fn serve_keysets(mut self, serve: bool) -> Self {
-        self.serve_keysets = serve;
-        self
-    }
-}
-
 /// Holds the current [`Snapshot`]. Clones are handles to the same service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FilterService {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
-    options: ServiceOptions,
+    hides_keysets: bool,
     snapshot: ArcSwapOption<Snapshot>,
     sequences: SequenceTable,
     /// The mint's info; unset if it is not served.
@@ -120,26 +94,16 @@ pub enum NotReady {
 const MAX_AHEAD: Duration = Duration::from_secs(60);
 
 impl FilterService {
-    /// Creates a service with nothing to serve yet.
+    /// A service that does not answer `/v1/keysets`, for use where the mint itself answers this path.
     #[must_use]
-    pub fn new(options: ServiceOptions) -> Self {
+    pub fn without_keysets() -> Self {
         let shared = Shared {
-            options,
-            snapshot: ArcSwapOption::empty(),
-            sequences: SequenceTable::default(),
-            info: OnceLock::new(),
-            failing: AtomicBool::new(false),
-            last_good: Mutex::default(),
+            hides_keysets: true,
+            ..Shared::default()
         };
         Self {
             shared: Arc::new(shared),
         }
-    }
-
-    /// The options of this service.
-    #[must_use]
-    pub fn options(&self) -> ServiceOptions {
-        self.shared.options
     }
 
     /// The snapshot that requests are currently answered from; `None` before the first build. The returned snapshot
@@ -275,7 +239,7 @@ impl FilterService {
         let parts: Vec<&str> = path.splitn(4, '/').collect();
         match parts[..] {
             ["v1", "info"] => self.info(),
-            ["v1", "keysets"] if self.options().serve_keysets => {
+            ["v1", "keysets"] if !self.shared.hides_keysets => {
                 let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
                 snapshot
                     .objects()

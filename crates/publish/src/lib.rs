@@ -3,12 +3,12 @@
 //!
 //! ```no_run
 //! use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-//! use nutfilter_mint::{FilterService, Publisher, ServiceOptions};
+//! use nutfilter_mint::{FilterService, Publisher};
 //! use nutfilter_publish::Destination;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let location = DatabaseLocation::parse("/var/lib/cdk-mintd/cdk-mintd.sqlite")?;
-//! let service = FilterService::new(ServiceOptions::default());
+//! let service = FilterService::default();
 //! Publisher::new(SqliteSource::open(&location, None)?, service.clone()).refresh()?;
 //!
 //! let mut destination = Destination::open("/srv/filters")?;

@@ -15,10 +15,10 @@
 //! a status and `{"detail": text, "code": number}`.
 //!
 //! ```no_run
-//! use nutfilter_mint::{FilterService, ServiceOptions};
+//! use nutfilter_mint::{FilterService};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let service = FilterService::new(ServiceOptions::default());
+//! let service = FilterService::default();
 //! let listener = nutfilter_serve::Listener::tcp("127.0.0.1:3339").await?;
 //! let stop = core::future::pending();
 //! nutfilter_serve::serve(vec![listener], nutfilter_serve::router(service), Limits::default(), stop).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
-use nutfilter_mint::{Event, FilterService, MintType, ServiceOptions};
+use nutfilter_mint::{Event, FilterService, MintType};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::secret::Secret;
@@ -220,7 +220,7 @@ fn seconds(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, Stri
 }
 
 fn base_path(text: &str) -> Result<String, String> {
-    let router = nutfilter_serve::router(FilterService::new(ServiceOptions::default()));
+    let router = nutfilter_serve::router(FilterService::default());
     match nutfilter_serve::under(text, router) {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err("must be segments of letters, digits and -._~, separated by /".to_owned()),

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use nutfilter_mint::{FilterService, InfoFetcher, ServiceOptions, Snapshot};
+use nutfilter_mint::{FilterService, InfoFetcher, Snapshot};
 use nutfilter_publish::{Destination, Report};
 use tokio::sync::oneshot;
 
@@ -85,7 +85,7 @@ fn publish(
     let wait_for_database = options.wait_for_database && !args.once;
     let (globals, source) = super::prepare(options, globals, wait_for_database)?;
     // There is no mint behind a bucket that would answer for the keysets.
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     let output = Output {
         name: args.destination.clone(),
         destination: destination.max_age(options.refresh),
@@ -106,9 +106,7 @@ fn publish(
 /// Reads the database once and publishes what could be read.
 fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<(), CliError> {
     let service = output.service.clone();
-    // The timestamps are those that a running publisher would give.
-    let grid = options.refresh.min(Duration::from_secs(60));
-    let mut publisher = publisher(options, source, service.clone())?.timestamp_grid(grid);
+    let mut publisher = publisher(options, source, service.clone())?;
     publisher.restore();
     let report = publisher.refresh().map_err(CliError::failed)?;
     if service.snapshot().is_some() && output.publish()? == 0 {

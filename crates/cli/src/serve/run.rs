@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, Publisher, RefreshTrigger,
-    Refresher, ServiceOptions, StateFilterOptions, Status,
+    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, Publisher, PublisherOptions,
+    RefreshTrigger, Refresher, StateFilterOptions, Status,
 };
 use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
@@ -46,8 +46,10 @@ pub(super) async fn until_stopped(
             manager.send("STOPPING=1");
         }
     };
-    let service = ServiceOptions::default().serve_keysets(options.mint_api.is_none());
-    let service = FilterService::new(service);
+    let service = match options.mint_api {
+        None => FilterService::default(),
+        Some(_) => FilterService::without_keysets(),
+    };
     let tls = tls(options).await?;
     let listeners = listen(options, tls.as_ref()).await?;
     for listener in &listeners {
@@ -94,11 +96,7 @@ pub(super) async fn until_stopped(
 
 /// Starts the thread that reads the database and publishes filters.
 pub(super) fn refresher(options: &Options, publisher: Publisher) -> Result<Refresher, CliError> {
-    Ok(Refresher::start_with_jitter(
-        publisher,
-        options.refresh,
-        JITTER,
-    )?)
+    Ok(Refresher::start(publisher, options.refresh, JITTER)?)
 }
 
 /// What reads the database and builds the filters.
@@ -107,15 +105,17 @@ pub(super) fn publisher(
     source: WaitingSource,
     service: FilterService,
 ) -> Result<Publisher, CliError> {
-    let mut publisher = Publisher::new(source, service)
-        .restamp_after(options.max_timestamp_age)
-        .verify_every(options.verify_every);
-    if let Some(directory) = &options.data_dir {
-        let directory = DataDirectory::open(directory).map_err(CliError::failed)?;
-        let opened = publisher.with_data_directory(directory, state_filters(options).as_ref());
-        publisher = opened.map_err(CliError::failed)?;
-    }
-    Ok(publisher)
+    let data_directory = options.data_dir.as_ref().map(DataDirectory::open);
+    let options = PublisherOptions {
+        data_directory: data_directory.transpose().map_err(CliError::failed)?,
+        state_filters: state_filters(options),
+        restamp_after: options.max_timestamp_age,
+        // That of a refresher, also for a single refresh.
+        timestamp_grid: options.refresh.min(Duration::from_secs(60)),
+        verify_every: options.verify_every,
+        clock: None,
+    };
+    Publisher::with_options(source, service, options).map_err(CliError::failed)
 }
 
 /// The state filters to publish, if any.

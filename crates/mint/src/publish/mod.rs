@@ -10,6 +10,7 @@ mod tests;
 use core::fmt;
 use core::ops::{Index, IndexMut};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
@@ -33,6 +34,39 @@ const RESTAMP_AFTER: Duration = Duration::from_secs(600);
 /// Default number of refreshes between two full counts: once an hour, at one refresh a minute. The count finds
 /// nothing that could harm a wallet. It is the only part of a refresh whose cost grows with the database.
 const VERIFY_EVERY: u32 = 60;
+
+/// How a [`Publisher`] works. The defaults keep everything in memory.
+pub struct PublisherOptions {
+    /// Where the sets and the served bodies are kept instead of in memory.
+    pub data_directory: Option<DataDirectory>,
+    /// State filters to publish too. They are kept in the data directory, for ever.
+    pub state_filters: Option<StateFilterOptions>,
+    /// An unchanged filter gets a new timestamp at multiples of this; the default is 10 minutes.
+    pub restamp_after: Duration,
+    /// Timestamps are rounded down to multiples of this, in whole seconds; the default is 1 s. With the same grid,
+    /// several services on one database give equal data equal timestamps, bodies and tags. A
+    /// [`Refresher`](crate::Refresher) sets its own grid.
+    pub timestamp_grid: Duration,
+    /// The source counts all items at the first refresh and then once in so many. The default is 60, and 0 means 1.
+    /// Between counts, deleted rows may go unnoticed. The filters then answer "maybe" for deleted notes, but never
+    /// "absent" for a note that exists.
+    pub verify_every: u32,
+    /// Another clock than the system's.
+    pub clock: Option<Box<dyn Fn() -> SystemTime + Send>>,
+}
+
+impl Default for PublisherOptions {
+    fn default() -> Self {
+        Self {
+            data_directory: None,
+            state_filters: None,
+            restamp_after: RESTAMP_AFTER,
+            timestamp_grid: Duration::from_secs(1),
+            verify_every: VERIFY_EVERY,
+            clock: None,
+        }
+    }
+}
 
 /// Builds all filters of a mint and publishes them to a [`FilterService`].
 ///
@@ -108,25 +142,12 @@ impl fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    /// Creates a publisher from `source` to `service`. A service has one publisher.
+    /// Creates a publisher from `source` to `service`, with the default options. A service has one publisher.
     pub fn new(source: impl MintSource + 'static, service: FilterService) -> Self {
-        Self::of(source, service, Clock::system())
-    }
-
-    /// As [`Publisher::new`], with another clock than the system's.
-    pub fn with_clock(
-        source: impl MintSource + 'static,
-        service: FilterService,
-        clock: impl Fn() -> SystemTime + Send + 'static,
-    ) -> Self {
-        Self::of(source, service, Clock::of(clock))
-    }
-
-    fn of(source: impl MintSource + 'static, service: FilterService, clock: Clock) -> Self {
         Self {
             source: Box::new(source),
             service,
-            clock,
+            clock: Clock::system(),
             stop: Arc::default(),
             place: BodyPlace::Memory,
             restamp_after: RESTAMP_AFTER.as_secs(),
@@ -142,49 +163,63 @@ impl Publisher {
         }
     }
 
-    /// Rounds timestamps down to multiples of `grid`, in whole seconds; the default is 1 s. With the same grid,
-    /// several services on one database give equal data equal timestamps, bodies and tags. A [`Refresher`] sets its
-    /// own grid.
-    ///
-    /// [`Refresher`]: crate::Refresher
-    #[must_use]
-    pub fn timestamp_grid(mut self, grid: Duration) -> Self {
-        self.grid = grid.as_secs().max(1);
-        self
-    }
-
-    /// Keeps the sets and the served bodies in a directory instead of in memory. With `state_filters`, these are published
-    /// too. They are kept in the directory, for ever, and are served at once.
+    /// As [`Publisher::new`], with options. State filters in the data directory are served at once.
     ///
     /// A kind of event whose files are damaged is not published until they are restored and the process is started again.
     /// This is logged, and each refresh reports it.
     ///
     /// # Errors
     ///
-    /// A sequence in the directory cannot be used, or has another universe.
-    pub fn with_data_directory(
-        mut self,
-        directory: DataDirectory,
-        state_filters: Option<&StateFilterOptions>,
+    /// State filters without a data directory. A sequence in the directory cannot be used, or has another universe.
+    pub fn with_options(
+        source: impl MintSource + 'static,
+        service: FilterService,
+        options: PublisherOptions,
     ) -> Result<Self, StateError> {
-        if let Some(options) = state_filters {
-            let (path, service, now) = (directory.path(), &self.service, self.clock.trusted());
-            for kind in NoteKind::ALL {
-                match KindSequence::open(kind, path, options, service.clone(), now) {
-                    Ok(sequence) => self.kinds[kind].sequence = sequence,
-                    Err(error) if error.is_damage() => {
-                        state_filters::log_damaged(event_of(kind).0, &error);
-                        self.damaged.push(event_of(kind).0);
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            self.reported = ReportedSequences::open(path, options, service, now)?;
-            self.damaged.extend_from_slice(self.reported.damaged());
+        let mut publisher = Self::new(source, service);
+        if let Some(clock) = options.clock {
+            publisher.clock = Clock::of(clock);
         }
-        self.place = BodyPlace::Directory(directory.path().to_owned());
-        self.storage = Storage::Directory(directory);
-        Ok(self)
+        publisher.restamp_after = options.restamp_after.as_secs();
+        publisher.set_grid(options.timestamp_grid);
+        publisher.verify_every = options.verify_every.max(1);
+        match (options.data_directory, options.state_filters) {
+            (Some(directory), state_filters) => {
+                if let Some(options) = state_filters {
+                    publisher.open_sequences(directory.path(), &options)?;
+                }
+                publisher.place = BodyPlace::Directory(directory.path().to_owned());
+                publisher.storage = Storage::Directory(directory);
+            }
+            (None, Some(_)) => return Err(StateError::NoDataDirectory),
+            (None, None) => {}
+        }
+        Ok(publisher)
+    }
+
+    fn open_sequences(
+        &mut self,
+        data: &Path,
+        options: &StateFilterOptions,
+    ) -> Result<(), StateError> {
+        let (service, now) = (&self.service, self.clock.trusted());
+        for kind in NoteKind::ALL {
+            match KindSequence::open(kind, data, options, service.clone(), now) {
+                Ok(sequence) => self.kinds[kind].sequence = sequence,
+                Err(error) if error.is_damage() => {
+                    state_filters::log_damaged(event_of(kind).0, &error);
+                    self.damaged.push(event_of(kind).0);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.reported = ReportedSequences::open(data, options, service, now)?;
+        self.damaged.extend_from_slice(self.reported.damaged());
+        Ok(())
+    }
+
+    pub(crate) fn set_grid(&mut self, grid: Duration) {
+        self.grid = grid.as_secs().max(1);
     }
 
     /// Where the mint reports the events of [`StateFilterOptions::reported`]. Each refresh publishes them first, also if
@@ -192,22 +227,6 @@ impl Publisher {
     #[must_use]
     pub fn event_feed(&self) -> EventFeed {
         self.reported.feed()
-    }
-
-    /// Gives an unchanged filter a new timestamp at multiples of `age`; the default is 10 minutes.
-    #[must_use]
-    pub fn restamp_after(mut self, age: Duration) -> Self {
-        self.restamp_after = age.as_secs();
-        self
-    }
-
-    /// Makes the source count all items at the first refresh and then once every `refreshes`. The default is 60,
-    /// and 0 means 1. Between counts, deleted rows may go unnoticed. The filters then answer "maybe" for deleted
-    /// notes, but never "absent" for a note that exists.
-    #[must_use]
-    pub fn verify_every(mut self, refreshes: u32) -> Self {
-        self.verify_every = refreshes.max(1);
-        self
     }
 
     /// The service that this publisher publishes to.

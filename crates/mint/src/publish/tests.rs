@@ -1,5 +1,4 @@
 use super::*;
-use crate::ServiceOptions;
 use crate::source::{ItemBatch, ItemSink, Watermark};
 
 /// A mint with one spent note, which can be read only once.
@@ -33,10 +32,11 @@ impl MintSource for OneNote {
 }
 
 fn publisher(data: &std::path::Path) -> Publisher {
-    let service = FilterService::new(ServiceOptions::default());
-    let directory = DataDirectory::open(data).unwrap();
-    let publisher = Publisher::new(OneNote, service);
-    publisher.with_data_directory(directory, None).unwrap()
+    let options = PublisherOptions {
+        data_directory: Some(DataDirectory::open(data).unwrap()),
+        ..PublisherOptions::default()
+    };
+    Publisher::with_options(OneNote, FilterService::default(), options).unwrap()
 }
 
 fn spent(publisher: &Publisher) -> Option<u32> {

@@ -6,7 +6,6 @@
 mod batch;
 mod by_keyset;
 mod error;
-mod feed;
 mod listing;
 mod location;
 mod postgres;
@@ -19,7 +18,6 @@ use core::ops::ControlFlow;
 
 pub use batch::ItemBatch;
 pub use error::{RowFault, SourceError};
-pub use feed::{FeedError, FeedHandle, FeedSource, ItemFeed, Wanted, feed, feed_with_capacity};
 pub use location::{DatabaseLocation, open, open_with_readers};
 pub use postgres::PostgresSource;
 pub use retry::{Transient, retry_once};

@@ -77,6 +77,9 @@ pub enum StateError {
     /// The state filters could not be updated.
     #[error("state filters: {0}")]
     Sequence(#[from] nutfilter_sequence::Error),
+    /// State filters are kept in a data directory.
+    #[error("state filters need a data directory")]
+    NoDataDirectory,
     /// The state filters of a kind were damaged at the start.
     #[error(
         "state filters are damaged; the log of the start names the file, and `nutfilter verify` all of them"

@@ -13,24 +13,26 @@ use nutfilter_sequence::Inbox;
 /// The events of a call are published by the next refresh, in order of the calls. Whatever a state is reported as, it is
 /// published: `UNSPENT`, `PENDING`, `UNSPENT` are three events.
 ///
-/// ```
-/// use nutfilter_mint::source::feed;
+/// ```no_run
+/// use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 /// use nutfilter_mint::{
-///     DataDirectory, Event, FilterService, Publisher, ServiceOptions, StateFilterOptions,
+///     DataDirectory, Event, FilterService, Publisher, PublisherOptions, StateFilterOptions,
 /// };
 ///
-/// # let directory = tempfile::tempdir()?;
-/// # let directory = directory.path();
-/// let (_notes, source) = feed("my-mint");
-/// let mut options = StateFilterOptions::new(&[]);
-/// options.reported = vec![Event::ProofState, Event::MeltQuote];
-/// let mut publisher = Publisher::new(source, FilterService::new(ServiceOptions::default()))
-///     .with_data_directory(DataDirectory::open(directory)?, Some(&options))?;
+/// let source = SqliteSource::open(&DatabaseLocation::parse("mint.sqlite3")?, None)?;
+/// let mut state_filters = StateFilterOptions::new(&[]);
+/// state_filters.reported = vec![Event::ProofState, Event::MeltQuote];
+/// let options = PublisherOptions {
+///     data_directory: Some(DataDirectory::open("filters")?),
+///     state_filters: Some(state_filters),
+///     ..PublisherOptions::default()
+/// };
+/// let mut publisher = Publisher::with_options(source, FilterService::default(), options)?;
 /// let events = publisher.event_feed();
 /// // A melt begins.
 /// events.report(Event::MeltQuote, "PENDING", &["TRmjduhIsPxd"])?;
 /// events.report(Event::ProofState, "PENDING", &[[2; 33], [3; 33]])?;
-/// # let _ = publisher.refresh();
+/// publisher.refresh()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nutfilter::segment::Segment;
 use nutfilter_cashu::state_filters::ElementHash;
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, KeysetId, NoteKind, Publisher, ServiceOptions,
+    DataDirectory, Event, FilterService, KeysetId, NoteKind, Publisher, PublisherOptions,
     StateFilterOptions,
 };
 use nutfilter_sequence::{BlockOptions, Options, Sequence};
@@ -28,19 +28,22 @@ fn data(directory: &Path) -> DataDirectory {
     open(|| DataDirectory::open(directory.join("data")))
 }
 
-fn with(directory: &Path, options: Option<&StateFilterOptions>) -> Publisher {
+fn with(directory: &Path, state_filters: Option<StateFilterOptions>) -> Publisher {
     let mint = FakeMint::in_directory(directory);
     let clock = mint.clone();
     let clock = move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now());
-    let service = FilterService::new(ServiceOptions::default());
-    Publisher::with_clock(mint, service, clock)
-        .restamp_after(Duration::from_secs(3))
-        .with_data_directory(data(directory), options)
-        .unwrap()
+    let options = PublisherOptions {
+        data_directory: Some(data(directory)),
+        state_filters,
+        restamp_after: Duration::from_secs(3),
+        clock: Some(Box::new(clock)),
+        ..PublisherOptions::default()
+    };
+    Publisher::with_options(mint, FilterService::default(), options).unwrap()
 }
 
 fn with_state_filters(directory: &Path) -> Publisher {
-    with(directory, Some(&state_filters()))
+    with(directory, Some(state_filters()))
 }
 
 fn state_filters() -> StateFilterOptions {

@@ -242,7 +242,7 @@ fn panic_in_reading_only_costs_a_full_reading() {
     mint.script().notes = vec![(A, 1)];
     let publisher = mint.publisher_in_memory();
     let service = publisher.service().clone();
-    let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
+    let refresher = Refresher::start(publisher, Duration::from_secs(3600), 0.0).unwrap();
     let wait = |what: &dyn Fn() -> bool| {
         for _ in 0..6_000 {
             if what() {

@@ -1,7 +1,5 @@
 //! Restarts: what is served at once, and what is read.
 
-use std::time::Duration;
-
 use nutfilter_mint::{DataDirectory, NoteKind, StateError};
 
 use crate::crash::publisher;
@@ -74,7 +72,7 @@ fn data_directory_has_one_owner() {
 fn unchanged_filter_is_the_same_until_restamped() {
     let directory = tempfile::tempdir().unwrap();
     let mint = FakeMint::in_directory(directory.path());
-    let mut publisher = publisher(directory.path()).restamp_after(Duration::from_secs(3));
+    let mut publisher = publisher(directory.path());
     let mut tags = vec![];
     for _ in 0..5 {
         mint.push(state(1_000));

@@ -9,7 +9,7 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, RowFault, SourceError, Watermark,
 };
 use nutfilter_mint::{
-    DataDirectory, FilterService, KeysetId, NoteKind, PublishedFilter, Publisher, ServiceOptions,
+    DataDirectory, FilterService, KeysetId, NoteKind, PublishedFilter, Publisher, PublisherOptions,
 };
 
 /// The contents and behaviour of the mint, the same for both kinds.
@@ -55,16 +55,23 @@ impl Scripted {
     }
 
     pub(crate) fn publisher(&self, directory: &Path) -> Publisher {
-        let kept = crate::open(|| DataDirectory::open(directory));
-        let publisher = self.publisher_in_memory();
-        publisher.with_data_directory(kept, None).unwrap()
+        self.publisher_in(Some(crate::open(|| DataDirectory::open(directory))))
     }
 
     pub(crate) fn publisher_in_memory(&self) -> Publisher {
+        self.publisher_in(None)
+    }
+
+    fn publisher_in(&self, data_directory: Option<DataDirectory>) -> Publisher {
         let clock = self.clone();
         let clock = move || UNIX_EPOCH + Duration::from_secs(clock.script().now);
-        let service = FilterService::new(ServiceOptions::default());
-        Publisher::with_clock(self.clone(), service, clock).restamp_after(Duration::ZERO)
+        let options = PublisherOptions {
+            data_directory,
+            restamp_after: Duration::ZERO,
+            clock: Some(Box::new(clock)),
+            ..PublisherOptions::default()
+        };
+        Publisher::with_options(self.clone(), FilterService::default(), options).unwrap()
     }
 }
 

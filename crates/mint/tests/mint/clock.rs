@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nutfilter_mint::source::{ItemSink, Reading};
 use nutfilter_mint::{
-    FilterService, MintType, NotReady, NoteKind, PublishedFilter, Publisher, Refresher,
-    ServiceOptions,
+    FilterService, MintType, NotReady, NoteKind, PublishedFilter, Publisher, PublisherOptions,
+    Refresher,
 };
 
 use crate::support::{
@@ -92,8 +92,8 @@ fn clock_set_back_during_a_reading_is_noticed() {
         set.set(10_006);
         Ok(Reading::whole(1))
     });
-    let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::with_clock(source, service.clone(), clock.read());
+    let service = FilterService::default();
+    let mut publisher = Publisher::with_options(source, service.clone(), clock.options()).unwrap();
     publisher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
 }
@@ -107,7 +107,7 @@ fn refresher_corrects_dates_when_clock_is_set_back() {
     let publisher = database.publisher_at(&clock);
     let service = publisher.service().clone();
     // The interval is one day.
-    let refresher = Refresher::start(publisher, Duration::from_secs(86_400)).unwrap();
+    let refresher = Refresher::start(publisher, Duration::from_secs(86_400), 0.0).unwrap();
     let wait_for = |expected| wait_until("the date", || timestamp(&service) == Some(expected));
     // A refresher rounds dates down to whole minutes.
     wait_for(10_200);
@@ -124,9 +124,11 @@ fn services_on_one_database_serve_equal_bodies() {
     database.add_spent(V1, &spent[..10]);
     let service = || {
         let clock = Clock::default();
-        let grid = Duration::from_secs(60);
-        let publisher = database.publisher_at(&clock);
-        (publisher.timestamp_grid(grid), clock)
+        let options = PublisherOptions {
+            timestamp_grid: Duration::from_secs(60),
+            ..clock.options()
+        };
+        (database.publisher_with(options), clock)
     };
     let ((mut one, one_clock), (mut two, two_clock)) = (service(), service());
     let mut refresh = |at: [u64; 2]| {

@@ -1,6 +1,6 @@
 //! Notes with equal 64-bit hashes. Anyone can make such points, so they must not cost a full reread.
 
-use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, RefreshReport};
+use nutfilter_mint::{MintType, NoteKind, Publisher, RefreshReport};
 
 use crate::support::{MintDatabase, V1, assert_filter_of, colliding_items, items, keyset};
 
@@ -63,11 +63,7 @@ fn colliding_notes_are_added_without_a_full_reread() {
             let mut mint = Mint::new(mint, kind);
             let data = mint.database.directory().join("data");
             let open = |mint: &Mint| match on_disk {
-                true => mint
-                    .database
-                    .publisher()
-                    .with_data_directory(DataDirectory::open(&data).unwrap(), None)
-                    .unwrap(),
+                true => mint.database.publisher_on_disk(&data),
                 false => mint.database.publisher(),
             };
             mint.add(&items(1, 100, 33));

@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use nutfilter_cashu::state_filters::{Block, BlockInfo, Event, SequencePath};
-use nutfilter_mint::source::{ItemFeed, feed};
 use nutfilter_mint::{
-    DataDirectory, EventFeed, FilterService, NoteKind, Publisher, ReportError, ServiceOptions,
-    StateFilterOptions,
+    EventFeed, FilterService, Publisher, PublisherOptions, ReportError, StateFilterOptions,
 };
 use nutfilter_wallet::follow::{Follower, Progress, SequenceFormat};
 use nutfilter_wallet::{MintClient, Policy};
 
 use crate::state_filters::{clock, elements, get, manifest, union};
-use crate::support::{Clock, Server, items};
+use crate::support::{Clock, FakeMint, Server, items, no_notes, on_disk, one_keyset};
 
 fn options() -> StateFilterOptions {
     let mut options = StateFilterOptions::new(&[Event::ProofState]);
@@ -22,14 +20,13 @@ fn options() -> StateFilterOptions {
 }
 
 fn publisher(data: &Path, clock: &Clock) -> (Publisher, EventFeed) {
-    let (notes, source) = feed("my-mint");
-    for kind in NoteKind::ALL {
-        notes.checkpoint(kind, b"").unwrap();
-    }
-    let service = FilterService::new(ServiceOptions::default());
-    let publisher = Publisher::with_clock(source, service, clock.read())
-        .with_data_directory(DataDirectory::open(data).unwrap(), Some(&options()))
-        .unwrap();
+    let source = FakeMint(one_keyset, no_notes);
+    let options = PublisherOptions {
+        state_filters: Some(options()),
+        clock: clock.options().clock,
+        ..on_disk(data)
+    };
+    let publisher = Publisher::with_options(source, FilterService::default(), options).unwrap();
     let events = publisher.event_feed();
     (publisher, events)
 }
@@ -178,8 +175,8 @@ fn invalid_events_are_refused_and_nothing_is_taken() {
     }
     drop(publisher);
     // A feed of a publisher without state filters.
-    let (_, source) = feed("my-mint");
-    let none = Publisher::new(source, FilterService::new(ServiceOptions::default()));
+    let source = FakeMint(one_keyset, no_notes);
+    let none = Publisher::new(source, FilterService::default());
     let error = none
         .event_feed()
         .report(Event::ProofState, "SPENT", &[point]);

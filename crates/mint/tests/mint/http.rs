@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use axum::Router;
-use nutfilter_mint::{FilterService, MintType, NoteKind, Publisher, ServiceOptions};
+use nutfilter_mint::{FilterService, MintType, NoteKind, Publisher};
 use nutfilter_serve as http;
 
 use crate::support::{
@@ -12,19 +12,19 @@ use crate::support::{
 };
 
 /// A mint with one spent note in each of four keysets.
-pub(crate) fn published(options: ServiceOptions) -> FilterService {
+pub(crate) fn published(service: FilterService) -> FilterService {
     let database = MintDatabase::new(MintType::Nutshell);
     for (stream, id) in (1..).zip([V1, V2, V3, LEGACY]) {
         database.add_keyset(id, "sat", true, 100);
         database.add_spent(id, &items(stream, 1, 33));
     }
-    let mut publisher = Publisher::new(database.source(), FilterService::new(options));
+    let mut publisher = Publisher::new(database.source(), service);
     publisher.refresh().unwrap();
     publisher.service().clone()
 }
 
 fn server() -> Server {
-    Server::start(published(ServiceOptions::default()))
+    Server::start(published(FilterService::default()))
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn other_paths_are_not_found() {
 
 #[test]
 fn answer_before_the_first_build_is_503() {
-    let server = Server::start(FilterService::new(ServiceOptions::default()));
+    let server = Server::start(FilterService::default());
     let reply = server.filter(NoteKind::Spent, V1);
     assert_refused(&reply, 503, 0);
     assert_eq!(reply.header("retry-after"), Some("10"));
@@ -196,7 +196,7 @@ fn answer_before_the_first_build_is_503() {
 
 #[test]
 fn health_counts_what_is_served() {
-    let service = published(ServiceOptions::default());
+    let service = published(FilterService::default());
     let refreshed_at = service.snapshot().unwrap().refreshed_at();
     let server = Server::start(service);
     let expected = serde_json::json!({
@@ -208,7 +208,7 @@ fn health_counts_what_is_served() {
 
 #[test]
 fn keysets_are_not_served_if_the_mint_serves_them() {
-    let with = Server::start(published(ServiceOptions::default()));
+    let with = Server::start(published(FilterService::default()));
     assert_eq!(
         with.get("/v1/keysets").json()["keysets"]
             .as_array()
@@ -216,7 +216,7 @@ fn keysets_are_not_served_if_the_mint_serves_them() {
             .len(),
         4
     );
-    let without = Server::start(published(ServiceOptions::default().serve_keysets(false)));
+    let without = Server::start(published(FilterService::without_keysets()));
     assert_eq!(without.get("/v1/keysets").status, 404);
     assert_eq!(without.filter(NoteKind::Spent, V1).status, 200);
 }
@@ -224,7 +224,7 @@ fn keysets_are_not_served_if_the_mint_serves_them() {
 #[test]
 fn all_endpoints_work_under_a_base_path() {
     for base in ["/Bitcoin", "Bitcoin", "/Bitcoin/", "/a/b-c.d_e~f"] {
-        let router = http::router(published(ServiceOptions::default()));
+        let router = http::router(published(FilterService::default()));
         let server = Server::serve(http::under(base, router).unwrap());
         let base = base.trim_matches('/');
         for id in [V1, V2, V3, "I2yN-iR_fkzT", "I2yN+iR%2FfkzT", "I2yN+iR/fkzT"] {
@@ -251,7 +251,7 @@ fn all_endpoints_work_under_a_base_path() {
 #[test]
 fn empty_base_path_is_ignored_and_invalid_refused() {
     for base in ["", "/", "//"] {
-        let router = http::router(published(ServiceOptions::default()));
+        let router = http::router(published(FilterService::default()));
         let server = Server::serve(http::under(base, router).unwrap());
         assert_eq!(server.filter(NoteKind::Spent, V1).status, 200, "{base}");
     }
@@ -270,7 +270,7 @@ fn filter_router_mounts_next_to_equal_routes() {
         .route("/health", get(|| async { "the mint's own" }))
         .route("/v1/keysets", get(|| async { "the mint's own" }));
     let server =
-        Server::serve(mint.merge(http::filter_router(published(ServiceOptions::default()))));
+        Server::serve(mint.merge(http::filter_router(published(FilterService::default()))));
     assert_eq!(server.get("/health").body, b"the mint's own");
     assert_eq!(
         server.get("/health").header("access-control-allow-origin"),

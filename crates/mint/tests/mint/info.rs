@@ -8,7 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
-use nutfilter_mint::{FilterService, InfoFetcher, InfoThread, ServiceOptions};
+use nutfilter_mint::{FilterService, InfoFetcher, InfoThread};
 
 use crate::support::{Server, assert_refused, published_items, wait_until};
 
@@ -111,7 +111,7 @@ fn only_redirects_within_the_mint_are_followed() {
     );
     let start = |path| {
         let url = format!("http://{}/{path}", mint.address);
-        let service = FilterService::new(ServiceOptions::default());
+        let service = FilterService::default();
         let thread = announce(&url, &service);
         (service, thread)
     };
@@ -138,7 +138,7 @@ fn too_long_or_invalid_info_is_not_passed_on() {
         };
         let mint = Server::serve(Router::new().route("/v1/info", get(info)));
         let url = format!("http://{}/", mint.address);
-        let service = FilterService::new(ServiceOptions::default());
+        let service = FilterService::default();
         let _thread = announce(&url, &service);
         wait_until("two attempts", || asked.load(Ordering::SeqCst) > 1);
         assert!(service.object("v1/info").is_err());

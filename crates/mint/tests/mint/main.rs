@@ -7,7 +7,6 @@ mod bodies;
 mod clock;
 mod collisions;
 mod event_feed;
-mod feed;
 mod filters;
 mod http;
 mod increment;

@@ -4,7 +4,7 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use nutfilter_mint::{KeysetId, NoteKind, ServiceOptions};
+use nutfilter_mint::{FilterService, KeysetId, NoteKind};
 use nutfilter_serve as http;
 use tower::Service;
 
@@ -95,7 +95,7 @@ async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {
 
 #[tokio::test]
 async fn path_finds_the_filter_of_its_id_or_nothing() {
-    let plain = http::router(published(ServiceOptions::default()));
+    let plain = http::router(published(FilterService::default()));
     let under = http::under("/cashu", plain.clone()).expect("a base path");
     let mut filters = Vec::new();
     for id in IDS {
@@ -149,7 +149,7 @@ async fn path_finds_the_filter_of_its_id_or_nothing() {
 
 #[tokio::test]
 async fn other_paths_to_an_id_find_nothing() {
-    let plain = http::router(published(ServiceOptions::default()));
+    let plain = http::router(published(FilterService::default()));
     let mut under = http::under("/cashu", plain).expect("a base path");
     let mut random = Random::new(26);
     let right = format!("/cashu/v1/filter/spent/{V1}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nutfilter_mint::source::{ItemSink, Keysets, Reading, SourceError};
 use nutfilter_mint::{
-    FilterService, MintType, NoteKind, PublishError, Publisher, Refresher, ServiceOptions, Status,
+    FilterService, MintType, NoteKind, PublishError, Publisher, Refresher, Status,
 };
 
 use crate::support::{
@@ -111,8 +111,8 @@ fn timestamp_is_the_start_of_the_reading() {
         assert!(pass_item(sink).is_continue());
         Ok(Reading::whole(1))
     });
-    let service = FilterService::new(ServiceOptions::default());
-    let mut publisher = Publisher::with_clock(slow, service, clock.read());
+    let service = FilterService::default();
+    let mut publisher = Publisher::with_options(slow, service, clock.options()).unwrap();
     publisher.refresh().unwrap();
     assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 700);
     assert_eq!(timestamp(publisher.service(), NoteKind::Issued), 750);
@@ -122,7 +122,7 @@ fn timestamp_is_the_start_of_the_reading() {
 #[test]
 fn source_that_loses_items_is_rejected() {
     let forgetful = FakeMint(one_keyset, |_: &mut dyn ItemSink| Ok(Reading::whole(3)));
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     let error = Publisher::new(forgetful, service.clone()).refresh();
     assert!(matches!(
         error.unwrap_err(),
@@ -150,7 +150,7 @@ fn reading_interrupted_by_a_mint_start_is_repeated() {
             Ok(Reading::whole(1))
         },
     );
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     let mut publisher = Publisher::new(starting, service);
     let report = publisher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
@@ -174,7 +174,7 @@ fn refresher_builds_at_once_follows_and_stops() {
             .snapshot()
             .map_or(0, |snapshot| snapshot.items(NoteKind::Spent))
     };
-    let refresher = Refresher::start(publisher, Duration::from_secs(1)).unwrap();
+    let refresher = Refresher::start(publisher, Duration::from_secs(1), 0.0).unwrap();
     wait_until("the first build", || count() == 10);
     database.add_spent(V1, &spent[10..20]);
     wait_until("the interval to pass", || count() == 20);
@@ -193,7 +193,7 @@ fn refresher_recovers_once_the_database_is_back() {
     let away = database.directory().join("away");
     std::fs::rename(&database.path, &away).unwrap();
     // The interval is one hour, so only the retry can recover.
-    let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
+    let refresher = Refresher::start(publisher, Duration::from_secs(3600), 0.0).unwrap();
     wait_until("the first attempt", || service.status() != Status::Starting);
     assert_eq!(service.status(), Status::Failing);
     let health = Server::start(service.clone()).get("/health").json();
@@ -213,9 +213,9 @@ fn panicking_source_is_noticed_and_retried() {
         Ok(Keysets::default())
     };
     let clumsy = FakeMint(listing, |_: &mut dyn ItemSink| Ok(Reading::whole(0)));
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     let publisher = Publisher::new(clumsy, service.clone());
-    let refresher = Refresher::start(publisher, Duration::from_secs(3600)).unwrap();
+    let refresher = Refresher::start(publisher, Duration::from_secs(3600), 0.0).unwrap();
     wait_until("the first panic", || service.status() == Status::Failing);
     wait_until("the retry", || service.status() == Status::Ok);
     refresher.refresh_now();
@@ -235,9 +235,9 @@ fn stopped_refresh_ends_and_publishes_nothing() {
         }
         Err(SourceError::Stopped)
     });
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     let publisher = Publisher::new(endless, service.clone());
-    let refresher = Refresher::start(publisher, Duration::from_secs(1)).unwrap();
+    let refresher = Refresher::start(publisher, Duration::from_secs(1), 0.0).unwrap();
     wait_until("some batches", || batches.load(Ordering::Relaxed) > 3);
     assert!(refresher.stop(PATIENCE));
     assert!(service.snapshot().is_none());

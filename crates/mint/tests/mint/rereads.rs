@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nutfilter_mint::{DataDirectory, MintType, NoteKind, Publisher, ReadingReport};
+use nutfilter_mint::{MintType, NoteKind, Publisher, ReadingReport};
 
 use crate::support::{MintDatabase, V1, V2, assert_filter_of, items, keyset};
 
@@ -13,11 +13,10 @@ fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Publisher) {
     database.add_keyset(V2, "sat", true, 0);
     database.insert(NoteKind::Spent, V1, &items(1, 100, 33));
     database.insert(NoteKind::Spent, V2, &items(2, 50, 33));
-    let mut publisher = database.publisher();
-    if on_disk {
-        let data = DataDirectory::open(database.directory().join("data")).unwrap();
-        publisher = publisher.with_data_directory(data, None).unwrap();
-    }
+    let mut publisher = match on_disk {
+        true => database.publisher_on_disk(&database.directory().join("data")),
+        false => database.publisher(),
+    };
     assert_eq!(
         spent_reading(&mut publisher).lost,
         None,

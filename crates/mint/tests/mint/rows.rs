@@ -3,10 +3,12 @@
 use core::ops::ControlFlow;
 
 use nutfilter_mint::source::{RowFault, SourceError};
-use nutfilter_mint::{DataDirectory, MintType, NoteKind};
+use nutfilter_mint::{MintType, NoteKind, PublisherOptions};
 
 use crate::support::history::Held;
-use crate::support::{MintDatabase, Server, V1, V2, assert_filter_of, items, keyset, read_whole};
+use crate::support::{
+    MintDatabase, Server, V1, V2, assert_filter_of, items, keyset, on_disk, read_whole,
+};
 
 /// Two good rows and a third one, whose item is this SQL expression.
 fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
@@ -186,12 +188,10 @@ fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
         database.add_keyset(V2, "sat", true, 0);
         let data = database.directory().join("data");
         let publisher = || {
-            let data = DataDirectory::open(&data).unwrap();
-            database
-                .publisher()
-                .with_data_directory(data, None)
-                .unwrap()
-                .verify_every(2)
+            database.publisher_with(PublisherOptions {
+                verify_every: 2,
+                ..on_disk(&data)
+            })
         };
         let mut others = vec![];
         let mut publisher_ = publisher();

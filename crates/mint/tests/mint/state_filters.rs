@@ -11,12 +11,13 @@ use nutfilter_cashu::state_filters::{
     Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
 };
 use nutfilter_mint::{
-    DataDirectory, FilterService, InfoFetcher, MintType, NoteKind, Publisher, StateFilterOptions,
-    verify,
+    FilterService, InfoFetcher, MintType, NoteKind, Publisher, PublisherOptions,
+    StateFilterOptions, verify,
 };
 
 use crate::support::{
     Clock, MintDatabase, Reply, Server, V1, V2, V3, assert_filter_of, assert_refused, items,
+    on_disk,
 };
 
 pub(crate) fn clock() -> Clock {
@@ -32,10 +33,11 @@ fn options() -> StateFilterOptions {
 }
 
 fn publisher(database: &MintDatabase, data: &Path, clock: &Clock) -> Publisher {
-    database
-        .publisher_at(clock)
-        .with_data_directory(DataDirectory::open(data).unwrap(), Some(&options()))
-        .unwrap()
+    database.publisher_with(PublisherOptions {
+        state_filters: Some(options()),
+        clock: clock.options().clock,
+        ..on_disk(data)
+    })
 }
 
 pub(crate) fn elements(event: Event, state: &str, items: &[Vec<u8>]) -> Vec<Element> {
@@ -255,9 +257,10 @@ fn data_directory_without_sequences_is_read_whole_once() {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..20]);
     let without = || {
-        let data = DataDirectory::open(data.path()).unwrap();
-        let publisher = database.publisher_at(&clock);
-        publisher.with_data_directory(data, None).unwrap()
+        database.publisher_with(PublisherOptions {
+            clock: clock.options().clock,
+            ..on_disk(data.path())
+        })
     };
     without().refresh().unwrap();
     for (known, whole) in [(20, true), (20, false), (30, true)] {
@@ -463,12 +466,19 @@ fn state_filters_need_their_universe() {
     drop(publisher(&database, data.path(), &clock));
     let mut other = options();
     other.universe = nutfilter::segment::Universe::new(50).unwrap();
-    let directory = DataDirectory::open(data.path()).unwrap();
-    let error = database
-        .publisher()
-        .with_data_directory(directory, Some(&other));
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("has universe 36, not 50"), "{error}");
+    for (directory, expected) in [
+        (Some(data.path()), "has universe 36, not 50"),
+        (None, "state filters need a data directory"),
+    ] {
+        let options = PublisherOptions {
+            state_filters: Some(other.clone()),
+            ..directory.map(on_disk).unwrap_or_default()
+        };
+        let source = database.source();
+        let opened = Publisher::with_options(source, FilterService::default(), options);
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

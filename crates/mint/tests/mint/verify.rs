@@ -1,6 +1,6 @@
 //! Occasional counts of all rows: what is noticed at once, what later, and what is saved.
 
-use nutfilter_mint::{MintType, NoteKind, Publisher, ReadingReport};
+use nutfilter_mint::{MintType, NoteKind, Publisher, PublisherOptions, ReadingReport};
 use rusqlite::Connection;
 
 use crate::support::{MintDatabase, V1, assert_filter_of, items, keyset};
@@ -38,11 +38,18 @@ fn delete_an_old_note(database: &MintDatabase) {
     database.execute(&format!("DELETE FROM {table} WHERE rowid = 3"));
 }
 
+fn counting(database: &MintDatabase, verify_every: u32) -> Publisher {
+    database.publisher_with(PublisherOptions {
+        verify_every,
+        ..PublisherOptions::default()
+    })
+}
+
 #[test]
 fn deleted_rows_are_noticed_at_the_next_count() {
     for mint in MintType::ALL {
         let (database, _mint) = running(mint, 100);
-        let mut publisher = database.publisher().verify_every(3);
+        let mut publisher = counting(&database, 3);
         read(&mut publisher);
         delete_an_old_note(&database);
         for number in 2..4 {
@@ -65,7 +72,7 @@ fn restarted_mint_or_new_schema_is_counted_at_once() {
     for mint in MintType::ALL {
         for restart in [true, false] {
             let (database, running) = running(mint, 100);
-            let mut publisher = database.publisher().verify_every(1000);
+            let mut publisher = counting(&database, 1000);
             read(&mut publisher);
             delete_an_old_note(&database);
             assert!(!read(&mut publisher).whole);
@@ -103,7 +110,7 @@ fn finding_nothing_new_reads_little_of_the_database() {
         database.add_signed(V1, &items(2, rows, 33));
         let mut measured = vec![];
         for every in [1, 1000] {
-            let mut publisher = database.publisher().verify_every(every);
+            let mut publisher = counting(&database, every);
             read(&mut publisher);
             let before = bytes_read();
             assert!(!read(&mut publisher).whole);

@@ -2,7 +2,7 @@
 
 use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::{
-    DataDirectory, FilterService, KeysetId, MintType, NoteKind, Publisher, ServiceOptions,
+    DataDirectory, FilterService, KeysetId, MintType, NoteKind, Publisher, PublisherOptions,
 };
 
 use crate::colliding::colliding_items;
@@ -34,10 +34,12 @@ impl Mint {
     }
 
     fn publisher(&self, directory: &std::path::Path) -> Publisher {
-        let service = FilterService::new(ServiceOptions::default());
-        let kept = DataDirectory::open(directory).unwrap();
-        let publisher = Publisher::new(self.database.source(), service);
-        publisher.with_data_directory(kept, None).unwrap()
+        let options = PublisherOptions {
+            data_directory: Some(DataDirectory::open(directory).unwrap()),
+            ..PublisherOptions::default()
+        };
+        let source = self.database.source();
+        Publisher::with_options(source, FilterService::default(), options).unwrap()
     }
 
     /// Refreshes and compares the filter with that of all items. Returns whether everything was read.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use nutfilter_mint::source::{DatabaseLocation, ItemFeed, SqliteSource, feed};
+use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, NotSuccessor, NoteKind, Object, Publisher, ServiceOptions,
-    StateFilterOptions,
+    DataDirectory, Event, FilterService, NotSuccessor, NoteKind, Object, Publisher,
+    PublisherOptions, StateFilterOptions,
 };
 use nutfilter_publish::{Destination, PublishError, Report};
 use nutfilter_sample::Sample;
@@ -60,19 +60,26 @@ impl Mint {
         self.filters("data");
     }
 
+    fn source(&self) -> SqliteSource {
+        SqliteSource::open(&DatabaseLocation::from(&*self.path("db")), None).unwrap()
+    }
+
     /// What is served of a data directory after a restart and a refresh.
     pub(crate) fn filters(&self, data: &str) -> Vec<Arc<[Object]>> {
-        let path = self.path("db");
-        let location = DatabaseLocation::parse(path.to_str().unwrap()).unwrap();
-        let service = FilterService::new(ServiceOptions::default());
+        let service = FilterService::default();
         let time = UNIX_EPOCH + Duration::from_secs(self.time);
         let mut options = StateFilterOptions::new(&KINDS);
         // 22 events.
         options.block_width = 9;
-        let source = SqliteSource::open(&location, None).unwrap();
         let data = DataDirectory::open(self.path(data)).unwrap();
-        let publisher = Publisher::with_clock(source, service.clone(), move || time);
-        let mut publisher = publisher.with_data_directory(data, Some(&options)).unwrap();
+        let options = PublisherOptions {
+            data_directory: Some(data),
+            state_filters: Some(options),
+            clock: Some(Box::new(move || time)),
+            ..PublisherOptions::default()
+        };
+        let publisher = Publisher::with_options(self.source(), service.clone(), options);
+        let mut publisher = publisher.unwrap();
         publisher.restore();
         publisher.refresh().unwrap();
         sequences(&service)
@@ -214,16 +221,17 @@ fn reported_events_are_published_and_followed() {
     let clock = Arc::clone(&time);
     let mut options = StateFilterOptions::new(&[]);
     (options.reported, options.block_width) = (Event::ALL.to_vec(), 9);
-    let (notes, source) = feed("mint");
-    for kind in NoteKind::ALL {
-        notes.checkpoint(kind, b"").unwrap();
-    }
-    let service = FilterService::new(ServiceOptions::default());
+    let source = Mint::new().source();
+    let service = FilterService::default();
     let data = DataDirectory::open(directory.path()).unwrap();
     let clock = move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
-    let mut publisher = Publisher::with_clock(source, service.clone(), clock)
-        .with_data_directory(data, Some(&options))
-        .unwrap();
+    let options = PublisherOptions {
+        data_directory: Some(data),
+        state_filters: Some(options),
+        clock: Some(Box::new(clock)),
+        ..PublisherOptions::default()
+    };
+    let mut publisher = Publisher::with_options(source, service.clone(), options).unwrap();
     let (events, store) = (publisher.event_feed(), MemoryStore::default());
     let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
     let ids: Vec<[u8; 33]> = (0..40)

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use nutfilter::{ItemHash, Nut25, Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{
-    BodyPlace, FilterService, KeysetEntry, KeysetId, NoteKind, Object, PublishedFilter,
-    ServiceOptions, Snapshot,
+    BodyPlace, FilterService, KeysetEntry, KeysetId, NoteKind, Object, PublishedFilter, Snapshot,
 };
 use nutfilter_publish::{Destination, Found, Put, Store, StoreError, Version};
 use nutfilter_wallet::{FetchError, MintClient, MintFilter, Policy};
@@ -51,7 +50,7 @@ pub(crate) const KEYSET: &str = "00aa000000000001";
 
 /// What is published of a snapshot.
 pub(crate) fn objects(snapshot: Snapshot) -> Vec<Object> {
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     service.publish(snapshot);
     service.objects().concat()
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nutfilter_mint::{FilterService, NoteKind, ServiceOptions};
+use nutfilter_mint::{FilterService, NoteKind};
 
 use crate::V1;
 use nutfilter_serve::{RouterOptions, router_with};
@@ -40,7 +40,7 @@ fn ready_names_what_is_missing() {
         steady.get("/ready").json(),
         serde_json::json!({ "ready": true })
     );
-    let empty = Server::start(FilterService::new(ServiceOptions::default()));
+    let empty = Server::start(FilterService::default());
     assert_eq!(empty.get("/ready").json()["detail"], "no filter built yet");
 }
 

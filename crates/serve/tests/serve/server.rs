@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
-use nutfilter_mint::{
-    BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, ServiceOptions, Snapshot,
-};
+use nutfilter_mint::{BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, Snapshot};
 use nutfilter_serve::{Limits, Listener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -224,7 +222,7 @@ pub(crate) fn published_items(n: usize) -> FilterService {
         spent: filter(n),
         issued: filter(0),
     };
-    let service = FilterService::new(ServiceOptions::default());
+    let service = FilterService::default();
     service.publish(Snapshot::new(vec![entry], 1_767_225_600));
     service
 }

@@ -1,15 +1,16 @@
 //! A mint made of two functions, a clock that is set, and waiting for an event.
 
 use core::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use nutfilter_mint::NoteKind;
 use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
+use nutfilter_mint::{DataDirectory, NoteKind, PublisherOptions};
 
 use super::{V1, keyset};
 
@@ -34,9 +35,22 @@ impl Clock {
         self.0.store(seconds, Ordering::Relaxed);
     }
 
-    pub(crate) fn read(&self) -> impl Fn() -> SystemTime + Send + 'static {
+    /// The defaults with this clock.
+    pub(crate) fn options(&self) -> PublisherOptions {
         let seconds = Arc::clone(&self.0);
-        move || UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed))
+        let read = move || UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed));
+        PublisherOptions {
+            clock: Some(Box::new(read)),
+            ..PublisherOptions::default()
+        }
+    }
+}
+
+/// The defaults with a data directory.
+pub(crate) fn on_disk(directory: &Path) -> PublisherOptions {
+    PublisherOptions {
+        data_directory: Some(DataDirectory::open(directory).unwrap()),
+        ..PublisherOptions::default()
     }
 }
 
@@ -85,4 +99,9 @@ pub(crate) fn pass_item(sink: &mut dyn ItemSink) -> ControlFlow<()> {
     let mut batch = ItemBatch::new();
     batch.push(b"an item");
     sink.items(&keyset(V1), &batch)
+}
+
+/// The reading of a mint without notes.
+pub(crate) fn no_notes(_: &mut dyn ItemSink) -> Result<Reading, SourceError> {
+    Ok(Reading::whole(0))
 }

@@ -20,12 +20,14 @@ use base64::engine::general_purpose::STANDARD;
 use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
 };
-use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Publisher, ServiceOptions};
+use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Publisher, PublisherOptions};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub(crate) use colliding::colliding_items;
-pub(crate) use fakes::{Clock, FakeMint, PATIENCE, one_keyset, pass_item, wait_until};
+pub(crate) use fakes::{
+    Clock, FakeMint, PATIENCE, no_notes, on_disk, one_keyset, pass_item, wait_until,
+};
 pub(crate) use items::{V1, items, keyset};
 pub(crate) use server::{Reply, Server, assert_refused, published_items};
 
@@ -164,12 +166,19 @@ impl MintDatabase {
     }
 
     pub(crate) fn publisher(&self) -> Publisher {
-        Publisher::new(self.source(), FilterService::new(ServiceOptions::default()))
+        self.publisher_with(PublisherOptions::default())
     }
 
     pub(crate) fn publisher_at(&self, clock: &Clock) -> Publisher {
-        let service = FilterService::new(ServiceOptions::default());
-        Publisher::with_clock(self.source(), service, clock.read())
+        self.publisher_with(clock.options())
+    }
+
+    pub(crate) fn publisher_on_disk(&self, directory: &Path) -> Publisher {
+        self.publisher_with(on_disk(directory))
+    }
+
+    pub(crate) fn publisher_with(&self, options: PublisherOptions) -> Publisher {
+        Publisher::with_options(self.source(), FilterService::default(), options).unwrap()
     }
 
     /// The names of all files in the database's directory.
