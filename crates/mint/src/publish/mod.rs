@@ -23,7 +23,7 @@ use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError, Storage};
 use crate::state_filters::{
-    self, EventFeed, KindSequence, ReportedSequences, StateFilterOptions, event_of,
+    EventFeed, KindSequence, ReportedSequences, StateFilterOptions, event_of, unless_damaged,
 };
 use crate::{Event, KeysetId, NoteKind};
 
@@ -204,14 +204,9 @@ impl Publisher {
     ) -> Result<(), StateError> {
         let (service, now) = (&self.service, self.clock.trusted());
         for kind in NoteKind::ALL {
-            match KindSequence::open(kind, data, options, service.clone(), now) {
-                Ok(sequence) => self.kinds[kind].sequence = sequence,
-                Err(error) if error.is_damage() => {
-                    state_filters::log_damaged(event_of(kind).0, &error);
-                    self.damaged.push(event_of(kind).0);
-                }
-                Err(error) => return Err(error.into()),
-            }
+            let opened = KindSequence::open(kind, data, options, service.clone(), now);
+            let opened = unless_damaged(event_of(kind).0, opened, &mut self.damaged)?;
+            self.kinds[kind].sequence = opened.unwrap_or_default();
         }
         self.reported = ReportedSequences::open(data, options, service, now)?;
         self.damaged.extend_from_slice(self.reported.damaged());

@@ -1,5 +1,6 @@
 //! Groups rows of many keysets by keyset and passes them to a sink in batches.
 
+use core::ops::ControlFlow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{ItemBatch, ItemSink, RowFault, SourceError};
@@ -28,6 +29,13 @@ pub(super) struct ByKeyset<'s> {
     latest: Option<(Vec<u8>, Option<usize>)>,
     unservable: Vec<String>,
     items: u64,
+}
+
+fn passed(flow: ControlFlow<()>) -> Result<(), SourceError> {
+    match flow {
+        ControlFlow::Break(()) => Err(SourceError::Stopped),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }
 
 /// Result over all rows.
@@ -80,10 +88,7 @@ impl<'s> ByKeyset<'s> {
                 self.sink.bad_row(keyset, error)
             }
         };
-        match flow.is_break() {
-            true => Err(SourceError::Stopped),
-            false => Ok(true),
-        }
+        passed(flow).map(|()| true)
     }
 
     /// Passes on a batch that was gathered elsewhere.
@@ -93,10 +98,7 @@ impl<'s> ByKeyset<'s> {
         batch: &ItemBatch,
     ) -> Result<(), SourceError> {
         self.items += batch.len() as u64;
-        match self.sink.items(keyset, batch).is_break() {
-            true => Err(SourceError::Stopped),
-            false => Ok(()),
-        }
+        passed(self.sink.items(keyset, batch))
     }
 
     /// Passes on the error of a row that was read elsewhere.
@@ -105,10 +107,7 @@ impl<'s> ByKeyset<'s> {
         keyset: &KeysetId,
         error: SourceError,
     ) -> Result<(), SourceError> {
-        match self.sink.bad_row(keyset, error).is_break() {
-            true => Err(SourceError::Stopped),
-            false => Ok(()),
-        }
+        passed(self.sink.bad_row(keyset, error))
     }
 
     /// Adds invalid ids that were found elsewhere.
@@ -121,8 +120,8 @@ impl<'s> ByKeyset<'s> {
     /// Passes on the remaining items.
     pub(super) fn finish(self) -> Result<Gathered, SourceError> {
         for (keyset, batch) in &self.gathered {
-            if !batch.is_empty() && self.sink.items(keyset, batch).is_break() {
-                return Err(SourceError::Stopped);
+            if !batch.is_empty() {
+                passed(self.sink.items(keyset, batch))?;
             }
         }
         Ok(Gathered {

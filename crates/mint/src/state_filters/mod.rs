@@ -282,14 +282,8 @@ impl ReportedSequences {
         };
         let mut sequences = Self::default();
         for event in Event::ALL.into_iter().filter(reported) {
-            match open(event) {
-                Ok(published) => sequences.published.push(published),
-                Err(error) if error.is_damage() => {
-                    log_damaged(event, &error);
-                    sequences.damaged.push(event);
-                }
-                Err(error) => return Err(error),
-            }
+            let opened = unless_damaged(event, open(event), &mut sequences.damaged)?;
+            sequences.published.extend(opened);
         }
         Ok(sequences)
     }
@@ -321,10 +315,21 @@ impl ReportedSequences {
     }
 }
 
-/// Logs that the sequence of a kind cannot be used.
-pub(crate) fn log_damaged(event: Event, error: &Error) {
-    metrics::counter!("nutfilter_data_discarded_total").increment(1);
-    tracing::error!(kind = %event, %error, "not publishing state filters of this kind");
+/// Logs and notes that the sequence of a kind is damaged and cannot be used.
+pub(crate) fn unless_damaged<T>(
+    event: Event,
+    opened: Result<T, Error>,
+    damaged: &mut Vec<Event>,
+) -> Result<Option<T>, Error> {
+    match opened {
+        Err(error) if error.is_damage() => {
+            metrics::counter!("nutfilter_data_discarded_total").increment(1);
+            tracing::error!(kind = %event, %error, "not publishing state filters of this kind");
+            damaged.push(event);
+            Ok(None)
+        }
+        opened => opened.map(Some),
+    }
 }
 
 impl Published {

@@ -6,6 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use nutfilter_mint::{FilterService, KeysetId, NoteKind};
 use nutfilter_serve as http;
+use percent_encoding::percent_decode_str;
 use tower::Service;
 
 use crate::http::published;
@@ -68,17 +69,7 @@ fn spelled(random: &mut Random, id: &str) -> String {
 
 /// The decoded end of a path; `None` if it is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = (byte == b'%').then(|| after.first_chunk::<2>()).flatten();
-        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let code =
-            digits.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(code.unwrap_or(byte));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8(bytes).ok()
+    Some(percent_decode_str(text).decode_utf8().ok()?.into_owned())
 }
 
 async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {

@@ -4,6 +4,7 @@ use nutfilter_mint::NoteKind;
 use rusqlite::{Connection, params};
 
 use super::history::Event;
+use super::insert_all;
 
 pub(super) const INSERT_KEYSET: &str = "
     INSERT INTO keyset (id, unit, active, input_fee_ppk, valid_from, derivation_path)
@@ -15,18 +16,13 @@ pub(super) fn add_proofs(
     items: &[Vec<u8>],
     state: &str,
 ) {
-    let transaction = connection.transaction().unwrap();
-    for item in items {
-        let row = params![item, keyset, state];
-        transaction
-            .execute(
-                "INSERT INTO proof (y, amount, keyset_id, secret, c, state)
-                 VALUES (?1, 1, ?2, 'secret', x'02', ?3)",
-                row,
-            )
-            .unwrap();
-    }
-    transaction.commit().unwrap();
+    let sql = "INSERT INTO proof (y, amount, keyset_id, secret, c, state)
+         VALUES (?1, 1, ?2, 'secret', x'02', ?3)";
+    insert_all(
+        connection,
+        sql,
+        items.iter().map(|item| (item, keyset, state)),
+    );
 }
 
 pub(super) fn add_signatures(
@@ -35,19 +31,11 @@ pub(super) fn add_signatures(
     items: &[Vec<u8>],
     signed: bool,
 ) {
-    let transaction = connection.transaction().unwrap();
-    for item in items {
-        let signature = signed.then_some([2_u8; 33]);
-        let row = params![item, keyset, signature];
-        transaction
-            .execute(
-                "INSERT INTO blind_signature (blinded_message, amount, keyset_id, c)
-                 VALUES (?1, 1, ?2, ?3)",
-                row,
-            )
-            .unwrap();
-    }
-    transaction.commit().unwrap();
+    let sql = "INSERT INTO blind_signature (blinded_message, amount, keyset_id, c)
+         VALUES (?1, 1, ?2, ?3)";
+    let signature = signed.then_some([2_u8; 33]);
+    let rows = items.iter().map(|item| (item, keyset, signature));
+    insert_all(connection, sql, rows);
 }
 
 pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<()> {

@@ -21,7 +21,7 @@ use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
 };
 use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Publisher, PublisherOptions};
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 use tempfile::TempDir;
 
 pub(crate) use colliding::colliding_items;
@@ -190,6 +190,15 @@ impl MintDatabase {
         names.sort();
         names
     }
+}
+
+/// Inserts all rows in one transaction.
+fn insert_all(connection: &mut Connection, sql: &str, rows: impl Iterator<Item = impl Params>) {
+    let transaction = connection.transaction().unwrap();
+    for row in rows {
+        transaction.execute(sql, row).unwrap();
+    }
+    transaction.commit().unwrap();
 }
 
 /// Reads everything, and calls `each` after each batch. The first bad row is an error. Returns the total.

@@ -4,24 +4,20 @@ use nutfilter_mint::NoteKind;
 use rusqlite::{Connection, params};
 
 use super::history::Event;
+use super::insert_all;
 
 pub(super) const INSERT_KEYSET: &str = "
     INSERT INTO keysets (id, derivation_path, unit, active, input_fee_ppk)
     VALUES (?1, 'm/0''/0''/0''', ?2, ?3, ?4)";
 
 pub(super) fn add_spent(connection: &mut Connection, keyset: &str, items: &[Vec<u8>]) {
-    let transaction = connection.transaction().unwrap();
-    for item in items {
-        let y = hex(item);
-        let row = params![keyset, y, format!("secret of {y}")];
-        transaction
-            .execute(
-                "INSERT INTO proofs_used (amount, id, c, secret, y) VALUES (1, ?1, '02', ?3, ?2)",
-                row,
-            )
-            .unwrap();
-    }
-    transaction.commit().unwrap();
+    let sql = "INSERT INTO proofs_used (amount, id, c, secret, y)
+         VALUES (1, ?1, '02', 'secret of ' || ?2, ?2)";
+    insert_all(
+        connection,
+        sql,
+        items.iter().map(|item| (keyset, hex(item))),
+    );
 }
 
 pub(super) fn add_promises(
@@ -30,18 +26,10 @@ pub(super) fn add_promises(
     items: &[Vec<u8>],
     signed: bool,
 ) {
-    let transaction = connection.transaction().unwrap();
-    for item in items {
-        let signature = signed.then_some("02");
-        let row = params![keyset, hex(item), signature];
-        transaction
-            .execute(
-                "INSERT INTO promises (amount, id, b_, c_) VALUES (1, ?1, ?2, ?3)",
-                row,
-            )
-            .unwrap();
-    }
-    transaction.commit().unwrap();
+    let sql = "INSERT INTO promises (amount, id, b_, c_) VALUES (1, ?1, ?2, ?3)";
+    let signature = signed.then_some("02");
+    let rows = items.iter().map(|item| (keyset, hex(item), signature));
+    insert_all(connection, sql, rows);
 }
 
 pub(super) fn apply(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
