@@ -208,8 +208,8 @@ unsafe fn body<const N: usize, S: LookUp<N>, const CODES: u64>(
             return;
         }
         let mut before = [zero; VECTORS];
-        for (before, lanes) in before.iter_mut().zip(&vectors) {
-            *before = lanes.position;
+        for v in 0..VECTORS {
+            before[v] = vectors[v].position;
         }
         for _ in 0..STEPS {
             for lanes in &mut vectors {

@@ -162,9 +162,9 @@ impl Stream<'_> {
             let points = &mut points[..targets.len()];
             let found = &mut found[..targets.len()];
             locate(targets, points);
-            for (point, &target) in points.iter_mut().zip(targets) {
+            for (at, point) in points.iter_mut().enumerate() {
                 // Targets beyond the range are in no part, and no item would stop their search.
-                if target >= self.range {
+                if targets[at] >= self.range {
                     *point = Point::ABSENT;
                 }
                 // Half a step of 16 items takes 21 bytes.

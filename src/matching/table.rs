@@ -494,14 +494,14 @@ impl Table {
         const BATCH: usize = 64;
         let mut lines = [0; BATCH];
         for (values, points) in values.chunks(BATCH).zip(points.chunks_mut(BATCH)) {
-            for (line, &value) in lines.iter_mut().zip(values) {
-                *line = self.line_of(value);
-                if let Some(line) = self.lines.get(*line) {
+            for (at, &value) in values.iter().enumerate() {
+                lines[at] = self.line_of(value);
+                if let Some(line) = self.lines.get(lines[at]) {
                     prefetch(line);
                 }
             }
-            for ((&line, &value), point) in lines.iter().zip(values).zip(points) {
-                *point = self.locate_in::<LOW>(line, value);
+            for (at, point) in points.iter_mut().enumerate() {
+                *point = self.locate_in::<LOW>(lines[at], values[at]);
             }
         }
     }
