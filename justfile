@@ -71,7 +71,7 @@ prose:
 [group('gate')]
 deny:
     cargo deny --locked --workspace check bans licenses sources
-    for binding in python uniffi; do \
+    for binding in c python uniffi wasm; do \
         cargo deny --locked --log-level error --manifest-path "bindings/$binding/Cargo.toml" --config deny.toml check licenses sources || exit 1; \
     done
 

@@ -146,11 +146,15 @@ class RealMint:
     def begin(self):
         """The first start, in which the mint makes its tables."""
         expect(not self.path.exists(), f"{self.work} holds a mint already")
+        self.prepare()
         self.start_mint()
         self.install_log()
         self.look()
         self.poller.start()
         self.wallet = WalletProcess(self.python, self.work, self.url)
+
+    def prepare(self):
+        """What the mint needs before its first start."""
 
     def install_log(self):
         with self.connect() as connection:
@@ -512,11 +516,9 @@ class CdkMintd(RealMint):
     def environment(self):
         return clean_environment(HOME=self.work, CDK_MINTD_MNEMONIC=self.MNEMONIC)
 
-    def begin(self):
-        expect(not self.path.exists(), f"{self.work} holds a mint already")
+    def prepare(self):
         self.path.parent.mkdir()
         self.configure("init", "--new-mint")
-        super().begin()
 
     def new_keyset(self):
         """It rotates to a keyset of version 2 when that setting changes."""

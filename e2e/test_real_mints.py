@@ -64,10 +64,25 @@ def test_state_filters_of_a_live_nutshell_survive_kills(binary, work):
         assert scenario.finish() == []
 
 
-@pytest.mark.cashu_ts
-def test_cashu_ts_restores_alike_with_filters_and_shows_less(binary, work):
+@pytest.fixture
+def cdk(work, request):
+    mintd = request.config.getoption("--cdk-mintd")
+    if not mintd:
+        raise Skipped("no --cdk-mintd; cargo install cdk-mintd --version 0.18.3 --locked --debug --no-default-features "
+                      "--features fakewallet,sqlite")
+    return real_mints.CdkMintd(mintd, work)
+
+
+@pytest.fixture
+def nutshell(work):
+    return real_mints.Nutshell(work)
+
+
+@pytest.mark.parametrize("mint_type", [pytest.param("nutshell", marks=pytest.mark.cashu_ts),
+                                       pytest.param("cdk", marks=pytest.mark.real_cdk)])
+def test_cashu_ts_restores_alike_with_filters_and_shows_less(binary, work, mint_type, request):
     """`npm ci` in e2e/cashu-ts, and a built bindings/wasm, come before."""
-    mint = real_mints.Nutshell(work)
+    mint = request.getfixturevalue(mint_type)
     with Scenario(binary, mint, work) as scenario:
         mint.begin()
         scenario.start(clients=False)
@@ -83,10 +98,6 @@ def test_cashu_ts_restores_alike_with_filters_and_shows_less(binary, work):
 
 
 @pytest.mark.real_cdk
-def test_real_cdk_agrees_with_the_command(binary, work, request):
-    mintd = request.config.getoption("--cdk-mintd")
-    if not mintd:
-        raise Skipped("no --cdk-mintd; cargo install cdk-mintd --version 0.18.3 --locked --no-default-features "
-                      "--features fakewallet,sqlite")
-    totals = checked(binary, real_mints.CdkMintd(mintd, work), work)
+def test_real_cdk_agrees_with_the_command(binary, work, cdk):
+    totals = checked(binary, cdk, work)
     assert totals["spent"] >= 160 and totals["signed"] > 200

@@ -1,7 +1,7 @@
 // Builds dist/: the WebAssembly module, then one JavaScript file with types and source map per source file, for both
 // module systems.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { gzipSync } from 'node:zlib';
 
@@ -58,3 +58,5 @@ for (const format of [[], ['--module', 'commonjs', '--moduleResolution', 'node10
 }
 mkdirSync('dist/cjs', { recursive: true });
 writeFileSync('dist/cjs/package.json', '{ "type": "commonjs", "sideEffects": false }\n');
+// npm packs no symbolic links.
+['LICENSE-APACHE', 'LICENSE-MIT'].forEach((file) => copyFileSync(`../../${file}`, file));

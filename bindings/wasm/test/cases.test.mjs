@@ -4,7 +4,7 @@ import { ECDH } from 'node:crypto';
 import test from 'node:test';
 import { FilterBuilder } from 'nutfilter';
 import { MintClient } from 'nutfilter/wallet';
-import { hex, vectors } from './helpers.mjs';
+import { apply, hex, item, vectors } from './helpers.mjs';
 
 const { now, honest, responses, checkstate, restore } = vectors('misbehaving-mints');
 const KEYSET = '009a1f293253e41e';
@@ -20,12 +20,6 @@ function client(answer, policy = {}, more = {}) {
     return new Response([204, 304].includes(status) ? null : text, { status });
   };
   return { mint: new MintClient('https://mint.example/', { fetch, policy, now: () => now, ...more }), requests };
-}
-
-function item(number) {
-  const bytes = new Uint8Array(33).fill(2);
-  new DataView(bytes.buffer).setUint32(29, number);
-  return bytes;
 }
 
 for (const one of responses) {
@@ -80,28 +74,6 @@ const honestAnswers = {
     return { outputs, signatures: outputs.map(signature) };
   },
 };
-
-/** Applies a change of a case to an answer. */
-function apply(answer, change) {
-  const at = (pointer) => pointer.slice(1).split('/').reduce((value, name) => value[name], answer);
-  const split = (pointer) => [at(pointer.slice(0, pointer.lastIndexOf('/'))) ?? answer, pointer.slice(pointer.lastIndexOf('/') + 1)];
-  const value = () => structuredClone(change.from === undefined ? change.to : at(change.from));
-  if (change.remove) {
-    const [parent, name] = split(change.remove);
-    Array.isArray(parent) ? parent.splice(name, 1) : delete parent[name];
-  } else if (change.set) {
-    const [parent, name] = change.set.lastIndexOf('/') === 0 ? [answer, change.set.slice(1)] : split(change.set);
-    parent[name] = value();
-  } else if (change.append) {
-    at(change.append).push(value());
-  } else if (change.reverse) {
-    at(change.reverse).reverse();
-  } else if (change.upper) {
-    at(change.upper).forEach((one) => (one[change.member] = one[change.member].toUpperCase()));
-  } else {
-    at(change.each).forEach((one) => (one[change.member] = value()));
-  }
-}
 
 function mintOf(one, policy) {
   const content = Buffer.from(new FilterBuilder().add(inSet).build().bytes).toString('base64');

@@ -67,3 +67,32 @@ export function outcome(run) {
     return error.code;
   }
 }
+
+/** An item of the misbehaving mints. */
+export function item(number) {
+  const bytes = new Uint8Array(33).fill(2);
+  new DataView(bytes.buffer).setUint32(29, number);
+  return bytes;
+}
+
+/** Applies a change of a case to an answer. */
+export function apply(answer, change) {
+  const at = (pointer) => pointer.slice(1).split('/').reduce((value, name) => value[name], answer);
+  const split = (pointer) => [at(pointer.slice(0, pointer.lastIndexOf('/'))) ?? answer, pointer.slice(pointer.lastIndexOf('/') + 1)];
+  const value = () => structuredClone(change.from === undefined ? change.to : at(change.from));
+  if (change.remove) {
+    const [parent, name] = split(change.remove);
+    Array.isArray(parent) ? parent.splice(name, 1) : delete parent[name];
+  } else if (change.set) {
+    const [parent, name] = change.set.lastIndexOf('/') === 0 ? [answer, change.set.slice(1)] : split(change.set);
+    parent[name] = value();
+  } else if (change.append) {
+    at(change.append).push(value());
+  } else if (change.reverse) {
+    at(change.reverse).reverse();
+  } else if (change.upper) {
+    at(change.upper).forEach((one) => (one[change.member] = one[change.member].toUpperCase()));
+  } else {
+    at(change.each).forEach((one) => (one[change.member] = value()));
+  }
+}

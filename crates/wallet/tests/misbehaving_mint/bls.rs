@@ -22,7 +22,7 @@ fn vectors() -> Value {
     serde_json::from_str(include_str!("../../../../tests/vectors/points.json")).expect("JSON")
 }
 
-fn from_hex(text: &Value) -> Vec<u8> {
+pub(crate) fn from_hex(text: &Value) -> Vec<u8> {
     let text = text.as_str().expect("text");
     data_encoding::HEXLOWER
         .decode(text.as_bytes())

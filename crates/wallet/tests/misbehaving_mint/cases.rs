@@ -16,7 +16,7 @@ fn file() -> Value {
 }
 
 /// The cases in one member of the file, by name.
-fn cases(member: &str) -> Vec<(String, Value)> {
+pub(crate) fn cases(member: &str) -> Vec<(String, Value)> {
     let cases = file()[member].as_array().expect("a list").clone();
     assert!(cases.len() > 20, "{member}");
     let name = |case: &Value| format!("{member}: {}", case["name"].as_str().expect("a name"));
@@ -24,7 +24,7 @@ fn cases(member: &str) -> Vec<(String, Value)> {
 }
 
 /// The name of an enum's variant.
-fn variant(error: &impl Debug) -> String {
+pub(crate) fn variant(error: &impl Debug) -> String {
     let text = format!("{error:?}");
     let end = text.find(|letter: char| !letter.is_alphanumeric());
     text[..end.unwrap_or(text.len())].to_owned()
@@ -90,7 +90,7 @@ fn responses_are_accepted_or_refused_as_in_the_file() {
 }
 
 /// Changes an answer as a case says.
-fn apply(answer: &mut Value, change: &Value) {
+pub(crate) fn apply(answer: &mut Value, change: &Value) {
     let path = |name: &str| change[name].as_str();
     let new = match path("from") {
         Some(from) => answer.pointer(from).expect("a value").clone(),

@@ -116,7 +116,7 @@ impl Sequence {
         next.listing(intervals)
     }
 
-    fn listing(mut self, intervals: &[(u64, u64)]) -> Self {
+    pub(crate) fn listing(mut self, intervals: &[(u64, u64)]) -> Self {
         self.manifest.segments.clear();
         self.files.clear();
         for &(start, end) in intervals {
@@ -129,7 +129,7 @@ impl Sequence {
 
     /// Lists a file for an interval, instead of the one before.
     pub(crate) fn list(&mut self, start: u64, end: u64, file: &[u8]) {
-        let n = Segment::parse(file).map_or(1, |segment| segment.n());
+        let n = u32::from_le_bytes(file[12..16].try_into().expect("4 bytes"));
         let listed = ManifestSegment {
             start,
             end,

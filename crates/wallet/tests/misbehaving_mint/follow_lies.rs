@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use nutfilter::segment::{Segment, Universe};
-use nutfilter_cashu::state_filters::manifest::segment_lengths;
-use nutfilter_cashu::state_filters::{BlockInterval, Event, ManifestSegment};
+use nutfilter_cashu::state_filters::{BlockInterval, Event, Manifest, ManifestSegment};
 use nutfilter_wallet::follow::{Bookmark, FollowError, Progress, SequenceFormat, Unverified};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+use crate::bls::from_hex;
+use crate::cases::*;
 use crate::follow::*;
 use crate::*;
 
@@ -47,80 +50,121 @@ fn segment_of(width: u32, numbers: std::ops::Range<u32>) -> Vec<u8> {
     segment.expect("a segment").to_bytes()
 }
 
-/// Follows the changed sequence from the bookmark.
-fn after(change: impl FnOnce(&Sequence) -> Sequence) -> Followed {
-    let (publisher, sequence, progress) = followed();
-    publisher.publish(&change(&sequence));
-    follow(&candidate(&publisher), progress)
-}
-
-/// Follows the changed sequence from its beginning.
-fn at_first(change: impl FnOnce(&Publisher, &mut Sequence)) -> Followed {
-    let publisher = Publisher::new();
-    let mut sequence = Sequence::new(&[(0, 100), (100, 160)]);
-    publisher.publish(&sequence);
-    change(&publisher, &mut sequence);
-    publisher.put(MANIFEST, sequence.manifest.to_json());
-    follow(&candidate(&publisher), Progress::default())
-}
-
 const LONGER: [(u64, u64); 4] = [(0, 100), (100, 160), (160, 200), (200, 230)];
 
-#[test]
-fn manifest_that_goes_back_is_an_error() {
-    let (publisher, sequence, progress) = followed();
-    let second = sequence.next(&LONGER);
-    publisher.publish(&second);
-    let (_, progress) = follow(&candidate(&publisher), progress).expect("honest");
-    publisher.publish(&sequence);
-    assert_invalid(
-        follow(&candidate(&publisher), progress),
-        "its manifest number is 0, and was 1",
-    );
-    assert_invalid(
-        after(|sequence| sequence.next(&LONGER[..2])),
-        "its end is 160, and was 200",
-    );
+/// A sequence whose manifest has these changes of a case.
+fn changed(mut sequence: Sequence, changes: &Value) -> Sequence {
+    sequence.manifest = Manifest::from_json(&changed_json(&sequence, changes)).expect("a manifest");
+    sequence
+}
+
+fn changed_json(sequence: &Sequence, changes: &Value) -> Vec<u8> {
+    let mut json = serde_json::from_slice(&sequence.manifest.to_json()).expect("JSON");
+    for change in changes.as_array().into_iter().flatten() {
+        apply(&mut json, change);
+    }
+    json.to_string().into_bytes()
+}
+
+/// A member of a case: numbers in lists.
+fn numbers<T: DeserializeOwned>(member: &Value) -> Option<T> {
+    serde_json::from_value(member.clone()).expect("numbers")
+}
+
+/// What the mint of a case serves after `first`, and the manifest in it.
+fn next(first: &Sequence, case: &Value) -> (Sequence, Vec<u8>) {
+    let mut next = changed(first.clone(), &case["before"]);
+    if case["again"] != true {
+        let width = numbers(&case["width"]).unwrap_or(40);
+        next = next.next(&[]);
+        next.manifest.universe = Universe::new(width).expect("a width");
+        let then: Option<Vec<_>> = numbers(&case["then"]);
+        next = next.listing(then.as_deref().unwrap_or(&LONGER));
+    }
+    if let Some(((start, end), (from, to))) = numbers(&case["segment"]) {
+        next.list(start, end, &segment_of(40, from..to));
+    }
+    if let Some(file) = case["file"].as_object() {
+        let of = |name: &str| file.get(name).and_then(Value::as_i64);
+        let path = segment_path(200, 230);
+        let mut bytes = file.get("hex").map_or(next.files[&path].clone(), from_hex);
+        bytes.truncate(bytes.len() - of("cut").unwrap_or(0) as usize);
+        bytes.extend(of("append").map(|byte| byte as u8));
+        if let Some(at) = of("flip") {
+            let at = at.rem_euclid(bytes.len() as i64);
+            bytes[at as usize] ^= 1;
+        }
+        if file.contains_key("listed") {
+            next.list(200, 230, &bytes);
+        } else if file.contains_key("remove") {
+            next.files.remove(&path);
+        } else {
+            next.files.insert(path, bytes);
+        }
+    }
+    let json = match case["body"].as_str() {
+        Some(body) => body.as_bytes().to_vec(),
+        None => changed_json(&next, &case["change"]),
+    };
+    (next, json)
+}
+
+/// The code in the file of cases.
+fn code(error: &FollowError) -> String {
+    match error {
+        FollowError::Gone { .. } => "Gone".into(),
+        FollowError::Fetch(FetchError::Refused(reason)) => variant(reason),
+        FollowError::Invalid(text) => [
+            ("the sequence has restarted", "Restarted"),
+            ("does not descend from", "Forked"),
+            ("sealed segment ", "Changed"),
+            ("the boundaries of segment ", "Boundary"),
+            ("do not cover", "BadArgument"),
+            ("too far in the future", "Future"),
+            ("bytes; the manifest lists", "Length"),
+            ("has another SHA-256", "Hash"),
+            ("values; the manifest lists", "Segment"),
+            ("segment from 200: ", "Segment"),
+        ]
+        .iter()
+        .find(|(part, _)| text.contains(part))
+        .map_or("List", |(_, code)| code)
+        .into(),
+        other => variant(other),
+    }
 }
 
 #[test]
-fn manifest_with_a_gap_is_an_error() {
-    let followed = after(|sequence| sequence.next(&[(0, 100), (110, 160), (160, 230)]));
-    assert_invalid(followed, "100 to 110");
-}
-
-#[test]
-fn sealed_segment_that_changes_is_an_error() {
-    let changed = after(|sequence| {
-        let mut next = sequence.next(&LONGER);
-        next.list(100, 160, &segment_of(40, 101..160));
-        next
-    });
-    assert_invalid(changed, "sealed segment 100-160 has changed");
-}
-
-#[test]
-fn manifest_that_forks_is_an_error() {
-    // The same number with other bytes, and a successor of another manifest.
-    let same = after(|sequence| {
-        let mut same = sequence.clone();
-        same.manifest.time += 1;
-        same
-    });
-    assert_invalid(same, "manifest 0 has changed");
-    let other = after(|sequence| {
-        let mut other = sequence.clone();
-        other.manifest.time += 1;
-        other.next(&LONGER)
-    });
-    assert_invalid(other, "manifest 0 has changed");
-    let wider = after(|sequence| {
-        let mut next = sequence.next(&[]);
-        next.manifest.universe = Universe::new(41).expect("a width");
-        next.list(0, 230, &segment_of(41, 0..230));
-        next
-    });
-    assert_invalid(wider, "manifest 0 has changed");
+fn sequences_have_the_errors_in_the_file() {
+    for (name, case) in cases("segments") {
+        let publisher = Publisher::new();
+        let first = changed(
+            Sequence::new(&[(0, 100), (100, 160), (160, 200)]),
+            &case["first"],
+        );
+        publisher.publish(&first);
+        let follower = follower(&publisher, &[50, 150, 225, 900].map(item));
+        let (_, progress) = follow(&follower, Progress::default()).expect("honest");
+        let (next, json) = next(&first, &case);
+        for path in first.files.keys() {
+            publisher.remove(path);
+        }
+        publisher.publish(&next);
+        publisher.put(MANIFEST, json);
+        match follow(&follower, progress) {
+            Ok((found, _)) => {
+                let found = found.iter().map(|(candidate, _)| *candidate);
+                assert_eq!(found.collect::<Value>(), case["found"], "{name}");
+            }
+            Err(error) => {
+                assert_eq!(code(&error), case["error"], "{name}: {error}");
+                for part in case["says"].as_array().into_iter().flatten() {
+                    let part = part.as_str().expect("a text");
+                    assert!(error.to_string().contains(part), "{name}: {error}");
+                }
+            }
+        }
+    }
 }
 
 fn audit(
@@ -197,19 +241,6 @@ fn audit_recovers_when_old_manifests_are_gone() {
     publisher.publish(&next);
     let after = audit(&publisher, directory.path(), after).expect("an honest mint");
     assert_eq!(after.unverified, Unverified::default());
-}
-
-#[test]
-fn boundaries_that_move_behind_the_bookmark_are_an_error() {
-    for moved in [
-        &[(0, 100), (100, 180), (180, 230)][..],
-        &[(0, 150), (150, 230)],
-        &[(0, 230), (0, 150), (150, 230)],
-    ] {
-        assert_invalid(after(|sequence| sequence.next(moved)), "before 200");
-    }
-    after(|sequence| sequence.next(&[(0, 160), (160, 230)])).expect("a merge with new time");
-    after(|sequence| sequence.next(&[(0, 250), (0, 200), (200, 250)])).expect("a merge");
 }
 
 #[test]
@@ -366,73 +397,6 @@ fn audit_computes_merges_from_own_copies() {
         audited,
         "segment 0-200 is not the union of its parts: they have 200 values, it has 199",
     );
-}
-
-#[test]
-fn segments_that_are_not_as_listed_are_errors() {
-    let file = segment_of(40, 0..100);
-    let mut flipped = file.clone();
-    flipped[30] ^= 1;
-    let served =
-        |bytes: Vec<u8>| at_first(|publisher, _| publisher.put(&segment_path(0, 100), bytes));
-    assert_invalid(served(flipped.clone()), "segment 0-100 has another SHA-256");
-    assert_invalid(served(file[..60].to_vec()), "segment from 0 has 60 bytes");
-    let longer = [&file[..], &[0]].concat();
-    assert_follow_error!(
-        served(longer),
-        FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { .. }))
-    );
-    // The hash is right, and the bytes are not a segment, or not the one that is listed.
-    let listed = |file: Vec<u8>, n: u32| {
-        at_first(|publisher, sequence| {
-            sequence.list(0, 100, &file);
-            sequence.manifest.segments[0].n = n;
-            publisher.put(&segment_path(0, 100), file);
-        })
-    };
-    assert_invalid(listed(flipped, 100), "segment from 0: ");
-    assert_invalid(
-        listed(segment_of(41, 0..0), 0),
-        "segment from 0 has width 41 and 0 values; the manifest lists 40 and 0",
-    );
-    assert_invalid(
-        listed(file, 101),
-        "segment from 0 has width 40 and 100 values; the manifest lists 40 and 101",
-    );
-    let gone = at_first(|publisher, _| publisher.remove(&segment_path(0, 100)));
-    assert_follow_error!(gone, FollowError::Gone { start: 0, end: 100 });
-}
-
-#[test]
-fn manifests_that_cannot_be_used_are_errors() {
-    let narrow = at_first(|_, sequence| {
-        sequence.manifest.universe = Universe::new(31).expect("a width");
-        sequence.list(0, 100, &segment_of(31, 0..100));
-        sequence.list(100, 160, &segment_of(31, 100..160));
-    });
-    assert_invalid(narrow, "a width of 31 bits");
-    let pending = at_first(|_, sequence| sequence.manifest.states = vec!["PENDING"]);
-    assert_invalid(pending, "do not cover SPENT");
-    let other = at_first(|_, sequence| {
-        sequence.manifest.kind = Event::BlindSignature;
-        sequence.manifest.states.clear();
-    });
-    assert_invalid(other, "of another kind, blind_signature");
-    // A bookmark in the future would hide everything until then.
-    let time = now() + 3_600;
-    let future = at_first(|_, sequence| sequence.manifest.segments[1].end = time);
-    assert_invalid(future, "too far in the future");
-    let large = at_first(|_, sequence| {
-        let one = &mut sequence.manifest.segments[0];
-        one.n = 1_000_000_000;
-        one.length = *segment_lengths(sequence.manifest.universe, one.n).start();
-    });
-    assert_follow_error!(
-        large,
-        FollowError::Fetch(FetchError::Refused(RejectReason::TooLarge { declared: Some(bytes), .. }))
-            if bytes > 1 << 30
-    );
-    at_first(|_, _| ()).expect("an unchanged sequence is followed");
 }
 
 #[test]
