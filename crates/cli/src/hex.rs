@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use data_encoding::HEXLOWER_PERMISSIVE;
-
 /// Why a text is not valid hex. Columns are counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum HexError {
@@ -35,11 +33,8 @@ impl fmt::Display for Shown {
 pub(crate) fn decode_into(text: &[u8], out: &mut Vec<u8>) -> Result<(), HexError> {
     let start = out.len();
     out.resize(start + text.len() / 2, 0);
-    let even = &text[..text.len() & !1];
-    match HEXLOWER_PERMISSIVE.decode_mut(even, &mut out[start..]) {
-        Ok(_) if even.len() == text.len() => Ok(()),
-        _ => Err(explain(text)),
-    }
+    // This ignores a prefix 0x, but then it finds too few bytes.
+    const_hex::decode_to_slice(text, &mut out[start..]).map_err(|_| explain(text))
 }
 
 /// Decodes exactly `N` bytes.
@@ -92,6 +87,21 @@ mod tests {
         assert_eq!(decode("00 "), digit(b' ', 3));
         assert_eq!(decode("\u{e9}"), digit(0xc3, 1));
         assert_eq!(decode("000"), Err(HexError::Odd { digits: 3 }));
-        assert_eq!(decode("0x00"), Err(HexError::Prefix));
+        for text in ["0x", "0x00", "0X00", "0x0"] {
+            assert_eq!(decode(text), Err(HexError::Prefix), "{text}");
+        }
+        // Every byte at every place of the vectors and of what they leave.
+        for at in 0..140 {
+            for byte in (0..=255).filter(|byte: &u8| !byte.is_ascii_hexdigit()) {
+                let mut text = vec![b'a'; 140];
+                text[at] = byte;
+                let result = decode_into(&text, &mut vec![]);
+                let column = at + 1;
+                assert!(
+                    matches!(result, Err(HexError::Prefix))
+                        || result == digit(byte, column).map(drop)
+                );
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Input formats: lines of hex, text or base64, or a field of CSV or JSON lines.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use clap::{Args, ValueEnum};
 use data_encoding::BASE64;
+use rayon::prelude::*;
 use serde_json::Value;
 
 use super::{CHUNK, Input, guess};
@@ -196,30 +197,121 @@ impl Input {
     }
 }
 
-/// Calls `each` with the number and the text of each line, without its line end.
-fn for_each_line(
-    name: &str,
-    mut reader: impl BufRead,
+/// Whole lines from a reader, as many as one read returns.
+struct Blocks<R> {
+    reader: R,
+    /// The byte that ends a line.
     end: u8,
-    mut each: impl FnMut(u64, &[u8]) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    let mut line = Vec::new();
-    for number in 1_u64.. {
-        line.clear();
-        let read = reader.read_until(end, &mut line);
-        if read.map_err(|error| CliError::at(name, error))? == 0 {
-            break;
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that were read, and of these the ones that were returned.
+    filled: usize,
+    taken: usize,
+}
+
+impl<R: Read> Blocks<R> {
+    fn new(reader: R, end: u8) -> Self {
+        Self {
+            reader,
+            end,
+            buffer: vec![0; BLOCK],
+            filled: 0,
+            taken: 0,
         }
-        let mut text = line.strip_suffix(&[end]).unwrap_or(&line);
-        if end == b'\n' {
-            text = text.strip_suffix(b"\r").unwrap_or(text);
-        }
-        if number == 1 {
-            text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        }
-        each(number, text)?;
     }
-    Ok(())
+
+    /// The next lines with their line ends. The last line of the input may lack its own.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.buffer.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
+        loop {
+            if self.filled == self.buffer.len() {
+                self.buffer.resize(2 * self.filled, 0);
+            }
+            let fresh = self.filled;
+            match self.reader.read(&mut self.buffer[fresh..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => self.filled += read?,
+            }
+            self.taken = match memchr::memrchr(self.end, &self.buffer[fresh..self.filled]) {
+                Some(at) => fresh + at + 1,
+                None if self.filled == fresh => fresh,
+                None => continue,
+            };
+            return Ok((self.taken > 0).then_some(&self.buffer[..self.taken]));
+        }
+    }
+}
+
+/// The lines of a block, without their line ends.
+fn lines_of(block: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
+    let rest = block.len() - usize::from(block.ends_with(&[end]));
+    let ends = memchr::memchr_iter(end, &block[..rest]).chain([rest]);
+    let mut start = 0;
+    ends.map(move |at| {
+        let line = &block[start..at];
+        start = at + 1;
+        match line {
+            [line @ .., b'\r'] if end == b'\n' => line,
+            line => line,
+        }
+    })
+}
+
+/// A block without the byte-order mark, if it is the first.
+fn without_mark(block: &[u8], is_first: bool) -> &[u8] {
+    let rest = is_first.then(|| block.strip_prefix(BYTE_ORDER_MARK));
+    rest.flatten().unwrap_or(block)
+}
+
+/// Bytes per block: enough for several threads, and few enough for their caches.
+const BLOCK: usize = 1 << 20;
+
+/// Bytes that a thread decodes at once.
+const PIECE: usize = 128 << 10;
+
+/// Divides a block into pieces of whole lines.
+fn pieces(mut block: &[u8], end: u8) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let from = PIECE.min(block.len());
+        let length = memchr::memchr(end, &block[from..]).map_or(block.len(), |at| from + at + 1);
+        let piece = block.split_off(..length)?;
+        (length > 0).then_some(piece)
+    })
+}
+
+/// The items of a piece.
+struct Decoded<'a> {
+    bytes: Vec<u8>,
+    /// The text of each item, and the end of its bytes.
+    items: Vec<(&'a [u8], usize)>,
+    /// Lines up to the first invalid one.
+    lines: u64,
+    /// The first invalid line, and why it is invalid.
+    invalid: Option<(&'a [u8], String)>,
+}
+
+impl<'a> Decoded<'a> {
+    fn of(piece: &'a [u8], end: u8, encoding: Encoding) -> Self {
+        let mut decoded = Self {
+            bytes: Vec::with_capacity(piece.len()),
+            items: vec![],
+            lines: 0,
+            invalid: None,
+        };
+        for line in lines_of(piece, end) {
+            decoded.lines += 1;
+            let text = encoding.trim(line);
+            if text.is_empty() {
+                continue;
+            }
+            if let Err(error) = encoding.decode_into(text, &mut decoded.bytes) {
+                decoded.invalid = Some((line, error));
+                break;
+            }
+            decoded.items.push((text, decoded.bytes.len()));
+        }
+        decoded
+    }
 }
 
 /// An item of so many bytes is not a word that happens to have only hex digits.
@@ -227,45 +319,45 @@ const CERTAIN_BYTES: usize = 8;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-fn lines(
-    name: &str,
-    reader: impl BufRead,
-    args: &InputArgs,
-    sink: Sink<'_>,
-) -> Result<(), CliError> {
+fn lines(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Result<(), CliError> {
     let encoding = args.encoding()?;
     let (end, unit) = if args.null {
         (b'\0', "item")
     } else {
         (b'\n', "line")
     };
-    let mut bytes = Vec::new();
+    let mut blocks = Blocks::new(reader, end);
+    let mut lines = 0;
     // After a line that is certainly in this format, an invalid one is an error in that line only.
     let mut certain = false;
-    for_each_line(name, reader, end, |number, line| {
-        let text = encoding.trim(line);
-        if text.is_empty() {
-            return Ok(());
+    while let Some(block) = blocks.next().map_err(|error| CliError::at(name, error))? {
+        let pieces: Vec<_> = pieces(without_mark(block, lines == 0), end).collect();
+        let decode = |piece| Decoded::of(piece, end, encoding);
+        let decoded: Vec<_> = pieces.into_par_iter().map(decode).collect();
+        for decoded in decoded {
+            let mut start = 0;
+            for (text, end) in decoded.items {
+                let bytes = &decoded.bytes[start..end];
+                start = end;
+                certain |= bytes.len() >= CERTAIN_BYTES;
+                sink(Item { text, bytes })?;
+            }
+            lines += decoded.lines;
+            if let Some((line, error)) = decoded.invalid {
+                let hint = match guess::format_of(line) {
+                    Some((format, option)) if !certain => {
+                        let option = option.filter(|_| args.can_change);
+                        let option = option.map(|option| format!("; use {option}"));
+                        format!("; the input looks {format}{}", option.unwrap_or_default())
+                    }
+                    _ => String::new(),
+                };
+                let place = format_args!("{name}, {unit} {lines}");
+                return Err(CliError::at(place, format_args!("{error}{hint}")));
+            }
         }
-        bytes.clear();
-        encoding.decode_into(text, &mut bytes).map_err(|error| {
-            let hint = match guess::format_of(line) {
-                Some((format, option)) if !certain => {
-                    let option = option.filter(|_| args.can_change);
-                    let option = option.map_or(String::new(), |option| format!("; use {option}"));
-                    format!("; the input looks {format}{option}")
-                }
-                _ => String::new(),
-            };
-            let place = format_args!("{name}, {unit} {number}");
-            CliError::at(place, error + &hint)
-        })?;
-        certain |= bytes.len() >= CERTAIN_BYTES;
-        sink(Item {
-            text,
-            bytes: &bytes,
-        })
-    })
+    }
+    Ok(())
 }
 
 /// Decodes the text of a field and passes it on.
@@ -328,27 +420,33 @@ fn csv(name: &str, reader: impl Read, args: &InputArgs, sink: Sink<'_>) -> Resul
 
 fn json_lines(
     name: &str,
-    reader: impl BufRead,
+    reader: impl Read,
     args: &InputArgs,
     sink: Sink<'_>,
 ) -> Result<(), CliError> {
+    let mut blocks = Blocks::new(reader, b'\n');
     let mut bytes = Vec::new();
-    for_each_line(name, reader, b'\n', |number, line| {
-        if line.trim_ascii().is_empty() {
-            return Ok(());
+    let mut number = 0;
+    while let Some(block) = blocks.next().map_err(|error| CliError::at(name, error))? {
+        for line in lines_of(without_mark(block, number == 0), b'\n') {
+            number += 1;
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let place = format_args!("{name}, line {number}");
+            let value = serde_json::from_slice(line).map_err(|error| {
+                let hint = match line.trim_ascii_start().first() {
+                    Some(b'[') => "; turn a JSON array into lines with `jq -c '.[]'`",
+                    _ => "; each line must be one JSON value",
+                };
+                CliError::at(place, format_args!("not JSON: {error}{hint}"))
+            })?;
+            let text = json_text(value, args.field.as_deref())
+                .map_err(|message| CliError::at(place, message))?;
+            field(place, args.of_field(), text.as_bytes(), &mut bytes, sink)?;
         }
-        let place = format!("{name}, line {number}");
-        let value = serde_json::from_slice(line).map_err(|error| {
-            let hint = match line.trim_ascii_start().first() {
-                Some(b'[') => "; turn a JSON array into lines with `jq -c '.[]'`",
-                _ => "; each line must be one JSON value",
-            };
-            CliError::at(&place, format_args!("not JSON: {error}{hint}"))
-        })?;
-        let text = json_text(value, args.field.as_deref())
-            .map_err(|message| CliError::at(&place, message))?;
-        field(place, args.of_field(), text.as_bytes(), &mut bytes, sink)
-    })
+    }
+    Ok(())
 }
 
 /// The text of the item in the value of a line.
