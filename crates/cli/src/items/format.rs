@@ -482,3 +482,57 @@ fn has(members: &serde_json::Map<String, Value>) -> String {
     let names: Vec<&str> = members.keys().map(String::as_str).collect();
     format!("it has {}", names.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns at most so many bytes per read.
+    struct Short<'a>(&'a [u8], usize);
+
+    impl Read for Short<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = buffer.len().min(self.1);
+            self.0.read(&mut buffer[..length])
+        }
+    }
+
+    /// The items, and the error of the last line.
+    fn read(text: &[u8], per_read: usize) -> (Vec<Vec<u8>>, String) {
+        let mut items = vec![];
+        let result = lines(
+            "in",
+            Short(text, per_read),
+            &InputArgs::default(),
+            &mut |item| {
+                items.push(item.bytes.to_vec());
+                Ok(())
+            },
+        );
+        let error = result.map_or_else(|error| error.to_string(), |()| String::new());
+        (items, error)
+    }
+
+    #[test]
+    fn items_and_line_numbers_do_not_depend_on_the_blocks() {
+        let mut text = BYTE_ORDER_MARK.to_vec();
+        let mut wanted = vec![];
+        // Lines of one piece, of several pieces and of more than one block, empty ones, and both line ends.
+        for (line, length) in (0_u8..).zip([33, 0, 70_000, 1, BLOCK, 33, 200_000, 33]) {
+            let item = vec![line; length];
+            text.extend(data_encoding::HEXLOWER.encode(&item).into_bytes());
+            text.extend_from_slice(if line % 2 == 0 { b"\r\n" } else { b"\n" });
+            wanted.extend((length > 0).then_some(item));
+        }
+        for per_read in [1 << 10, 70_001, BLOCK, usize::MAX] {
+            assert_eq!(read(&text, per_read), (wanted.clone(), String::new()));
+            let (items, error) = read(&[&text[..], b"0g"].concat(), per_read);
+            assert_eq!(items, wanted);
+            assert_eq!(error, "in, line 9: 'g' in column 2 is not a hex digit");
+        }
+        assert_eq!(
+            read(b"\n\n00\nff", 1),
+            (vec![vec![0], vec![255]], String::new())
+        );
+    }
+}
