@@ -11,11 +11,11 @@ use core::ops::ControlFlow;
 
 use crate::arch::SimdLevel;
 use crate::arch::memory::prefer_huge_pages;
-use crate::decode::{self, BLOCK, Scanner};
+use crate::decode::{self, BLOCK, Coded, Scanner};
 use crate::encode::{self, Encoded};
 use crate::error::{BuildError, DecodeError};
 use crate::hash::{ItemHash, Nut25, RawValues, map_to_range};
-use crate::matching::{Coded, Strategy, Stream, map_items};
+use crate::matching::{Strategy, Stream, map_items};
 use crate::params::Params;
 
 /// A validated filter over bytes in storage of the caller's choice: `&[u8]`, `Vec<u8>`, `Arc<[u8]>`, a memory map.
@@ -302,15 +302,10 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// One decoding pass, in several lanes if the CPU supports it. Memory: 8 bytes per item. A filter with a
     /// small P can hold eight items per byte.
     pub fn append_values(&self, out: &mut Vec<u64>) {
-        let Coded {
-            level,
-            bytes,
-            n,
-            params,
-        } = self.coded();
-        out.reserve(n as usize);
-        prefer_huge_pages(&mut out.spare_capacity_mut()[..n as usize]);
-        decode::append_values(&mut Vec::new(), out, level, bytes, n, params).expect(VALIDATED);
+        let n = self.n() as usize;
+        out.reserve(n);
+        prefer_huge_pages(&mut out.spare_capacity_mut()[..n]);
+        decode::append_values(&mut Vec::new(), out, self.coded()).expect(VALIDATED);
     }
 
     /// Whether a mapped value is in the set.
@@ -385,10 +380,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// The bits, for look-ups that start in the middle.
     pub(crate) fn stream(&self) -> Stream<'_> {
         Stream {
-            level: self.level(),
-            bytes: self.bytes(),
-            params: self.params(),
-            range: self.range(),
+            coded: self.coded(),
             end: self.end,
         }
     }
@@ -524,7 +516,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     ///
     /// One decoding pass, at several places at once, without an allocation.
     pub fn validate(self) -> Result<Filter<D, H>, DecodeError> {
-        let end = decode::validate(self.level, self.bytes(), self.n, self.params)?;
+        let end = decode::validate(self.coded())?;
         Ok(Filter {
             unvalidated: self,
             end,
@@ -539,7 +531,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     /// As [`validate`](Self::validate).
     #[cfg(feature = "parallel")]
     pub fn validate_parallel(self) -> Result<Filter<D, H>, DecodeError> {
-        let end = decode::validate_parallel(self.level, self.bytes(), self.n, self.params)?;
+        let end = decode::validate_parallel(self.coded())?;
         Ok(Filter {
             unvalidated: self,
             end,
@@ -554,7 +546,7 @@ impl<D: AsRef<[u8]>, H> UnvalidatedFilter<D, H> {
     /// As [`UnvalidatedFilter::validate`], unless an item before the fault is repeated.
     pub(crate) fn validate_distinct(self) -> Result<Result<Filter<D, H>, u64>, DecodeError> {
         let (mut previous, mut items) = (None, 0_u64);
-        let visited = decode::visit(self.level, self.bytes(), self.n, self.params, |values| {
+        let visited = decode::visit(self.coded(), |values| {
             // The comparison of a whole slice is vectorized; where it fails, the item is searched for.
             let repeated = values
                 .windows(2)

@@ -9,9 +9,10 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::columns::Columns;
 use super::{PARAMS, compact_size};
 use crate::arch::SimdLevel;
+use crate::decode::Coded;
 use crate::error::DecodeError;
 use crate::hash::{SipHash, map_all_at};
-use crate::matching::{Coded, Prepared};
+use crate::matching::Prepared;
 use crate::params::Params;
 
 /// Scripts that are looked for in the basic filters of many blocks.

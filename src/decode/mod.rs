@@ -35,7 +35,8 @@ use crate::params::Params;
 
 pub(crate) use scan::{Scanner, in_pairs};
 pub(crate) use spans::{Gap, longest_span};
-use sync::{Place, Stream};
+pub(crate) use sync::Coded;
+use sync::Place;
 pub(crate) use visitors::SampleMemory;
 use visitors::{Check, Each, Sample, Visit, absolute};
 
@@ -63,15 +64,15 @@ const SCALAR_VISIT: u32 = 1 << 16;
 const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
 
 /// The number of lanes of the kernel that `drive!` chooses.
-fn lanes_of(stream: &Stream<'_>) -> u64 {
-    match stream.level.kind() {
+fn lanes_of(coded: &Coded<'_>) -> u64 {
+    match coded.level.kind() {
         #[cfg(target_arch = "aarch64")]
-        Kind::Baseline(Baseline::Neon(_)) if stream.suits_neon() => 12,
+        Kind::Baseline(Baseline::Neon(_)) if coded.suits_neon() => 12,
         Kind::Baseline(_) => 4,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2(_) => 16,
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(_) if stream.n < ENOUGH_FOR_ALL_LANES => 16,
+        Kind::Avx512(_) if coded.n < ENOUGH_FOR_ALL_LANES => 16,
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512(_) => 32,
     }
@@ -79,21 +80,21 @@ fn lanes_of(stream: &Stream<'_>) -> u64 {
 
 /// Calls the decoder with the kernel of the level.
 macro_rules! drive {
-    ($stream:expr, $place:expr, $lane_items:expr, $sink:expr) => {
-        match $stream.level.kind() {
+    ($coded:expr, $place:expr, $lane_items:expr, $sink:expr) => {
+        match $coded.level.kind() {
             #[cfg(target_arch = "aarch64")]
-            Kind::Baseline(Baseline::Neon(neon)) if $stream.suits_neon() => {
-                sync::drive($stream, neon, $place, $lane_items, $sink)
+            Kind::Baseline(Baseline::Neon(neon)) if $coded.suits_neon() => {
+                sync::drive($coded, neon, $place, $lane_items, $sink)
             }
-            Kind::Baseline(_) => sync::drive($stream, Scalar, $place, $lane_items, $sink),
+            Kind::Baseline(_) => sync::drive($coded, Scalar, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => sync::drive($stream, avx2, $place, $lane_items, $sink),
+            Kind::Avx2(avx2) => sync::drive($coded, avx2, $place, $lane_items, $sink),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) if $stream.n < ENOUGH_FOR_ALL_LANES => {
-                sync::drive($stream, avx512.avx2(), $place, $lane_items, $sink)
+            Kind::Avx512(avx512) if $coded.n < ENOUGH_FOR_ALL_LANES => {
+                sync::drive($coded, avx512.avx2(), $place, $lane_items, $sink)
             }
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => sync::drive($stream, avx512, $place, $lane_items, $sink),
+            Kind::Avx512(avx512) => sync::drive($coded, avx512, $place, $lane_items, $sink),
         }
     };
 }
@@ -103,22 +104,11 @@ macro_rules! drive {
 /// # Errors
 ///
 /// Too short, out of range, trailing data, or padding: exactly the error of [`Scanner::finish`].
-pub(crate) fn validate(
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
-) -> Result<u64, DecodeError> {
-    let stream = Stream {
-        level,
-        bytes,
-        n,
-        params,
-    };
+pub(crate) fn validate(coded: Coded<'_>) -> Result<u64, DecodeError> {
     // This visitor never breaks.
-    match drive!(stream, Place::START, LONG_LANE, &mut Check)? {
+    match drive!(coded, Place::START, LONG_LANE, &mut Check)? {
         ControlFlow::Continue(end) => Ok(end),
-        ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+        ControlFlow::Break(()) => coded.scanner(Place::START).finish(),
     }
 }
 
@@ -128,31 +118,20 @@ pub(crate) fn validate(
 ///
 /// As [`validate`].
 #[cfg(feature = "parallel")]
-pub(crate) fn validate_parallel(
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
-) -> Result<u64, DecodeError> {
-    if n < threads::MIN_ITEMS {
-        return validate(level, bytes, n, params);
+pub(crate) fn validate_parallel(coded: Coded<'_>) -> Result<u64, DecodeError> {
+    if coded.n < threads::MIN_ITEMS {
+        return validate(coded);
     }
-    let stream = Stream {
-        level,
-        bytes,
-        n,
-        params,
-    };
-    match level.kind() {
+    match coded.level.kind() {
         #[cfg(target_arch = "aarch64")]
-        Kind::Baseline(Baseline::Neon(neon)) if stream.suits_neon() => {
-            threads::validate(stream, neon, LONG_LANE)
+        Kind::Baseline(Baseline::Neon(neon)) if coded.suits_neon() => {
+            threads::validate(coded, neon, LONG_LANE)
         }
-        Kind::Baseline(_) => threads::validate(stream, Scalar, LONG_LANE),
+        Kind::Baseline(_) => threads::validate(coded, Scalar, LONG_LANE),
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => threads::validate(stream, avx2, LONG_LANE),
+        Kind::Avx2(avx2) => threads::validate(coded, avx2, LONG_LANE),
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => threads::validate(stream, avx512, LONG_LANE),
+        Kind::Avx512(avx512) => threads::validate(coded, avx512, LONG_LANE),
     }
 }
 
@@ -164,14 +143,11 @@ pub(crate) fn validate_parallel(
 ///
 /// As [`validate`]. `each` may have received values before the error; those are correct.
 pub(crate) fn visit(
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
+    coded: Coded<'_>,
     each: impl FnMut(&[u64]) -> ControlFlow<()>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let scanner = Scanner::new(level, bytes, n, params);
-    visit_rest(&scanner, bytes, params, each)
+    let scanner = coded.scanner(Place::START);
+    visit_rest(&scanner, coded.bytes, coded.params, each)
 }
 
 /// Appends all values to `values`, and validates the filter. `memory` is kept for the next filter; its content is
@@ -183,18 +159,15 @@ pub(crate) fn visit(
 pub(crate) fn append_values(
     memory: &mut Vec<u64>,
     values: &mut Vec<u64>,
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
+    coded: Coded<'_>,
 ) -> Result<(), DecodeError> {
-    values.reserve(n as usize);
+    values.reserve(coded.n as usize);
     let mut each = |slice: &[u64], base| {
-        append(level, slice, base, values);
+        append(coded.level, slice, base, values);
         ControlFlow::Continue(())
     };
-    let scanner = Scanner::new(level, bytes, n, params);
-    visit_from(memory, &scanner, bytes, params, &mut each).map(drop)
+    let scanner = coded.scanner(Place::START);
+    visit_from(memory, &scanner, coded.bytes, coded.params, &mut each).map(drop)
 }
 
 /// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.
@@ -220,7 +193,7 @@ fn visit_from(
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
     let place = Place::of(scanner);
-    let stream = Stream {
+    let coded = Coded {
         level: scanner.level(),
         bytes,
         n: scanner.n(),
@@ -230,12 +203,12 @@ fn visit_from(
     // filter of a Bitcoin block then takes one chunk of lanes: each chunk reads the codes before its lanes twice.
     let values = (bytes.len() as u64 * 3 / 2 + (48 << 10)) / 8;
     let values = values.min(BUFFERED_VALUES);
-    let lane_items = BUFFERED_LANE.min(values / lanes_of(&stream));
+    let lane_items = BUFFERED_LANE.min(values / lanes_of(&coded));
     let mut visit = Visit::new(memory, each);
-    if stream.level == SimdLevel::SCALAR && stream.n < SCALAR_VISIT {
-        return sync::drive_serially(stream, place, &mut visit);
+    if coded.level == SimdLevel::SCALAR && coded.n < SCALAR_VISIT {
+        return sync::drive_serially(coded, place, &mut visit);
     }
-    drive!(stream, place, lane_items, &mut visit)
+    drive!(coded, place, lane_items, &mut visit)
 }
 
 /// Places in a filter from which items can be decoded, made by [`seek_table`].
@@ -263,15 +236,12 @@ pub(crate) struct SeekTable {
 ///
 /// One pass, plus another one over the spans that were too long; 16 bytes per place and 24 per gap.
 pub(crate) fn seek_table(
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
+    coded: Coded<'_>,
     step: u32,
     longest: u64,
 ) -> Result<SeekTable, DecodeError> {
     let mut memory = SampleMemory::default();
-    seek_table_using(&mut memory, level, bytes, n, params, step, longest)?;
+    seek_table_using(&mut memory, coded, step, longest)?;
     Ok(memory.table)
 }
 
@@ -282,30 +252,21 @@ pub(crate) fn seek_table(
 /// As [`validate`]. The table is then meaningless.
 pub(crate) fn seek_table_using(
     memory: &mut SampleMemory,
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
+    coded: Coded<'_>,
     step: u32,
     longest: u64,
 ) -> Result<(), DecodeError> {
-    let stream = Stream {
-        level,
-        bytes,
-        n,
-        params,
-    };
-    let mut sample = Sample::reusing(core::mem::take(memory), n, step.max(1) as usize);
+    let mut sample = Sample::reusing(core::mem::take(memory), coded.n, step.max(1) as usize);
     let driven = if (step as usize) < GROUP {
         // Lanes sample only at whole groups.
-        sync::drive_serially(stream, Place::START, &mut sample)
+        sync::drive_serially(coded, Place::START, &mut sample)
     } else {
-        drive!(stream, Place::START, sample.lane_items(), &mut sample)
+        drive!(coded, Place::START, sample.lane_items(), &mut sample)
     };
     // This visitor never breaks.
     if let ControlFlow::Continue(end) = driven? {
         *memory = sample.into_memory(end);
-        spans::divide(&mut memory.table, &stream, longest)?;
+        spans::divide(&mut memory.table, &coded, longest)?;
     }
     Ok(())
 }

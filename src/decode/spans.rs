@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::SeekTable;
-use super::sync::{Place, Stream};
+use super::sync::{Coded, Place};
 use crate::error::DecodeError;
 
 /// A code that is longer than the maximum distance of two places.
@@ -30,7 +30,7 @@ pub(crate) fn longest_span(n: u32, len: u64, step: u32) -> u64 {
 /// single longer code becomes a gap.
 pub(super) fn divide(
     table: &mut SeekTable,
-    stream: &Stream<'_>,
+    coded: &Coded<'_>,
     longest: u64,
 ) -> Result<(), DecodeError> {
     if table.spans().all(|(start, end)| end - start <= longest) {
@@ -50,7 +50,7 @@ pub(super) fn divide(
                 value: base,
                 item: 0,
             };
-            divided.divide_span(stream, place, end, longest)?;
+            divided.divide_span(coded, place, end, longest)?;
         }
     }
     *table = divided;
@@ -72,13 +72,13 @@ impl SeekTable {
     /// Adds places between `place`, which is the last one, and bit `end`.
     fn divide_span(
         &mut self,
-        stream: &Stream<'_>,
+        coded: &Coded<'_>,
         place: Place,
         end: u64,
         longest: u64,
     ) -> Result<(), DecodeError> {
         // The number of the item there is unknown; decoding stops at the end of the span.
-        let mut scanner = stream.scanner(place);
+        let mut scanner = coded.scanner(place);
         let mut start = place.position;
         while scanner.position() < end {
             let (before, from) = (scanner.position(), scanner.value());

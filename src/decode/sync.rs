@@ -107,16 +107,16 @@ pub(super) trait Sink<const N: usize>: Take<N> {
     }
 }
 
-/// The bytes of a filter and its declared numbers.
+/// The bytes of a filter, validated or not, and its declared numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream<'a> {
-    pub(super) level: SimdLevel,
-    pub(super) bytes: &'a [u8],
-    pub(super) n: u32,
-    pub(super) params: Params,
+pub(crate) struct Coded<'a> {
+    pub(crate) level: SimdLevel,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) n: u32,
+    pub(crate) params: Params,
 }
 
-impl<'a> Stream<'a> {
+impl<'a> Coded<'a> {
     fn bits(&self) -> u64 {
         self.bytes.len() as u64 * 8
     }
@@ -194,7 +194,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Decodes `stream` from `place` on, in order, into `sink`. Uses lanes of about `lane_items` items if that is
+/// Decodes `coded` from `place` on, in order, into `sink`. Uses lanes of about `lane_items` items if that is
 /// worth it. Returns `Break` early if the sink does. Otherwise returns the bit position where the items end,
 /// after all checks.
 ///
@@ -202,15 +202,15 @@ impl<'a> Stream<'a> {
 ///
 /// Errors of the serial scan.
 pub(super) fn drive<const N: usize>(
-    stream: Stream<'_>,
+    coded: Coded<'_>,
     simd: impl Simd<N>,
     place: Place,
     lane_items: u64,
     sink: &mut impl Sink<N>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    let mut driver = Driver::new(stream, place);
-    if let Some(decoder) = stream.decoder(simd) {
-        let end = stream.lanes_end();
+    let mut driver = Driver::new(coded, place);
+    if let Some(decoder) = coded.decoder(simd) {
+        let end = coded.lanes_end();
         if driver.lanes(&decoder, end, lane_items, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -220,15 +220,15 @@ pub(super) fn drive<const N: usize>(
 
 /// [`drive`] without lanes.
 pub(super) fn drive_serially(
-    stream: Stream<'_>,
+    coded: Coded<'_>,
     place: Place,
     sink: &mut impl Sink<1>,
 ) -> Result<ControlFlow<(), u64>, DecodeError> {
-    Driver::new(stream, place).rest(sink)
+    Driver::new(coded, place).rest(sink)
 }
 
 pub(super) struct Driver<'a> {
-    stream: Stream<'a>,
+    coded: Coded<'a>,
     /// Everything before this place is decoded and true.
     pub(super) place: Place,
     /// The largest valid value.
@@ -248,11 +248,11 @@ struct Chunk<const N: usize> {
 }
 
 impl<'a> Driver<'a> {
-    pub(super) fn new(stream: Stream<'a>, place: Place) -> Self {
+    pub(super) fn new(coded: Coded<'a>, place: Place) -> Self {
         Self {
-            stream,
+            coded,
             place,
-            largest: stream.params.range(stream.n).saturating_sub(1),
+            largest: coded.params.range(coded.n).saturating_sub(1),
             failed: 0,
         }
     }
@@ -265,7 +265,7 @@ impl<'a> Driver<'a> {
         if self.serial(u64::MAX, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        self.stream
+        self.coded
             .scanner(self.place)
             .finish()
             .map(ControlFlow::Continue)
@@ -294,11 +294,8 @@ impl<'a> Driver<'a> {
         lane_items: u64,
         sink: &mut impl Sink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
-        let warm_up = self
-            .stream
-            .bits_of(self.stream.warm_up())
-            .min(MAX_LANE_BITS);
-        let longest = self.stream.bits_of(lane_items).clamp(1, MAX_LANE_BITS);
+        let warm_up = self.coded.bits_of(self.coded.warm_up()).min(MAX_LANE_BITS);
+        let longest = self.coded.bits_of(lane_items).clamp(1, MAX_LANE_BITS);
         while self.failed < MAX_FAILED {
             let left = end.saturating_sub(self.place.position);
             let chunks = left.div_ceil(N as u64 * longest).max(1);
@@ -335,9 +332,9 @@ impl<'a> Driver<'a> {
         warm_up: u64,
         sink: &mut impl Sink<N>,
     ) -> Result<Chunk<N>, Odd> {
-        let fixed = u64::from(self.stream.params.p()) + 1;
+        let fixed = u64::from(self.coded.params.p()) + 1;
         // More than usual, but never more than possible.
-        let usual = self.stream.items_in(lane_bits);
+        let usual = self.coded.items_in(lane_bits);
         let room = (lane_bits / fixed + 1).min(usual + usual / 8 + 64) as usize;
         // Lanes end within some tens of codes of each other. The rest is for pairs that do not fit in a step: one in
         // 16,000 at P = 19, and one in 25 at P = 24, where lanes are still worth it.
@@ -408,7 +405,7 @@ impl<'a> Driver<'a> {
         match (item, value) {
             (Some(item), Some(value))
                 if start == self.place.position
-                    && item <= self.stream.n
+                    && item <= self.coded.n
                     && value <= self.largest =>
             {
                 self.place = Place {
@@ -429,7 +426,7 @@ impl<'a> Driver<'a> {
         sink: &mut impl Sink<N>,
     ) -> Result<ControlFlow<()>, DecodeError> {
         let mut longest = if stop == u64::MAX { 1 } else { 57 };
-        let mut scanner = self.stream.scanner(self.place);
+        let mut scanner = self.coded.scanner(self.place);
         let mut block = [0; BLOCK];
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && scanner.remaining() > 0 && scanner.position() < stop {

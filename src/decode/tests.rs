@@ -29,6 +29,15 @@ fn differences(values: &[u64]) -> impl Iterator<Item = u64> {
         .map(|(value, before)| value - before)
 }
 
+fn of(level: SimdLevel, bytes: &[u8], n: u32, params: Params) -> Coded<'_> {
+    Coded {
+        level,
+        bytes,
+        n,
+        params,
+    }
+}
+
 type Outcome = Result<u64, DecodeError>;
 
 /// The result of the serial scan, value by value.
@@ -49,41 +58,28 @@ fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
     let (values, expected) = serial(bytes, n, params);
     for level in SimdLevel::available() {
         let what = format!("{what}: {n} items, {params:?}, {level}");
-        assert_eq!(validate(level, bytes, n, params), expected, "{what}");
-        check_visit(&what, level, bytes, n, params, &values, expected);
-        let stream = Stream {
-            level,
-            bytes,
-            n,
-            params,
-        };
-        check_lanes(&what, stream, &values, expected);
+        let coded = of(level, bytes, n, params);
+        assert_eq!(validate(coded), expected, "{what}");
+        check_visit(&what, coded, &values, expected);
+        check_lanes(&what, coded, &values, expected);
         for step in [1, 16, 100] {
-            let table = seek_table(level, bytes, n, params, step, u64::MAX);
+            let table = seek_table(coded, step, u64::MAX);
             check_table(&what, &table, step, params, &values, expected);
         }
     }
     expected
 }
 
-fn check_visit(
-    what: &str,
-    level: SimdLevel,
-    bytes: &[u8],
-    n: u32,
-    params: Params,
-    values: &[u64],
-    expected: Outcome,
-) {
+fn check_visit(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) {
     let mut seen = 0;
     // What an earlier filter left.
     let (mut memory, mut all) = (vec![7; 100], vec![7]);
-    let read = append_values(&mut memory, &mut all, level, bytes, n, params);
+    let read = append_values(&mut memory, &mut all, coded);
     assert_eq!(read, expected.map(drop), "{what}");
     if read.is_ok() {
         assert_eq!(all[1..], *values, "{what}");
     }
-    let visited = visit(level, bytes, n, params, |slice| {
+    let visited = visit(coded, |slice| {
         assert!(!slice.is_empty(), "{what}");
         assert_eq!(slice, &values[seen..][..slice.len()], "{what}, item {seen}");
         seen += slice.len();
@@ -94,7 +90,7 @@ fn check_visit(
         assert_eq!(seen, values.len(), "{what}");
         // It must also stop where it is asked to.
         let mut slices = 0;
-        let stopped = visit(level, bytes, n, params, |_| {
+        let stopped = visit(coded, |_| {
             slices += 1;
             if slices == 3 {
                 ControlFlow::Break(())
@@ -113,7 +109,7 @@ fn check_visit(
 }
 
 /// Values from lanes, also for few items, for which [`visit`] would use none.
-fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome) {
+fn check_lanes(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) {
     let mut seen = 0;
     // What an earlier filter left.
     let mut memory = vec![7; 1000];
@@ -124,7 +120,7 @@ fn check_lanes(what: &str, stream: Stream<'_>, values: &[u64], expected: Outcome
         ControlFlow::Continue(())
     };
     let mut visit = Visit::new(&mut memory, &mut each);
-    let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut visit);
+    let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut visit);
     assert_eq!(driven, expected.map(ControlFlow::Continue), "{what}");
     if expected.is_ok() {
         assert_eq!(seen, values.len(), "{what}");
@@ -427,17 +423,12 @@ fn sums_in_lanes_that_overflow_64_bits_are_out_of_range() {
             value: largest - below,
             item: n - items as u32,
         };
-        let stream = |level| Stream {
-            level,
-            bytes: &bytes,
-            n,
-            params,
-        };
-        let expected = stream(SimdLevel::SCALAR).scanner(place).finish();
+        let coded = |level| of(level, &bytes, n, params);
+        let expected = coded(SimdLevel::SCALAR).scanner(place).finish();
         assert_eq!(expected.is_ok(), step * items as u64 <= below);
         for level in SimdLevel::available() {
-            let stream = stream(level);
-            let found = drive!(stream, place, LONG_LANE, &mut Check);
+            let coded = coded(level);
+            let found = drive!(coded, place, LONG_LANE, &mut Check);
             assert_eq!(
                 found,
                 expected.map(ControlFlow::Continue),
@@ -462,15 +453,10 @@ fn a_value_that_is_the_range_itself_is_out_of_range_in_any_lane() {
                 ..Place::START
             };
             for level in SimdLevel::available() {
-                let stream = Stream {
-                    level,
-                    bytes: &bytes,
-                    n,
-                    params,
-                };
-                let expected = stream.scanner(place).finish();
+                let coded = of(level, &bytes, n, params);
+                let expected = coded.scanner(place).finish();
                 assert_eq!(expected.is_ok(), is_right);
-                let found = drive!(stream, place, LONG_LANE, &mut Check);
+                let found = drive!(coded, place, LONG_LANE, &mut Check);
                 assert_eq!(found, expected.map(ControlFlow::Continue), "{at}, {level}");
             }
         }
@@ -515,20 +501,15 @@ fn check_threads(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
         .build()
         .unwrap();
     for level in SimdLevel::available() {
-        let stream = Stream {
-            level,
-            bytes,
-            n,
-            params,
-        };
+        let coded = of(level, bytes, n, params);
         let validated = pool.install(|| match level.kind() {
-            Kind::Baseline(Baseline::Scalar) => threads::validate(stream, Scalar, 500),
+            Kind::Baseline(Baseline::Scalar) => threads::validate(coded, Scalar, 500),
             #[cfg(target_arch = "aarch64")]
-            Kind::Baseline(Baseline::Neon(neon)) => threads::validate(stream, neon, 500),
+            Kind::Baseline(Baseline::Neon(neon)) => threads::validate(coded, neon, 500),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => threads::validate(stream, avx2, 500),
+            Kind::Avx2(avx2) => threads::validate(coded, avx2, 500),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => threads::validate(stream, avx512, 500),
+            Kind::Avx512(avx512) => threads::validate(coded, avx512, 500),
         });
         assert_eq!(
             validated, expected,
@@ -578,8 +559,8 @@ fn large_filters_validate_equally_on_any_number_of_threads() {
         pool.build().unwrap().install(|| {
             for level in SimdLevel::available() {
                 for bytes in [&bytes, &damaged] {
-                    let expected = validate(level, bytes, n, params);
-                    let parallel = validate_parallel(level, bytes, n, params);
+                    let expected = validate(of(level, bytes, n, params));
+                    let parallel = validate_parallel(of(level, bytes, n, params));
                     assert_eq!(parallel, expected, "{threads} threads, {level}");
                 }
             }
@@ -671,19 +652,19 @@ impl<const N: usize, S: sync::Sink<N>> sync::Sink<N> for Counting<S> {
 impl Counts {
     /// What is decoded of a uniform filter is as it should be; kernels may be called for so many items of a lane
     /// at a time.
-    fn check(&self, what: &str, stream: Stream<'_>, lane_items: u64, step: usize) {
-        let (n, lanes) = (stream.n as usize, self.lanes);
-        let bits = stream.bytes.len() as u64 * 8;
-        let tail = u64::from(stream.n) * (bits - stream.lanes_end()) / bits;
+    fn check(&self, what: &str, coded: Coded<'_>, lane_items: u64, step: usize) {
+        let (n, lanes) = (coded.n as usize, self.lanes);
+        let bits = coded.bytes.len() as u64 * 8;
+        let tail = u64::from(coded.n) * (bits - coded.lanes_end()) / bits;
         let what = format!(
             "{what}, {} items, {:?}, {}",
-            stream.n, stream.params, stream.level
+            coded.n, coded.params, coded.level
         );
         assert_eq!(self.in_lanes + self.serially, n, "{what}");
         // The tail, and one lane in a hundred that began out of step.
         let most = tail as usize * 11 / 10 + n / 100 + 64;
         assert!(self.serially <= most, "{what}: {} serially", self.serially);
-        let chunks = (u64::from(stream.n) - tail).div_ceil(lane_items * lanes as u64) as usize;
+        let chunks = (u64::from(coded.n) - tail).div_ceil(lane_items * lanes as u64) as usize;
         assert_eq!(self.chunks, chunks, "{what}: chunks");
         // Lanes end within some codes of each other.
         let most = self.chunks * lanes * 40;
@@ -709,33 +690,28 @@ fn nearly_all_of_a_uniform_filter_is_read_by_kernels_in_lanes() {
             let values = random.sorted(n, params.range(n));
             let bytes = coded(differences(&values), p);
             for level in SimdLevel::available() {
-                let stream = Stream {
-                    level,
-                    bytes: &bytes,
-                    n,
-                    params,
-                };
+                let coded = of(level, &bytes, n, params);
                 let mut all = Counting::new(Check);
-                let driven = drive!(stream, Place::START, LONG_LANE, &mut all);
+                let driven = drive!(coded, Place::START, LONG_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
-                all.counts.check("checked", stream, LONG_LANE, usize::MAX);
+                all.counts.check("checked", coded, LONG_LANE, usize::MAX);
                 for step in [8, 64, 96] {
                     let sample = Sample::new(n, step);
                     let lane_items = sample.lane_items();
                     assert_eq!(lane_items, LONG_LANE.min(step as u64 * 128));
                     let mut all = Counting::new(sample);
-                    let driven = drive!(stream, Place::START, lane_items, &mut all);
+                    let driven = drive!(coded, Place::START, lane_items, &mut all);
                     assert!(driven.unwrap().is_continue());
-                    all.counts.check("sampled", stream, lane_items, step);
+                    all.counts.check("sampled", coded, lane_items, step);
                 }
                 let mut memory = Vec::new();
                 let mut each = |_: &[u64], _| ControlFlow::Continue(());
                 let visit = Visit::new(&mut memory, &mut each);
                 let mut all = Counting::new(visit);
-                let driven = drive!(stream, Place::START, BUFFERED_LANE, &mut all);
+                let driven = drive!(coded, Place::START, BUFFERED_LANE, &mut all);
                 assert!(driven.unwrap().is_continue());
                 all.counts
-                    .check("visited", stream, BUFFERED_LANE, usize::MAX);
+                    .check("visited", coded, BUFFERED_LANE, usize::MAX);
             }
         }
     }
@@ -753,13 +729,13 @@ fn neon_is_for_codes_of_short_runs() {
         (24, 25_117_792, 3_257, false),
         (32, 1 << 32, 4_250, false),
     ] {
-        let stream = Stream {
+        let coded = Coded {
             level: SimdLevel::detect(),
             bytes: &alloc::vec![0; len],
             n: 1_000,
             params: Params::new(p, m - 1).unwrap(),
         };
-        assert_eq!(stream.suits_neon(), suits, "P = {p}");
+        assert_eq!(coded.suits_neon(), suits, "P = {p}");
     }
 }
 
@@ -825,13 +801,13 @@ fn check_bits_read(steps: &[u64], p: u32) {
             );
         };
         let before = cost::decoded_bits();
-        within("check", validate(level, &bytes, n, params), before);
+        within("check", validate(of(level, &bytes, n, params)), before);
         let before = cost::decoded_bits();
-        let visited = visit(level, &bytes, n, params, |_| ControlFlow::Continue(()));
+        let visited = visit(of(level, &bytes, n, params), |_| ControlFlow::Continue(()));
         within("visit", visited.map(|_| bits), before);
         for step in [8, 256] {
             let before = cost::decoded_bits();
-            let table = seek_table(level, &bytes, n, params, step, u64::MAX);
+            let table = seek_table(of(level, &bytes, n, params), step, u64::MAX);
             within("table", table.map(|table| table.end), before);
         }
     }

@@ -11,7 +11,7 @@ use core::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::lanes::{Decoder, Odd};
-use super::sync::{Driver, Place, Stream};
+use super::sync::{Coded, Driver, Place};
 use super::visitors::Check;
 use crate::arch::lanes::Simd;
 use crate::cost;
@@ -32,23 +32,23 @@ struct Range {
 ///
 /// Errors of the serial scan.
 pub(super) fn validate<const N: usize>(
-    stream: Stream<'_>,
+    coded: Coded<'_>,
     simd: impl Simd<N> + Sync,
     lane_items: u64,
 ) -> Result<u64, DecodeError> {
     let threads = rayon::current_num_threads().max(1) as u64;
-    let Some(decoder) = stream.decoder(simd).filter(|_| threads > 1) else {
-        return super::validate(stream.level, stream.bytes, stream.n, stream.params);
+    let Some(decoder) = coded.decoder(simd).filter(|_| threads > 1) else {
+        return super::validate(coded);
     };
-    let bits = stream.lanes_end();
+    let bits = coded.lanes_end();
     let cut = |range: u64| bits / threads * range;
     let decode = |range: u64| -> Option<Range> {
-        let start = find_start(&stream, &decoder, cut(range))?;
+        let start = find_start(&coded, &decoder, cut(range))?;
         let place = Place {
             position: start,
             ..Place::START
         };
-        let mut driver = Driver::new(stream, place);
+        let mut driver = Driver::new(coded, place);
         // An error here can come from a wrong start; decoding the range again detects true errors.
         let flow = driver
             .to(&decoder, cut(range + 1), lane_items, &mut Check)
@@ -63,7 +63,7 @@ pub(super) fn validate<const N: usize>(
         .map(|range| cost::counted(|| decode(range)))
         .collect();
 
-    let mut driver = Driver::new(stream, Place::START);
+    let mut driver = Driver::new(coded, Place::START);
     for (number, (range, bits)) in (0..).zip(ranges) {
         cost::count(|| bits);
         if range.is_some_and(|range| driver.accept(range.start, range.end)) {
@@ -74,14 +74,14 @@ pub(super) fn validate<const N: usize>(
     }
     match driver.rest::<N>(&mut Check)? {
         ControlFlow::Continue(end) => Ok(end),
-        ControlFlow::Break(()) => stream.scanner(Place::START).finish(),
+        ControlFlow::Break(()) => coded.scanner(Place::START).finish(),
     }
 }
 
 /// Guesses the first boundary at or after `cut`. The reading starts far enough before it that a wrong guess is
 /// rare.
-fn find_start<S>(stream: &Stream<'_>, decoder: &Decoder<'_, S>, cut: u64) -> Option<u64> {
-    let before = stream.bits_of(8 * stream.warm_up());
+fn find_start<S>(coded: &Coded<'_>, decoder: &Decoder<'_, S>, cut: u64) -> Option<u64> {
+    let before = coded.bits_of(8 * coded.warm_up());
     let mut position = cut.saturating_sub(before);
     while position < cut {
         position = match decoder.one(position) {

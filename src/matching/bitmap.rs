@@ -5,8 +5,8 @@
 
 use alloc::vec::Vec;
 
-use super::{Coded, search};
-use crate::decode;
+use super::search;
+use crate::decode::{self, Coded};
 use crate::error::DecodeError;
 use crate::params::Params;
 
@@ -37,20 +37,14 @@ impl Bitmap {
     ///
     /// As [`decode::validate`]. The values are then meaningless.
     pub(crate) fn load(&mut self, coded: &Coded<'_>) -> Result<(), DecodeError> {
-        let Coded {
-            level,
-            bytes,
-            n,
-            params,
-        } = *coded;
-        self.shift = shift(params);
-        let words = (params.range(n) >> self.shift) / 64 + 1;
+        self.shift = shift(coded.params);
+        let words = (coded.range() >> self.shift) / 64 + 1;
         self.words.clear();
         self.words.resize(words as usize, 0);
         let (lanes, values) = (&mut self.lanes, &mut self.values);
         values.clear();
-        decode::append_values(lanes, values, level, bytes, n, params)?;
-        level.compiled(
+        decode::append_values(lanes, values, *coded)?;
+        coded.level.compiled(
             #[inline(always)]
             || self.fill(),
         );

@@ -12,27 +12,22 @@
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Kind;
-use crate::arch::SimdLevel;
 use crate::arch::lanes::WINDOW;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::lookup;
 use crate::arch::memory::prefetch;
 use crate::bits::BitReader;
 use crate::cost;
-use crate::decode::in_pairs;
+use crate::decode::{Coded, in_pairs};
+use crate::matching::Strategy;
 use crate::matching::table::{Point, Table};
-use crate::matching::{Coded, Strategy};
 use crate::params::Params;
 use crate::rice::{self, Unreadable};
 
 /// The bits of a validated filter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream<'a> {
-    pub(crate) level: SimdLevel,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) params: Params,
-    /// F: the exclusive upper limit of the values.
-    pub(crate) range: u64,
+    pub(crate) coded: Coded<'a>,
     /// The bit position where the last item ends.
     pub(crate) end: u64,
 }
@@ -58,7 +53,7 @@ impl Stream<'_> {
     #[cfg(any(test, target_arch = "x86_64"))]
     pub(crate) fn find(&self, point: Point, target: u64) -> Result<bool, Astray> {
         // One chain of codes cannot be vectorized.
-        self.level.compiled(
+        self.coded.level.compiled(
             #[inline(always)]
             move || self.find_here(point, target),
         )
@@ -71,12 +66,12 @@ impl Stream<'_> {
     /// The table is forged.
     #[inline]
     pub(crate) fn find_by(&self, table: &Table, target: u64) -> Result<bool, Astray> {
-        self.level.compiled(
+        self.coded.level.compiled(
             #[inline(always)]
             move || {
                 // The bits arrive together with the line of the table. Nine of ten are in these cache lines.
                 let about = table.estimate(target).saturating_sub(72 * 8);
-                prefetch_bits(self.bytes, about, [0, 64, 128]);
+                prefetch_bits(self.coded.bytes, about, [0, 64, 128]);
                 self.find_here(table.locate(target), target)
             },
         )
@@ -87,12 +82,12 @@ impl Stream<'_> {
         if let Some(answer) = point.answer() {
             return Ok(answer);
         }
-        let (p, in_pairs) = (self.params.p(), in_pairs(self.params));
+        let (p, in_pairs) = (self.coded.params.p(), in_pairs(self.coded.params));
         loop {
             let step = if in_pairs {
-                scan::<true>(self.bytes, point, target, p)
+                scan::<true>(self.coded.bytes, point, target, p)
             } else {
-                scan::<false>(self.bytes, point, target, p)
+                scan::<false>(self.coded.bytes, point, target, p)
             };
             match step {
                 Step::Answer(found) => return Ok(found),
@@ -112,9 +107,9 @@ impl Stream<'_> {
         if point.base > target || point.position >= self.end {
             return Ok(Step::Answer(false));
         }
-        let p = self.params.p();
+        let p = self.coded.params.p();
         let room = target - point.base;
-        let mut reader = BitReader::at(self.bytes, point.position);
+        let mut reader = BitReader::at(self.coded.bytes, point.position);
         let delta = rice::read(&mut reader, p, room >> p);
         cost::count(|| reader.position() - point.position);
         let delta = match delta {
@@ -164,11 +159,11 @@ impl Stream<'_> {
             locate(targets, points);
             for (at, point) in points.iter_mut().enumerate() {
                 // Targets beyond the range are in no part, and no item would stop their search.
-                if targets[at] >= self.range {
+                if targets[at] >= self.coded.range() {
                     *point = Point::ABSENT;
                 }
                 // Half a step of 16 items takes 21 bytes.
-                prefetch_bits(self.bytes, point.position, [0, 32]);
+                prefetch_bits(self.coded.bytes, point.position, [0, 32]);
             }
             self.find_batch(points, targets, found)?;
             for (at, _) in (batch..).zip(&*found).filter(|&(_, &found)| found) {
@@ -189,31 +184,30 @@ impl Stream<'_> {
         &self,
         strategy: Strategy,
         table: &Table,
-        n: u32,
         targets: &[u64],
         mut visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
         // One target needs no plan and no list.
         if let (&[target], Strategy::Cheapest | Strategy::Lookup) = (targets, strategy) {
-            if target < self.range && self.find_by(table, target)? {
+            if target < self.coded.range() && self.find_by(table, target)? {
                 visit(0);
             }
             return Ok(());
         }
-        let planned = || table.planned(self.level, (n, self.bytes.len()), targets.len());
+        let planned = || {
+            table.planned(
+                self.coded.level,
+                (self.coded.n, self.coded.bytes.len()),
+                targets.len(),
+            )
+        };
         let strategy = strategy.unless_open(planned);
         if strategy != Strategy::Lookup {
-            let coded = Coded {
-                level: self.level,
-                bytes: self.bytes,
-                n,
-                params: self.params,
-            };
-            let visited = coded.visit_matches(strategy, targets, false, visit);
+            let visited = self.coded.visit_matches(strategy, targets, false, visit);
             return visited.map_err(|_| Astray);
         }
         let locate = |targets: &[u64], points: &mut [Point]| {
-            table.locate_all(self.level, targets, points);
+            table.locate_all(self.coded.level, targets, points);
         };
         self.find_each(locate, targets, &mut visit)
     }
@@ -227,13 +221,13 @@ impl Stream<'_> {
     ) -> Result<(), Astray> {
         #[cfg(target_arch = "x86_64")]
         if self.suits_lanes(targets) {
-            match self.level.kind() {
+            match self.coded.level.kind() {
                 Kind::Baseline(_) => {}
                 Kind::Avx2(avx2) => return self.find_in_lanes(avx2, points, targets, found),
                 Kind::Avx512(avx512) => return self.find_in_lanes(avx512, points, targets, found),
             }
         }
-        self.level.compiled(
+        self.coded.level.compiled(
             #[inline(always)]
             || {
                 for ((found, &point), &target) in found.iter_mut().zip(points).zip(targets) {
@@ -247,7 +241,9 @@ impl Stream<'_> {
     /// Whether the lanes' numbers can hold the values, and enough targets fill them.
     #[cfg(target_arch = "x86_64")]
     fn suits_lanes(&self, targets: &[u64]) -> bool {
-        self.params.p() <= Params::MAX_P && self.range < 1 << 62 && targets.len() > FEW
+        self.coded.params.p() <= Params::MAX_P
+            && self.coded.range() < 1 << 62
+            && targets.len() > FEW
     }
 
     /// Not inlined: the scalar look-ups next to it would have fewer registers.
@@ -262,10 +258,10 @@ impl Stream<'_> {
     ) -> Result<(), Astray> {
         let mut answers = [lookup::ABSENT; BATCH];
         let answers = &mut answers[..targets.len()];
-        let code = (self.params.p(), in_pairs(self.params));
-        lookup::look_up(simd, self.bytes, code, points, targets, answers);
+        let code = (self.coded.params.p(), in_pairs(self.coded.params));
+        lookup::look_up(simd, self.coded.bytes, code, points, targets, answers);
         for (at, found) in found.iter_mut().enumerate() {
-            *found = targets[at] < self.range
+            *found = targets[at] < self.coded.range()
                 && match answers[at] {
                     lookup::ABSENT => false,
                     lookup::FOUND => true,

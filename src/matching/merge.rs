@@ -3,8 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
 
-use super::Coded;
-use crate::decode;
+use crate::decode::{self, Coded};
 use crate::error::DecodeError;
 use crate::sort::sort_hashes;
 
@@ -62,8 +61,7 @@ fn merge(
     if next.is_none() && !whole {
         return Ok(());
     }
-    let (level, bytes, n, params) = (coded.level, coded.bytes, coded.n, coded.params);
-    let visited = decode::visit(level, bytes, n, params, |block| {
+    let visited = decode::visit(*coded, |block| {
         let mut values = block;
         let last = values.last().copied().unwrap_or_default();
         while let Some((target, place)) = next

@@ -14,10 +14,9 @@ use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
 use crate::arch::SimdLevel;
-use crate::decode::SeekTable;
+use crate::decode::{Coded, SeekTable};
 use crate::error::DecodeError;
 use crate::hash::{ItemHash, map_all_at};
-use crate::params::Params;
 
 use bitmap::Bitmap;
 #[cfg(target_arch = "x86_64")]
@@ -44,15 +43,6 @@ pub(crate) fn map_items<H: ItemHash, I: AsRef<[u8]>>(
         map_all_at(level, values, range);
     }
     values
-}
-
-/// The bits of a filter, validated or not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Coded<'a> {
-    pub(crate) level: SimdLevel,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) n: u32,
-    pub(crate) params: Params,
 }
 
 impl Coded<'_> {

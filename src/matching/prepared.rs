@@ -1,7 +1,7 @@
 //! A filter that was decoded once, in a form that answers batches of targets.
 
-use super::{Bitmap, Coded, Strategy, Stream, locate_all, plan};
-use crate::decode::{self, SampleMemory, longest_span};
+use super::{Bitmap, Strategy, Stream, locate_all, plan};
+use crate::decode::{self, Coded, SampleMemory, longest_span};
 use crate::error::DecodeError;
 
 /// The points or the bitmap of a filter. Keeps its memory for the next filter.
@@ -28,10 +28,9 @@ impl Prepared {
         if strategy != Strategy::Lookup {
             return self.bitmap.load(coded);
         }
-        let (level, bytes, n, params) = (coded.level, coded.bytes, coded.n, coded.params);
-        let step = plan::seek_step((n, bytes.len()));
-        let longest = longest_span(n, bytes.len() as u64, step);
-        decode::seek_table_using(&mut self.points, level, bytes, n, params, step, longest)
+        let step = plan::seek_step((coded.n, coded.bytes.len()));
+        let longest = longest_span(coded.n, coded.bytes.len() as u64, step);
+        decode::seek_table_using(&mut self.points, *coded, step, longest)
     }
 
     /// Calls `visit` with the index in `targets` of each member of the set, in order, until `visit` returns false.
@@ -47,10 +46,7 @@ impl Prepared {
         }
         let table = &self.points.table;
         let stream = Stream {
-            level: coded.level,
-            bytes: coded.bytes,
-            params: coded.params,
-            range: coded.range(),
+            coded: *coded,
             end: table.end,
         };
         let locate = |targets: &[u64], points: &mut [_]| {

@@ -24,8 +24,8 @@ use core::hint::select_unpredictable;
 
 use crate::arch::SimdLevel;
 use crate::arch::memory::prefetch;
-use crate::decode::{self, Gap, longest_span};
-use crate::matching::{Coded, Strategy, gaps, plan};
+use crate::decode::{self, Coded, Gap, longest_span};
+use crate::matching::{Strategy, gaps, plan};
 use crate::params::Params;
 
 /// A place in the bits from which items can be decoded.
@@ -321,7 +321,7 @@ impl Table {
         let (n, params, len) = (coded.n, coded.params, coded.bytes.len() as u64);
         let step = step(n, len, wanted);
         let longest = longest_span(n, len, step);
-        let places = decode::seek_table(coded.level, coded.bytes, n, params, step, longest);
+        let places = decode::seek_table(*coded, step, longest);
         let places = places.unwrap_or_default();
         let mut table = Self::empty(params, step);
         let full = entries(table.layout.low_bytes()) + 1;

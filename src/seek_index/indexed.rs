@@ -137,9 +137,8 @@ impl<D: AsRef<[u8]>, H> IndexedFilter<D, H> {
         values: &[u64],
         visit: impl FnMut(usize) -> bool,
     ) -> Result<(), Astray> {
-        let n = self.filter.n();
         self.stream()
-            .visit_matches(strategy, &self.table, n, values, visit)
+            .visit_matches(strategy, &self.table, values, visit)
     }
 
     fn stream(&self) -> Stream<'_> {
