@@ -221,7 +221,7 @@ fn reported_events_are_published_and_followed() {
     let clock = Arc::clone(&time);
     let mut options = StateFilterOptions::new(&[]);
     (options.reported, options.block_width) = (Event::ALL.to_vec(), 9);
-    let source = Mint::new().source();
+    let mint = Mint::new();
     let service = FilterService::default();
     let data = DataDirectory::open(directory.path()).unwrap();
     let clock = move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
@@ -231,7 +231,7 @@ fn reported_events_are_published_and_followed() {
         clock: Some(Box::new(clock)),
         ..PublisherOptions::default()
     };
-    let mut publisher = Publisher::with_options(source, service.clone(), options).unwrap();
+    let mut publisher = Publisher::with_options(mint.source(), service.clone(), options).unwrap();
     let (events, store) = (publisher.event_feed(), MemoryStore::default());
     let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
     let ids: Vec<[u8; 33]> = (0..40)
