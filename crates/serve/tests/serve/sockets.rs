@@ -69,7 +69,7 @@ fn write_pair(directory: &Path) -> CertificateDer<'static> {
 }
 
 /// A client that trusts one certificate and offers the given protocols.
-fn client(trusted: &CertificateDer<'static>, protocols: &[&[u8]]) -> ClientConnection {
+fn client(trusted: &CertificateDer<'static>, protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -79,12 +79,12 @@ fn client(trusted: &CertificateDer<'static>, protocols: &[&[u8]]) -> ClientConne
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    let name = ServerName::try_from("localhost").unwrap();
-    ClientConnection::new(Arc::new(config), name).unwrap()
+    Arc::new(config)
 }
 
 fn get_over_tls(server: &Server, trusted: &CertificateDer<'static>) -> std::io::Result<Reply> {
-    let session = client(trusted, &[b"http/1.1"]);
+    let name = ServerName::try_from("localhost").unwrap();
+    let session = ClientConnection::new(client(trusted, &[b"http/1.1"]), name).unwrap();
     let mut stream = rustls::StreamOwned::new(session, server.connect());
     write!(
         stream,
@@ -115,23 +115,12 @@ fn tls_port_answers_only_tls_requests() {
 fn http_2_is_negotiated_in_the_handshake() {
     let certificate = Certificate::new();
     let server = tls_server(certificate.open(), Limits::default());
-    let roots = {
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.der.clone()).unwrap();
-        roots
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let config = client(&certificate.der, &[b"h2", b"http/1.1"]);
     server.runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(server.address)
             .await
             .unwrap();
-        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let connector = tokio_rustls::TlsConnector::from(config);
         let name = ServerName::try_from("localhost").unwrap();
         let stream = connector.connect(name, stream).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
