@@ -1,11 +1,10 @@
 //! Databases of both mints, a server for them, a client, and the expected answer.
 
-mod cdk;
 mod colliding;
 mod fakes;
 pub(crate) mod history;
 mod items;
-mod nutshell;
+mod rows;
 // The tests of `nutfilter-serve` use the rest.
 #[allow(dead_code)]
 #[path = "../../../../serve/tests/serve/server.rs"]
@@ -21,7 +20,7 @@ use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
 };
 use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Publisher, PublisherOptions};
-use rusqlite::{Connection, Params};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub(crate) use colliding::colliding_items;
@@ -35,6 +34,12 @@ pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbb
 pub(crate) const V3: &str = "0277354b7388c720dbba6218f720f9b785c9c20fb8b348b389e296227c6cc7a63f";
 /// A legacy id without a version, with both characters that cause trouble in URLs.
 pub(crate) const LEGACY: &str = "I2yN+iR/fkzT";
+
+const SIGNED_AT: &str = "(SELECT ifnull(max(signed_at), 0) + 1 FROM promises)";
+
+fn bytes(hex: &str) -> String {
+    format!("x'{hex}'")
+}
 
 /// A mint's database in its own directory.
 pub(crate) struct MintDatabase {
@@ -84,44 +89,32 @@ impl MintDatabase {
     }
 
     pub(crate) fn add_keyset(&self, id: &str, unit: &str, active: bool, fee: i64) {
-        let sql = match self.mint {
-            MintType::Nutshell => nutshell::INSERT_KEYSET,
-            _ => cdk::INSERT_KEYSET,
-        };
-        self.connect()
-            .execute(sql, (id, unit, active, fee))
-            .unwrap();
+        self.execute(&rows::keyset(self.mint, id, unit, active, fee));
     }
 
     pub(crate) fn add_spent(&self, keyset: &str, items: &[Vec<u8>]) {
-        match self.mint {
-            MintType::Nutshell => nutshell::add_spent(&mut self.connect(), keyset, items),
-            _ => cdk::add_proofs(&mut self.connect(), keyset, items, "SPENT"),
-        }
+        self.add(NoteKind::Spent, keyset, items, "SPENT");
     }
 
     pub(crate) fn add_signed(&self, keyset: &str, items: &[Vec<u8>]) {
-        self.add_promises(keyset, items, true);
+        self.add(NoteKind::Issued, keyset, items, "SPENT");
     }
 
     /// Adds blinded messages that wait for a signature.
     pub(crate) fn add_unsigned(&self, keyset: &str, items: &[Vec<u8>]) {
-        self.add_promises(keyset, items, false);
-    }
-
-    fn add_promises(&self, keyset: &str, items: &[Vec<u8>], signed: bool) {
-        match self.mint {
-            MintType::Nutshell => {
-                nutshell::add_promises(&mut self.connect(), keyset, items, signed)
-            }
-            _ => cdk::add_signatures(&mut self.connect(), keyset, items, signed),
-        }
+        self.add(NoteKind::Issued, keyset, items, "PENDING");
     }
 
     /// Adds proofs that are not spent; only CDK stores them.
     pub(crate) fn add_in_state(&self, keyset: &str, items: &[Vec<u8>], state: &str) {
         assert_eq!(self.mint, MintType::Cdk);
-        cdk::add_proofs(&mut self.connect(), keyset, items, state);
+        self.add(NoteKind::Spent, keyset, items, state);
+    }
+
+    fn add(&self, kind: NoteKind, keyset: &str, items: &[Vec<u8>], state: &str) {
+        let row = |item: &Vec<u8>| rows::insert(self.mint, kind, keyset, item, 1, state);
+        let rows: String = items.iter().map(row).collect();
+        self.execute(&format!("BEGIN; {rows} COMMIT;"));
     }
 
     /// Adds spent or signed notes as the mint does, including its own totals.
@@ -142,16 +135,47 @@ impl MintDatabase {
         transaction.commit().unwrap();
     }
 
-    /// Applies an event through the mint's own connection.
+    /// Applies an event through the mint's own connection. CDK adds up the amounts.
     pub(crate) fn happen(
         &self,
         connection: &Connection,
         event: &history::Event,
     ) -> rusqlite::Result<()> {
-        match self.mint {
-            MintType::Nutshell => nutshell::apply(connection, event),
-            _ => cdk::apply(connection, event),
+        use history::Event;
+        let mint = self.mint;
+        let (note, mut sql) = match event {
+            Event::Insert(note) => {
+                let state = rows::state(&note.item, note.counts);
+                let history::Note {
+                    kind,
+                    keyset,
+                    item,
+                    amount,
+                    ..
+                } = note;
+                (
+                    note,
+                    rows::insert(mint, *kind, keyset, item, *amount, state),
+                )
+            }
+            Event::Flip(note) => (note, rows::flip(mint, note.kind, &note.item)),
+            Event::Delete(note) => (note, rows::delete(mint, note.kind, &note.item)),
+            _ => return Ok(()),
+        };
+        if mint == MintType::Cdk && note.counts && !matches!(event, Event::Delete(_)) {
+            let total = match note.kind {
+                NoteKind::Spent => "total_redeemed",
+                NoteKind::Issued => "total_issued",
+            };
+            sql += &format!(
+                "INSERT INTO keyset_amounts (keyset_id, {total}) VALUES ('{}', {})
+                 ON CONFLICT (keyset_id) DO UPDATE SET {total} = {total} + excluded.{total};",
+                note.keyset, note.amount
+            );
         }
+        connection.execute_batch(&sql)?;
+        assert!(mint != MintType::Nutshell || connection.changes() == 1);
+        Ok(())
     }
 
     pub(crate) fn location(&self) -> DatabaseLocation {
@@ -190,15 +214,6 @@ impl MintDatabase {
         names.sort();
         names
     }
-}
-
-/// Inserts all rows in one transaction.
-fn insert_all(connection: &mut Connection, sql: &str, rows: impl Iterator<Item = impl Params>) {
-    let transaction = connection.transaction().unwrap();
-    for row in rows {
-        transaction.execute(sql, row).unwrap();
-    }
-    transaction.commit().unwrap();
 }
 
 /// Reads everything, and calls `each` after each batch. The first bad row is an error. Returns the total.

@@ -1,6 +1,7 @@
 //! Databases of both mints on the test server, and what a publisher keeps of their notes.
 
 mod cluster;
+#[path = "../../mint/support/rows.rs"]
 mod rows;
 #[path = "../../mint/support/tables.rs"]
 mod tables;
@@ -17,12 +18,34 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
 
 pub(crate) use cluster::Cluster;
-pub(crate) use rows::{delete, flip, insert_keyset, insert_member};
+pub(crate) use rows::{delete, flip};
 pub(crate) use tables::tables;
 
 pub(crate) const V1: &str = "009a1f293253e41e";
 /// A legacy id without a version.
 pub(crate) const LEGACY: &str = "I2yN+iR/fkzT";
+
+const SIGNED_AT: &str = "now()";
+
+fn bytes(hex: &str) -> String {
+    format!("'\\x{hex}'")
+}
+
+pub(crate) fn insert_keyset(mint: MintType, id: &str) -> String {
+    rows::keyset(mint, id, "sat", true, 100)
+}
+
+/// Inserts a note that counts, or, if `member` is false, one that does not count yet. nutshell's spent notes always
+/// count.
+pub(crate) fn insert_member(
+    mint: MintType,
+    kind: NoteKind,
+    keyset: &str,
+    item: &[u8],
+    member: bool,
+) -> String {
+    rows::insert(mint, kind, keyset, item, 1, rows::state(item, member))
+}
 
 /// A connection that may write, like the mint's own.
 pub(crate) struct Writer {
