@@ -5,7 +5,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "output")]
+mod output;
+
 use self::faults::change;
+#[cfg(feature = "output")]
+pub use self::output::{Output, directory_of};
 
 /// Locks a file until it is closed; creates it if it does not exist. Some file systems have no locks. There the operator
 /// must start only one process.

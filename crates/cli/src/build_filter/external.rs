@@ -11,7 +11,7 @@ use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;
 use crate::gcs::GcsWriter;
 use crate::globals::Globals;
-use crate::output::{self, Destination};
+use crate::output::Destination;
 use crate::profile::AnyHash;
 use crate::progress::Progress;
 
@@ -46,7 +46,7 @@ pub(crate) fn scratch(args: &BuildArgs) -> PathBuf {
     match (&args.scratch, Destination::of(args.output.as_deref())) {
         (Some(directory), _) => directory.clone(),
         (None, Destination::File(path)) if !path.starts_with("/dev") => {
-            output::directory_of(path).to_owned()
+            nutfilter_files::directory_of(path).to_owned()
         }
         _ => std::env::temp_dir(),
     }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nutfilter_mint::source::{MintSource, SqliteSource};
+use nutfilter_mint::source::{MintSource, SqliteSource, Watermark};
 use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
-use crate::support::history::{self, Consumer, Database, Event, Held, Note, Tally};
+use crate::support::history::{self, Consumer, Database, Event, Held, NewItems, Note, Tally};
 use crate::support::{MintDatabase, items};
 
 /// Longer than a short lock takes on a busy machine.
@@ -380,6 +380,29 @@ fn restored_pending_note_never_seen_pending_is_noticed() {
         assert_reason(mint.read(), part);
         mint.flip(0);
         assert_eq!(mint.read(), None);
+    }
+}
+
+/// A copy is restored that still has a pending note, which the mint deleted after a reading. The note then counts below
+/// the highest anchor, where only the count of all rows reveals it.
+#[test]
+fn restored_pending_note_already_forgotten_is_noticed() {
+    for (mint, kind) in tables_with_pending() {
+        let mut mint = Followed::new(mint, kind);
+        mint.insert(0..1, false);
+        mint.insert(1..100, true);
+        mint.sqlite.apply(&[Event::Save]);
+        mint.delete(0);
+        mint.read();
+        mint.sqlite.apply(&[Event::Restore]);
+        mint.flip(0);
+        let held = mint.consumer.of(kind).watermark.as_ref().unwrap();
+        let since = Watermark::new(held.as_bytes().to_vec());
+        // No count was asked for.
+        let mut source = mint.sqlite.database.source();
+        let reading = source.read(kind, Some(&since), &mut NewItems::default());
+        let reason = reading.map(drop).unwrap_err().to_string();
+        assert!(reason.contains("rows, expected"), "{reason}");
     }
 }
 

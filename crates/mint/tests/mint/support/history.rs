@@ -250,7 +250,7 @@ impl Held {
 }
 
 #[derive(Default)]
-struct NewItems {
+pub(crate) struct NewItems {
     items: Items,
     bad: usize,
 }
