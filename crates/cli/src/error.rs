@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use nutfilter_store::{StoreError, StoreErrorKind};
+
 /// Maximum length of a message, in characters. Errors may quote their input, and a hostile file must not flood the
 /// screen.
 const MAX_MESSAGE: usize = 2_000;
@@ -66,6 +68,17 @@ impl From<io::Error> for CliError {
     }
 }
 
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            StoreErrorKind::TooManyItems => {
+                CliError::failed(format_args!("{error}; use --shards, or more of them"))
+            }
+            _ => CliError::failed(error),
+        }
+    }
+}
+
 // The libraries' errors are complete sentences.
 macro_rules! failed_from {
     ($($error:ty),* $(,)?) => {$(
@@ -84,7 +97,6 @@ failed_from!(
     nutfilter::segment::SegmentError,
     nutfilter_cashu::ResponseError,
     nutfilter_cashu::state_filters::StateFilterError,
-    nutfilter_store::StoreError,
     nutfilter_mint::source::SourceError,
     nutfilter_wallet::FetchError,
     nutfilter_wallet::CheckError,

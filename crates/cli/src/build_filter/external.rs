@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nutfilter::Params;
 use nutfilter_cashu::ResponseWriter;
-use nutfilter_store::{Options, Store, StoreError, StoreErrorKind};
+use nutfilter_store::{Options, Store, StoreErrorKind};
 
 use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;
@@ -27,7 +27,7 @@ pub(super) fn run(
     let mut batch = store.batch();
     gather(args, globals, &mut batch)?;
     let progress = Progress::spinner(globals, "sorting");
-    batch.commit().map_err(with_hint)?;
+    batch.commit()?;
     drop(progress);
 
     check_not_empty(args, usize::try_from(store.len()).unwrap_or(usize::MAX))?;
@@ -49,16 +49,6 @@ pub(crate) fn scratch(args: &BuildArgs) -> PathBuf {
             nutfilter_files::directory_of(path).to_owned()
         }
         _ => std::env::temp_dir(),
-    }
-}
-
-/// A set that is too large for one filter can have several.
-pub(crate) fn with_hint(error: StoreError) -> CliError {
-    match error.kind() {
-        StoreErrorKind::TooManyItems => {
-            CliError::failed(format_args!("{error}; use --shards, or more of them"))
-        }
-        _ => error.into(),
     }
 }
 

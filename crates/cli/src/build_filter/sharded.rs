@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use nutfilter::ItemHash;
 use nutfilter_store::{Batch, Options, Store};
 
-use super::external::{scratch, with_hint, write};
+use super::external::{scratch, write};
 use super::{BuildArgs, Format, Summary, check_not_empty, gather};
 use crate::error::CliError;
 use crate::globals::Globals;
@@ -52,7 +52,7 @@ pub(super) fn build(
     };
     gather(args, globals, &mut sink)?;
     for batch in sink.batches {
-        batch.commit().map_err(with_hint)?;
+        batch.commit()?;
     }
     let items: u64 = stores.iter().map(Store::len).sum();
     check_not_empty(args, usize::try_from(items).unwrap_or(usize::MAX))?;
@@ -89,7 +89,7 @@ impl Sink<'_> {
     fn push_hash(&mut self, hash: u64) -> Result<(), CliError> {
         let shard = shard_of(hash, self.batches.len() as u16);
         let batch = &mut self.batches[usize::from(shard)];
-        batch.push_hashes(&[hash]).map_err(with_hint)
+        Ok(batch.push_hashes(&[hash])?)
     }
 }
 
