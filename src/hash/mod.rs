@@ -232,8 +232,8 @@ fn each_record(
     if record_bytes.get() == POINT_BYTES {
         // With a constant length, the loop does not check the length of each record.
         let (points, _) = records.as_chunks::<POINT_BYTES>();
-        for (at, out) in out.iter_mut().enumerate() {
-            *out = hash(&points[at]);
+        for (out, point) in out.iter_mut().zip(points) {
+            *out = hash(point);
         }
     } else {
         for (out, record) in out.iter_mut().zip(records.chunks_exact(record_bytes.get())) {
