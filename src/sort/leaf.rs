@@ -215,12 +215,12 @@ fn drain_cells<const LANES: usize>(
             let room = &mut out[written..];
             // Copies all places although only some are valid: a loop of unpredictable length costs more.
             if let Some(room) = room.first_chunk_mut::<PLACES>() {
-                for (at, to) in room.iter_mut().enumerate() {
-                    *to = v[at][lane].wrapping_sub(form.bias);
+                for (to, v) in room.iter_mut().zip(&v) {
+                    *to = v[lane].wrapping_sub(form.bias);
                 }
             } else {
-                for (at, to) in room[..count].iter_mut().enumerate() {
-                    *to = v[at][lane].wrapping_sub(form.bias);
+                for (to, v) in room[..count].iter_mut().zip(&v) {
+                    *to = v[lane].wrapping_sub(form.bias);
                 }
             }
             written += count;
