@@ -21,6 +21,7 @@ use crate::cost;
 use crate::decode::{Coded, in_pairs};
 use crate::matching::Strategy;
 use crate::matching::table::{Point, Table};
+#[cfg(target_arch = "x86_64")]
 use crate::params::Params;
 use crate::rice::{self, Unreadable};
 
