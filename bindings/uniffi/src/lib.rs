@@ -217,7 +217,7 @@ impl MintFilter {
     #[uniffi::constructor]
     fn accept(limits: Limits, status: u16, body: Vec<u8>, last_seen: Option<u64>) -> Result<Self> {
         let policy = limits.policy()?;
-        let filter = policy.accept(status, &body, FetchContext::now(last_seen))?;
+        let filter = policy.accept(status, body, FetchContext::now(last_seen))?;
         Ok(Self { filter, policy })
     }
 
