@@ -228,7 +228,9 @@ impl<R: Read> Blocks<R> {
                 self.buffer.resize(2 * self.filled, 0);
             }
             let fresh = self.filled;
-            match self.reader.read(&mut self.buffer[fresh..]) {
+            // After a long line the buffer is large, but blocks are not: short lines take many times their length.
+            let end = self.buffer.len().min(fresh + BLOCK);
+            match self.reader.read(&mut self.buffer[fresh..end]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 read => self.filled += read?,
             }
