@@ -13,6 +13,7 @@ A proxy for both the mint and the service sees what leaves: only matches and dec
 import contextlib
 import hashlib
 import http.server
+import itertools
 import json
 import pathlib
 import secrets
@@ -34,8 +35,9 @@ KINDS = {"spent": (["spent"], ["unspent", "pending"]), "issued": (["signed"], ["
 
 
 def fresh_items(number=FRESH):
-    """Random byte strings in the shape of compressed points."""
-    return [secrets.choice(("02", "03")) + secrets.token_hex(32) for _ in range(number)]
+    """Random points: one that matches by chance is asked about, and the command asks about points of the curve only."""
+    points = (secrets.choice((b"\2", b"\3")) + secrets.token_bytes(32) for _ in itertools.count())
+    return [point.hex() for point in itertools.islice(filter(reference_filter.on_curve, points), number)]
 
 
 def run(command, work):
@@ -50,6 +52,7 @@ class WalletChecks:
         self.binary, self.mint, self.url, self.work = binary, mint, url, pathlib.Path(work) / "checks"
         self.work.mkdir(exist_ok=True)
         self.states = mint.states()
+        self.fresh = fresh_items()
         self.totals = {}
         self.agree_with_the_database()
 
@@ -86,8 +89,7 @@ class WalletChecks:
     def filters(self, kind, keyset):
         """The built filter, and the one that is served."""
         members, others = self.split(kind, keyset)
-        fresh = fresh_items()
-        items = [*members, *others, *fresh]
+        items = [*members, *others, *self.fresh]
         item_file, filter_file = self.work / f"{kind}-{keyset}.items", self.work / f"{kind}-{keyset}.json"
         item_file.write_text("".join(f"{item}\n" for item in items))
         done = run([self.binary, "build", "--mint-database", self.mint.path, "--keyset", keyset, "--kind", kind,
@@ -105,7 +107,7 @@ class WalletChecks:
                f"{len(by_file)}, {len(by_http)} and {len(reference)} matches")
         missing = set(members) - by_file
         expect(not missing, f"{kind} {keyset}: {len(missing)} of {len(members)} members are absent (a false negative!)")
-        for name, chance in (("random", by_file & set(fresh)), ("known", by_file & set(others))):
+        for name, chance in (("random", by_file & set(self.fresh)), ("known", by_file & set(others))):
             expect(len(chance) <= CHANCE_MATCHES, f"{kind} {keyset}: {len(chance)} {name} non-members match")
         self.totals[f"{kind} maybe"] = self.totals.get(f"{kind} maybe", 0) + len(members)
 
@@ -125,7 +127,7 @@ class WalletChecks:
         """Every state of one keyset, as the mint itself says."""
         spent = set(self.states["spent"].get(keyset, []))
         items = [*spent, *self.states["unspent"].get(keyset, []), *self.states["pending"].get(keyset, []),
-                 *fresh_items()]
+                 *self.fresh]
         posted.clear()
         lines = self.ask(["check", "--confirm", "--batch", BATCH], keyset, url, items, spent)
         matched = self.judge("check --confirm", keyset, lines, spent, "spent", {"unspent", "pending"})
@@ -136,7 +138,7 @@ class WalletChecks:
     def restore(self, keyset, url, posted):
         """Every blinded message of one keyset, with the signatures in the database."""
         signed = set(self.states["signed"].get(keyset, []))
-        items = [*signed, *self.states["unsigned"].get(keyset, []), *fresh_items()]
+        items = [*signed, *self.states["unsigned"].get(keyset, []), *self.fresh]
         posted.clear()
         lines = self.ask(["restore"], keyset, url, items, signed)
         matched = self.judge("restore", keyset, lines, signed, "signed", {"unsigned"})
