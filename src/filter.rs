@@ -285,13 +285,18 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     /// Iterates over the mapped values in ascending order, duplicates included.
     #[must_use]
     pub fn values(&self) -> Values<'_> {
+        let scanner = self.scanner();
         Values {
-            bytes: self.bytes(),
-            params: self.params(),
-            scanner: self.scanner(),
-            block: [0; BLOCK],
+            coded: self.coded(),
+            serial: if scanner.remaining() < LARGE {
+                usize::MAX
+            } else {
+                SERIAL
+            },
+            scanner,
+            block: Vec::new(),
             given: 0,
-            filled: 0,
+            lanes: Vec::new(),
         }
     }
 
@@ -636,26 +641,51 @@ impl<D: AsRef<[u8]>, H: ItemHash> UnvalidatedFilter<D, H> {
 /// An iterator over the values of a [`Filter`] in ascending order, made by [`Filter::values`].
 #[derive(Clone, Debug)]
 pub struct Values<'a> {
-    bytes: &'a [u8],
-    params: Params,
+    coded: Coded<'a>,
     scanner: Scanner<'a>,
-    /// Values decoded ahead; those from `given` to `filled` are not returned yet.
-    block: [u64; BLOCK],
+    /// Values decoded ahead; those from `given` on are not returned yet.
+    block: Vec<u64>,
     given: usize,
-    filled: usize,
+    /// The number of blocks that are decoded one code after another before lanes are used.
+    serial: usize,
+    /// The memory of the lanes.
+    lanes: Vec<u64>,
 }
+
+/// From this number of items on, lanes are used.
+const LARGE: u32 = 4 * decode::AHEAD;
+
+/// The number of blocks before that: whoever takes a few values does not wait for many.
+const SERIAL: usize = 16;
 
 impl Values<'_> {
     /// Decodes the next block. An empty block means that no values are left.
     #[cold]
     #[inline(never)]
     fn refill(&mut self) {
-        self.filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
+        self.block.clear();
         self.given = 0;
+        if self.serial == 0 {
+            let more = decode::append_ahead(
+                &mut self.lanes,
+                &mut self.block,
+                &mut self.scanner,
+                self.coded,
+            );
+            if !more.expect(VALIDATED) {
+                self.serial = usize::MAX;
+            }
+        }
+        if self.block.is_empty() {
+            self.serial -= 1;
+            self.block.resize(BLOCK, 0);
+            let filled = self.scanner.fill(&mut self.block).expect(VALIDATED);
+            self.block.truncate(filled);
+        }
     }
 
     fn remaining(&self) -> u64 {
-        (self.filled - self.given) as u64 + u64::from(self.scanner.remaining())
+        (self.block.len() - self.given) as u64 + u64::from(self.scanner.remaining())
     }
 }
 
@@ -664,16 +694,12 @@ impl Iterator for Values<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<u64> {
-        if self.given == self.filled {
+        if self.given == self.block.len() {
             self.refill();
         }
-        if self.given < self.filled {
-            // The mask has no effect on the index; it saves the bounds check.
-            let value = self.block[self.given % BLOCK];
-            self.given += 1;
-            return Some(value);
-        }
-        None
+        let value = self.block.get(self.given).copied();
+        self.given += usize::from(value.is_some());
+        value
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -692,13 +718,18 @@ impl Iterator for Values<'_> {
             folded
         };
         // An `Option`, because the closure must move the value out and put it back.
-        let mut folded = Some(all(init, &self.block[self.given..self.filled]));
-        let visited = decode::visit_rest(&self.scanner, self.bytes, self.params, |values| {
-            if let Some(before) = folded.take() {
-                folded = Some(all(before, values));
-            }
-            ControlFlow::Continue(())
-        });
+        let mut folded = Some(all(init, &self.block[self.given..]));
+        let visited = decode::visit_rest(
+            &self.scanner,
+            self.coded.bytes,
+            self.coded.params,
+            |values| {
+                if let Some(before) = folded.take() {
+                    folded = Some(all(before, values));
+                }
+                ControlFlow::Continue(())
+            },
+        );
         let _end = visited.expect(VALIDATED);
         folded.expect("it is put back each time")
     }

@@ -8,6 +8,7 @@ use bitcoin::bip158::BlockFilter;
 use bitcoin::blockdata::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use bitcoin::{Amount, Block, BlockHash, Network, OutPoint, ScriptBuf, TxIn, TxOut};
+use nutfilter::internals::SimdLevel;
 use nutfilter::{Filter, ItemHash, Nut23, Nut25, Params, SipHash, SortedHashes, bip158};
 use nutfilter_harness::{
     decode, encode, matching, params_from, recipe, resident, response, seek_index,
@@ -394,6 +395,45 @@ fn whole_range_values_decode_as_they_were_encoded() {
             let expected = nutfilter_reference::encode_values(&values, 32);
             assert_eq!(filter.bytes(), expected);
             assert!(filter.values().eq(values));
+        }
+    }
+}
+
+/// An iterator decodes values one after another at first, and then ahead in lanes, which the second filter defeats.
+#[test]
+fn values_are_the_same_from_every_place_on() {
+    let params = Params::default();
+    let mut random = SmallRng::seed_from_u64(17);
+    for n in [65_535_u32, 65_536, 120_000] {
+        let mut uniform: Vec<u64> = (0..n)
+            .map(|_| random.random_range(0..params.range(n)))
+            .collect();
+        uniform.sort_unstable();
+        let equal_deltas = (0..u64::from(n)).map(|i| i * 524_288).collect();
+        for (values, level) in [uniform, equal_deltas]
+            .iter()
+            .flat_map(|values| SimdLevel::available().map(move |level| (values, level)))
+        {
+            let filter = Filter::from_values(values, params)
+                .unwrap()
+                .with_level(level);
+            let what = || format!("{n} items, {level}");
+            assert!(filter.values().eq(values.iter().copied()), "{}", what());
+            for given in [1, 127, 2047, 2048, 2049, 20_000, values.len()] {
+                let mut rest = filter.values();
+                assert_eq!(rest.nth(given - 1), Some(values[given - 1]), "{}", what());
+                assert_eq!(rest.len(), values.len() - given, "{}", what());
+                let from_here = rest.clone().fold(Vec::new(), |mut all, value| {
+                    all.push(value);
+                    all
+                });
+                assert!(from_here == values[given..], "{}, from {given} on", what());
+                assert!(
+                    rest.eq(values[given..].iter().copied()),
+                    "{}, from {given} on",
+                    what()
+                );
+            }
         }
     }
 }

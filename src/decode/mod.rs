@@ -63,7 +63,7 @@ const SCALAR_VISIT: u32 = 1 << 16;
 #[cfg(target_arch = "x86_64")]
 const ENOUGH_FOR_ALL_LANES: u32 = 5_800;
 
-/// The number of lanes of the kernel that `drive!` chooses.
+/// The number of lanes of the kernel that `with_kernel!` chooses.
 fn lanes_of(coded: &Coded<'_>) -> u64 {
     match coded.level.kind() {
         #[cfg(target_arch = "aarch64")]
@@ -78,24 +78,33 @@ fn lanes_of(coded: &Coded<'_>) -> u64 {
     }
 }
 
+/// Evaluates a call with the kernel of the level.
+macro_rules! with_kernel {
+    ($coded:expr, $simd:ident => $call:expr) => {
+        match $coded.level.kind() {
+            #[cfg(target_arch = "aarch64")]
+            Kind::Baseline(Baseline::Neon($simd)) if $coded.suits_neon() => $call,
+            Kind::Baseline(_) => {
+                let $simd = Scalar;
+                $call
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2($simd) => $call,
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512(avx512) if $coded.n < ENOUGH_FOR_ALL_LANES => {
+                let $simd = avx512.avx2();
+                $call
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512($simd) => $call,
+        }
+    };
+}
+
 /// Calls the decoder with the kernel of the level.
 macro_rules! drive {
     ($coded:expr, $place:expr, $lane_items:expr, $sink:expr) => {
-        match $coded.level.kind() {
-            #[cfg(target_arch = "aarch64")]
-            Kind::Baseline(Baseline::Neon(neon)) if $coded.suits_neon() => {
-                sync::drive($coded, neon, $place, $lane_items, $sink)
-            }
-            Kind::Baseline(_) => sync::drive($coded, Scalar, $place, $lane_items, $sink),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(avx2) => sync::drive($coded, avx2, $place, $lane_items, $sink),
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) if $coded.n < ENOUGH_FOR_ALL_LANES => {
-                sync::drive($coded, avx512.avx2(), $place, $lane_items, $sink)
-            }
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(avx512) => sync::drive($coded, avx512, $place, $lane_items, $sink),
-        }
+        with_kernel!($coded, simd => sync::drive($coded, simd, $place, $lane_items, $sink))
     };
 }
 
@@ -122,17 +131,7 @@ pub(crate) fn validate_parallel(coded: Coded<'_>) -> Result<u64, DecodeError> {
     if coded.n < threads::MIN_ITEMS {
         return validate(coded);
     }
-    match coded.level.kind() {
-        #[cfg(target_arch = "aarch64")]
-        Kind::Baseline(Baseline::Neon(neon)) if coded.suits_neon() => {
-            threads::validate(coded, neon, LONG_LANE)
-        }
-        Kind::Baseline(_) => threads::validate(coded, Scalar, LONG_LANE),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2(avx2) => threads::validate(coded, avx2, LONG_LANE),
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512(avx512) => threads::validate(coded, avx512, LONG_LANE),
-    }
+    with_kernel!(coded, simd => threads::validate(coded, simd, LONG_LANE))
 }
 
 /// Calls `each` with slices of the values, in order and without omissions. No slice is empty, and all fit in
@@ -168,6 +167,37 @@ pub(crate) fn append_values(
     };
     let scanner = coded.scanner(Place::START);
     visit_from(memory, &scanner, coded.bytes, coded.params, &mut each).map(drop)
+}
+
+/// The number of values that an iterator decodes ahead in lanes: an eighth of a megabyte.
+pub(crate) const AHEAD: u32 = 16 << 10;
+
+/// Appends the next values of `scanner`, about [`AHEAD`] of them, to `values`, and moves it behind them. `memory` is kept
+/// for the next call. Returns whether lanes are worth the next call: they decoded these values, and as many are left.
+///
+/// # Errors
+///
+/// Too short or out of range. Some values may have been appended.
+pub(crate) fn append_ahead<'a>(
+    memory: &mut Vec<u64>,
+    values: &mut Vec<u64>,
+    scanner: &mut Scanner<'a>,
+    coded: Coded<'a>,
+) -> Result<bool, DecodeError> {
+    values.reserve(AHEAD as usize);
+    let mut each = |slice: &[u64], base| {
+        append(coded.level, slice, base, values);
+        ControlFlow::Continue(())
+    };
+    let place = Place::of(scanner);
+    let stop = place.position + coded.bits_of(AHEAD.into());
+    let lane_items = u64::from(AHEAD) / lanes_of(&coded);
+    let mut visit = Visit::new(memory, &mut each);
+    let driver = with_kernel!(coded, simd => {
+        sync::drive_to(coded, simd, place, stop, lane_items, &mut visit)
+    })?;
+    *scanner = coded.scanner(driver.place);
+    Ok(driver.place != place && driver.kept_step() && scanner.remaining() >= AHEAD)
 }
 
 /// [`visit`] from the position of `scanner`, which must scan these bytes with these parameters.

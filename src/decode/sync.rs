@@ -218,6 +218,28 @@ pub(super) fn drive<const N: usize>(
     driver.rest(sink)
 }
 
+/// [`drive`] in lanes alone, up to about bit `stop`. The driver has the place that was reached.
+///
+/// # Errors
+///
+/// Errors of the serial scan, except those at the end.
+pub(super) fn drive_to<'a, const N: usize>(
+    coded: Coded<'a>,
+    simd: impl Simd<N>,
+    place: Place,
+    stop: u64,
+    lane_items: u64,
+    sink: &mut impl Sink<N>,
+) -> Result<Driver<'a>, DecodeError> {
+    let mut driver = Driver::new(coded, place);
+    if let Some(decoder) = coded.decoder(simd) {
+        let stop = stop.min(coded.lanes_end());
+        // Whether the sink ended it is not of interest.
+        let _ = driver.lanes(&decoder, stop, lane_items, sink)?;
+    }
+    Ok(driver)
+}
+
 /// [`drive`] without lanes.
 pub(super) fn drive_serially(
     coded: Coded<'_>,
@@ -255,6 +277,11 @@ impl<'a> Driver<'a> {
             largest: coded.params.range(coded.n).saturating_sub(1),
             failed: 0,
         }
+    }
+
+    /// Whether no chunk failed.
+    pub(super) fn kept_step(&self) -> bool {
+        self.failed == 0
     }
 
     /// Decodes the rest serially, and checks the padding.

@@ -62,6 +62,7 @@ fn check(what: &str, bytes: &[u8], n: u32, params: Params) -> Outcome {
         assert_eq!(validate(coded), expected, "{what}");
         check_visit(&what, coded, &values, expected);
         check_lanes(&what, coded, &values, expected);
+        check_ahead(&what, coded, &values, expected);
         for step in [1, 16, 100] {
             let table = seek_table(coded, step, u64::MAX);
             check_table(&what, &table, step, params, &values, expected);
@@ -106,6 +107,25 @@ fn check_visit(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) 
         assert_eq!(stopped, stops, "{what}");
         assert!(slices <= 3, "{what}");
     }
+}
+
+/// Values that an iterator decodes ahead, and then the rest one after another.
+fn check_ahead(what: &str, coded: Coded<'_>, values: &[u64], expected: Outcome) {
+    let mut scanner = coded.scanner(Place::START);
+    // What an earlier filter left.
+    let (mut memory, mut seen) = (vec![7; 1000], Vec::new());
+    let mut more = Ok(true);
+    while more == Ok(true) {
+        more = append_ahead(&mut memory, &mut seen, &mut scanner, coded);
+    }
+    if let Err(error) = more {
+        assert_eq!(Err(error), expected, "{what}");
+        return;
+    }
+    while let Ok(Some(value)) = scanner.next_value() {
+        seen.push(value);
+    }
+    assert!(seen == values, "{what}: {} values", seen.len());
 }
 
 /// Values from lanes, also for few items, for which [`visit`] would use none.
