@@ -109,7 +109,7 @@ pub struct SortedHashesBuilder<H> {
 }
 
 /// The number of items hashed in one batch: enough to fill any vector unit, few enough to stay in cache.
-const BATCH: usize = 256;
+const BATCH: usize = 512;
 
 impl SortedHashes {
     /// An empty set for [`Nut25`]. For another hasher, [`Default`] or a [`builder`](Self::builder) makes one.

@@ -16,7 +16,7 @@ mod siphash;
 use core::fmt::Debug;
 use core::num::NonZeroUsize;
 
-use crate::arch::memory::as_records;
+use crate::arch::memory::{as_records, prefetch};
 use crate::arch::{Kind, SimdLevel};
 
 pub use siphash::SipHash;
@@ -103,8 +103,11 @@ fn whole<'r, 'o>(
 
 /// The maximum number of items that are copied together (enough to fill the widest kernel), and the maximum
 /// number of bytes.
-const LONGEST_RUN: usize = 128;
-const BUFFER: usize = LONGEST_RUN * 64;
+const LONGEST_RUN: usize = 256;
+const BUFFER: usize = LONGEST_RUN * 34;
+
+/// The number of items between one that is copied and one that is prefetched.
+const AHEAD: usize = 64;
 
 /// The minimum number of items of one length for the kernels; fewer are hashed one by one.
 const RUN: usize = 8;
@@ -128,13 +131,17 @@ fn hash_runs<H: ItemHash, I: AsRef<[u8]>>(
     let mut buffer = [0; BUFFER];
     while let Some(first) = items.first() {
         let width = first.as_ref().len();
-        let run = match width {
-            POINT_BYTES => copy_run::<POINT_BYTES, 0, I>(items, width, &mut buffer),
-            8..16 => copy_run::<0, 8, I>(items, width, &mut buffer),
-            16..32 => copy_run::<0, 16, I>(items, width, &mut buffer),
-            32..=64 => copy_run::<0, 32, I>(items, width, &mut buffer),
-            _ => copy_run::<0, 0, I>(items, width, &mut buffer),
-        };
+        // With the level's registers, 32 bytes are one copy.
+        let run = level.compiled(
+            #[inline(always)]
+            || match width {
+                POINT_BYTES => copy_run::<POINT_BYTES, 0, I>(items, width, &mut buffer),
+                8..16 => copy_run::<0, 8, I>(items, width, &mut buffer),
+                16..32 => copy_run::<0, 16, I>(items, width, &mut buffer),
+                32..=64 => copy_run::<0, 32, I>(items, width, &mut buffer),
+                _ => copy_run::<0, 0, I>(items, width, &mut buffer),
+            },
+        );
         // An item that is longer than the buffer is not copied.
         let (now, later) = out.split_at_mut(run.max(1));
         match NonZeroUsize::new(width) {
@@ -177,9 +184,16 @@ fn copy_run<const WIDTH: usize, const HALF: usize, I: AsRef<[u8]>>(
 ) -> usize {
     let width = if WIDTH == 0 { width.max(1) } else { WIDTH };
     let mut run = 0;
-    let items = &items[..items.len().min(LONGEST_RUN)];
-    for (place, item) in buffer.chunks_exact_mut(width).zip(items) {
+    let first = &items[..items.len().min(LONGEST_RUN)];
+    for (place, item) in buffer.chunks_exact_mut(width).zip(first) {
         let item = item.as_ref();
+        // The kernel reads the copies, so the items are asked for here: 3 percent of a build from memory.
+        if let Some(byte) = items
+            .get(run + AHEAD)
+            .and_then(|item| item.as_ref().first())
+        {
+            prefetch(byte);
+        }
         if item.len() != width {
             break;
         }
@@ -318,11 +332,8 @@ impl ItemHash for Nut23 {
     fn hash_items_at<I: AsRef<[u8]>>(&self, level: SimdLevel, items: &[I], out: &mut [u64]) {
         match level.kind() {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512(_) => hash_runs(self, level, items, out),
-            // Copying takes what the kernel saves.
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2(_) if hash_in_place(self, level, items, out) => {}
-            _ => hash_each(self, items, out),
+            Kind::Avx2(_) | Kind::Avx512(_) => hash_runs(self, level, items, out),
+            Kind::Baseline(_) => hash_each(self, items, out),
         }
     }
 
