@@ -309,7 +309,7 @@ impl<D: AsRef<[u8]>, H> Filter<D, H> {
     pub fn append_values(&self, out: &mut Vec<u64>) {
         let n = self.n() as usize;
         out.reserve(n);
-        prefer_huge_pages(&mut out.spare_capacity_mut()[..n]);
+        prefer_huge_pages(out);
         decode::append_values(&mut Vec::new(), out, self.coded()).expect(VALIDATED);
     }
 

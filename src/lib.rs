@@ -131,7 +131,7 @@ pub use hash::{ItemHash, Nut23, Nut25, RawValues, SipHash, map_all_to_range, map
 pub use params::Params;
 pub use resident::{CacheLines, ResidentFilter};
 pub use seek_index::{IndexInterval, IndexMismatch, IndexedFilter, SeekIndex};
-pub use sorted_hashes::{SortedHashes, SortedHashesBuilder};
+pub use sorted_hashes::{HashCollector, SortedHashes, SortedHashesBuilder};
 
 /// What the tests and benchmarks of this repository need beyond the public interface. Only their dev-dependencies
 /// switch the feature on.

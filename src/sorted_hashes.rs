@@ -163,24 +163,36 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
     /// Hashes and sorts `items`, given in any order.
     pub fn hash_items<I: IntoIterator<Item: AsRef<[u8]>>>(self, items: I) -> SortedHashes<H> {
         let mut items = items.into_iter();
-        let expected = items.size_hint().0;
-        let mut collector = Collector::new(self.level, expected);
+        let mut collector = self.collector(items.size_hint().0);
         let mut batch = Vec::with_capacity(BATCH);
-        let mut hashes = [0; BATCH];
         loop {
             batch.clear();
             batch.extend(items.by_ref().take(BATCH));
             if batch.is_empty() {
-                break;
+                return collector.finish();
             }
-            self.hasher.hash_items_at(self.level, &batch, &mut hashes);
-            collector.push(&hashes[..batch.len()]);
+            collector.push_items(&batch);
         }
-        #[cfg(feature = "parallel")]
-        if self.parallel {
-            return self.set(parallel::into_sorted(collector));
+    }
+
+    /// A collector for items that arrive in parts, about `expected` of them. The number only affects time and memory; 0
+    /// means that it is unknown.
+    ///
+    /// ```
+    /// use nutfilter::{Nut25, SortedHashes};
+    ///
+    /// let mut collector = SortedHashes::builder(Nut25).collector(0);
+    /// collector.push_items(&["one", "two"]);
+    /// collector.push_records(b"threefour!", 5)?;
+    /// let set = collector.finish();
+    /// assert_eq!(set, SortedHashes::from_items(["one", "two", "three", "four!"]));
+    /// # Ok::<(), nutfilter::BuildError>(())
+    /// ```
+    pub fn collector(self, expected: usize) -> HashCollector<H> {
+        HashCollector {
+            hashes: Collector::new(self.level, expected),
+            builder: self,
         }
-        self.set(collector.into_sorted())
     }
 
     /// Hashes and sorts the records of `record_bytes` bytes each that lie one after another in `records`.
@@ -193,12 +205,7 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
         records: &[u8],
         record_bytes: usize,
     ) -> Result<SortedHashes<H>, BuildError> {
-        let width = NonZeroUsize::new(record_bytes)
-            .filter(|width| records.len().is_multiple_of(width.get()))
-            .ok_or(BuildError(BuildFault::RecordLength {
-                len: records.len() as u64,
-                record_bytes: record_bytes as u64,
-            }))?;
+        let width = whole_records(records, record_bytes)?;
         let n = records.len() / width;
         let (hasher, level) = (&self.hasher, self.level);
         let hash = |start: usize, out: &mut [u64]| {
@@ -245,6 +252,65 @@ impl<H: ItemHash> SortedHashesBuilder<H> {
             hashes,
             level: self.level,
         }
+    }
+}
+
+/// The width of records.
+fn whole_records(records: &[u8], record_bytes: usize) -> Result<NonZeroUsize, BuildError> {
+    NonZeroUsize::new(record_bytes)
+        .filter(|width| records.len().is_multiple_of(width.get()))
+        .ok_or(BuildError(BuildFault::RecordLength {
+            len: records.len() as u64,
+            record_bytes: record_bytes as u64,
+        }))
+}
+
+/// Makes [`SortedHashes`] of items that arrive in parts; see [`SortedHashesBuilder::collector`].
+pub struct HashCollector<H> {
+    builder: SortedHashesBuilder<H>,
+    hashes: Collector,
+}
+
+impl<H: fmt::Debug> fmt::Debug for HashCollector<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashCollector")
+            .field("hasher", &self.builder.hasher)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<H: ItemHash> HashCollector<H> {
+    /// Hashes `items`. Many at a time are faster than one by one.
+    pub fn push_items<I: AsRef<[u8]>>(&mut self, items: &[I]) {
+        let (hasher, level) = (&self.builder.hasher, self.builder.level);
+        let mut hashes = [0; BATCH];
+        for items in items.chunks(BATCH) {
+            hasher.hash_items_at(level, items, &mut hashes);
+            self.hashes.push(&hashes[..items.len()]);
+        }
+    }
+
+    /// Hashes the records of `record_bytes` bytes each that lie one after another in `records`.
+    ///
+    /// # Errors
+    ///
+    /// `records` is not a whole number of records. Nothing is added then.
+    pub fn push_records(&mut self, records: &[u8], record_bytes: usize) -> Result<(), BuildError> {
+        let width = whole_records(records, record_bytes)?;
+        let (hasher, level) = (&self.builder.hasher, self.builder.level);
+        self.hashes.make(0..records.len() / width, |start, out| {
+            hasher.hash_records_at(level, &records[start * width.get()..], width, out);
+        });
+        Ok(())
+    }
+
+    /// The set of all items.
+    pub fn finish(self) -> SortedHashes<H> {
+        #[cfg(feature = "parallel")]
+        if self.builder.parallel {
+            return self.builder.set(parallel::into_sorted(self.hashes));
+        }
+        self.builder.set(self.hashes.into_sorted())
     }
 }
 

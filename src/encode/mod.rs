@@ -170,7 +170,7 @@ impl InMemory {
             let bytes = (self.used as u64).saturating_add(more as u64);
             BuildError(BuildFault::OutOfMemory { bytes })
         })?;
-        prefer_huge_pages(self.bytes.spare_capacity_mut());
+        prefer_huge_pages(&mut self.bytes);
         Ok(())
     }
 

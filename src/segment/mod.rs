@@ -159,7 +159,7 @@ impl Segment {
             let n = parts.iter().map(|part| part.n() as usize).sum();
             merge::reserve(&mut hashes, n)?;
             // Each part alone is too small to ask for them.
-            prefer_huge_pages(&mut hashes.spare_capacity_mut()[..n]);
+            prefer_huge_pages(&mut hashes);
             for part in parts {
                 part.append_hashes(&mut hashes);
             }

@@ -160,7 +160,7 @@ impl Collector {
     }
 
     /// Adds the hashes of this range, produced as in [`sort_made`].
-    fn make(&mut self, range: Range<usize>, hash: impl Fn(usize, &mut [u64])) {
+    pub(crate) fn make(&mut self, range: Range<usize>, hash: impl Fn(usize, &mut [u64])) {
         let mut block = [0; BLOCK];
         for start in range.clone().step_by(BLOCK) {
             let len = BLOCK.min(range.end - start);

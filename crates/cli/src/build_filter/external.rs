@@ -4,12 +4,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use nutfilter::Params;
-use nutfilter_cashu::ResponseWriter;
 use nutfilter_store::{Options, Store, StoreErrorKind};
 
-use super::{BuildArgs, Format, Summary, check_not_empty, gather};
+use super::{BuildArgs, Summary, check_not_empty, formatted, gather};
 use crate::error::CliError;
-use crate::gcs::GcsWriter;
 use crate::globals::Globals;
 use crate::output::Destination;
 use crate::profile::AnyHash;
@@ -68,67 +66,32 @@ pub(crate) fn write(
         Some(params.expected_bytes(n)),
     );
     let destination = Destination::of(args.output.as_deref());
-    let failed = |error: io::Error| destination.failed(&error);
-    let mut output = Counted { output, written: 0 };
-    let filter = match args.format() {
-        Format::Gcs => {
-            let header = args.header(store.hasher(), n, params, timestamp);
-            let mut file = GcsWriter::new(&mut output, header).map_err(failed)?;
-            let filter = store.encode_to(params, Watched(&mut file, &progress));
-            if filter.is_ok() {
-                file.finish().map_err(failed)?;
-            }
-            filter
-        }
-        Format::Raw => store.encode_to(params, Watched(&mut output, &progress)),
-        Format::Json => {
-            let mut response =
-                ResponseWriter::new(&mut output, n, params, timestamp).map_err(failed)?;
-            let filter = store.encode_to(params, Watched(&mut response, &progress));
-            if filter.is_ok() {
-                response.finish().map_err(failed)?;
-                output.write_all(b"\n").map_err(failed)?;
-            }
-            filter
-        }
-    };
-    let filter = filter.map_err(|error| match (error.kind(), error.io_error()) {
-        (StoreErrorKind::Output, Some(reason)) => destination.failed(reason),
-        _ => error.into(),
-    })?;
-    output.flush().map_err(failed)?;
+    let (filter, written) = formatted(
+        args,
+        (store.hasher(), n, params, timestamp),
+        output,
+        &mut |coded| {
+            let filter = store.encode_to(params, Watched(coded, &progress));
+            filter.map_err(|error| match (error.kind(), error.io_error()) {
+                (StoreErrorKind::Output, Some(reason)) => destination.failed(reason),
+                _ => error.into(),
+            })
+        },
+    )?;
     Ok(Summary {
         n: u64::from(n),
         params,
         timestamp,
         bytes: filter.bytes,
         repeated: filter.repeated,
-        written: output.written,
+        written,
     })
 }
 
-/// Counts the written bytes.
-struct Counted<'a> {
-    output: &'a mut dyn Write,
-    written: u64,
-}
-
-impl Write for Counted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.output.write(bytes)?;
-        self.written += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
-    }
-}
-
 /// Advances the progress bar as the filter is written.
-struct Watched<'a, W>(&'a mut W, &'a Progress);
+struct Watched<'a>(&'a mut dyn Write, &'a Progress);
 
-impl<W: Write> Write for Watched<'_, W> {
+impl Write for Watched<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.0.write(bytes)?;
         self.1.advance(written as u64);

@@ -1,7 +1,7 @@
 //! `nutfilter build`: builds a filter from items.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use nutfilter::gcs::FilterHeader;
 use nutfilter::{Filter, Params, SipHash, SortedHashes, bip158};
-use nutfilter_cashu::{FilterResponse, KeysetId, NoteKind};
+use nutfilter_cashu::{KeysetId, NoteKind, ResponseWriter};
 use nutfilter_mint::source::{
     self, DatabaseLocation, ItemBatch, MintSource, MintType, SourceError, retry_once,
 };
@@ -224,10 +224,20 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         Profile::Nut25 | Profile::Nut23 | Profile::Siphash => build_nut(args, params, globals)?,
     };
     let filter = &built.filter;
-    let bytes = in_format(args, filter, timestamp)?;
+    let mut written = 0;
     destination.write(|out| {
-        out.write_all(&bytes)
-            .map_err(|error| destination.failed(&error))
+        let about = (filter.hasher(), filter.n(), params, timestamp);
+        ((), written) = formatted(args, about, out, &mut |out| {
+            // In front of a block filter there is its N.
+            let with_n = args.format() == Format::Raw && args.profile.profile() == Profile::Bip158;
+            let done = match with_n {
+                // The hasher does not affect the bytes.
+                true => out.write_all(&bip158::serialize(&filter.with_hasher(SipHash::new(0, 0)))),
+                false => out.write_all(filter.bytes()),
+            };
+            done.map_err(|error| destination.failed(&error))
+        })?;
+        Ok(())
     })?;
     let summary = Summary {
         n: u64::from(filter.n()),
@@ -235,7 +245,7 @@ pub(crate) fn run(args: &BuildArgs, globals: &Globals) -> Result<(), CliError> {
         timestamp,
         bytes: filter.bytes().len() as u64,
         repeated: built.repeated,
-        written: bytes.len() as u64,
+        written,
     };
     summarise(args, &summary, globals)
 }
@@ -252,6 +262,16 @@ impl BuildArgs {
         self.format.unwrap_or_else(by_name)
     }
 
+    /// About the number of items in a file; 0 if it is unknown.
+    fn expected_items(&self) -> usize {
+        let width = self.record_bytes.or(self.input.line_of_point());
+        let (Some(width), Some(path)) = (width, &self.items) else {
+            return 0;
+        };
+        let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        usize::try_from(bytes / width.get() as u64).unwrap_or(0)
+    }
+
     /// The header for a .gcs file of this filter.
     fn header(&self, hasher: &AnyHash, n: u32, params: Params, timestamp: u64) -> FilterHeader {
         let profile = self.profile.profile();
@@ -265,28 +285,55 @@ impl BuildArgs {
     }
 }
 
-/// Encodes the filter in the selected format.
-fn in_format(
+/// Writes a filter in the selected format; `write` writes its coded set. Returns what `write` does, and the length of the
+/// whole output.
+fn formatted<T>(
     args: &BuildArgs,
-    filter: &Filter<impl AsRef<[u8]>, AnyHash>,
-    timestamp: u64,
-) -> Result<Vec<u8>, CliError> {
-    Ok(match args.format() {
-        Format::Json => (FilterResponse::new(filter, timestamp).to_json() + "\n").into_bytes(),
-        // The hasher does not affect the bytes.
-        Format::Raw if args.profile.profile() == Profile::Bip158 => {
-            bip158::serialize(&filter.with_hasher(SipHash::new(0, 0)))
-        }
-        Format::Raw => filter.bytes().to_vec(),
+    (hasher, n, params, timestamp): (&AnyHash, u32, Params, u64),
+    output: &mut dyn Write,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<T, CliError>,
+) -> Result<(T, u64), CliError> {
+    let destination = Destination::of(args.output.as_deref());
+    let failed = |error: io::Error| destination.failed(&error);
+    let mut output = Counted { output, written: 0 };
+    let done = match args.format() {
         Format::Gcs => {
-            let header = args.header(filter.hasher(), filter.n(), filter.params(), timestamp);
-            let mut bytes = Vec::new();
-            let mut writer = GcsWriter::new(&mut bytes, header)?;
-            writer.write_all(filter.bytes())?;
-            writer.finish()?;
-            bytes
+            let header = args.header(hasher, n, params, timestamp);
+            let mut file = GcsWriter::new(&mut output, header).map_err(failed)?;
+            let done = write(&mut file)?;
+            file.finish().map_err(failed)?;
+            done
         }
-    })
+        Format::Raw => write(&mut output)?,
+        Format::Json => {
+            let mut response =
+                ResponseWriter::new(&mut output, n, params, timestamp).map_err(failed)?;
+            let done = write(&mut response)?;
+            response.finish().map_err(failed)?;
+            output.write_all(b"\n").map_err(failed)?;
+            done
+        }
+    };
+    output.flush().map_err(failed)?;
+    Ok((done, output.written))
+}
+
+/// Counts the written bytes.
+struct Counted<'a> {
+    output: &'a mut dyn Write,
+    written: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.output.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
 }
 
 /// P and M, with a warning if another P would give a smaller filter.
@@ -322,10 +369,10 @@ pub(crate) fn check_not_empty(args: &BuildArgs, items: usize) -> Result<(), CliE
 
 fn build_nut(args: &BuildArgs, params: Params, globals: &Globals) -> Result<Built, CliError> {
     let hasher = args.profile.hasher()?;
-    let mut sink = HashSink::new(hasher);
+    let mut sink = HashSink::new(hasher, args.expected_items());
     gather(args, globals, &mut sink)?;
     let progress = Progress::spinner(globals, "sorting and encoding");
-    let hashes: SortedHashes<AnyHash> = sink.finish();
+    let hashes: SortedHashes<AnyHash> = sink.finish()?;
     check_not_empty(args, hashes.len())?;
     let filter = hashes.encode(params)?;
     drop(progress);

@@ -1,6 +1,7 @@
 //! Input formats: lines of hex, text or base64, or a field of CSV or JSON lines.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::num::NonZeroUsize;
 
 use clap::{Args, ValueEnum};
 use data_encoding::BASE64;
@@ -120,6 +121,11 @@ impl InputArgs {
             InputFormat::Base64 => Ok(Encoding::Base64),
             InputFormat::Csv | InputFormat::Jsonl => Ok(self.of_field()),
         }
+    }
+
+    /// The number of bytes of an item with its line break, if the input is lines of points in hex; otherwise unknown.
+    pub(crate) fn line_of_point(&self) -> Option<NonZeroUsize> {
+        (self.format == InputFormat::Hex).then_some(NonZeroUsize::new(2 * 33 + 1)?)
     }
 
     fn of_field(&self) -> Encoding {

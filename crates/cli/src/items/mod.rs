@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use nutfilter::{ItemHash, SortedHashes};
+use nutfilter::{HashCollector, SortedHashes, SortedHashesBuilder};
 use nutfilter_store::Batch;
 
 use crate::error::CliError;
@@ -186,71 +186,64 @@ impl ItemSink for Batch<'_, AnyHash> {
     }
 }
 
-/// Hashes items as they arrive, and keeps 8 bytes per item.
+/// Hashes items as they arrive, and keeps 8 to 16 bytes per item.
 pub(crate) struct HashSink {
-    hasher: AnyHash,
+    builder: SortedHashesBuilder<AnyHash>,
+    /// About so many items; 0 if unknown.
+    expected: usize,
+    hashes: HashCollector<AnyHash>,
     /// Items of one length, stored one after another, not hashed yet.
     batch: Vec<u8>,
     item_bytes: usize,
-    hashes: Vec<u64>,
 }
 
 impl HashSink {
-    pub(crate) fn new(hasher: AnyHash) -> Self {
+    pub(crate) fn new(hasher: AnyHash, expected: usize) -> Self {
+        let builder = SortedHashes::builder(hasher).parallel();
         Self {
-            hasher,
+            hashes: builder.clone().collector(expected),
+            builder,
+            expected,
             batch: Vec::with_capacity(CHUNK),
             item_bytes: 0,
-            hashes: Vec::new(),
         }
     }
 
-    pub(crate) fn finish(mut self) -> SortedHashes<AnyHash> {
-        self.flush();
-        SortedHashes::builder(self.hasher)
-            .parallel()
-            .sort(self.hashes)
+    pub(crate) fn finish(mut self) -> Result<SortedHashes<AnyHash>, CliError> {
+        self.flush()?;
+        Ok(self.hashes.finish())
     }
 
-    fn flush(&mut self) {
-        if let Some(item_bytes) = NonZeroUsize::new(self.item_bytes) {
-            let batch = std::mem::take(&mut self.batch);
-            self.hash_records(&batch, item_bytes);
-            self.batch = batch;
+    fn flush(&mut self) -> Result<(), CliError> {
+        if !self.batch.is_empty() {
+            self.hashes.push_records(&self.batch, self.item_bytes)?;
+            self.batch.clear();
         }
-        self.batch.clear();
-    }
-
-    fn hash_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) {
-        let hashed = self.hashes.len();
-        self.hashes.resize(hashed + records.len() / record_bytes, 0);
-        let places = &mut self.hashes[hashed..];
-        self.hasher.hash_records(records, record_bytes, places);
+        Ok(())
     }
 }
 
 impl ItemSink for HashSink {
     fn restart(&mut self) {
         self.batch.clear();
-        self.hashes.clear();
+        self.hashes = self.builder.clone().collector(self.expected);
     }
 
     fn push(&mut self, item: &[u8]) -> Result<(), CliError> {
         if item.len() != self.item_bytes || self.batch.len() >= CHUNK {
-            self.flush();
+            self.flush()?;
             self.item_bytes = item.len();
         }
         if item.is_empty() {
-            self.hashes.push(self.hasher.hash(item));
+            self.hashes.push_items(&[item]);
         }
         self.batch.extend_from_slice(item);
         Ok(())
     }
 
     fn push_records(&mut self, records: &[u8], record_bytes: NonZeroUsize) -> Result<(), CliError> {
-        self.flush();
-        self.hash_records(records, record_bytes);
-        Ok(())
+        self.flush()?;
+        Ok(self.hashes.push_records(records, record_bytes.get())?)
     }
 }
 
@@ -324,7 +317,7 @@ impl ItemList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nutfilter::Nut25;
+    use nutfilter::{ItemHash, Nut25};
 
     #[test]
     fn items_of_mixed_lengths_hash_as_they_would_alone() {
@@ -333,7 +326,7 @@ mod tests {
         let lengths = [33, 33, 33, 48, 0, 0, 33, 1, 34]
             .into_iter()
             .chain(vec![33; 20_000]);
-        let mut sink = HashSink::new(AnyHash::Nut25(Nut25));
+        let mut sink = HashSink::new(AnyHash::Nut25(Nut25), 0);
         let (mut wanted, mut from) = (Vec::new(), 0);
         for length in lengths {
             let item = &bytes[from..from + length];
@@ -342,6 +335,6 @@ mod tests {
             wanted.push(Nut25.hash(item));
         }
         wanted.sort_unstable();
-        assert_eq!(sink.finish().as_slice(), wanted);
+        assert_eq!(sink.finish().expect("whole records").as_slice(), wanted);
     }
 }
