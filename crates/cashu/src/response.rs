@@ -492,7 +492,10 @@ const MAX_DEPTH: usize = 127;
 /// each level.
 fn is_too_deep(json: &[u8]) -> bool {
     // A response has one or two brackets, which this finds in vectors; the code below reads byte by byte.
-    if memchr::memchr2_iter(b'[', b'{', json).nth(MAX_DEPTH).is_none() {
+    if memchr::memchr2_iter(b'[', b'{', json)
+        .nth(MAX_DEPTH)
+        .is_none()
+    {
         return false;
     }
     let mut depth = 0_usize;

@@ -246,7 +246,8 @@ impl Table<'_> {
                 None => "is gone",
                 Some(row) if !self.counts(row)? => "no longer counts",
                 Some(row) => {
-                    self.add_item(row, taken)?;
+                    let id = row.get_ref(1).map_err(self.failed())?;
+                    self.add_item(row, id.as_bytes().unwrap_or_default(), taken)?;
                     match taken.bad.get(number).map(|(_, keyset)| keyset) == Some(keyset) {
                         true => continue,
                         false => "was changed",
@@ -352,7 +353,7 @@ impl Table<'_> {
     ) -> Result<(), SourceError> {
         let value = |column| row.get_ref(column).map_err(self.failed());
         let id = value(1)?.as_bytes().unwrap_or_default();
-        progress.unservable += u64::from(!self.add_item(row, taken)?);
+        progress.unservable += u64::from(!self.add_item(row, id, taken)?);
         if taken.since != NO_TIME
             && let ValueRef::Integer(time) = value(5)?
             && let ValueRef::Integer(rowid) = value(0)?
@@ -370,10 +371,14 @@ impl Table<'_> {
     }
 
     /// Passes on the item of a row, or its fault. Returns whether the keyset can be served.
-    fn add_item(&self, row: &Row<'_>, taken: &mut Taken<'_>) -> Result<bool, SourceError> {
-        let value = |column| row.get_ref(column).map_err(self.failed());
-        let (id, item) = (value(1)?.as_bytes().unwrap_or_default(), value(2)?);
-        let rowid = row.get(0).unwrap_or(0);
+    fn add_item(
+        &self,
+        row: &Row<'_>,
+        id: &[u8],
+        taken: &mut Taken<'_>,
+    ) -> Result<bool, SourceError> {
+        let item = row.get_ref(2).map_err(self.failed())?;
+        let rowid = || row.get(0).unwrap_or(0);
         let mut is_bad = false;
         let is_served = taken.by_keyset.row(
             id,
@@ -385,7 +390,7 @@ impl Table<'_> {
                     column: self.notes.item,
                     keyset: keyset.clone(),
                     kind: self.kind,
-                    row: rowid,
+                    row: rowid(),
                     fault,
                 }
             },
@@ -393,7 +398,7 @@ impl Table<'_> {
         if is_bad {
             taken
                 .bad
-                .push((rowid, String::from_utf8_lossy(id).into_owned()));
+                .push((rowid(), String::from_utf8_lossy(id).into_owned()));
         }
         Ok(is_served)
     }
