@@ -7,6 +7,7 @@ mod python {
     pyo3::import_exception!(nutfilter._errors, BuildError);
     pyo3::import_exception!(nutfilter._errors, DecodeError);
     pyo3::import_exception!(nutfilter._errors, ParamsError);
+    pyo3::import_exception!(nutfilter._errors, ResidentError);
     pyo3::import_exception!(nutfilter._errors, SeekIndexError);
 }
 
@@ -32,6 +33,10 @@ pub(crate) fn build_message(message: String) -> PyErr {
 
 pub(crate) fn index(error: nutfilter::SeekIndexError) -> PyErr {
     python::SeekIndexError::new_err(error.to_string())
+}
+
+pub(crate) fn resident(error: nutfilter::ResidentError) -> PyErr {
+    python::ResidentError::new_err(error.to_string())
 }
 
 /// A `DecodeError` with its class in the attribute `kind`.

@@ -13,6 +13,7 @@ mod index;
 mod items;
 mod number;
 mod profile;
+mod resident;
 mod sorted_hashes;
 mod stitch;
 
@@ -26,6 +27,8 @@ mod _native {
     use filter::Filter;
     #[pymodule_export]
     use index::{IndexedFilter, SeekIndex};
+    #[pymodule_export]
+    use resident::ResidentFilter;
     #[pymodule_export]
     use sorted_hashes::SortedHashes;
     #[pymodule_export]

@@ -157,5 +157,8 @@ def test_classes_can_be_pickled():
         index = pickle.loads(pickle.dumps(nutfilter.SeekIndex(made)))
         indexed = pickle.loads(pickle.dumps(made.with_index(index)))
         assert indexed.matches(ITEMS) == [True] * len(ITEMS)
-        assert indexed.matches(points(100, seed=2)) == made.matches(points(100, seed=2))
+        resident = pickle.loads(pickle.dumps(made.to_resident()))
+        others = points(100, seed=2)
+        assert indexed.matches(others) == resident.matches(others) == made.matches(others)
+        assert resident.matches(ITEMS) == [True] * len(ITEMS)
     assert nutfilter.__version__ == "0.1.0"

@@ -218,6 +218,18 @@ def test_index_belongs_to_one_filter():
         SeekIndex.from_bytes(index.to_bytes()[:-1] + b"x")
 
 
+def test_resident_filters_are_stored_and_refused():
+    resident = EXPECTED.to_resident()
+    stored = resident.to_bytes()
+    read = nutfilter.ResidentFilter.from_bytes(stored)
+    assert all(read.matches(ITEMS)) and len(read) == read.n == len(ITEMS)
+    for damaged, reason in [(stored[:-1] + b"x", "checksum"), (b"x" + stored[1:], "not a resident filter"), (b"", "bytes")]:
+        with pytest.raises(nutfilter.ResidentError, match=reason):
+            nutfilter.ResidentFilter.from_bytes(damaged)
+    with pytest.raises(nutfilter.ResidentError, match="M is 2097152"):
+        Filter.build(ITEMS, p=21, m=2**21).to_resident()
+
+
 def test_sets_with_different_keys_do_not_merge():
     keyed = SortedHashes(profile="siphash", key=bytes(16))
     with pytest.raises(nutfilter.BuildError, match="hash function"):

@@ -86,6 +86,10 @@ def test_any_set_equals_the_reference(items, others, parameters, profile):
     indexed = made.with_index(nutfilter.SeekIndex(made, 4))
     assert indexed.matches(asked) == expected
     assert [item in indexed for item in asked] == expected
+    if m <= 2**20:
+        resident = made.to_resident()
+        assert resident.matches(asked) == list(resident.mask(asked)) == expected
+        assert [item in resident for item in asked] == expected
 
 
 @given(st.lists(ITEMS, max_size=6), PARAMETERS)

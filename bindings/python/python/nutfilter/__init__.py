@@ -12,9 +12,19 @@ present" has a false-positive rate of 1 in 784,931.
     [True, False]
 """
 
-from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, SeekIndexError
+from ._errors import BuildError, DecodeError, NutfilterError, ParamsError, ResidentError, SeekIndexError
 from ._gcs import GCSFilter
-from ._native import Filter, IndexedFilter, SeekIndex, SortedHashes, __version__, hash64, hash64_many, stitch
+from ._native import (
+    Filter,
+    IndexedFilter,
+    ResidentFilter,
+    SeekIndex,
+    SortedHashes,
+    __version__,
+    hash64,
+    hash64_many,
+    stitch,
+)
 
 __all__ = [
     "BuildError",
@@ -24,6 +34,8 @@ __all__ = [
     "IndexedFilter",
     "NutfilterError",
     "ParamsError",
+    "ResidentError",
+    "ResidentFilter",
     "SeekIndex",
     "SeekIndexError",
     "SortedHashes",

@@ -33,3 +33,7 @@ class DecodeError(NutfilterError):
 
 class SeekIndexError(NutfilterError):
     """A seek index is damaged, of another version, or belongs to another filter."""
+
+
+class ResidentError(NutfilterError):
+    """A resident filter is damaged or of another version, or a filter cannot have this form."""

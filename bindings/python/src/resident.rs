@@ -1,0 +1,110 @@
+//! The class `ResidentFilter`.
+
+use nutfilter::{CacheLines, Nut25, map_to_range};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::filter::{Filter, bytes_of, values_of};
+use crate::number::Number;
+use crate::profile::Profile;
+use crate::{errors, items};
+
+/// A form of a filter for single look-ups from memory, made by Filter.to_resident. It gives the answers of the filter,
+/// and replaces it: about 30 bits per item.
+///
+/// Keep it with to_bytes() and ResidentFilter.from_bytes(). Stored bytes must come from a trusted source.
+#[pyclass(frozen, module = "nutfilter")]
+pub(crate) struct ResidentFilter {
+    /// Queried by values only ([`Profile`]).
+    core: nutfilter::ResidentFilter<CacheLines, Nut25>,
+    profile: Profile,
+}
+
+impl ResidentFilter {
+    pub(crate) fn new(filter: &Filter) -> PyResult<Self> {
+        let core = filter.core.to_resident().map_err(errors::resident)?;
+        let profile = filter.profile;
+        Ok(Self { core, profile })
+    }
+}
+
+#[pymethods]
+impl ResidentFilter {
+    /// Reads the bytes of `to_bytes`. `profile` and `key` are those of the filter.
+    ///
+    /// Raises ResidentError if the bytes are damaged, of another version, or not a resident filter.
+    ///
+    /// Cost: one pass over a copy of the bytes.
+    #[staticmethod]
+    #[pyo3(signature = (data, profile="nut25", key=None))]
+    fn from_bytes(data: &Bound<'_, PyAny>, profile: &str, key: Option<&[u8]>) -> PyResult<Self> {
+        let profile = Profile::parse(profile, key)?;
+        let core = items::with_item(data, |bytes| {
+            nutfilter::ResidentFilter::from_bytes(bytes).map(nutfilter::ResidentFilter::into_owned)
+        })?;
+        let core = core.map_err(errors::resident)?;
+        Ok(Self { core, profile })
+    }
+
+    /// The filter as bytes.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.core.bytes())
+    }
+
+    /// Returns whether `item` may be in the set. Cost: the hash of the item, and a read of one or two cache lines.
+    fn contains(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let hash = items::with_item(item, |bytes| self.profile.hash(bytes))?;
+        let value = map_to_range(hash, self.core.range());
+        Ok(self.core.contains_value(value))
+    }
+
+    /// Returns for each item whether it may be in the set: a list of bool in the order of the items.
+    ///
+    /// `items`, `record_bytes` and the errors are those of `SortedHashes.add`.
+    #[pyo3(signature = (items, record_bytes=None))]
+    fn matches(
+        &self,
+        items: &Bound<'_, PyAny>,
+        record_bytes: Option<Number>,
+    ) -> PyResult<Vec<bool>> {
+        let values = values_of(items, record_bytes, self.profile, self.core.range())?;
+        Ok(items.py().detach(|| self.core.matches_values(&values)))
+    }
+
+    /// `matches` as bytes, 1 for a match and 0 for none.
+    #[pyo3(signature = (items, record_bytes=None))]
+    fn mask<'py>(
+        &self,
+        items: &Bound<'py, PyAny>,
+        record_bytes: Option<Number>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let found = self.matches(items, record_bytes)?;
+        bytes_of(items.py(), &found)
+    }
+
+    /// N: the number of items, duplicates included.
+    #[getter]
+    fn n(&self) -> u32 {
+        self.core.n()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let read = py.get_type::<Self>().getattr("from_bytes")?;
+        let key = self.profile.key().map(|key| PyBytes::new(py, key));
+        let arguments = (self.to_bytes(py), self.profile.name(), key);
+        (read, arguments).into_pyobject(py)
+    }
+
+    fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.contains(item)
+    }
+
+    fn __len__(&self) -> usize {
+        self.n() as usize
+    }
+
+    fn __repr__(&self) -> String {
+        let bits = self.core.bits_per_item();
+        format!("ResidentFilter(n={}, {bits:.1} bits per item)", self.n())
+    }
+}
