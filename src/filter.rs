@@ -655,7 +655,7 @@ pub struct Values<'a> {
 /// From this number of items on, lanes are used.
 const LARGE: u32 = 4 * decode::AHEAD;
 
-/// The number of blocks before that: whoever takes a few values does not wait for many.
+/// The number of blocks before that, so that the first values come at once.
 const SERIAL: usize = 16;
 
 impl Values<'_> {
