@@ -106,7 +106,7 @@ fn whole<'r, 'o>(
 const LONGEST_RUN: usize = 256;
 const BUFFER: usize = LONGEST_RUN * 34;
 
-/// The number of items between one that is copied and one that is prefetched.
+/// The number of items between one that is hashed or copied and one that is prefetched.
 const AHEAD: usize = 64;
 
 /// The minimum number of items of one length for the kernels; fewer are hashed one by one.
@@ -246,7 +246,11 @@ fn each_record(
     if record_bytes.get() == POINT_BYTES {
         // With a constant length, the loop does not check the length of each record.
         let (points, _) = records.as_chunks::<POINT_BYTES>();
-        for (out, point) in out.iter_mut().zip(points) {
+        for (at, (out, point)) in out.iter_mut().zip(points).enumerate() {
+            // The CPU's own prefetching is too slow: from memory, this takes a fifth to a half less time.
+            if let Some(later) = points.get(at + AHEAD) {
+                prefetch(later);
+            }
             *out = hash(point);
         }
     } else {

@@ -6,8 +6,8 @@
 //!
 //! Neither has a key. Anyone can construct equal hashes, so no code may rely on distinct or uniform hashes.
 
-use super::last_bytes;
-use crate::arch::memory::map;
+use super::{AHEAD, last_bytes};
+use crate::arch::memory::{map, prefetch};
 
 /// NUT-25: the upper half is the hash with seed 0, the lower half the hash seeded with the upper.
 ///
@@ -57,7 +57,11 @@ fn nut25_lanes<const WIDTH: usize>(records: &[u8], width: usize, out: &mut [u64]
     let (groups, rest) = out.as_chunks_mut::<LANES>();
     let mut words = [[0; LANES]; WORDS];
     let mut records_of_groups = records.chunks_exact(LANES * width);
+    let mut ahead = (AHEAD * width..records.len()).step_by(64);
     for (out, group) in groups.iter_mut().zip(&mut records_of_groups) {
+        for at in ahead.by_ref().take(group.len().div_ceil(64)) {
+            prefetch(&records[at]);
+        }
         for (lane, record) in group.chunks_exact(width).enumerate() {
             let (blocks, tail) = record.as_chunks::<4>();
             for (word, block) in blocks.iter().enumerate().take(WORDS) {
