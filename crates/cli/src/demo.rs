@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    FilterReport, FilterService, NoteKind, Publisher, ReadingReport, RefreshReport,
+    FilterReport, FilterService, NoteKind, ReadingReport, RefreshReport, Refresher,
 };
 use nutfilter_sample::{Sample, SampleError};
 use nutfilter_serve::{Limits, Listener};
@@ -276,10 +276,10 @@ impl DemoRun {
     fn publish(&self) -> Result<RefreshReport, CliError> {
         let location = DatabaseLocation::from(self.path(DATABASE).as_path());
         let source = SqliteSource::open(&location, None)?;
-        let mut publisher = Publisher::new(source, self.service.clone());
+        let mut refresher = Refresher::new(source, self.service.clone());
         let total = self.sample.spent + self.sample.issued;
         let step = Step::start(&self.globals, 2, "read it and build the filters", total);
-        let mut report = publisher
+        let mut report = refresher
             .refresh_with_progress(&mut |at| {
                 // The kinds are read one after the other.
                 let before = NoteKind::ALL.iter().take_while(|&&kind| kind != at.kind);
@@ -501,7 +501,7 @@ fn table(columns: &[Column<'_>]) -> String {
         ("mint: hash", |of| time(of.reading.hash)),
         ("mint: sort", |of| time(of.reading.sort)),
         ("mint: encode", |of| time(of.built.times.encode)),
-        ("mint: JSON, gzip", |of| time(of.built.times.publish)),
+        ("mint: JSON, gzip", |of| time(of.built.times.body)),
         ("wallet: fetch, validate", |of| time(of.restored.fetch)),
         ("wallet: check all notes", |of| time(of.restored.check)),
         ("notes checked", |of| {

@@ -152,7 +152,7 @@ impl Case<'_> {
         batch.push(&[element(99)]).expect("memory");
         let added = sequence.add(batch, 9_000);
         let _ = added.and_then(|_| sequence.compact(9_000));
-        let _ = sequence.publish_reported(9_060);
+        let _ = sequence.add_reported(9_060);
     }
 
     fn damage(&self, bytes: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-use nutfilter_mint::{FilterService, Publisher, Refresher};
+use nutfilter_mint::{FilterService, RefreshThread, Refresher};
 use nutfilter_serve::{Limits, Listener};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -35,8 +35,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
 
     // The mint answers /v1/keysets itself, from more than its database.
     let service = FilterService::without_keysets();
-    let refresher = Refresher::start(
-        Publisher::new(source, service.clone()),
+    let thread = RefreshThread::start(
+        Refresher::new(source, service.clone()),
         REFRESH_INTERVAL,
         0.0,
     )?;
@@ -62,7 +62,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         stop_signal()?,
     )
     .await;
-    if !refresher.stop(Duration::from_secs(5)) {
+    if !thread.stop(Duration::from_secs(5)) {
         eprintln!("a query is still being answered; it only reads, and ends with the process");
     }
     Ok(())

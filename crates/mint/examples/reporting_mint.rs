@@ -14,7 +14,7 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
 use nutfilter_mint::{
-    DataDirectory, Event, EventFeed, FilterService, NoteKind, Publisher, PublisherOptions,
+    DataDirectory, Event, EventFeed, FilterService, NoteKind, Refresher, RefresherOptions,
     StateFilterOptions,
 };
 use nutfilter_serve::{Limits, Listener};
@@ -152,15 +152,15 @@ fn run() -> Result<Vec<String>> {
     database.execute_batch(SCHEMA)?;
     let source = Records(Connection::open(&path)?);
     let service = FilterService::default();
-    let publisher_options = PublisherOptions {
+    let refresher_options = RefresherOptions {
         data_directory: Some(DataDirectory::open(directory.path().join("filters"))?),
         state_filters: Some(options.clone()),
-        ..PublisherOptions::default()
+        ..RefresherOptions::default()
     };
-    let mut publisher = Publisher::with_options(source, service.clone(), publisher_options)?;
+    let mut refresher = Refresher::with_options(source, service.clone(), refresher_options)?;
     let mut mint = Mint {
         database,
-        events: publisher.event_feed(),
+        events: refresher.event_feed(),
     };
 
     // The mint's routes: here only its info, which announces the state filters.
@@ -217,7 +217,7 @@ fn run() -> Result<Vec<String>> {
     for changes in steps.chunk_by(|a, b| a.0 == b.0) {
         let step = changes[0].0;
         mint.change(changes)?;
-        publisher.refresh()?;
+        refresher.refresh()?;
         for (event, follower, progress) in &mut wallet {
             let plan = follower.plan(None, None, progress.bookmark.as_ref())?;
             *progress = follower.run(&plan, progress.clone(), None, &mut |found| {

@@ -2,8 +2,8 @@
 //! kind of note, and makes the objects that are served or published.
 //!
 //! ```text
-//! MintSource --batches of items--> Publisher --Snapshot--> FilterService --objects--> HTTP, files, buckets
-//! (the mint's own records)         (hash, sort, encode)    (swapped whole)
+//! MintSource --batches of items--> Refresher --Snapshot--> FilterService --objects--> HTTP, files, buckets
+//! (the mint's own records)         (hash, sort, encode)    (replaced as a whole)
 //! ```
 //!
 //! Guarantees:
@@ -22,17 +22,17 @@
 //! ```no_run
 //! use std::time::Duration;
 //! use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-//! use nutfilter_mint::{FilterService, Publisher, Refresher};
+//! use nutfilter_mint::{FilterService, Refresher, RefreshThread};
 //!
 //! # fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let location = DatabaseLocation::parse("/var/lib/cdk-mintd/cdk-mintd.sqlite")?;
 //! let source = SqliteSource::open(&location, None)?;
 //! let service = FilterService::default();
-//! let publisher = Publisher::new(source, service.clone());
-//! let refresher = Refresher::start(publisher, Duration::from_secs(60), 0.0)?;
+//! let refresher = Refresher::new(source, service.clone());
+//! let thread = RefreshThread::start(refresher, Duration::from_secs(60), 0.0)?;
 //! // Every 60 s, the service has the objects of a new read.
 //! assert!(service.object("v1/keysets").is_ok());
-//! refresher.stop(Duration::from_secs(5));
+//! thread.stop(Duration::from_secs(5));
 //! # Ok(())
 //! # }
 //! ```
@@ -41,14 +41,11 @@
 #![deny(unsafe_code)]
 
 mod body;
-mod error;
+mod finished_filter;
 mod gzip;
 mod info;
 mod object;
-mod publish;
-mod published;
 mod refresh;
-mod report;
 mod sequence_objects;
 mod service;
 mod snapshot;
@@ -59,16 +56,14 @@ mod succession;
 pub mod source;
 
 pub use body::{Body, BodyPlace, BodyWriter};
-pub use error::PublishError;
+pub use finished_filter::FinishedFilter;
 pub use info::{InfoError, InfoFetcher, InfoThread};
 pub use nutfilter_cashu::state_filters::Event;
 pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use object::{Cache, Content, Missing, Object};
-pub use publish::{Publisher, PublisherOptions};
-pub use published::PublishedFilter;
-pub use refresh::{RefreshTrigger, Refresher};
-pub use report::{
-    FilterFailure, FilterReport, ReadingReport, RefreshProgress, RefreshReport, StageTimes,
+pub use refresh::{
+    FilterFailure, FilterReport, ReadingReport, RefreshError, RefreshProgress, RefreshReport,
+    RefreshThread, RefreshTrigger, Refresher, RefresherOptions, StageTimes,
 };
 pub use service::{FilterService, NotReady, Status};
 pub use snapshot::{KeysetEntry, Snapshot};

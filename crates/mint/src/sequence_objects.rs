@@ -132,7 +132,7 @@ impl SequenceTable {
     }
 
     /// Serves this, or the kind no more. Returns whether the kind was served before.
-    pub(crate) fn publish(&self, event: Event, served: Option<Served>) -> bool {
+    pub(crate) fn replace(&self, event: Event, served: Option<Served>) -> bool {
         let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
         match served {
             Some(served) => table.insert(event, Arc::new(served)),

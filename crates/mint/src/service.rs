@@ -114,7 +114,7 @@ impl FilterService {
     }
 
     /// Replaces the snapshot. Requests see the old one or the new one, never a mixture.
-    pub fn publish(&self, snapshot: Snapshot) {
+    pub fn replace(&self, snapshot: Snapshot) {
         self.shared.snapshot.store(Some(Arc::new(snapshot)));
     }
 
@@ -137,9 +137,9 @@ impl FilterService {
     }
 
     /// Serves a sequence, or no longer. The info announces that at once.
-    pub(crate) fn publish_sequence(&self, kind: Event, served: Option<Served>) {
+    pub(crate) fn replace_sequence(&self, kind: Event, served: Option<Served>) {
         let is_served = served.is_some();
-        if self.sequences().publish(kind, served) != is_served
+        if self.sequences().replace(kind, served) != is_served
             && let Err(error) = self.renew_info(None)
         {
             tracing::error!(%error, "could not announce a change of the state filters");
@@ -184,10 +184,10 @@ impl FilterService {
         }
     }
 
-    /// Records whether a refresh failed, fully or for some filters. A [`Publisher`] calls this; call it yourself
-    /// only if you publish without one.
+    /// Records whether a refresh failed, fully or for some filters. A [`Refresher`] calls this; call it yourself
+    /// only if you replace snapshots without one.
     ///
-    /// [`Publisher`]: crate::Publisher
+    /// [`Refresher`]: crate::Refresher
     pub fn set_failing(&self, failing: bool) {
         self.shared.failing.store(failing, Ordering::Relaxed);
         if !failing {

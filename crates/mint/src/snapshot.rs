@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::body::Body;
+use crate::finished_filter::FinishedFilter;
 use crate::object::{Object, Objects};
-use crate::published::PublishedFilter;
 use crate::source::KeysetInfo;
 use crate::{KeysetId, NoteKind};
 
@@ -15,22 +15,22 @@ pub struct KeysetEntry {
     /// The keyset.
     pub info: KeysetInfo,
     /// Filter of spent notes; `None` until its first successful build.
-    pub spent: Option<Arc<PublishedFilter>>,
+    pub spent: Option<Arc<FinishedFilter>>,
     /// Filter of issued notes; `None` until its first successful build.
-    pub issued: Option<Arc<PublishedFilter>>,
+    pub issued: Option<Arc<FinishedFilter>>,
 }
 
 impl KeysetEntry {
     /// The filter of one kind.
     #[must_use]
-    pub fn filter(&self, kind: NoteKind) -> Option<&Arc<PublishedFilter>> {
+    pub fn filter(&self, kind: NoteKind) -> Option<&Arc<FinishedFilter>> {
         match kind {
             NoteKind::Spent => self.spent.as_ref(),
             NoteKind::Issued => self.issued.as_ref(),
         }
     }
 
-    pub(crate) fn set(&mut self, kind: NoteKind, filter: Option<Arc<PublishedFilter>>) {
+    pub(crate) fn set(&mut self, kind: NoteKind, filter: Option<Arc<FinishedFilter>>) {
         match kind {
             NoteKind::Spent => self.spent = filter,
             NoteKind::Issued => self.issued = filter,
@@ -93,7 +93,7 @@ impl Snapshot {
         &self,
         keyset: &KeysetId,
         kind: NoteKind,
-        filter: Arc<PublishedFilter>,
+        filter: Arc<FinishedFilter>,
     ) -> Option<Self> {
         let mut changed = self.clone();
         changed.keysets.get_mut(keyset)?.set(kind, Some(filter));

@@ -3,13 +3,13 @@
 //!
 //! ```no_run
 //! use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
-//! use nutfilter_mint::{FilterService, Publisher};
+//! use nutfilter_mint::{FilterService, Refresher};
 //! use nutfilter_publish::Destination;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let location = DatabaseLocation::parse("/var/lib/cdk-mintd/cdk-mintd.sqlite")?;
 //! let service = FilterService::default();
-//! Publisher::new(SqliteSource::open(&location, None)?, service.clone()).refresh()?;
+//! Refresher::new(SqliteSource::open(&location, None)?, service.clone()).refresh()?;
 //!
 //! let mut destination = Destination::open("/srv/filters")?;
 //! for objects in service.objects() {

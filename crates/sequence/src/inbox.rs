@@ -122,7 +122,7 @@ impl Inbox {
     }
 
     /// Adds events, in their order and with repetitions. They are durable when this returns, and are published
-    /// by the next [`Sequence::publish_reported`](crate::Sequence::publish_reported), also after a crash.
+    /// by the next [`Sequence::add_reported`](crate::Sequence::add_reported), also after a crash.
     ///
     /// # Errors
     ///

@@ -307,7 +307,7 @@ impl Sequence {
         self.change(|content, disk| content.add(disk, batch, None, now))
     }
 
-    /// Where the mint reports events. They are published by [`Sequence::publish_reported`].
+    /// Where the mint reports events. They are published by [`Sequence::add_reported`].
     #[must_use]
     pub fn inbox(&self) -> Inbox {
         self.inbox.clone()
@@ -321,7 +321,7 @@ impl Sequence {
     /// # Errors
     ///
     /// As [`Sequence::add`]. The events stay in the inbox.
-    pub fn publish_reported(&mut self, now: u64) -> Result<Added, Error> {
+    pub fn add_reported(&mut self, now: u64) -> Result<Added, Error> {
         self.read_if_stale()?;
         let mut batch = self.batch();
         let end = self.inbox.take(self.content.state.reported, &mut batch)?;

@@ -134,9 +134,9 @@ where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    type Response = Response<Answer>;
+    type Response = Response<Pieces>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Pieces>, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -215,13 +215,13 @@ impl Open {
         }
     }
 
-    fn send(mut self, body: Body) -> Answer {
+    fn send(mut self, body: Body) -> Pieces {
         let mut state = self.shared.state();
         state.sending += 1;
         state.progress = Instant::now();
         drop(state);
         self.sending = true;
-        Answer {
+        Pieces {
             body,
             rest: Bytes::new(),
             open: self,
@@ -240,14 +240,14 @@ impl Drop for Open {
 }
 
 /// A body that is handed over in pieces. Its request stays open until this is dropped.
-pub(crate) struct Answer {
+pub(crate) struct Pieces {
     body: Body,
     /// The rest of a frame that was too long.
     rest: Bytes,
     open: Open,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for Pieces {
     type Data = Bytes;
     type Error = axum::Error;
 

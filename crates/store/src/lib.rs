@@ -55,8 +55,8 @@
 
 mod batch;
 mod budget;
+mod directory;
 mod error;
-mod kept;
 mod merge;
 mod run;
 
@@ -67,8 +67,8 @@ use std::sync::Arc;
 use nutfilter::{ItemHash, Nut23, Nut25, Params, StreamEncoder};
 
 use budget::Budget;
+use directory::Directory;
 use error::Fault;
-use kept::Kept;
 use run::{Header, Mark, Run, RunReader, RunWriter};
 
 pub use batch::Batch;
@@ -148,7 +148,7 @@ pub struct Store<H = Nut25> {
     /// Where files are created.
     directory: PathBuf,
     /// `None` for a scratch store.
-    kept: Option<Kept>,
+    kept: Option<Directory>,
     /// The metadata of the last commit that had some.
     metadata: Vec<u8>,
     /// The committed runs.
@@ -196,7 +196,7 @@ impl<H: ItemHash> Store<H> {
     pub fn create(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
-        let kept = Kept::create(directory)?;
+        let kept = Directory::create(directory)?;
         kept.write(options.mark(), &[], &[])?;
         Ok(Self::empty(directory, options, Some(kept)))
     }
@@ -211,7 +211,7 @@ impl<H: ItemHash> Store<H> {
     pub fn open(directory: impl AsRef<Path>, options: Options<H>) -> Result<Self, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
-        let (kept, metadata, runs) = Kept::open(directory, options.mark())?;
+        let (kept, metadata, runs) = Directory::open(directory, options.mark())?;
         kept.remove_unlisted(&runs)?;
         Self::empty(directory, options, Some(kept)).holding(metadata, runs)
     }
@@ -224,7 +224,7 @@ impl<H: ItemHash> Store<H> {
     pub fn check(directory: impl AsRef<Path>, options: Options<H>) -> Result<u64, StoreError> {
         options.check()?;
         let directory = directory.as_ref();
-        let (kept, metadata, runs) = Kept::open(directory, options.mark())?;
+        let (kept, metadata, runs) = Directory::open(directory, options.mark())?;
         let store = Self::empty(directory, options, Some(kept)).holding(metadata, runs)?;
         store.verify()?;
         Ok(store.len())
@@ -243,7 +243,7 @@ impl<H: ItemHash> Store<H> {
         options: Options<H>,
     ) -> Result<Self, StoreError> {
         options.check()?;
-        let (metadata, runs) = Kept::read(list, file, options.mark())?;
+        let (metadata, runs) = Directory::read(list, file, options.mark())?;
         Self::empty(&std::env::temp_dir(), options, None).holding(metadata, runs)
     }
 
@@ -264,14 +264,14 @@ impl<H: ItemHash> Store<H> {
         directory: impl AsRef<Path>,
         options: Options<H>,
     ) -> Result<Self, StoreError> {
-        if Kept::is_in(directory.as_ref()) {
+        if Directory::is_in(directory.as_ref()) {
             Self::open(directory, options)
         } else {
             Self::create(directory, options)
         }
     }
 
-    fn empty(directory: &Path, options: Options<H>, kept: Option<Kept>) -> Self {
+    fn empty(directory: &Path, options: Options<H>, kept: Option<Directory>) -> Self {
         Self {
             budget: Budget::of(options.memory),
             options,
@@ -433,8 +433,8 @@ impl<H: ItemHash> Store<H> {
         self.next_id += 1;
         let scratch = self.kept.is_none();
         let path = match scratch {
-            true => kept::scratch_path(&self.directory),
-            false => kept::run_path(&self.directory, header.id),
+            true => directory::scratch_path(&self.directory),
+            false => directory::run_path(&self.directory, header.id),
         };
         RunWriter::create(path, header, scratch, self.budget.chunk)
     }

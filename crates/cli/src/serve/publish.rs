@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::layers::{self, PublishFlags, Sources};
 use super::notify::Manager;
 use super::options::Options;
-use super::run::{REFRESHER_PATIENCE, info, publisher, refresher};
+use super::run::{REFRESHER_PATIENCE, info, refresher, start};
 use super::signals::{Hangup, stop_signal};
 use super::{stopped_at_once, waiting::WaitingSource};
 use crate::error::CliError;
@@ -106,9 +106,9 @@ fn publish(
 /// Reads the database once and publishes what could be read.
 fn once(options: &Options, source: WaitingSource, mut output: Output) -> Result<(), CliError> {
     let service = output.service.clone();
-    let mut publisher = publisher(options, source, service.clone())?;
-    publisher.restore();
-    let report = publisher.refresh().map_err(CliError::failed)?;
+    let mut refresher = refresher(options, source, service.clone())?;
+    refresher.restore();
+    let report = refresher.refresh().map_err(CliError::failed)?;
     if service.snapshot().is_some() && output.publish()? == 0 {
         tracing::info!("nothing new to publish");
     }
@@ -128,8 +128,8 @@ async fn until_stopped(
     manager: &Manager,
 ) -> Result<(), CliError> {
     let (stop, at_once, mut hangup) = (stop_signal(1)?, stop_signal(2)?, Hangup::new()?);
-    let publisher = publisher(options, source, output.service.clone())?;
-    let refresher = refresher(options, publisher)?;
+    let refresher = refresher(options, source, output.service.clone())?;
+    let thread = start(options, refresher)?;
     let stopping = Arc::new(AtomicBool::new(false));
     let (published, mut first) = oneshot::channel();
     let worker = {
@@ -138,7 +138,7 @@ async fn until_stopped(
     };
     let heartbeat = manager.heartbeat().unwrap_or(Duration::from_secs(3600));
     let mut heartbeat = tokio::time::interval(heartbeat);
-    let (mut is_first, trigger) = (true, refresher.trigger());
+    let (mut is_first, trigger) = (true, thread.trigger());
     tokio::pin!(stop);
     loop {
         tokio::select! {
@@ -159,7 +159,7 @@ async fn until_stopped(
     let ending = async {
         // An object that is being written is finished.
         let _ = worker.await;
-        let _ = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE)).await;
+        let _ = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE)).await;
         tracing::info!(target: log::SERVICE, "stopped");
         Ok(())
     };

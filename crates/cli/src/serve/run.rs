@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, Publisher, PublisherOptions,
-    RefreshTrigger, Refresher, StateFilterOptions, Status,
+    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, RefreshThread, RefreshTrigger,
+    Refresher, RefresherOptions, StateFilterOptions, Status,
 };
 use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
@@ -64,8 +64,8 @@ pub(super) async fn until_stopped(
         false => None,
     };
     tls.iter().for_each(super::metrics::certificate);
-    let publisher = publisher(options, source, service.clone())?;
-    let refresher = refresher(options, publisher)?;
+    let refresher = refresher(options, source, service.clone())?;
+    let thread = start(options, refresher)?;
     let info = info(options, &service)?;
     let _info = info
         .map(|info| info.start(InfoFetcher::INTERVAL))
@@ -77,11 +77,11 @@ pub(super) async fn until_stopped(
     let orderly = async {
         tokio::select! {
             () = nutfilter_serve::serve(listeners, router, limits(options), stop) => {}
-            never = handle_hangups(refresher.trigger(), hangup, tls) => match never {},
+            never = handle_hangups(thread.trigger(), hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
         };
-        let ending = tokio::task::spawn_blocking(|| refresher.stop(REFRESHER_PATIENCE));
+        let ending = tokio::task::spawn_blocking(|| thread.stop(REFRESHER_PATIENCE));
         if !ending.await.map_err(CliError::failed)? {
             tracing::warn!("a database query is still running; it ends with the process");
         }
@@ -94,28 +94,28 @@ pub(super) async fn until_stopped(
     }
 }
 
-/// Starts the thread that reads the database and publishes filters.
-pub(super) fn refresher(options: &Options, publisher: Publisher) -> Result<Refresher, CliError> {
-    Ok(Refresher::start(publisher, options.refresh, JITTER)?)
+/// Starts the thread that reads the database and renews what is served.
+pub(super) fn start(options: &Options, refresher: Refresher) -> Result<RefreshThread, CliError> {
+    Ok(RefreshThread::start(refresher, options.refresh, JITTER)?)
 }
 
 /// What reads the database and builds the filters.
-pub(super) fn publisher(
+pub(super) fn refresher(
     options: &Options,
     source: WaitingSource,
     service: FilterService,
-) -> Result<Publisher, CliError> {
+) -> Result<Refresher, CliError> {
     let data_directory = options.data_dir.as_ref().map(DataDirectory::open);
-    let options = PublisherOptions {
+    let options = RefresherOptions {
         data_directory: data_directory.transpose().map_err(CliError::failed)?,
         state_filters: state_filters(options),
         restamp_after: options.max_timestamp_age,
-        // That of a refresher, also for a single refresh.
+        // That of a `RefreshThread`, also for a single refresh.
         timestamp_grid: options.refresh.min(Duration::from_secs(60)),
         verify_every: options.verify_every,
         clock: None,
     };
-    Publisher::with_options(source, service, options).map_err(CliError::failed)
+    Refresher::with_options(source, service, options).map_err(CliError::failed)
 }
 
 /// The state filters to publish, if any.

@@ -1,7 +1,7 @@
 //! Sources of notes: a mint's database, or anything else that can list keysets and their items.
 //!
 //! [`MintSource`] is the only interface. The rest of the crate does not depend on tables and columns. To serve
-//! another mint, implement the trait and pass it to [`Publisher::new`](crate::Publisher::new).
+//! another mint, implement the trait and pass it to [`Refresher::new`](crate::Refresher::new).
 
 mod batch;
 mod by_keyset;

@@ -15,7 +15,7 @@ use crate::body::BodyPlace;
 #[derive(Debug)]
 pub(crate) struct KeysetHashes {
     hashes: Hashes,
-    /// Whether it differs from the last published set.
+    /// Whether it differs from the set that was encoded last.
     pub(crate) changed: bool,
     /// The Unix second up to which the set is complete.
     pub(crate) as_of: u64,

@@ -4,7 +4,7 @@ use nutfilter_cashu::state_filters::{Element, ElementHash, Event, StateFilterErr
 use nutfilter_sequence::Inbox;
 
 /// Takes the events of the kinds in [`StateFilterOptions::reported`](super::StateFilterOptions::reported), on any thread.
-/// Get it from [`Publisher::event_feed`](crate::Publisher::event_feed). Clones are handles to the same feed.
+/// Get it from [`Refresher::event_feed`](crate::Refresher::event_feed). Clones are handles to the same feed.
 ///
 /// Report each change after it is durable in the mint's own database, and keep the intention to report it there until
 /// [`report`](Self::report) has returned: after a crash in between, report it again. So each event is published at least
@@ -16,23 +16,23 @@ use nutfilter_sequence::Inbox;
 /// ```no_run
 /// use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 /// use nutfilter_mint::{
-///     DataDirectory, Event, FilterService, Publisher, PublisherOptions, StateFilterOptions,
+///     DataDirectory, Event, FilterService, Refresher, RefresherOptions, StateFilterOptions,
 /// };
 ///
 /// let source = SqliteSource::open(&DatabaseLocation::parse("mint.sqlite3")?, None)?;
 /// let mut state_filters = StateFilterOptions::new(&[]);
 /// state_filters.reported = vec![Event::ProofState, Event::MeltQuote];
-/// let options = PublisherOptions {
+/// let options = RefresherOptions {
 ///     data_directory: Some(DataDirectory::open("filters")?),
 ///     state_filters: Some(state_filters),
-///     ..PublisherOptions::default()
+///     ..RefresherOptions::default()
 /// };
-/// let mut publisher = Publisher::with_options(source, FilterService::default(), options)?;
-/// let events = publisher.event_feed();
+/// let mut refresher = Refresher::with_options(source, FilterService::default(), options)?;
+/// let events = refresher.event_feed();
 /// // A melt begins.
 /// events.report(Event::MeltQuote, "PENDING", &["TRmjduhIsPxd"])?;
 /// events.report(Event::ProofState, "PENDING", &[[2; 33], [3; 33]])?;
-/// publisher.refresh()?;
+/// refresher.refresh()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

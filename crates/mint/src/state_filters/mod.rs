@@ -81,7 +81,7 @@ impl StateFilterOptions {
         })
     }
 
-    /// The draft's entry for `/v1/info`, as JSON: the kinds of which every event is published. `None` without such kinds.
+    /// The draft's entry for `/v1/info`, as JSON: the kinds of which every event is served. `None` without such kinds.
     #[must_use]
     pub fn draft_info(&self) -> Option<String> {
         let kinds = self.published();
@@ -111,10 +111,10 @@ fn all_states(event: Event) -> &'static [&'static str] {
     }
 }
 
-/// The sequence of a kind of note, or what stands for it if the kind is not published.
+/// The sequence of a kind of note, or what stands for it if the kind is not served.
 #[derive(Default)]
 pub(crate) struct KindSequence {
-    published: Option<(Published, ElementHash)>,
+    served: Option<(ServedSequence, ElementHash)>,
     behind: Option<Behind>,
 }
 
@@ -133,19 +133,19 @@ impl Behind {
 /// The sequences of the kinds that the mint reports.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedSequences {
-    published: Vec<Published>,
+    served: Vec<ServedSequence>,
     /// Kinds whose sequence cannot be used.
     damaged: Vec<Event>,
 }
 
 #[derive(Debug)]
-struct Published {
+struct ServedSequence {
     event: Event,
     sequence: Sequence,
     open_interval: Option<u64>,
-    /// The last published number of changes.
+    /// The number of changes when it was served last.
     commits: Option<u64>,
-    /// The last published copy of the open block.
+    /// The last served copy of the open block.
     open: Option<OpenBlock>,
     service: FilterService,
     /// Elements that the mint has lost, as it was logged last.
@@ -156,10 +156,7 @@ struct Published {
 
 impl fmt::Debug for KindSequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self
-            .published
-            .as_ref()
-            .map(|(published, _)| published.event);
+        let event = self.served.as_ref().map(|(served, _)| served.event);
         f.debug_tuple("KindSequence").field(&event).finish()
     }
 }
@@ -185,23 +182,23 @@ impl KindSequence {
         if !options.kinds.contains(&event) || options.reported.contains(&event) {
             return Ok(Self::default());
         }
-        let published = Published::open(event, states, data, options, service, now)?;
+        let served = ServedSequence::open(event, states, data, options, service, now)?;
         // Every kind above has its state.
         let hash = ElementHash::new(event, state).unwrap_or_else(|_| unreachable!());
         Ok(Self {
-            published: Some((published, hash)),
+            served: Some((served, hash)),
             behind: None,
         })
     }
 
     /// Begins another sequence if its directory was removed. Only a whole reading fills it.
     pub(crate) fn begin_again_if_removed(&mut self, now: u64) -> Result<(), Error> {
-        if let Some((published, _)) = &mut self.published
-            && published.sequence.begin_again_if_removed(now)?
+        if let Some((served, _)) = &mut self.served
+            && served.sequence.begin_again_if_removed(now)?
         {
-            published.commits = None;
-            published.open = None;
-            published.publish(now);
+            served.commits = None;
+            served.open = None;
+            served.show(now);
         }
         Ok(())
     }
@@ -209,17 +206,17 @@ impl KindSequence {
     /// Whether a watermark that was stored with the number `recorded` can be used: the sequence has every element
     /// before it.
     pub(crate) fn has_all_until(&self, recorded: Option<u64>) -> bool {
-        self.published.as_ref().is_none_or(|(published, _)| {
-            let commits = published.sequence.commits();
-            !published.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
+        self.served.as_ref().is_none_or(|(served, _)| {
+            let commits = served.sequence.commits();
+            !served.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
         })
     }
 
     /// The number that is stored with a watermark; `None` if the sequence lacks elements before it, or items are missing
     /// that only a whole reading finds again.
     pub(crate) fn commits(&self) -> Option<u64> {
-        let (published, _) = self.published.as_ref().filter(|_| self.behind.is_none())?;
-        (published.invalid == 0).then(|| published.sequence.commits())
+        let (served, _) = self.served.as_ref().filter(|_| self.behind.is_none())?;
+        (served.invalid == 0).then(|| served.sequence.commits())
     }
 
     /// Whether this refresh should read everything, because an earlier reading could not be added.
@@ -233,11 +230,11 @@ impl KindSequence {
 
     /// Starts to collect the elements of a reading of all or only the new items.
     pub(crate) fn intake(&self, whole: bool) -> Intake {
-        let published = self.published.as_ref();
-        let collected = published.filter(|_| whole || self.behind.is_none());
-        let elements = collected.map(|(published, hash)| Elements {
+        let served = self.served.as_ref();
+        let collected = served.filter(|_| whole || self.behind.is_none());
+        let elements = collected.map(|(served, hash)| Elements {
             hash: hash.clone(),
-            batch: published.sequence.batch(),
+            batch: served.sequence.batch(),
             buffer: vec![],
             invalid: 0,
         });
@@ -251,10 +248,10 @@ impl KindSequence {
         whole: bool,
         now: u64,
     ) -> Result<(), (Event, Error)> {
-        let (Some((published, _)), Some(elements)) = (&mut self.published, intake.0) else {
+        let (Some((served, _)), Some(elements)) = (&mut self.served, intake.0) else {
             return Ok(());
         };
-        let added = elements.and_then(|elements| published.add(elements, whole, now));
+        let added = elements.and_then(|elements| served.add(elements, whole, now));
         self.behind = match &added {
             Ok(()) => None,
             Err(_) => {
@@ -263,7 +260,7 @@ impl KindSequence {
                 Some(Behind { wait, left: wait })
             }
         };
-        added.map_err(|error| (published.event, error))
+        added.map_err(|error| (served.event, error))
     }
 }
 
@@ -278,19 +275,19 @@ impl ReportedSequences {
         let reported = |event: &Event| options.reported.contains(event);
         let open = |event| {
             let service = service.clone();
-            Published::open(event, all_states(event), data, options, service, now)
+            ServedSequence::open(event, all_states(event), data, options, service, now)
         };
         let mut sequences = Self::default();
         for event in Event::ALL.into_iter().filter(reported) {
             let opened = unless_damaged(event, open(event), &mut sequences.damaged)?;
-            sequences.published.extend(opened);
+            sequences.served.extend(opened);
         }
         Ok(sequences)
     }
 
     pub(crate) fn feed(&self) -> EventFeed {
-        let inboxes = self.published.iter();
-        let inboxes = inboxes.map(|published| (published.event, published.sequence.inbox()));
+        let inboxes = self.served.iter();
+        let inboxes = inboxes.map(|served| (served.event, served.sequence.inbox()));
         EventFeed::new(inboxes.collect(), self.damaged.clone())
     }
 
@@ -298,14 +295,14 @@ impl ReportedSequences {
         &self.damaged
     }
 
-    /// Publishes what the mint has reported. Returns the kinds for which that failed.
-    pub(crate) fn publish(&mut self, now: u64) -> Vec<(Event, Error)> {
+    /// Adds what the mint has reported. Returns the kinds for which that failed.
+    pub(crate) fn add(&mut self, now: u64) -> Vec<(Event, Error)> {
         let mut failures = vec![];
-        for published in &mut self.published {
-            match published.sequence.publish_reported(now) {
-                Ok(added) => published.publish_added(added, now),
+        for served in &mut self.served {
+            match served.sequence.add_reported(now) {
+                Ok(added) => served.show_added(added, now),
                 Err(error) => {
-                    let event = published.event;
+                    let event = served.event;
                     tracing::error!(kind = %event, %error, "could not publish reported events; retrying at the next refresh");
                     failures.push((event, error));
                 }
@@ -332,8 +329,8 @@ pub(crate) fn unless_damaged<T>(
     }
 }
 
-impl Published {
-    /// Opens the sequence of a kind below the data directory, and publishes what is in it.
+impl ServedSequence {
+    /// Opens the sequence of a kind below the data directory, and serves what is in it.
     fn open(
         event: Event,
         states: &'static [&'static str],
@@ -350,7 +347,7 @@ impl Published {
             });
         }
         let directory = data.join(DIRECTORY).join(event.as_str());
-        let mut published = Self {
+        let mut served = Self {
             event,
             sequence: Sequence::open(directory, sequence, now)?,
             open_interval: options.open_interval,
@@ -360,7 +357,7 @@ impl Published {
             missing: 0,
             invalid: 0,
         };
-        for damage in published.sequence.damage() {
+        for damage in served.sequence.damage() {
             let error = &damage.error;
             metrics::counter!("nutfilter_data_discarded_total").increment(1);
             match damage.is_rebuilt {
@@ -368,8 +365,8 @@ impl Published {
                 false => tracing::error!(kind = %event, %error, "not serving a damaged file"),
             }
         }
-        published.publish(now);
-        Ok(published)
+        served.show(now);
+        Ok(served)
     }
 
     fn add(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
@@ -393,18 +390,18 @@ impl Published {
         if whole {
             self.report_missing(added.missing);
         }
-        self.publish_added(added, now);
+        self.show_added(added, now);
         Ok(())
     }
 
-    fn publish_added(&mut self, added: Added, now: u64) {
+    fn show_added(&mut self, added: Added, now: u64) {
         let event = self.event.as_str();
         metrics::counter!("nutfilter_events_published_total", "kind" => event).increment(added.new);
         if let Err(error) = self.sequence.compact(now) {
-            // The elements are published. The next refresh tries again.
+            // The elements are served. The next refresh tries again.
             tracing::error!(kind = event, %error, "could not merge segments; retrying at the next refresh");
         }
-        self.publish(now);
+        self.show(now);
     }
 
     fn report_missing(&mut self, missing: u64) {
@@ -423,7 +420,7 @@ impl Published {
 
     /// Serves the sequence as it is now, and a new copy of the open block if it is due. Before the first reading there is
     /// nothing to copy.
-    fn publish(&mut self, now: u64) {
+    fn show(&mut self, now: u64) {
         let commits = Some(self.sequence.commits());
         let open = self.sequence.open_block().zip(self.open_interval);
         let is_due = !self.sequence.is_new()
@@ -438,7 +435,7 @@ impl Published {
             let open = self.open.clone().zip(self.open_interval);
             let is_complete = self.invalid == 0;
             let served = is_complete.then(|| Served::new(self.sequence.view(), open));
-            self.service.publish_sequence(self.event, served);
+            self.service.replace_sequence(self.event, served);
             self.commits = commits;
         }
     }

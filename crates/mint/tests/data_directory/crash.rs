@@ -7,7 +7,7 @@ use std::time::Duration;
 use nutfilter::segment::Segment;
 use nutfilter_cashu::state_filters::ElementHash;
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, KeysetId, NoteKind, Publisher, PublisherOptions,
+    DataDirectory, Event, FilterService, KeysetId, NoteKind, Refresher, RefresherOptions,
     StateFilterOptions,
 };
 use nutfilter_sequence::{BlockOptions, Options, Sequence};
@@ -20,7 +20,7 @@ use crate::victim::{self, random};
 /// Default number of kills.
 const KILLS: u64 = 60;
 
-pub(crate) fn publisher(directory: &Path) -> Publisher {
+pub(crate) fn refresher(directory: &Path) -> Refresher {
     with(directory, None)
 }
 
@@ -28,21 +28,21 @@ fn data(directory: &Path) -> DataDirectory {
     open(|| DataDirectory::open(directory.join("data")))
 }
 
-fn with(directory: &Path, state_filters: Option<StateFilterOptions>) -> Publisher {
+fn with(directory: &Path, state_filters: Option<StateFilterOptions>) -> Refresher {
     let mint = FakeMint::in_directory(directory);
     let clock = mint.clone();
     let clock = move || std::time::UNIX_EPOCH + Duration::from_secs(clock.now());
-    let options = PublisherOptions {
+    let options = RefresherOptions {
         data_directory: Some(data(directory)),
         state_filters,
         restamp_after: Duration::from_secs(3),
         clock: Some(Box::new(clock)),
-        ..PublisherOptions::default()
+        ..RefresherOptions::default()
     };
-    Publisher::with_options(mint, FilterService::default(), options).unwrap()
+    Refresher::with_options(mint, FilterService::default(), options).unwrap()
 }
 
-fn with_state_filters(directory: &Path) -> Publisher {
+fn with_state_filters(directory: &Path) -> Refresher {
     with(directory, Some(state_filters()))
 }
 
@@ -98,11 +98,11 @@ pub(crate) fn child_if_asked() {
         return;
     };
     let mut seed = u64::from(std::process::id()) << 20 | 1;
-    let mut publisher = with_state_filters(&directory);
+    let mut refresher = with_state_filters(&directory);
     let mint = FakeMint::in_directory(&directory);
     let seen = directory.join("seen");
-    let service = publisher.service().clone();
-    if publisher.restore() {
+    let service = refresher.service().clone();
+    if refresher.restore() {
         assert_eq!(mint.lies_in(&service), Vec::<String>::new(), "restored");
         let floor: u64 = std::fs::read_to_string(&seen)
             .ok()
@@ -136,7 +136,7 @@ pub(crate) fn child_if_asked() {
         // Fewer notes than before belong to another epoch.
         state.epoch = (state.epoch + 1) & !1;
         mint.push(state);
-        let report = publisher.refresh().unwrap();
+        let report = refresher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         assert_eq!(mint.lies_in(&service), Vec::<String>::new(), "refreshed");
         let latest = timestamps(&service).into_values().max().unwrap_or(0);
@@ -165,17 +165,17 @@ fn service_killed_at_any_moment_recovers_exactly() {
     assert!(restored > kills / 3, "{restored} of {kills} came so far");
 
     // Once more, without a kill.
-    let mut publisher = with_state_filters(directory.path());
+    let mut refresher = with_state_filters(directory.path());
     let mint = FakeMint::in_directory(directory.path());
-    assert!(publisher.restore());
-    assert_eq!(mint.lies_in(publisher.service()), Vec::<String>::new());
-    let report = publisher.refresh().unwrap();
+    assert!(refresher.restore());
+    assert_eq!(mint.lies_in(refresher.service()), Vec::<String>::new());
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty());
-    assert_eq!(mint.lies_in(publisher.service()), Vec::<String>::new());
+    assert_eq!(mint.lies_in(refresher.service()), Vec::<String>::new());
     let keyset: KeysetId = crate::fake_mint::KEYSETS[0].parse().unwrap();
-    let snapshot = publisher.service().snapshot().unwrap();
+    let snapshot = refresher.service().snapshot().unwrap();
     assert!(snapshot.keyset(&keyset).is_some());
-    drop(publisher);
+    drop(refresher);
     // Every note of the mint is published.
     let unions = observe(directory.path(), &mut observers);
     let state = mint.states().last().copied().unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::crash::publisher;
+use crate::crash::refresher;
 use crate::fake_mint::{FakeMint, State};
 
 /// All files below a directory, except those without relevant content.
@@ -29,31 +29,31 @@ fn filled() -> (tempfile::TempDir, FakeMint) {
         counts: [[700, 90], [3, 0], [0, 40]],
     };
     mint.push(state);
-    let mut publisher = publisher(directory.path());
-    assert!(publisher.refresh().unwrap().failures.is_empty());
+    let mut refresher = refresher(directory.path());
+    assert!(refresher.refresh().unwrap().failures.is_empty());
     (directory, mint)
 }
 
 /// Restores and refreshes twice. Returns whether anything was served before the first refresh.
 fn goes_on(directory: &Path, mint: &FakeMint, what: &str) {
-    let mut publisher = publisher(directory);
-    if publisher.restore() {
+    let mut refresher = refresher(directory);
+    if refresher.restore() {
         assert_eq!(
-            mint.lies_in(publisher.service()),
+            mint.lies_in(refresher.service()),
             Vec::<String>::new(),
             "{what}"
         );
     }
     // The first refresh may find the damage; the second reads everything.
-    let _ = publisher.refresh();
-    let report = publisher.refresh().unwrap();
+    let _ = refresher.refresh();
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
     assert_eq!(
-        mint.lies_in(publisher.service()),
+        mint.lies_in(refresher.service()),
         Vec::<String>::new(),
         "{what}"
     );
-    let snapshot = publisher.service().snapshot().unwrap();
+    let snapshot = refresher.service().snapshot().unwrap();
     assert!(snapshot.is_complete(), "{what}");
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nutfilter_mint::{Refresher, Status};
+use nutfilter_mint::{RefreshThread, Status};
 
 use crate::scripted::{Scripted, is_of, spent};
 
@@ -23,7 +23,7 @@ fn restart_does_not_redate_held_back_empty_set() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().listed = vec![A];
-    let mut first = mint.publisher(data.path());
+    let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
     assert_eq!(spent(first.service(), A).unwrap().timestamp(), 10);
 
@@ -36,7 +36,7 @@ fn restart_does_not_redate_held_back_empty_set() {
     drop(first);
 
     mint.script().now = 30;
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     assert!(second.restore());
     assert_eq!(spent(second.service(), A).unwrap().timestamp(), 10);
     second.refresh().unwrap();
@@ -54,7 +54,7 @@ fn removed_data_directory_is_created_at_next_refresh() {
         mint.script().now = 10;
         mint.script().listed = vec![A, B];
         mint.script().notes = vec![(A, 1), (A, 2)];
-        let mut first = mint.publisher(&data);
+        let mut first = mint.refresher(&data);
         first.refresh().unwrap();
         match part {
             "nutfilter-data.lock" => fs::remove_file(data.join(part)).unwrap(),
@@ -71,7 +71,7 @@ fn removed_data_directory_is_created_at_next_refresh() {
         assert!(report.readings.iter().all(|reading| !reading.whole));
         drop(first);
 
-        let mut second = mint.publisher(&data);
+        let mut second = mint.refresher(&data);
         assert!(second.restore(), "{part}");
         assert!(is_of(&spent(second.service(), A).unwrap(), [1, 2, 3]));
         assert!(is_of(&spent(second.service(), B).unwrap(), [4]));
@@ -83,13 +83,13 @@ fn set_with_two_id_spellings_survives_restart() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().listed = vec!["00AD268C4D1F5826", "I2yN-iR_fkzT"];
-    let mut first = mint.publisher(data.path());
+    let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
     mint.script().notes = vec![(B, 1), ("I2yN+iR/fkzT", 2)];
     first.refresh().unwrap();
     drop(first);
 
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     assert!(second.restore());
     assert!(is_of(&spent(second.service(), B).unwrap(), [1]));
     assert!(is_of(
@@ -105,7 +105,7 @@ fn unrecorded_full_reading_keeps_old_sets_for_restart() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1), (A, 2)];
-    let mut first = mint.publisher(data.path());
+    let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
 
     mint.script().now = 20;
@@ -119,7 +119,7 @@ fn unrecorded_full_reading_keeps_old_sets_for_restart() {
     drop(first);
 
     fs::remove_dir(data.path().join("spent.state.new")).unwrap();
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     assert!(second.restore());
     let restored = spent(second.service(), A).expect("the old set is still there");
     assert!(restored.timestamp() == 10 && is_of(&restored, [1, 2]));
@@ -132,18 +132,18 @@ fn failed_full_readings_leave_nothing_on_disk() {
     // More than fits in memory, so that part of it is on disk when the error occurs.
     mint.script().notes = (0..2_200_000).map(|number| (A, number)).collect();
     mint.script().fails = true;
-    let mut publisher = mint.publisher(data.path());
-    publisher.refresh().unwrap_err();
+    let mut refresher = mint.refresher(data.path());
+    refresher.refresh().unwrap_err();
     assert_eq!(sets(data.path()), Vec::<PathBuf>::new());
 
     mint.script().fails = false;
     mint.script().notes.truncate(5);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     let good = sets(data.path());
     assert_eq!(good.len(), 2);
     mint.script().starts_over = true;
     mint.script().fails = true;
-    publisher.refresh().unwrap_err();
+    refresher.refresh().unwrap_err();
     assert_eq!(sets(data.path()), good);
 }
 
@@ -152,33 +152,33 @@ fn second_restore_does_nothing() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
-    mint.publisher(data.path()).refresh().unwrap();
-    let mut publisher = mint.publisher(data.path());
+    mint.refresher(data.path()).refresh().unwrap();
+    let mut refresher = mint.refresher(data.path());
     for _ in 0..2 {
-        assert!(publisher.restore());
-        assert!(is_of(&spent(publisher.service(), A).unwrap(), [1]));
+        assert!(refresher.restore());
+        assert!(is_of(&spent(refresher.service(), A).unwrap(), [1]));
     }
     mint.script().notes.push((A, 2));
-    publisher.refresh().unwrap();
-    assert!(publisher.restore());
-    assert!(is_of(&spent(publisher.service(), A).unwrap(), [1, 2]));
+    refresher.refresh().unwrap();
+    assert!(refresher.restore());
+    assert!(is_of(&spent(refresher.service(), A).unwrap(), [1, 2]));
 }
 
 #[test]
-fn publisher_without_restore_keeps_recorded_sets() {
+fn refresher_without_restore_keeps_recorded_sets() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1), (A, 2)];
-    mint.publisher(data.path()).refresh().unwrap();
+    mint.refresher(data.path()).refresh().unwrap();
 
     // Its full reading ends early, but has already written other sets.
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     mint.script().notes = (10..2_200_000).map(|number| (A, number)).collect();
     mint.script().fails = true;
     second.refresh().unwrap_err();
     drop(second);
 
-    let mut third = mint.publisher(data.path());
+    let mut third = mint.refresher(data.path());
     assert!(third.restore());
     assert!(is_of(&spent(third.service(), A).unwrap(), [1, 2]));
 }
@@ -195,8 +195,8 @@ fn unknown_files_next_to_sets_are_kept() {
     fs::create_dir(&left).unwrap();
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
-    let mut publisher = mint.publisher(data.path());
-    publisher.refresh().unwrap();
+    let mut refresher = mint.refresher(data.path());
+    refresher.refresh().unwrap();
     for other in others {
         assert!(data.path().join("sets").join(other).exists(), "{other}");
     }
@@ -210,7 +210,7 @@ fn unknown_files_next_to_sets_are_kept() {
         fs::write(file.with_extension(n.to_string()), "").unwrap();
     }
     fs::write(&file, "").unwrap();
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     let left = |path: &PathBuf| path.to_str().unwrap().contains("-1000000");
     assert!(!sets(data.path()).iter().any(left));
     assert!(file.exists());
@@ -225,7 +225,7 @@ fn stored_files_are_private() {
     fs::set_permissions(data.path(), fs::Permissions::from_mode(0o755)).unwrap();
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
-    mint.publisher(data.path()).refresh().unwrap();
+    mint.refresher(data.path()).refresh().unwrap();
     for name in ["spent.state", "issued.state", "sets"] {
         let mode = fs::metadata(data.path().join(name))
             .unwrap()
@@ -240,9 +240,9 @@ fn panic_in_reading_only_costs_a_full_reading() {
     let mint = Scripted::default();
     mint.script().now = 10;
     mint.script().notes = vec![(A, 1)];
-    let publisher = mint.publisher_in_memory();
-    let service = publisher.service().clone();
-    let refresher = Refresher::start(publisher, Duration::from_secs(3600), 0.0).unwrap();
+    let refresher = mint.refresher_in_memory();
+    let service = refresher.service().clone();
+    let thread = RefreshThread::start(refresher, Duration::from_secs(3600), 0.0).unwrap();
     let wait = |what: &dyn Fn() -> bool| {
         for _ in 0..6_000 {
             if what() {
@@ -256,13 +256,13 @@ fn panic_in_reading_only_costs_a_full_reading() {
     mint.script().now = 20;
     mint.script().notes.push((A, 2));
     mint.script().panics = true;
-    refresher.refresh_now();
+    thread.refresh_now();
     wait(&|| service.status() == Status::Degraded);
     assert!(is_of(&spent(&service, A).unwrap(), [1]));
     mint.script().panics = false;
     wait(&|| service.status() == Status::Ok);
     assert!(is_of(&spent(&service, A).unwrap(), [1, 2]));
-    assert!(refresher.stop(Duration::from_secs(30)));
+    assert!(thread.stop(Duration::from_secs(30)));
 }
 
 #[test]
@@ -272,12 +272,12 @@ fn unreadable_row_is_not_an_empty_set_after_restart() {
     mint.script().listed = vec![A, B];
     mint.script().notes = vec![(B, 7)];
     mint.script().bad = vec![A];
-    let mut first = mint.publisher(data.path());
+    let mut first = mint.refresher(data.path());
     assert!(!first.refresh().unwrap().failures.is_empty());
     assert!(spent(first.service(), A).is_none());
     assert!(is_of(&spent(first.service(), B).unwrap(), [7]));
     drop(first);
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     assert!(second.restore());
     assert!(spent(second.service(), A).is_none());
     mint.script().fails = true;
@@ -294,15 +294,15 @@ fn unreadable_row_is_not_an_empty_set_after_restart() {
 fn repeated_notes_are_stored_once() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().overlap = 3;
-    for mut publisher in [mint.publisher(data.path()), mint.publisher_in_memory()] {
+    for mut refresher in [mint.refresher(data.path()), mint.refresher_in_memory()] {
         mint.script().notes.clear();
         for number in 0..8 {
             mint.script().now = 10 + number;
             mint.script().notes.push((A, number));
-            let report = publisher.refresh().unwrap();
+            let report = refresher.refresh().unwrap();
             let whole = report.readings.iter().any(|reading| reading.whole);
             assert_eq!(whole, number == 0);
-            assert!(is_of(&spent(publisher.service(), A).unwrap(), 0..=number));
+            assert!(is_of(&spent(refresher.service(), A).unwrap(), 0..=number));
         }
     }
 }
@@ -310,16 +310,16 @@ fn repeated_notes_are_stored_once() {
 #[test]
 fn counted_but_missing_notes_cause_full_reading() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    for mut publisher in [mint.publisher(data.path()), mint.publisher_in_memory()] {
+    for mut refresher in [mint.refresher(data.path()), mint.refresher_in_memory()] {
         mint.script().notes = vec![(A, 1)];
         mint.script().now = 10;
-        publisher.refresh().unwrap();
+        refresher.refresh().unwrap();
         mint.script().now = 20;
         mint.script().notes.push((A, 2));
         mint.script().forgets = true;
-        let report = publisher.refresh().unwrap();
+        let report = refresher.refresh().unwrap();
         assert!(report.readings.iter().all(|reading| reading.whole));
-        let filter = spent(publisher.service(), A).unwrap();
+        let filter = spent(refresher.service(), A).unwrap();
         assert!(is_of(&filter, [1, 2]) && filter.timestamp() == 20);
     }
 }
@@ -329,31 +329,31 @@ fn bad_row_holds_back_its_keyset_until_repaired() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().notes = vec![(A, 1)];
     mint.script().now = 10;
-    let mut publisher = mint.publisher(data.path());
-    publisher.refresh().unwrap();
+    let mut refresher = mint.refresher(data.path());
+    refresher.refresh().unwrap();
     // The count would reveal it as well.
     mint.script().uncounted = true;
     mint.script().notes.extend([(A, 2), (B, 3)]);
     mint.script().bad = vec![A];
     for now in [20, 30] {
         mint.script().now = now;
-        let report = publisher.refresh().unwrap();
+        let report = refresher.refresh().unwrap();
         assert_eq!(report.failures.len(), 2, "of each kind");
-        let (a, b) = (spent(publisher.service(), A), spent(publisher.service(), B));
+        let (a, b) = (spent(refresher.service(), A), spent(refresher.service(), B));
         let (a, b) = (a.unwrap(), b.unwrap());
         assert!(is_of(&a, [1]) && a.timestamp() == 10);
         assert!(is_of(&b, [3]) && b.timestamp() == now);
         // A restart does not change this.
-        drop(publisher);
-        publisher = mint.publisher(data.path());
-        assert!(publisher.restore());
-        let a = spent(publisher.service(), A).unwrap();
+        drop(refresher);
+        refresher = mint.refresher(data.path());
+        assert!(refresher.restore());
+        let a = spent(refresher.service(), A).unwrap();
         assert!(is_of(&a, [1]) && a.timestamp() == 10);
     }
     mint.script().bad.clear();
     mint.script().now = 40;
-    assert!(publisher.refresh().unwrap().failures.is_empty());
-    let a = spent(publisher.service(), A).unwrap();
+    assert!(refresher.refresh().unwrap().failures.is_empty());
+    let a = spent(refresher.service(), A).unwrap();
     assert!(is_of(&a, [1, 2]) && a.timestamp() == 40);
 }
 
@@ -362,16 +362,16 @@ fn unpublished_change_survives_full_reading() {
     let mint = Scripted::default();
     mint.script().notes = vec![(A, 1), (A, 2)];
     mint.script().now = 10;
-    let mut publisher = mint.publisher_in_memory();
-    publisher.refresh().unwrap();
+    let mut refresher = mint.refresher_in_memory();
+    refresher.refresh().unwrap();
     // As many notes as before, but different ones. They are read but not published, because listing the keysets
     // fails.
     mint.script().now = 20;
     mint.script().notes[1] = (A, 3);
     mint.script().starts_over = true;
     mint.script().lists_nothing = true;
-    publisher.refresh().unwrap_err();
+    refresher.refresh().unwrap_err();
     mint.script().lists_nothing = false;
-    publisher.refresh().unwrap();
-    assert!(is_of(&spent(publisher.service(), A).unwrap(), [1, 3]));
+    refresher.refresh().unwrap();
+    assert!(is_of(&spent(refresher.service(), A).unwrap(), [1, 3]));
 }

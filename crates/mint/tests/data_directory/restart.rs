@@ -2,7 +2,7 @@
 
 use nutfilter_mint::{DataDirectory, NoteKind, StateError};
 
-use crate::crash::publisher;
+use crate::crash::refresher;
 use crate::fake_mint::{FakeMint, State};
 use crate::scripted::{Scripted, is_of, spent};
 
@@ -18,7 +18,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
     let directory = tempfile::tempdir().unwrap();
     let mint = FakeMint::in_directory(directory.path());
     mint.push(state(10_000));
-    let mut first = publisher(directory.path());
+    let mut first = refresher(directory.path());
     assert!(!first.restore(), "there is nothing yet");
     let report = first.refresh().unwrap();
     assert!(report.readings.iter().all(|reading| reading.whole));
@@ -26,7 +26,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
     drop(first);
 
     mint.push(state(10_010));
-    let mut second = publisher(directory.path());
+    let mut second = refresher(directory.path());
     assert!(second.restore());
     let restored = second.service().snapshot().unwrap();
     for (old, new) in before.keysets().zip(restored.keysets()) {
@@ -72,12 +72,12 @@ fn data_directory_has_one_owner() {
 fn unchanged_filter_is_the_same_until_restamped() {
     let directory = tempfile::tempdir().unwrap();
     let mint = FakeMint::in_directory(directory.path());
-    let mut publisher = publisher(directory.path());
+    let mut refresher = refresher(directory.path());
     let mut tags = vec![];
     for _ in 0..5 {
         mint.push(state(1_000));
-        publisher.refresh().unwrap();
-        let snapshot = publisher.service().snapshot().unwrap();
+        refresher.refresh().unwrap();
+        let snapshot = refresher.service().snapshot().unwrap();
         let entry = snapshot.keysets().next().unwrap();
         let filter = entry.filter(NoteKind::Spent).unwrap();
         tags.push((filter.timestamp(), *filter.json().sha256()));
@@ -95,14 +95,14 @@ fn hashes_beyond_the_memory_limit_use_the_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mint = FakeMint::in_directory(directory.path());
     mint.push(state(1_500_000));
-    let mut first = publisher(directory.path());
+    let mut first = refresher(directory.path());
     let report = first.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert_eq!(mint.lies_in(first.service()), Vec::<String>::new());
     drop(first);
     // Too many new items at once cause a full reading.
     mint.push(state(4_500_000));
-    let mut second = publisher(directory.path());
+    let mut second = refresher(directory.path());
     assert!(second.restore());
     let report = second.refresh().unwrap();
     assert!(report.readings.iter().all(|reading| reading.whole));
@@ -117,12 +117,12 @@ fn restart_serves_nothing_dated_in_the_future() {
     mint.script().listed = vec![KEYSET];
     mint.script().notes = vec![(KEYSET, 1)];
     mint.script().now = 10_240;
-    mint.publisher(data.path()).refresh().unwrap();
+    mint.refresher(data.path()).refresh().unwrap();
 
     // The clock was corrected while the service was stopped, and another note was spent.
     mint.script().now = 10_006;
     mint.script().notes.push((KEYSET, 2));
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     assert!(!second.restore());
     assert!(second.service().snapshot().is_none());
     assert!(!second.restore(), "asked again");
@@ -134,7 +134,7 @@ fn restart_serves_nothing_dated_in_the_future() {
 
     // From then on, the right time is recorded.
     mint.script().now = 10_007;
-    let mut third = mint.publisher(data.path());
+    let mut third = mint.refresher(data.path());
     assert!(third.restore());
     let served = spent(third.service(), KEYSET).unwrap();
     assert!(served.timestamp() == 10_006 && is_of(&served, [1, 2]));
@@ -145,7 +145,7 @@ fn set_ahead_of_its_record_has_its_own_date() {
     let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
     mint.script().notes = vec![(KEYSET, 1)];
     mint.script().now = 10_240;
-    let mut first = mint.publisher(data.path());
+    let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
 
     // The clock is corrected, a note is added to the set, and replacing the record fails.
@@ -159,7 +159,7 @@ fn set_ahead_of_its_record_has_its_own_date() {
     // Until the clock reaches the recorded time.
     std::fs::remove_dir(data.path().join("spent.state.new")).unwrap();
     mint.script().now = 10_300;
-    let mut second = mint.publisher(data.path());
+    let mut second = mint.refresher(data.path());
     assert!(second.restore());
     let served = spent(second.service(), KEYSET).unwrap();
     assert!(served.timestamp() == 10_006 && is_of(&served, [1, 2]));

@@ -9,7 +9,7 @@ use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, RowFault, SourceError, Watermark,
 };
 use nutfilter_mint::{
-    DataDirectory, FilterService, KeysetId, NoteKind, PublishedFilter, Publisher, PublisherOptions,
+    DataDirectory, FilterService, FinishedFilter, KeysetId, NoteKind, Refresher, RefresherOptions,
 };
 
 /// The contents and behaviour of the mint, the same for both kinds.
@@ -54,36 +54,36 @@ impl Scripted {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    pub(crate) fn publisher(&self, directory: &Path) -> Publisher {
-        self.publisher_in(Some(crate::open(|| DataDirectory::open(directory))))
+    pub(crate) fn refresher(&self, directory: &Path) -> Refresher {
+        self.refresher_in(Some(crate::open(|| DataDirectory::open(directory))))
     }
 
-    pub(crate) fn publisher_in_memory(&self) -> Publisher {
-        self.publisher_in(None)
+    pub(crate) fn refresher_in_memory(&self) -> Refresher {
+        self.refresher_in(None)
     }
 
-    fn publisher_in(&self, data_directory: Option<DataDirectory>) -> Publisher {
+    fn refresher_in(&self, data_directory: Option<DataDirectory>) -> Refresher {
         let clock = self.clone();
         let clock = move || UNIX_EPOCH + Duration::from_secs(clock.script().now);
-        let options = PublisherOptions {
+        let options = RefresherOptions {
             data_directory,
             restamp_after: Duration::ZERO,
             clock: Some(Box::new(clock)),
-            ..PublisherOptions::default()
+            ..RefresherOptions::default()
         };
-        Publisher::with_options(self.clone(), FilterService::default(), options).unwrap()
+        Refresher::with_options(self.clone(), FilterService::default(), options).unwrap()
     }
 }
 
 /// Whether a filter contains exactly these notes.
-pub(crate) fn is_of(filter: &PublishedFilter, notes: impl IntoIterator<Item = u64>) -> bool {
+pub(crate) fn is_of(filter: &FinishedFilter, notes: impl IntoIterator<Item = u64>) -> bool {
     let items = notes.into_iter().map(note);
     let expected = SortedHashes::from_items(items);
     filter.raw()[..] == *expected.encode(Params::CASHU).unwrap().bytes()
 }
 
 /// The spent filter of a keyset.
-pub(crate) fn spent(service: &FilterService, keyset: &str) -> Option<Arc<PublishedFilter>> {
+pub(crate) fn spent(service: &FilterService, keyset: &str) -> Option<Arc<FinishedFilter>> {
     let keyset = KeysetId::parse(keyset).unwrap();
     let snapshot = service.snapshot()?;
     snapshot.keyset(&keyset)?.filter(NoteKind::Spent).cloned()

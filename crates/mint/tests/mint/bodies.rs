@@ -6,18 +6,18 @@ use std::sync::Arc;
 use nutfilter::{Params, SortedHashes};
 use nutfilter_cashu::FilterResponse;
 use nutfilter_mint::source::KeysetInfo;
-use nutfilter_mint::{BodyPlace, KeysetEntry, NoteKind, PublishedFilter, Snapshot};
+use nutfilter_mint::{BodyPlace, FinishedFilter, KeysetEntry, NoteKind, Snapshot};
 
 use crate::support::{V1, V2, items, keyset};
 
 /// A filter of `n` items, and the expected JSON.
-fn filter(n: usize, timestamp: u64, place: &BodyPlace) -> (PublishedFilter, Vec<u8>) {
+fn filter(n: usize, timestamp: u64, place: &BodyPlace) -> (FinishedFilter, Vec<u8>) {
     let filter = SortedHashes::from_items(items(1, n, 33));
     let filter = filter.encode(Params::CASHU).unwrap();
     let json = FilterResponse::new(&filter, timestamp).to_json();
     let (n, params) = (filter.n(), filter.params());
     let raw = filter.into_bytes().into();
-    let published = PublishedFilter::new(raw, n, params, timestamp, place).unwrap();
+    let published = FinishedFilter::new(raw, n, params, timestamp, place).unwrap();
     (published, json.into_bytes())
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nutfilter_mint::source::{ItemSink, Reading};
 use nutfilter_mint::{
-    FilterService, MintType, NotReady, NoteKind, PublishedFilter, Publisher, PublisherOptions,
-    Refresher,
+    FilterService, FinishedFilter, MintType, NotReady, NoteKind, RefreshThread, Refresher,
+    RefresherOptions,
 };
 
 use crate::support::{
@@ -16,7 +16,7 @@ use crate::support::{
 
 const FOREVER: Duration = Duration::MAX;
 
-fn filter(service: &FilterService, kind: NoteKind) -> Option<Arc<PublishedFilter>> {
+fn filter(service: &FilterService, kind: NoteKind) -> Option<Arc<FinishedFilter>> {
     let snapshot = service.snapshot()?;
     snapshot.keyset(&keyset(V1))?.filter(kind).cloned()
 }
@@ -32,23 +32,23 @@ fn filter_is_never_dated_after_its_own_reading() {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..1]);
     let clock = Clock::default();
-    let mut publisher = database.publisher_at(&clock);
-    let service = publisher.service().clone();
+    let mut refresher = database.refresher_at(&clock);
+    let service = refresher.service().clone();
     let server = Server::start(service.clone());
 
     // The clock is 4 minutes ahead once, and is then corrected. Then a note is spent.
     clock.set(10_240);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     clock.set(10_006);
     database.add_spent(V1, &spent[1..]);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
     assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
 
     // Without new notes, the date is corrected too, for both kinds.
     for (now, expected) in [(20_000, 20_000), (16_400, 16_400), (16_401, 16_401)] {
         clock.set(now);
-        publisher.refresh().unwrap();
+        refresher.refresh().unwrap();
         for kind in NoteKind::ALL {
             let filter = filter(&service, kind).unwrap();
             assert!(filter.timestamp() <= expected, "{kind} at {now}");
@@ -62,22 +62,22 @@ fn filter_from_the_future_is_withdrawn_without_a_reading() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     let clock = Clock::default();
-    let mut publisher = database.publisher_at(&clock);
-    let service = publisher.service().clone();
+    let mut refresher = database.refresher_at(&clock);
+    let service = refresher.service().clone();
     let server = Server::start(service.clone());
     clock.set(10_240);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
 
     let away = database.directory().join("away");
     std::fs::rename(&database.path, &away).unwrap();
     clock.set(10_006);
-    publisher.refresh().unwrap_err();
+    refresher.refresh().unwrap_err();
     assert_eq!(server.filter(NoteKind::Spent, V1).status, 503);
     assert_eq!(service.ready(FOREVER), Err(NotReady::Incomplete));
 
     std::fs::rename(&away, &database.path).unwrap();
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
     assert_eq!(service.ready(FOREVER), Ok(()));
 }
@@ -93,8 +93,8 @@ fn clock_set_back_during_a_reading_is_noticed() {
         Ok(Reading::whole(1))
     });
     let service = FilterService::default();
-    let mut publisher = Publisher::with_options(source, service.clone(), clock.options()).unwrap();
-    publisher.refresh().unwrap();
+    let mut refresher = Refresher::with_options(source, service.clone(), clock.options()).unwrap();
+    refresher.refresh().unwrap();
     assert_eq!(timestamp(&service), Some(10_006));
 }
 
@@ -104,16 +104,16 @@ fn refresher_corrects_dates_when_clock_is_set_back() {
     database.add_keyset(V1, "sat", true, 0);
     let clock = Clock::default();
     clock.set(10_240);
-    let publisher = database.publisher_at(&clock);
-    let service = publisher.service().clone();
+    let refresher = database.refresher_at(&clock);
+    let service = refresher.service().clone();
     // The interval is one day.
-    let refresher = Refresher::start(publisher, Duration::from_secs(86_400), 0.0).unwrap();
+    let thread = RefreshThread::start(refresher, Duration::from_secs(86_400), 0.0).unwrap();
     let wait_for = |expected| wait_until("the date", || timestamp(&service) == Some(expected));
-    // A refresher rounds dates down to whole minutes.
+    // A `RefreshThread` rounds dates down to whole minutes.
     wait_for(10_200);
     clock.set(10_006);
     wait_for(9_960);
-    assert!(refresher.stop(PATIENCE));
+    assert!(thread.stop(PATIENCE));
 }
 
 #[test]
@@ -124,20 +124,20 @@ fn services_on_one_database_serve_equal_bodies() {
     database.add_spent(V1, &spent[..10]);
     let service = || {
         let clock = Clock::default();
-        let options = PublisherOptions {
+        let options = RefresherOptions {
             timestamp_grid: Duration::from_secs(60),
             ..clock.options()
         };
-        (database.publisher_with(options), clock)
+        (database.refresher_with(options), clock)
     };
     let ((mut one, one_clock), (mut two, two_clock)) = (service(), service());
     let mut refresh = |at: [u64; 2]| {
         let tags = [(&mut one, &one_clock, at[0]), (&mut two, &two_clock, at[1])].map(
-            |(publisher, clock, now)| {
+            |(refresher, clock, now)| {
                 clock.set(now);
-                publisher.refresh().unwrap();
+                refresher.refresh().unwrap();
                 NoteKind::ALL.map(|kind| {
-                    let filter = filter(publisher.service(), kind).unwrap();
+                    let filter = filter(refresher.service(), kind).unwrap();
                     assert!(filter.timestamp() <= now, "{kind} at {now}");
                     (filter.timestamp(), *filter.json().sha256())
                 })

@@ -1,6 +1,6 @@
 //! Notes with equal 64-bit hashes. Anyone can make such points, so they must not cost a full reread.
 
-use nutfilter_mint::{MintType, NoteKind, Publisher, RefreshReport};
+use nutfilter_mint::{MintType, NoteKind, RefreshReport, Refresher};
 
 use crate::support::{MintDatabase, V1, assert_filter_of, colliding_items, items, keyset};
 
@@ -29,18 +29,18 @@ impl Mint {
 
     /// Refreshes, and compares the filter with a full build by the reference implementation.
     #[track_caller]
-    fn refresh(&self, publisher: &mut Publisher) -> RefreshReport {
-        let report = publisher.refresh().unwrap();
+    fn refresh(&self, refresher: &mut Refresher) -> RefreshReport {
+        let report = refresher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
-        let snapshot = publisher.service().snapshot().unwrap();
+        let snapshot = refresher.service().snapshot().unwrap();
         let entry = snapshot.keyset(&keyset(V1)).unwrap();
         assert_filter_of(entry.filter(self.kind).unwrap().json().bytes(), &self.items);
         report
     }
 
     #[track_caller]
-    fn refresh_without_reread(&self, publisher: &mut Publisher) {
-        let report = self.refresh(publisher);
+    fn refresh_without_reread(&self, refresher: &mut Refresher) {
+        let report = self.refresh(refresher);
         assert!(
             report.readings.iter().all(|reading| !reading.whole),
             "{:?}",
@@ -63,32 +63,32 @@ fn colliding_notes_are_added_without_a_full_reread() {
             let mut mint = Mint::new(mint, kind);
             let data = mint.database.directory().join("data");
             let open = |mint: &Mint| match on_disk {
-                true => mint.database.publisher_on_disk(&data),
-                false => mint.database.publisher(),
+                true => mint.database.refresher_on_disk(&data),
+                false => mint.database.refresher(),
             };
             mint.add(&items(1, 100, 33));
             mint.add(&colliding[..1]);
-            let mut publisher = open(&mint);
-            mint.refresh(&mut publisher);
+            let mut refresher = open(&mint);
+            mint.refresh(&mut refresher);
             // One that collides with a known item; two at once; and later a repetition of all of this.
             for new in [1..2, 2..2, 2..4, 4..4, 4..20] {
                 mint.add(&colliding[new]);
-                mint.refresh_without_reread(&mut publisher);
+                mint.refresh_without_reread(&mut refresher);
             }
             if on_disk {
-                drop(publisher);
-                publisher = open(&mint);
-                assert!(publisher.restore());
-                mint.refresh_without_reread(&mut publisher);
-                drop(publisher);
+                drop(refresher);
+                refresher = open(&mint);
+                assert!(refresher.restore());
+                mint.refresh_without_reread(&mut refresher);
+                drop(refresher);
                 // Some were added while the service was stopped.
                 mint.add(&colliding[20..22]);
-                publisher = open(&mint);
-                assert!(publisher.restore());
-                mint.refresh_without_reread(&mut publisher);
+                refresher = open(&mint);
+                assert!(refresher.restore());
+                mint.refresh_without_reread(&mut refresher);
             }
             mint.add(&items(2, 5, 33));
-            mint.refresh_without_reread(&mut publisher);
+            mint.refresh_without_reread(&mut refresher);
         }
     }
 }
@@ -99,10 +99,10 @@ fn colliding_new_notes_are_all_counted() {
     for (mint, kind) in tables() {
         let mut mint = Mint::new(mint, kind);
         mint.add(&items(1, 10, 33));
-        let mut publisher = mint.database.publisher();
-        mint.refresh(&mut publisher);
+        let mut refresher = mint.database.refresher();
+        mint.refresh(&mut refresher);
         mint.add(&colliding[..3]);
-        mint.refresh_without_reread(&mut publisher);
-        mint.refresh_without_reread(&mut publisher);
+        mint.refresh_without_reread(&mut refresher);
+        mint.refresh_without_reread(&mut refresher);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nutfilter_cashu::state_filters::{Block, BlockInfo, Event, SequencePath};
 use nutfilter_mint::{
-    EventFeed, FilterService, Publisher, PublisherOptions, ReportError, StateFilterOptions,
+    EventFeed, FilterService, Refresher, RefresherOptions, ReportError, StateFilterOptions,
 };
 use nutfilter_wallet::follow::{Follower, Progress, SequenceFormat};
 use nutfilter_wallet::{MintClient, Policy};
@@ -19,16 +19,16 @@ fn options() -> StateFilterOptions {
     options
 }
 
-fn publisher(data: &Path, clock: &Clock) -> (Publisher, EventFeed) {
+fn refresher(data: &Path, clock: &Clock) -> (Refresher, EventFeed) {
     let source = FakeMint(one_keyset, no_notes);
-    let options = PublisherOptions {
+    let options = RefresherOptions {
         state_filters: Some(options()),
         clock: clock.options().clock,
         ..on_disk(data)
     };
-    let publisher = Publisher::with_options(source, FilterService::default(), options).unwrap();
-    let events = publisher.event_feed();
-    (publisher, events)
+    let refresher = Refresher::with_options(source, FilterService::default(), options).unwrap();
+    let events = refresher.event_feed();
+    (refresher, events)
 }
 
 fn ids(event: Event) -> Vec<Vec<u8>> {
@@ -41,7 +41,7 @@ fn ids(event: Event) -> Vec<Vec<u8>> {
 #[test]
 fn every_reported_transition_is_in_a_block_and_a_segment() {
     let (data, clock) = (tempfile::tempdir().unwrap(), clock());
-    let (mut publisher_, events) = publisher(data.path(), &clock);
+    let (mut refresher_, events) = refresher(data.path(), &clock);
     for event in Event::ALL {
         for state in event.states() {
             events.report(event, state, &ids(event)).unwrap();
@@ -49,13 +49,13 @@ fn every_reported_transition_is_in_a_block_and_a_segment() {
         assert_eq!(events.waiting(event), 40 * event.states().len() as u64);
     }
     // The process ends before the refresh.
-    drop((publisher_, events));
+    drop((refresher_, events));
     let events;
-    (publisher_, events) = publisher(data.path(), &clock);
+    (refresher_, events) = refresher(data.path(), &clock);
     // The first refresh serves the open block as it is then.
-    let report = publisher_.refresh().unwrap();
+    let report = refresher_.refresh().unwrap();
     assert!(report.is_complete(), "{report:?}");
-    let server = Server::start(publisher_.service().clone());
+    let server = Server::start(refresher_.service().clone());
     for event in Event::ALL {
         assert_eq!(events.waiting(event), 0);
         let ids = ids(event);
@@ -82,8 +82,8 @@ fn every_reported_transition_is_in_a_block_and_a_segment() {
 fn proof_that_comes_back_is_seen_at_each_refresh() {
     for format in [SequenceFormat::Segments, SequenceFormat::Blocks] {
         let (data, clock) = (tempfile::tempdir().unwrap(), clock());
-        let (mut publisher, events) = publisher(data.path(), &clock);
-        let server = Server::start(publisher.service().clone());
+        let (mut refresher, events) = refresher(data.path(), &clock);
+        let server = Server::start(refresher.service().clone());
         let url = format!("http://{}", server.address);
         let client = MintClient::new(&url, Policy::default()).unwrap();
         let event = Event::ProofState;
@@ -100,7 +100,7 @@ fn proof_that_comes_back_is_seen_at_each_refresh() {
                     .unwrap();
             }
             clock.set(1_700_000_000 + 600 * i as u64);
-            publisher.refresh().unwrap();
+            refresher.refresh().unwrap();
             let plan = follower.plan(Some(format), None, progress.bookmark.as_ref());
             progress = follower
                 .run(&plan.unwrap(), progress, None, &mut |found| {
@@ -115,7 +115,7 @@ fn proof_that_comes_back_is_seen_at_each_refresh() {
 #[test]
 fn invalid_events_are_refused_and_nothing_is_taken() {
     let (data, clock) = (tempfile::tempdir().unwrap(), clock());
-    let (publisher, events) = publisher(data.path(), &clock);
+    let (refresher, events) = refresher(data.path(), &clock);
     let point = vec![2; 33];
     let long = vec![b'q'; 4097];
     for (event, state, ids, expected) in [
@@ -173,10 +173,10 @@ fn invalid_events_are_refused_and_nothing_is_taken() {
         assert!(!matches!(error, ReportError::Inbox(_)));
         assert_eq!(events.waiting(event), 0);
     }
-    drop(publisher);
-    // A feed of a publisher without state filters.
+    drop(refresher);
+    // A feed of a refresher without state filters.
     let source = FakeMint(one_keyset, no_notes);
-    let none = Publisher::new(source, FilterService::default());
+    let none = Refresher::new(source, FilterService::default());
     let error = none
         .event_feed()
         .report(Event::ProofState, "SPENT", &[point]);

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use nutfilter_mint::source::{DatabaseLocation, ItemBatch, KeysetInfo, MintSource, SqliteSource};
-use nutfilter_mint::{MintType, NoteKind, Publisher};
+use nutfilter_mint::{MintType, NoteKind, Refresher};
 use nutfilter_sample::Sample;
 
 use crate::support::history::{Consumer, Tally};
 use crate::support::{LEGACY, MintDatabase, Server, V1, V2, V3, assert_filter_of, items, keyset};
 
 /// Publishes once and serves.
-fn serve(mut publisher: Publisher) -> Server {
-    let report = publisher.refresh().unwrap();
+fn serve(mut refresher: Refresher) -> Server {
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
-    Server::start(publisher.service().clone())
+    Server::start(refresher.service().clone())
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn both_mints_serve_the_reference_filters_of_both_kinds() {
         database.add_spent(V2, &other_spent);
         database.add_signed(V2, &other_issued);
 
-        let server = serve(database.publisher());
+        let server = serve(database.refresher());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued);
         assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &other_spent);
@@ -47,7 +47,7 @@ fn promises_are_issued_once_they_are_signed() {
         database.add_keyset(V1, "sat", true, 0);
         database.add_signed(V1, &signed);
         database.add_unsigned(V1, &items(2, 200, 33));
-        let server = serve(database.publisher());
+        let server = serve(database.refresher());
         assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &signed);
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &[]);
     }
@@ -62,7 +62,7 @@ fn cdk_proof_is_spent_only_in_state_spent() {
     for (stream, state) in (2..).zip(["PENDING", "UNSPENT", "RESERVED", "UNKNOWN"]) {
         database.add_in_state(V1, &items(stream, 50, 33), state);
     }
-    let server = serve(database.publisher());
+    let server = serve(database.refresher());
     assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
 }
 
@@ -81,7 +81,7 @@ fn items_of_mixed_lengths_are_served() {
         database.add_keyset(V3, "sat", true, 0);
         database.add_spent(V3, &bls);
         database.add_signed(V3, &mixed);
-        let server = serve(database.publisher());
+        let server = serve(database.refresher());
         assert_filter_of(&server.filter(NoteKind::Spent, V3).body, &bls);
         assert_filter_of(&server.filter(NoteKind::Issued, V3).body, &mixed);
     }
@@ -96,7 +96,7 @@ fn no_item_is_lost_between_batches() {
             let spent = items(stream, count, 33);
             database.add_keyset(V1, "sat", true, 0);
             database.add_spent(V1, &spent);
-            let server = serve(database.publisher());
+            let server = serve(database.refresher());
             assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         }
     }
@@ -107,7 +107,7 @@ fn keyset_without_notes_has_the_empty_filter() {
     for mint in MintType::ALL {
         let database = MintDatabase::new(mint);
         database.add_keyset(V1, "sat", true, 0);
-        let server = serve(database.publisher());
+        let server = serve(database.refresher());
         for kind in NoteKind::ALL {
             let reply = server.filter(kind, V1);
             assert_eq!(reply.status, 200);
@@ -136,7 +136,7 @@ fn keyset_known_only_from_notes_is_served_and_listed() {
         assert_eq!(listed.keysets, [info]);
         assert!(listed.unservable.is_empty());
 
-        let server = serve(database.publisher());
+        let server = serve(database.refresher());
         assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &spent);
         assert_filter_of(
             &server.filter(NoteKind::Issued, "I2yN-iR_fkzT").body,
@@ -165,7 +165,7 @@ fn invalid_id_is_reported_and_others_are_served() {
             database.source().keysets().unwrap().unservable,
             ["not an id"]
         );
-        let server = serve(database.publisher());
+        let server = serve(database.refresher());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
     }
 }
@@ -176,8 +176,8 @@ fn report_counts_what_was_built() {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &items(1, 5000, 33));
     let mut told = Vec::new();
-    let mut publisher = database.publisher();
-    let report = publisher
+    let mut refresher = database.refresher();
+    let report = refresher
         .refresh_with_progress(&mut |progress| {
             assert_eq!(progress.keyset, &keyset(V1));
             told.push((progress.kind, progress.items));
@@ -193,7 +193,7 @@ fn report_counts_what_was_built() {
         (issued.kind, issued.n, issued.filter_bytes),
         (NoteKind::Issued, 0, 0)
     );
-    let snapshot = publisher.service().snapshot().unwrap();
+    let snapshot = refresher.service().snapshot().unwrap();
     let served = snapshot
         .keyset(&keyset(V1))
         .unwrap()
@@ -210,7 +210,7 @@ fn report_counts_what_was_built() {
     assert_eq!((reading.kind, reading.items), (NoteKind::Spent, 5000));
     assert_eq!((of_issued.kind, of_issued.items), (NoteKind::Issued, 0));
     let (read, times) = (reading, spent.times);
-    let stages = [read.read, read.hash, read.sort, times.encode, times.publish];
+    let stages = [read.read, read.hash, read.sort, times.encode, times.body];
     assert!(stages.iter().all(|stage| !stage.is_zero()), "{stages:?}");
     let together: Duration = stages.iter().sum();
     assert!(report.list + together <= report.total);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use axum::Router;
-use nutfilter_mint::{FilterService, MintType, NoteKind, Publisher};
+use nutfilter_mint::{FilterService, MintType, NoteKind, Refresher};
 use nutfilter_serve as http;
 
 use crate::support::{
@@ -18,9 +18,9 @@ pub(crate) fn published(service: FilterService) -> FilterService {
         database.add_keyset(id, "sat", true, 100);
         database.add_spent(id, &items(stream, 1, 33));
     }
-    let mut publisher = Publisher::new(database.source(), service);
-    publisher.refresh().unwrap();
-    publisher.service().clone()
+    let mut refresher = Refresher::new(database.source(), service);
+    refresher.refresh().unwrap();
+    refresher.service().clone()
 }
 
 fn server() -> Server {
@@ -284,9 +284,9 @@ fn requests_during_refreshes_get_complete_filters() {
     let database = MintDatabase::new(MintType::Cdk);
     database.add_keyset(V1, "sat", true, 0);
     let notes = items(1, 3_000, 33);
-    let mut publisher = database.publisher();
-    publisher.refresh().unwrap();
-    let server = Server::start(publisher.service().clone());
+    let mut refresher = database.refresher();
+    refresher.refresh().unwrap();
+    let server = Server::start(refresher.service().clone());
     let done = AtomicBool::new(false);
     let bodies = thread::scope(|scope| {
         let client = scope.spawn(|| {
@@ -302,7 +302,7 @@ fn requests_during_refreshes_get_complete_filters() {
         });
         for chunk in notes.chunks(300) {
             database.add_spent(V1, chunk);
-            publisher.refresh().unwrap();
+            refresher.refresh().unwrap();
             // Like a client that comes later, so that each version is seen at least once.
             server.filter(NoteKind::Spent, V1);
         }

@@ -24,7 +24,7 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
         database.add_keyset(V1, "sat", true, 0);
         let notes = items(1, 40_000, 33);
         database.add_spent(V1, &notes[..BEFORE]);
-        let mut publisher = database.publisher();
+        let mut refresher = database.refresher();
         let done = AtomicBool::new(false);
         let at_work = Barrier::new(2);
 
@@ -48,9 +48,9 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
             at_work.wait();
             let mut counts = vec![];
             for _ in 0..20 {
-                let report = publisher.refresh().unwrap();
+                let report = refresher.refresh().unwrap();
                 assert!(report.failures.is_empty(), "{:?}", report.failures);
-                let snapshot = publisher.service().snapshot().unwrap();
+                let snapshot = refresher.service().snapshot().unwrap();
                 counts.push(snapshot.items(NoteKind::Spent) as usize);
             }
             done.store(true, Ordering::Relaxed);
@@ -71,8 +71,8 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
                 .all(|count| (count - BEFORE).is_multiple_of(BATCH)),
             "{counts:?}"
         );
-        publisher.refresh().unwrap();
-        let server = Server::start(publisher.service().clone());
+        refresher.refresh().unwrap();
+        let server = Server::start(refresher.service().clone());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &notes[..written]);
     }
 }
@@ -124,9 +124,9 @@ fn reading_a_stopped_mint_leaves_no_files() {
         database.add_spent(V1, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         let before = std::fs::read(&database.path).unwrap();
-        let mut publisher = database.publisher();
-        publisher.refresh().unwrap();
-        let server = Server::start(publisher.service().clone());
+        let mut refresher = database.refresher();
+        refresher.refresh().unwrap();
+        let server = Server::start(refresher.service().clone());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         assert!(std::fs::read(&database.path).unwrap() == before);
@@ -175,9 +175,9 @@ fn database_in_another_journal_mode_is_read() {
         database.execute("PRAGMA journal_mode = DELETE;");
         let spent = items(1, 500, 33);
         database.add_spent(V1, &spent);
-        let mut publisher = database.publisher();
-        publisher.refresh().unwrap();
-        let server = Server::start(publisher.service().clone());
+        let mut refresher = database.refresher();
+        refresher.refresh().unwrap();
+        let server = Server::start(refresher.service().clone());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         assert_eq!(database.files(), ["mint.db"]);
     }
@@ -234,9 +234,9 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     }
     assert_eq!(copy.files(), ["mint.db", "mint.db-wal"]);
     let main = std::fs::read(&copy.path).unwrap();
-    let mut publisher = copy.publisher();
-    publisher.refresh().unwrap();
-    let server = Server::start(publisher.service().clone());
+    let mut refresher = copy.refresher();
+    refresher.refresh().unwrap();
+    let server = Server::start(refresher.service().clone());
     assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
     assert_eq!(copy.files(), ["mint.db", "mint.db-shm", "mint.db-wal"]);
     assert!(std::fs::read(&copy.path).unwrap() == main);

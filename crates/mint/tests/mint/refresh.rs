@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nutfilter_mint::source::{ItemSink, Keysets, Reading, SourceError};
 use nutfilter_mint::{
-    FilterService, MintType, NoteKind, PublishError, Publisher, Refresher, Status,
+    FilterService, MintType, NoteKind, RefreshError, RefreshThread, Refresher, Status,
 };
 
 use crate::support::{
@@ -34,9 +34,9 @@ fn refresh_finds_new_rows_keysets_and_signatures() {
         database.add_spent(V1, &spent[..60]);
         database.add_signed(V1, &issued[..50]);
         database.add_unsigned(V1, &issued[50..]);
-        let mut publisher = database.publisher();
-        publisher.refresh().unwrap();
-        let server = Server::start(publisher.service().clone());
+        let mut refresher = database.refresher();
+        refresher.refresh().unwrap();
+        let server = Server::start(refresher.service().clone());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent[..60]);
         assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued[..50]);
         assert_eq!(server.filter(NoteKind::Spent, V2).status, 400);
@@ -47,7 +47,7 @@ fn refresh_finds_new_rows_keysets_and_signatures() {
             _ => "UPDATE blind_signature SET c = x'02' WHERE c IS NULL;",
         });
         database.add_keyset(V2, "sat", true, 0);
-        publisher.refresh().unwrap();
+        refresher.refresh().unwrap();
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued);
         assert_filter_of(&server.filter(NoteKind::Spent, V2).body, &[]);
@@ -62,19 +62,19 @@ fn last_filters_are_served_while_the_database_is_gone() {
         database.add_keyset(V1, "sat", true, 0);
         database.add_spent(V1, &spent);
         let clock = Clock::default();
-        let mut publisher = database.publisher_at(&clock);
+        let mut refresher = database.refresher_at(&clock);
         clock.set(1_000);
-        publisher.refresh().unwrap();
-        let server = Server::start(publisher.service().clone());
+        refresher.refresh().unwrap();
+        let server = Server::start(refresher.service().clone());
         let served = server.filter(NoteKind::Spent, V1).body;
         assert_filter_of(&served, &spent);
 
         let away = database.directory().join("away");
         std::fs::rename(&database.path, &away).unwrap();
         clock.set(2_000);
-        let error = publisher.refresh().unwrap_err();
+        let error = refresher.refresh().unwrap_err();
         assert!(
-            matches!(error, PublishError::Source(SourceError::NotFound { .. })),
+            matches!(error, RefreshError::Source(SourceError::NotFound { .. })),
             "{error}"
         );
         assert!(
@@ -85,7 +85,7 @@ fn last_filters_are_served_while_the_database_is_gone() {
         );
         assert_eq!(database.files(), ["away"], "nothing is made in its place");
         assert_eq!(server.filter(NoteKind::Spent, V1).body, served);
-        assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 1_000);
+        assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 1_000);
         let health = server.get("/health").json();
         assert_eq!(
             (&health["status"], &health["last_refresh"]),
@@ -94,9 +94,9 @@ fn last_filters_are_served_while_the_database_is_gone() {
 
         std::fs::rename(&away, &database.path).unwrap();
         clock.set(3_000);
-        publisher.refresh().unwrap();
-        assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 3_000);
-        assert_eq!(publisher.service().status(), Status::Ok);
+        refresher.refresh().unwrap();
+        assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 3_000);
+        assert_eq!(refresher.service().status(), Status::Ok);
     }
 }
 
@@ -112,21 +112,21 @@ fn timestamp_is_the_start_of_the_reading() {
         Ok(Reading::whole(1))
     });
     let service = FilterService::default();
-    let mut publisher = Publisher::with_options(slow, service, clock.options()).unwrap();
-    publisher.refresh().unwrap();
-    assert_eq!(timestamp(publisher.service(), NoteKind::Spent), 700);
-    assert_eq!(timestamp(publisher.service(), NoteKind::Issued), 750);
-    assert_eq!(publisher.service().snapshot().unwrap().refreshed_at(), 700);
+    let mut refresher = Refresher::with_options(slow, service, clock.options()).unwrap();
+    refresher.refresh().unwrap();
+    assert_eq!(timestamp(refresher.service(), NoteKind::Spent), 700);
+    assert_eq!(timestamp(refresher.service(), NoteKind::Issued), 750);
+    assert_eq!(refresher.service().snapshot().unwrap().refreshed_at(), 700);
 }
 
 #[test]
 fn source_that_loses_items_is_rejected() {
     let forgetful = FakeMint(one_keyset, |_: &mut dyn ItemSink| Ok(Reading::whole(3)));
     let service = FilterService::default();
-    let error = Publisher::new(forgetful, service.clone()).refresh();
+    let error = Refresher::new(forgetful, service.clone()).refresh();
     assert!(matches!(
         error.unwrap_err(),
-        PublishError::Miscounted { said: 3, came: 0 }
+        RefreshError::Miscounted { said: 3, came: 0 }
     ));
     assert!(service.snapshot().is_none());
 }
@@ -151,8 +151,8 @@ fn reading_interrupted_by_a_mint_start_is_repeated() {
         },
     );
     let service = FilterService::default();
-    let mut publisher = Publisher::new(starting, service);
-    let report = publisher.refresh().unwrap();
+    let mut refresher = Refresher::new(starting, service);
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert!(
         report.filters.iter().all(|filter| filter.n == 1),
@@ -167,40 +167,40 @@ fn refresher_builds_at_once_follows_and_stops() {
     let spent = items(1, 30, 33);
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..10]);
-    let publisher = database.publisher();
-    let service = publisher.service().clone();
+    let refresher = database.refresher();
+    let service = refresher.service().clone();
     let count = || {
         service
             .snapshot()
             .map_or(0, |snapshot| snapshot.items(NoteKind::Spent))
     };
-    let refresher = Refresher::start(publisher, Duration::from_secs(1), 0.0).unwrap();
+    let thread = RefreshThread::start(refresher, Duration::from_secs(1), 0.0).unwrap();
     wait_until("the first build", || count() == 10);
     database.add_spent(V1, &spent[10..20]);
     wait_until("the interval to pass", || count() == 20);
     database.add_spent(V1, &spent[20..]);
-    refresher.refresh_now();
+    thread.refresh_now();
     wait_until("a refresh that was asked for", || count() == 30);
-    assert!(refresher.stop(PATIENCE), "the thread has ended");
+    assert!(thread.stop(PATIENCE), "the thread has ended");
 }
 
 #[test]
 fn refresher_recovers_once_the_database_is_back() {
     let database = MintDatabase::new(MintType::Nutshell);
     database.add_keyset(V1, "sat", true, 0);
-    let publisher = database.publisher();
-    let service = publisher.service().clone();
+    let refresher = database.refresher();
+    let service = refresher.service().clone();
     let away = database.directory().join("away");
     std::fs::rename(&database.path, &away).unwrap();
     // The interval is one hour, so only the retry can recover.
-    let refresher = Refresher::start(publisher, Duration::from_secs(3600), 0.0).unwrap();
+    let thread = RefreshThread::start(refresher, Duration::from_secs(3600), 0.0).unwrap();
     wait_until("the first attempt", || service.status() != Status::Starting);
     assert_eq!(service.status(), Status::Failing);
     let health = Server::start(service.clone()).get("/health").json();
     assert_eq!(health["status"], "failing");
     std::fs::rename(&away, &database.path).unwrap();
     wait_until("the retry", || service.status() == Status::Ok);
-    assert!(refresher.stop(PATIENCE));
+    assert!(thread.stop(PATIENCE));
 }
 
 #[test]
@@ -214,14 +214,14 @@ fn panicking_source_is_noticed_and_retried() {
     };
     let clumsy = FakeMint(listing, |_: &mut dyn ItemSink| Ok(Reading::whole(0)));
     let service = FilterService::default();
-    let publisher = Publisher::new(clumsy, service.clone());
-    let refresher = Refresher::start(publisher, Duration::from_secs(3600), 0.0).unwrap();
+    let refresher = Refresher::new(clumsy, service.clone());
+    let thread = RefreshThread::start(refresher, Duration::from_secs(3600), 0.0).unwrap();
     wait_until("the first panic", || service.status() == Status::Failing);
     wait_until("the retry", || service.status() == Status::Ok);
-    refresher.refresh_now();
+    thread.refresh_now();
     wait_until("the next panic", || service.status() == Status::Degraded);
     wait_until("another retry", || service.status() == Status::Ok);
-    assert!(refresher.stop(PATIENCE));
+    assert!(thread.stop(PATIENCE));
 }
 
 #[test]
@@ -236,10 +236,10 @@ fn stopped_refresh_ends_and_publishes_nothing() {
         Err(SourceError::Stopped)
     });
     let service = FilterService::default();
-    let publisher = Publisher::new(endless, service.clone());
-    let refresher = Refresher::start(publisher, Duration::from_secs(1), 0.0).unwrap();
+    let refresher = Refresher::new(endless, service.clone());
+    let thread = RefreshThread::start(refresher, Duration::from_secs(1), 0.0).unwrap();
     wait_until("some batches", || batches.load(Ordering::Relaxed) > 3);
-    assert!(refresher.stop(PATIENCE));
+    assert!(thread.stop(PATIENCE));
     assert!(service.snapshot().is_none());
     assert_eq!(service.status(), Status::Starting);
 }

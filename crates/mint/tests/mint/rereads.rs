@@ -2,39 +2,39 @@
 
 use std::fs;
 
-use nutfilter_mint::{MintType, NoteKind, Publisher, ReadingReport};
+use nutfilter_mint::{MintType, NoteKind, ReadingReport, Refresher};
 
 use crate::support::{MintDatabase, V1, V2, assert_filter_of, items, keyset};
 
-/// A mint with spent notes in two keysets, and a publisher that has read them.
-fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Publisher) {
+/// A mint with spent notes in two keysets, and a refresher that has read them.
+fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Refresher) {
     let database = MintDatabase::new(mint);
     database.add_keyset(V1, "sat", true, 0);
     database.add_keyset(V2, "sat", true, 0);
     database.insert(NoteKind::Spent, V1, &items(1, 100, 33));
     database.insert(NoteKind::Spent, V2, &items(2, 50, 33));
-    let mut publisher = match on_disk {
-        true => database.publisher_on_disk(&database.directory().join("data")),
-        false => database.publisher(),
+    let mut refresher = match on_disk {
+        true => database.refresher_on_disk(&database.directory().join("data")),
+        false => database.refresher(),
     };
     assert_eq!(
-        spent_reading(&mut publisher).lost,
+        spent_reading(&mut refresher).lost,
         None,
         "the first reading"
     );
-    (database, publisher)
+    (database, refresher)
 }
 
 #[track_caller]
-fn spent_reading(publisher: &mut Publisher) -> ReadingReport {
-    let report = publisher.refresh().unwrap();
+fn spent_reading(refresher: &mut Refresher) -> ReadingReport {
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     report.readings[0]
 }
 
 #[track_caller]
-fn assert_spent(publisher: &Publisher, items: &[Vec<u8>]) {
-    let snapshot = publisher.service().snapshot().unwrap();
+fn assert_spent(refresher: &Refresher, items: &[Vec<u8>]) {
+    let snapshot = refresher.service().snapshot().unwrap();
     let entry = snapshot.keyset(&keyset(V1)).unwrap();
     assert_filter_of(entry.filter(NoteKind::Spent).unwrap().json().bytes(), items);
 }
@@ -54,12 +54,12 @@ fn table(mint: MintType) -> &'static str {
 #[test]
 fn renumbered_rows_lose_nothing() {
     for (mint, on_disk) in cases() {
-        let (database, mut publisher) = followed(mint, on_disk);
+        let (database, mut refresher) = followed(mint, on_disk);
         database.execute(&format!("UPDATE {} SET rowid = rowid + 1000", table(mint)));
         database.insert(NoteKind::Spent, V1, &items(3, 7, 33));
-        let reading = spent_reading(&mut publisher);
+        let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(0)));
-        let reading = spent_reading(&mut publisher);
+        let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (false, None));
     }
 }
@@ -67,33 +67,33 @@ fn renumbered_rows_lose_nothing() {
 #[test]
 fn restored_backup_is_detected_by_lost_notes() {
     for (mint, on_disk) in cases() {
-        let (database, mut publisher) = followed(mint, on_disk);
+        let (database, mut refresher) = followed(mint, on_disk);
         let copy = database.directory().join("copy");
         fs::copy(&database.path, &copy).unwrap();
         database.insert(NoteKind::Spent, V1, &items(3, 10, 33));
         database.insert(NoteKind::Spent, V2, &items(4, 5, 33));
-        assert_eq!(spent_reading(&mut publisher).items, 15);
+        assert_eq!(spent_reading(&mut refresher).items, 15);
         fs::copy(&copy, &database.path).unwrap();
         // More notes than were lost, so that no keyset has fewer than before.
         database.insert(NoteKind::Spent, V1, &items(5, 30, 33));
         database.insert(NoteKind::Spent, V2, &items(6, 30, 33));
-        let reading = spent_reading(&mut publisher);
+        let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(15)));
-        assert_spent(&publisher, &[items(1, 100, 33), items(5, 30, 33)].concat());
+        assert_spent(&refresher, &[items(1, 100, 33), items(5, 30, 33)].concat());
     }
 }
 
 #[test]
 fn deleted_rows_are_counted() {
     for (mint, on_disk) in cases() {
-        let (database, mut publisher) = followed(mint, on_disk);
+        let (database, mut refresher) = followed(mint, on_disk);
         let table = table(mint);
         database.execute(&format!("DELETE FROM {table} WHERE rowid IN (3, 5, 8)"));
-        let reading = spent_reading(&mut publisher);
+        let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(3)));
         database.execute(&format!("DELETE FROM {table}"));
-        let reading = spent_reading(&mut publisher);
+        let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(147)));
-        assert_spent(&publisher, &[]);
+        assert_spent(&refresher, &[]);
     }
 }

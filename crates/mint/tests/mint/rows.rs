@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 
 use nutfilter_mint::source::{RowFault, SourceError};
-use nutfilter_mint::{MintType, NoteKind, PublisherOptions};
+use nutfilter_mint::{MintType, NoteKind, RefresherOptions};
 
 use crate::support::history::Held;
 use crate::support::{
@@ -54,9 +54,9 @@ fn hex_in_either_case_is_decoded() {
             ]
             .concat(),
         );
-        let mut publisher = database.publisher();
-        publisher.refresh().unwrap();
-        let server = Server::start(publisher.service().clone());
+        let mut refresher = database.refresher();
+        refresher.refresh().unwrap();
+        let server = Server::start(refresher.service().clone());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
     }
 }
@@ -187,24 +187,24 @@ fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
         let database = with_third_row(mint, spent, value);
         database.add_keyset(V2, "sat", true, 0);
         let data = database.directory().join("data");
-        let publisher = || {
-            database.publisher_with(PublisherOptions {
+        let refresher = || {
+            database.refresher_with(RefresherOptions {
                 verify_every: 2,
                 ..on_disk(&data)
             })
         };
         let mut others = vec![];
-        let mut publisher_ = publisher();
+        let mut refresher_ = refresher();
         for round in 0..6 {
             if round == 4 {
-                drop(publisher_);
-                publisher_ = publisher();
-                publisher_.restore();
+                drop(refresher_);
+                refresher_ = refresher();
+                refresher_.restore();
             }
             others.extend(items(7 + round, 20, 33));
             database.insert(spent, V2, &items(7 + round, 20, 33));
             database.insert(spent, V1, &items(70 + round, 2, 33));
-            let report = publisher_.refresh().unwrap();
+            let report = refresher_.refresh().unwrap();
             let [failure] = &report.failures[..] else {
                 panic!("{:?}", report.failures)
             };
@@ -213,24 +213,24 @@ fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
             // After a restart the keyset that never had a filter causes one more.
             let whole = round == 0 || round == 4;
             assert_eq!(report.readings[0].whole, whole, "{mint}, {value}, {round}");
-            let server = Server::start(publisher_.service().clone());
+            let server = Server::start(refresher_.service().clone());
             assert_eq!(server.filter(spent, V1).status, 503);
             assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &items(2, 2, 33));
             assert_filter_of(&server.filter(spent, V2).body, &others);
             assert_eq!(server.get("/health").json()["status"], "degraded");
         }
         database.execute(&repair);
-        let report = publisher_.refresh().unwrap();
+        let report = refresher_.refresh().unwrap();
         assert!(report.failures.is_empty() && report.readings[0].whole);
         let mut all = items(1, 2, 33);
         (70..76).for_each(|stream| all.extend(items(stream, 2, 33)));
         if repair.starts_with("UPDATE") {
             all.push([&[2][..], &[0xaa; 32]].concat());
         }
-        let server = Server::start(publisher_.service().clone());
+        let server = Server::start(refresher_.service().clone());
         assert_filter_of(&server.filter(spent, V1).body, &all);
         assert_eq!(server.get("/health").json()["status"], "ok");
-        assert!(!publisher_.refresh().unwrap().readings[0].whole);
+        assert!(!refresher_.refresh().unwrap().readings[0].whole);
     }
 }
 
@@ -241,9 +241,9 @@ fn filter_from_before_a_bad_row_keeps_its_date() {
     database.execute("DELETE FROM proofs_used WHERE y = 'zz'");
     let clock = crate::support::Clock::default();
     clock.set(1_700_000_000);
-    let mut publisher = database.publisher_at(&clock);
-    publisher.refresh().unwrap();
-    let server = Server::start(publisher.service().clone());
+    let mut refresher = database.refresher_at(&clock);
+    refresher.refresh().unwrap();
+    let server = Server::start(refresher.service().clone());
     let before = server.filter(NoteKind::Spent, V1).body;
     let third = format!("(1, '{V1}', '', '', 'zz')");
     database.execute(&format!(
@@ -252,7 +252,7 @@ fn filter_from_before_a_bad_row_keeps_its_date() {
     for round in 1..4 {
         clock.set(1_700_000_000 + round * 3_600);
         database.add_spent(V1, &items(7 + round, 2, 33));
-        let report = publisher.refresh().unwrap();
+        let report = refresher.refresh().unwrap();
         assert!(!report.readings[0].whole);
         assert_eq!(server.filter(NoteKind::Spent, V1).body, before);
     }
@@ -275,9 +275,9 @@ fn keyset_spelled_in_two_ways_is_one() {
             both.sort();
             assert!(held.items[&keyset(one)] == both);
 
-            let mut publisher = database.publisher();
-            assert!(publisher.refresh().unwrap().failures.is_empty());
-            let server = Server::start(publisher.service().clone());
+            let mut refresher = database.refresher();
+            assert!(refresher.refresh().unwrap().failures.is_empty());
+            let server = Server::start(refresher.service().clone());
             let path = format!(
                 "/v1/filter/spent/{}",
                 one.replace('+', "-").replace('/', "_")

@@ -142,15 +142,15 @@ fn other_files_are_not_accepted_as_databases() {
 #[test]
 fn later_schema_change_fails_the_refresh_and_is_named() {
     let database = MintDatabase::new(MintType::Cdk);
-    let mut publisher = database.publisher();
-    publisher.refresh().unwrap();
+    let mut refresher = database.refresher();
+    refresher.refresh().unwrap();
     database.execute("ALTER TABLE proof RENAME COLUMN state TO status;");
-    let error = publisher.refresh().unwrap_err().to_string();
+    let error = refresher.refresh().unwrap_err().to_string();
     assert!(
         error.contains("`state`") && error.contains("`proof`"),
         "{error}"
     );
-    assert!(publisher.service().snapshot().is_some());
+    assert!(refresher.service().snapshot().is_some());
 }
 
 #[cfg(unix)]

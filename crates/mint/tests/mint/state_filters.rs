@@ -11,7 +11,7 @@ use nutfilter_cashu::state_filters::{
     Block, BlockInfo, Element, ElementHash, Event, Manifest, SequencePath,
 };
 use nutfilter_mint::{
-    FilterService, InfoFetcher, MintType, NoteKind, Publisher, PublisherOptions,
+    FilterService, InfoFetcher, MintType, NoteKind, Refresher, RefresherOptions,
     StateFilterOptions, verify,
 };
 
@@ -32,8 +32,8 @@ fn options() -> StateFilterOptions {
     options
 }
 
-fn publisher(database: &MintDatabase, data: &Path, clock: &Clock) -> Publisher {
-    database.publisher_with(PublisherOptions {
+fn refresher(database: &MintDatabase, data: &Path, clock: &Clock) -> Refresher {
+    database.refresher_with(RefresherOptions {
         state_filters: Some(options()),
         clock: clock.options().clock,
         ..on_disk(data)
@@ -109,9 +109,9 @@ fn removed_data_directory_begins_another_sequence() {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..10]);
     database.add_signed(V1, &issued[..10]);
-    let mut publisher = publisher(&database, &data, &clock);
-    publisher.refresh().unwrap();
-    let server = Server::start(publisher.service().clone());
+    let mut refresher = refresher(&database, &data, &clock);
+    refresher.refresh().unwrap();
+    let server = Server::start(refresher.service().clone());
     for end in [20, 30] {
         clock.set(1_700_000_000 + 100 * end as u64);
         database.add_spent(V1, &spent[end - 10..end]);
@@ -119,7 +119,7 @@ fn removed_data_directory_begins_another_sequence() {
         if end == 20 {
             std::fs::remove_dir_all(&data).unwrap();
         }
-        let report = publisher.refresh().unwrap();
+        let report = refresher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         assert_followed(&server, &spent[..end], &issued[..end]);
     }
@@ -143,9 +143,9 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
         database.add_spent(V1, &spent[..100]);
         database.add_signed(V2, &issued[..100]);
         database.add_unsigned(V1, &issued[200..]);
-        let mut publisher_ = publisher(&database, data.path(), &clock);
-        publisher_.refresh().unwrap();
-        let server = Server::start(publisher_.service().clone());
+        let mut refresher_ = refresher(&database, data.path(), &clock);
+        refresher_.refresh().unwrap();
+        let server = Server::start(refresher_.service().clone());
         assert_followed(&server, &spent[..100], &issued[..100]);
         // The first reading goes into one segment, and into as many blocks as it needs.
         let first = manifest(&server, Event::ProofState);
@@ -156,7 +156,7 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
         assert_eq!(first.states, ["SPENT"]);
 
         clock.set(1_700_000_060);
-        publisher_.refresh().unwrap();
+        refresher_.refresh().unwrap();
         assert_eq!(
             manifest(&server, Event::ProofState),
             first,
@@ -165,19 +165,19 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
         database.add_spent(V3, &spent[100..200]);
         database.add_signed(V3, &issued[100..200]);
         clock.set(1_700_000_700);
-        publisher_.refresh().unwrap();
+        refresher_.refresh().unwrap();
         assert_followed(&server, &spent[..200], &issued[..200]);
         let second = manifest(&server, Event::ProofState);
         let old = get(&server, SequencePath::OldManifest(Event::ProofState, 0));
         assert_eq!(second.previous, Some(hash(&old.body)));
 
-        drop((publisher_, server));
-        let mut publisher_ = publisher(&database, data.path(), &clock);
+        drop((refresher_, server));
+        let mut refresher_ = refresher(&database, data.path(), &clock);
         // Everything published is served before the first refresh.
-        let server = Server::start(publisher_.service().clone());
+        let server = Server::start(refresher_.service().clone());
         assert_eq!(manifest(&server, Event::ProofState), second);
-        publisher_.restore();
-        let report = publisher_.refresh().unwrap();
+        refresher_.restore();
+        let report = refresher_.refresh().unwrap();
         assert!(
             report.readings.iter().all(|reading| !reading.whole),
             "{mint}"
@@ -185,7 +185,7 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
         assert_eq!(manifest(&server, Event::ProofState), second);
         database.add_spent(V1, &spent[200..]);
         clock.set(1_700_001_400);
-        publisher_.refresh().unwrap();
+        refresher_.refresh().unwrap();
         assert_followed(&server, &spent, &issued[..200]);
     }
 }
@@ -200,12 +200,12 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
     let (spent, odd) = (items(1, 10, 33), items(2, 1, 96));
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent);
-    let status = |publisher: &Publisher| {
-        let server = Server::start(publisher.service().clone());
+    let status = |refresher: &Refresher| {
+        let server = Server::start(refresher.service().clone());
         let kinds = [Event::ProofState, Event::BlindSignature];
         kinds.map(|event| get(&server, SequencePath::Manifest(event)).status)
     };
-    let mut first = publisher(&database, data.path(), &clock);
+    let mut first = refresher(&database, data.path(), &clock);
     // The mint's info is fetched once only.
     let mint = Server::serve(Router::new().route("/v1/info", get_("{}")));
     let entries = |service: &FilterService| {
@@ -215,8 +215,8 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
     let url = format!("http://{}", mint.address);
     let info = InfoFetcher::new(&url, first.service(), entries).unwrap();
     info.fetch().unwrap();
-    let announced = |publisher: &Publisher| {
-        let info = publisher.service().object("v1/info").unwrap();
+    let announced = |refresher: &Refresher| {
+        let info = refresher.service().object("v1/info").unwrap();
         String::from_utf8(info.read().unwrap().to_vec()).unwrap()
     };
     first.refresh().unwrap();
@@ -234,13 +234,13 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
         "the next reading has only points"
     );
     drop(first);
-    let mut again = publisher(&database, data.path(), &clock);
+    let mut again = refresher(&database, data.path(), &clock);
     again.restore();
     again.refresh().unwrap();
     assert_eq!(status(&again), [400, 200], "a restart forgets nothing");
     drop(again);
     database.execute("DELETE FROM proof WHERE length(y) = 96");
-    let mut last = publisher(&database, data.path(), &clock);
+    let mut last = refresher(&database, data.path(), &clock);
     last.restore();
     last.refresh().unwrap();
     assert_eq!(status(&last), [200, 200]);
@@ -257,7 +257,7 @@ fn data_directory_without_sequences_is_read_whole_once() {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..20]);
     let without = || {
-        database.publisher_with(PublisherOptions {
+        database.refresher_with(RefresherOptions {
             clock: clock.options().clock,
             ..on_disk(data.path())
         })
@@ -271,11 +271,11 @@ fn data_directory_without_sequences_is_read_whole_once() {
             without.restore();
             without.refresh().unwrap();
         }
-        let mut publisher = publisher(&database, data.path(), &clock);
-        publisher.restore();
-        let report = publisher.refresh().unwrap();
+        let mut refresher = refresher(&database, data.path(), &clock);
+        refresher.restore();
+        let report = refresher.refresh().unwrap();
         assert_eq!(report.readings[0].whole, whole, "{known} known");
-        let server = Server::start(publisher.service().clone());
+        let server = Server::start(refresher.service().clone());
         assert_followed(&server, &spent[..known], &[]);
     }
 }
@@ -290,26 +290,26 @@ fn restored_backup_changes_nothing_published() {
     let spent = items(1, 50, 33);
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent);
-    let mut publisher = publisher(&database, data.path(), &clock);
-    publisher.refresh().unwrap();
-    let server = Server::start(publisher.service().clone());
+    let mut refresher = refresher(&database, data.path(), &clock);
+    refresher.refresh().unwrap();
+    let server = Server::start(refresher.service().clone());
     let before = manifest(&server, Event::ProofState);
     database.execute("DELETE FROM proofs_used WHERE rowid > 20;");
     clock.set(1_700_000_060);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     assert_eq!(manifest(&server, Event::ProofState), before);
     // The same notes are spent again, and one that was never spent.
     let again = items(3, 1, 33);
     database.add_spent(V1, &spent[20..40]);
     database.add_spent(V1, &again);
     clock.set(1_700_000_120);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     let after = manifest(&server, Event::ProofState);
     assert_eq!(after.segments.last().unwrap().n, 1);
     assert_followed(&server, &[spent, again].concat(), &[]);
 }
 
-fn served() -> (MintDatabase, tempfile::TempDir, Publisher, Clock, Server) {
+fn served() -> (MintDatabase, tempfile::TempDir, Refresher, Clock, Server) {
     let (database, data) = (
         MintDatabase::new(MintType::Cdk),
         tempfile::tempdir().unwrap(),
@@ -318,15 +318,15 @@ fn served() -> (MintDatabase, tempfile::TempDir, Publisher, Clock, Server) {
     database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &items(1, 2_000, 33));
     database.add_signed(V1, &items(2, 100, 33));
-    let mut publisher = publisher(&database, data.path(), &clock);
-    publisher.refresh().unwrap();
-    let server = Server::start(publisher.service().clone());
-    (database, data, publisher, clock, server)
+    let mut refresher = refresher(&database, data.path(), &clock);
+    refresher.refresh().unwrap();
+    let server = Server::start(refresher.service().clone());
+    (database, data, refresher, clock, server)
 }
 
 #[test]
 fn answers_are_cached_conditional_partial_and_compressed() {
-    let (_database, _data, _publisher, _clock, server) = served();
+    let (_database, _data, _refresher, _clock, server) = served();
     let segment = manifest(&server, Event::ProofState).segments[0];
     let immutable = "public, max-age=31536000, immutable";
     let spent = Event::ProofState;
@@ -406,7 +406,7 @@ fn answers_are_cached_conditional_partial_and_compressed() {
 
 #[test]
 fn unknown_objects_and_kinds_have_the_codes_of_the_draft() {
-    let (_database, _data, _publisher, _clock, server) = served();
+    let (_database, _data, _refresher, _clock, server) = served();
     for path in [
         "blocks/blind_signature/3",
         "blocks/blind_signature/00",
@@ -429,28 +429,28 @@ fn unknown_objects_and_kinds_have_the_codes_of_the_draft() {
     ] {
         assert_refused(&server.get(&format!("/v1/filters/{path}")), 400, 40_002);
     }
-    let without = MintDatabase::new(MintType::Cdk).publisher();
+    let without = MintDatabase::new(MintType::Cdk).refresher();
     let server = Server::start(without.service().clone());
     assert_refused(&server.get("/v1/filters/manifest/proof_state"), 400, 40_002);
 }
 
 #[test]
 fn open_block_changes_only_at_its_interval() {
-    let (database, _data, mut publisher, clock, server) = served();
+    let (database, _data, mut refresher, clock, server) = served();
     let event = Event::BlindSignature;
     let open = |height| get(&server, SequencePath::Block(event, height)).body;
     let before = open(2);
     database.add_signed(V1, &items(3, 1, 33));
     clock.set(1_700_000_599);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     assert!(open(2) == before, "not due");
     assert_eq!(manifest(&server, event).number, 1, "segments do not wait");
     clock.set(1_700_000_600);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     assert!(open(2) != before, "due");
     // The week of the block is over: it is sealed with what it has, and the next one is open.
     clock.set(1_700_000_000 + 604_800);
-    publisher.refresh().unwrap();
+    refresher.refresh().unwrap();
     let info = get(&server, SequencePath::BlockInfo(event));
     let info = BlockInfo::from_json(&info.body).unwrap();
     assert_eq!(info.blocks[2].end, Some(1_700_604_800));
@@ -463,19 +463,19 @@ fn state_filters_need_their_universe() {
     let database = MintDatabase::new(MintType::Cdk);
     let data = tempfile::tempdir().unwrap();
     let clock = clock();
-    drop(publisher(&database, data.path(), &clock));
+    drop(refresher(&database, data.path(), &clock));
     let mut other = options();
     other.universe = nutfilter::segment::Universe::new(50).unwrap();
     for (directory, expected) in [
         (Some(data.path()), "has universe 36, not 50"),
         (None, "state filters need a data directory"),
     ] {
-        let options = PublisherOptions {
+        let options = RefresherOptions {
             state_filters: Some(other.clone()),
             ..directory.map(on_disk).unwrap_or_default()
         };
         let source = database.source();
-        let opened = Publisher::with_options(source, FilterService::default(), options);
+        let opened = Refresher::with_options(source, FilterService::default(), options);
         let error = opened.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
@@ -483,7 +483,7 @@ fn state_filters_need_their_universe() {
 
 #[test]
 fn damaged_file_is_not_served_and_tags_depend_on_content() {
-    let (_database, data, _publisher, _clock, server) = served();
+    let (_database, data, _refresher, _clock, server) = served();
     let event = Event::ProofState;
     let listed = manifest(&server, event).segments[0];
     let path = SequencePath::Segment(event, listed.start, listed.end);
@@ -534,22 +534,22 @@ fn damaged_state_filters_do_not_stop_the_filters() {
     };
     assert!(damage.contains("proof_state/known"), "{damage}");
 
-    let mut publisher_ = publisher(&database, data.path(), &clock);
-    publisher_.restore();
-    let report = publisher_.refresh().unwrap();
+    let mut refresher_ = refresher(&database, data.path(), &clock);
+    refresher_.restore();
+    let report = refresher_.refresh().unwrap();
     assert!(report.failures.is_empty() && !report.is_complete());
     assert_eq!(report.event_failures[0].0, Event::ProofState);
-    let server = Server::start(publisher_.service().clone());
+    let server = Server::start(refresher_.service().clone());
     assert_eq!(server.filter(NoteKind::Spent, V1).status, 200);
     assert_refused(&server.get("/v1/filters/manifest/proof_state"), 400, 40_002);
     manifest(&server, Event::BlindSignature);
-    drop(publisher_);
+    drop(refresher_);
 
     std::fs::write(&file, good).unwrap();
-    let mut publisher_ = publisher(&database, data.path(), &clock);
-    publisher_.restore();
-    assert!(publisher_.refresh().unwrap().is_complete());
-    let server = Server::start(publisher_.service().clone());
+    let mut refresher_ = refresher(&database, data.path(), &clock);
+    refresher_.restore();
+    assert!(refresher_.refresh().unwrap().is_complete());
+    let server = Server::start(refresher_.service().clone());
     manifest(&server, Event::ProofState);
 }
 
@@ -563,9 +563,9 @@ fn events_that_could_not_be_added_come_with_a_later_refresh() {
     let mut spent = items(1, 30, 33);
     database.add_keyset(V1, "sat", true, 0);
     database.insert(NoteKind::Spent, V1, &spent);
-    let mut publisher = publisher(&database, data.path(), &clock);
-    assert!(publisher.refresh().unwrap().is_complete());
-    let server = Server::start(publisher.service().clone());
+    let mut refresher = refresher(&database, data.path(), &clock);
+    assert!(refresher.refresh().unwrap().is_complete());
+    let server = Server::start(refresher.service().clone());
     let known = data.path().join("state-filters/proof_state/known");
     let away = data.path().join("away");
     std::fs::rename(&known, &away).unwrap();
@@ -573,7 +573,7 @@ fn events_that_could_not_be_added_come_with_a_later_refresh() {
     for round in 0..8 {
         spent.extend(items(2 + round, 5, 33));
         database.insert(NoteKind::Spent, V1, &items(2 + round, 5, 33));
-        let report = publisher.refresh().unwrap();
+        let report = refresher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
         wholes.push(report.readings[0].whole);
@@ -588,7 +588,7 @@ fn events_that_could_not_be_added_come_with_a_later_refresh() {
         [false, true, false, true, false, false, false, true]
     );
     std::fs::rename(&away, &known).unwrap();
-    let refreshes = (1..20).find(|_| publisher.refresh().unwrap().readings[0].whole);
+    let refreshes = (1..20).find(|_| refresher.refresh().unwrap().readings[0].whole);
     assert_eq!(refreshes, Some(8));
     let expected = elements(Event::ProofState, "SPENT", &spent);
     let expected = Segment::from_elements(options().universe, &expected).unwrap();

@@ -1,6 +1,6 @@
 //! Occasional counts of all rows: what is noticed at once, what later, and what is saved.
 
-use nutfilter_mint::{MintType, NoteKind, Publisher, PublisherOptions, ReadingReport};
+use nutfilter_mint::{MintType, NoteKind, ReadingReport, Refresher, RefresherOptions};
 use rusqlite::Connection;
 
 use crate::support::{MintDatabase, V1, assert_filter_of, items, keyset};
@@ -24,8 +24,8 @@ fn open(database: &MintDatabase) -> Connection {
 }
 
 #[track_caller]
-fn read(publisher: &mut Publisher) -> ReadingReport {
-    let report = publisher.refresh().unwrap();
+fn read(refresher: &mut Refresher) -> ReadingReport {
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     report.readings[0]
 }
@@ -38,10 +38,10 @@ fn delete_an_old_note(database: &MintDatabase) {
     database.execute(&format!("DELETE FROM {table} WHERE rowid = 3"));
 }
 
-fn counting(database: &MintDatabase, verify_every: u32) -> Publisher {
-    database.publisher_with(PublisherOptions {
+fn counting(database: &MintDatabase, verify_every: u32) -> Refresher {
+    database.refresher_with(RefresherOptions {
         verify_every,
-        ..PublisherOptions::default()
+        ..RefresherOptions::default()
     })
 }
 
@@ -49,19 +49,19 @@ fn counting(database: &MintDatabase, verify_every: u32) -> Publisher {
 fn deleted_rows_are_noticed_at_the_next_count() {
     for mint in MintType::ALL {
         let (database, _mint) = running(mint, 100);
-        let mut publisher = counting(&database, 3);
-        read(&mut publisher);
+        let mut refresher = counting(&database, 3);
+        read(&mut refresher);
         delete_an_old_note(&database);
         for number in 2..4 {
             database.insert(NoteKind::Spent, V1, &items(number, 5, 33));
-            let reading = read(&mut publisher);
+            let reading = read(&mut refresher);
             assert_eq!((reading.whole, reading.items), (false, 5));
         }
-        let reading = read(&mut publisher);
+        let reading = read(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(1)));
         let mut left = [items(1, 100, 33), items(2, 5, 33), items(3, 5, 33)].concat();
         left.remove(2);
-        let snapshot = publisher.service().snapshot().unwrap();
+        let snapshot = refresher.service().snapshot().unwrap();
         let entry = snapshot.keyset(&keyset(V1)).unwrap();
         assert_filter_of(entry.filter(NoteKind::Spent).unwrap().json().bytes(), &left);
     }
@@ -72,10 +72,10 @@ fn restarted_mint_or_new_schema_is_counted_at_once() {
     for mint in MintType::ALL {
         for restart in [true, false] {
             let (database, running) = running(mint, 100);
-            let mut publisher = counting(&database, 1000);
-            read(&mut publisher);
+            let mut refresher = counting(&database, 1000);
+            read(&mut refresher);
             delete_an_old_note(&database);
-            assert!(!read(&mut publisher).whole);
+            assert!(!read(&mut refresher).whole);
             let _running = match restart {
                 true => {
                     drop(running);
@@ -86,8 +86,8 @@ fn restarted_mint_or_new_schema_is_counted_at_once() {
                     running
                 }
             };
-            assert!(read(&mut publisher).whole);
-            assert!(!read(&mut publisher).whole);
+            assert!(read(&mut refresher).whole);
+            assert!(!read(&mut refresher).whole);
         }
     }
 }
@@ -110,10 +110,10 @@ fn finding_nothing_new_reads_little_of_the_database() {
         database.add_signed(V1, &items(2, rows, 33));
         let mut measured = vec![];
         for every in [1, 1000] {
-            let mut publisher = counting(&database, every);
-            read(&mut publisher);
+            let mut refresher = counting(&database, every);
+            read(&mut refresher);
             let before = bytes_read();
-            assert!(!read(&mut publisher).whole);
+            assert!(!read(&mut refresher).whole);
             measured.push(bytes_read() - before);
         }
         eprintln!(

@@ -2,7 +2,7 @@
 
 use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::{
-    DataDirectory, FilterService, KeysetId, MintType, NoteKind, Publisher, PublisherOptions,
+    DataDirectory, FilterService, KeysetId, MintType, NoteKind, Refresher, RefresherOptions,
 };
 
 use crate::colliding::colliding_items;
@@ -33,21 +33,21 @@ impl Mint {
         }
     }
 
-    fn publisher(&self, directory: &std::path::Path) -> Publisher {
-        let options = PublisherOptions {
+    fn refresher(&self, directory: &std::path::Path) -> Refresher {
+        let options = RefresherOptions {
             data_directory: Some(DataDirectory::open(directory).unwrap()),
-            ..PublisherOptions::default()
+            ..RefresherOptions::default()
         };
         let source = self.database.source();
-        Publisher::with_options(source, FilterService::default(), options).unwrap()
+        Refresher::with_options(source, FilterService::default(), options).unwrap()
     }
 
     /// Refreshes and compares the filter with that of all items. Returns whether everything was read.
     #[track_caller]
-    fn refresh(&self, publisher: &mut Publisher) -> bool {
-        let report = publisher.refresh().unwrap();
+    fn refresh(&self, refresher: &mut Refresher) -> bool {
+        let report = refresher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
-        let snapshot = publisher.service().snapshot().unwrap();
+        let snapshot = refresher.service().snapshot().unwrap();
         let entry = snapshot.keyset(&KeysetId::parse(V1).unwrap()).unwrap();
         let expected = SortedHashes::from_items(&self.items);
         let expected = expected.encode(Params::CASHU).unwrap();
@@ -80,24 +80,24 @@ fn colliding_notes_are_distinguished_from_repeats() {
         late.run("CREATE TABLE scratch (x INT); BEGIN; INSERT INTO scratch VALUES (1)");
         mint.add((0..20).map(item));
         mint.add(colliding[..1].to_vec());
-        let mut publisher = mint.publisher(directory.path());
-        assert!(mint.refresh(&mut publisher));
+        let mut refresher = mint.refresher(directory.path());
+        assert!(mint.refresh(&mut refresher));
         for new in [1..2, 2..2, 2..4, 4..4, 4..20] {
             mint.add(colliding[new].to_vec());
             mint.add([item(100 + mint.items.len() as u8)]);
-            assert!(!mint.refresh(&mut publisher));
+            assert!(!mint.refresh(&mut refresher));
         }
         // Across a restart, with notes added meanwhile, some of them written long before.
-        drop(publisher);
+        drop(refresher);
         mint.add(colliding[20..22].to_vec());
         mint.add_through(&late, colliding[22..24].to_vec());
         late.run("COMMIT");
-        let mut publisher = mint.publisher(directory.path());
-        assert!(publisher.restore());
-        assert!(!mint.refresh(&mut publisher));
+        let mut refresher = mint.refresher(directory.path());
+        assert!(refresher.restore());
+        assert!(!mint.refresh(&mut refresher));
         mint.add(colliding[24..25].to_vec());
-        assert!(!mint.refresh(&mut publisher));
-        assert!(!mint.refresh(&mut publisher));
+        assert!(!mint.refresh(&mut refresher));
+        assert!(!mint.refresh(&mut refresher));
     }
 }
 
@@ -117,14 +117,14 @@ fn rewritten_row_with_a_colliding_one_is_counted_right() {
     let directory = tempfile::tempdir().unwrap();
     mint.add((0..20).map(item));
     mint.add(colliding[..1].to_vec());
-    let mut publisher = mint.publisher(directory.path());
-    assert!(mint.refresh(&mut publisher));
+    let mut refresher = mint.refresher(directory.path());
+    assert!(mint.refresh(&mut refresher));
     mint.database.writer.run("UPDATE proof SET witness = 'w'");
-    assert!(!mint.refresh(&mut publisher));
+    assert!(!mint.refresh(&mut refresher));
     mint.database.writer.run("UPDATE proof SET witness = 'v'");
     mint.add(colliding[1..2].to_vec());
     // This refresh reads everything, because the new row cannot be identified. It need not if another test's
     // transaction is open.
-    mint.refresh(&mut publisher);
-    assert!(!mint.refresh(&mut publisher));
+    mint.refresh(&mut refresher);
+    assert!(!mint.refresh(&mut refresher));
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use nutfilter_mint::source::{DatabaseLocation, SqliteSource};
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, NotSuccessor, NoteKind, Object, Publisher,
-    PublisherOptions, StateFilterOptions,
+    DataDirectory, Event, FilterService, NotSuccessor, NoteKind, Object, Refresher,
+    RefresherOptions, StateFilterOptions,
 };
 use nutfilter_publish::{Destination, PublishError, Report};
 use nutfilter_sample::Sample;
@@ -72,16 +72,16 @@ impl Mint {
         // 22 events.
         options.block_width = 9;
         let data = DataDirectory::open(self.path(data)).unwrap();
-        let options = PublisherOptions {
+        let options = RefresherOptions {
             data_directory: Some(data),
             state_filters: Some(options),
             clock: Some(Box::new(move || time)),
-            ..PublisherOptions::default()
+            ..RefresherOptions::default()
         };
-        let publisher = Publisher::with_options(self.source(), service.clone(), options);
-        let mut publisher = publisher.unwrap();
-        publisher.restore();
-        publisher.refresh().unwrap();
+        let refresher = Refresher::with_options(self.source(), service.clone(), options);
+        let mut refresher = refresher.unwrap();
+        refresher.restore();
+        refresher.refresh().unwrap();
         sequences(&service)
     }
 
@@ -225,14 +225,14 @@ fn reported_events_are_published_and_followed() {
     let service = FilterService::default();
     let data = DataDirectory::open(directory.path()).unwrap();
     let clock = move || UNIX_EPOCH + Duration::from_secs(clock.load(Ordering::Relaxed));
-    let options = PublisherOptions {
+    let options = RefresherOptions {
         data_directory: Some(data),
         state_filters: Some(options),
         clock: Some(Box::new(clock)),
-        ..PublisherOptions::default()
+        ..RefresherOptions::default()
     };
-    let mut publisher = Publisher::with_options(mint.source(), service.clone(), options).unwrap();
-    let (events, store) = (publisher.event_feed(), MemoryStore::default());
+    let mut refresher = Refresher::with_options(mint.source(), service.clone(), options).unwrap();
+    let (events, store) = (refresher.event_feed(), MemoryStore::default());
     let (mut destination, url) = (Destination::new(store.clone()), serve_files(store));
     let ids: Vec<[u8; 33]> = (0..40)
         .map(|i| from_fn(|at| if at == 0 { 2 } else { i }))
@@ -250,7 +250,7 @@ fn reported_events_are_published_and_followed() {
             }
         }
         time.fetch_add(3_600, Ordering::Relaxed);
-        publisher.refresh().unwrap();
+        refresher.refresh().unwrap();
         publish(&mut destination, &sequences(&service)).unwrap();
         for reader in &mut readers {
             let states = reader.kind.states();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use nutfilter::{ItemHash, Nut25, Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
 use nutfilter_mint::{
-    BodyPlace, FilterService, KeysetEntry, KeysetId, NoteKind, Object, PublishedFilter, Snapshot,
+    BodyPlace, FilterService, FinishedFilter, KeysetEntry, KeysetId, NoteKind, Object, Snapshot,
 };
 use nutfilter_publish::{Destination, Found, Put, Store, StoreError, Version};
 use nutfilter_wallet::{FetchError, MintClient, MintFilter, Policy};
@@ -30,7 +30,7 @@ pub(crate) fn snapshot(keysets: &[(&str, u32)], date: u64) -> Snapshot {
             .encode(Params::CASHU)
             .unwrap();
         let raw = filter.bytes().to_vec().into();
-        let filter = PublishedFilter::new(raw, n, Params::CASHU, date, &BodyPlace::Memory);
+        let filter = FinishedFilter::new(raw, n, Params::CASHU, date, &BodyPlace::Memory);
         let filter = Arc::new(filter.unwrap());
         KeysetEntry {
             info: KeysetInfo {
@@ -51,7 +51,7 @@ pub(crate) const KEYSET: &str = "00aa000000000001";
 /// What is published of a snapshot.
 pub(crate) fn objects(snapshot: Snapshot) -> Vec<Object> {
     let service = FilterService::default();
-    service.publish(snapshot);
+    service.replace(snapshot);
     service.objects().concat()
 }
 

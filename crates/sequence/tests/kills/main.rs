@@ -73,7 +73,7 @@ fn a_victim_if_this_process_is_one() {
 /// Publishes what was reported until event number `i`.
 fn publish(sequence: &mut Sequence, i: u64) {
     let now = 2_000 + i * 113;
-    sequence.publish_reported(now).unwrap();
+    sequence.add_reported(now).unwrap();
     sequence.compact(now).unwrap();
 }
 

@@ -62,7 +62,7 @@ fn run_reported(
             sequence.inbox().push(&[element(i)])?;
             items.remove(0);
         }
-        sequence.publish_reported(*now)?;
+        sequence.add_reported(*now)?;
         observer.observe(&sequence.view());
         sequence.compact(*now)?;
         observer.observe(&sequence.view());

@@ -151,7 +151,7 @@ fn reported_events_are_published_each_time() {
         drop(sequence);
         sequence = open(directory.path());
         assert_eq!(sequence.inbox().waiting(), items.len() as u64);
-        let added = sequence.publish_reported(now).unwrap();
+        let added = sequence.add_reported(now).unwrap();
         assert_eq!(added.new, items.len() as u64);
         let view = sequence.view();
         let last = view.manifest().unwrap().0.segments.last().copied();
@@ -160,7 +160,7 @@ fn reported_events_are_published_each_time() {
         blocks.check(&sequence);
     }
     let number = |sequence: &Sequence| sequence.view().manifest().unwrap().0.number;
-    assert_eq!(sequence.publish_reported(2_180).unwrap().new, 0);
+    assert_eq!(sequence.add_reported(2_180).unwrap().new, 0);
     assert_eq!(number(&sequence), 2, "no news");
 }
 
@@ -179,7 +179,7 @@ fn damaged_or_missing_reported_events_are_noticed() {
     let mut bytes = std::fs::read(inbox.join("1")).unwrap();
     bytes[40] ^= 1;
     std::fs::write(inbox.join("1"), &bytes).unwrap();
-    let error = sequence.publish_reported(2_000).unwrap_err().to_string();
+    let error = sequence.add_reported(2_000).unwrap_err().to_string();
     assert!(
         error.contains("a reported event has another checksum"),
         "{error}"

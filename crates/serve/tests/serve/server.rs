@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use nutfilter::{Params, SortedHashes};
 use nutfilter_mint::source::KeysetInfo;
-use nutfilter_mint::{BodyPlace, FilterService, KeysetEntry, NoteKind, PublishedFilter, Snapshot};
+use nutfilter_mint::{BodyPlace, FilterService, FinishedFilter, KeysetEntry, NoteKind, Snapshot};
 use nutfilter_serve::{Limits, Listener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -208,7 +208,7 @@ pub(crate) fn published_items(n: usize) -> FilterService {
         let (n, params) = (filter.n(), filter.params());
         let raw = filter.into_bytes().into();
         let place = BodyPlace::Memory;
-        let filter = PublishedFilter::new(raw, n, params, 1_767_225_600, &place);
+        let filter = FinishedFilter::new(raw, n, params, 1_767_225_600, &place);
         Some(Arc::new(filter.unwrap()))
     };
     let info = KeysetInfo {
@@ -223,6 +223,6 @@ pub(crate) fn published_items(n: usize) -> FilterService {
         issued: filter(0),
     };
     let service = FilterService::default();
-    service.publish(Snapshot::new(vec![entry], 1_767_225_600));
+    service.replace(Snapshot::new(vec![entry], 1_767_225_600));
     service
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use nutfilter_mint::source::{
     ItemBatch, ItemSink, KeysetInfo, Keysets, MintSource, Reading, SourceError, Watermark,
 };
-use nutfilter_mint::{DataDirectory, NoteKind, PublisherOptions};
+use nutfilter_mint::{DataDirectory, NoteKind, RefresherOptions};
 
 use super::{V1, keyset};
 
@@ -36,21 +36,21 @@ impl Clock {
     }
 
     /// The defaults with this clock.
-    pub(crate) fn options(&self) -> PublisherOptions {
+    pub(crate) fn options(&self) -> RefresherOptions {
         let seconds = Arc::clone(&self.0);
         let read = move || UNIX_EPOCH + Duration::from_secs(seconds.load(Ordering::Relaxed));
-        PublisherOptions {
+        RefresherOptions {
             clock: Some(Box::new(read)),
-            ..PublisherOptions::default()
+            ..RefresherOptions::default()
         }
     }
 }
 
 /// The defaults with a data directory.
-pub(crate) fn on_disk(directory: &Path) -> PublisherOptions {
-    PublisherOptions {
+pub(crate) fn on_disk(directory: &Path) -> RefresherOptions {
+    RefresherOptions {
         data_directory: Some(DataDirectory::open(directory).unwrap()),
-        ..PublisherOptions::default()
+        ..RefresherOptions::default()
     }
 }
 

@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
 };
-use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Publisher, PublisherOptions};
+use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Refresher, RefresherOptions};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -189,20 +189,20 @@ impl MintDatabase {
         source
     }
 
-    pub(crate) fn publisher(&self) -> Publisher {
-        self.publisher_with(PublisherOptions::default())
+    pub(crate) fn refresher(&self) -> Refresher {
+        self.refresher_with(RefresherOptions::default())
     }
 
-    pub(crate) fn publisher_at(&self, clock: &Clock) -> Publisher {
-        self.publisher_with(clock.options())
+    pub(crate) fn refresher_at(&self, clock: &Clock) -> Refresher {
+        self.refresher_with(clock.options())
     }
 
-    pub(crate) fn publisher_on_disk(&self, directory: &Path) -> Publisher {
-        self.publisher_with(on_disk(directory))
+    pub(crate) fn refresher_on_disk(&self, directory: &Path) -> Refresher {
+        self.refresher_with(on_disk(directory))
     }
 
-    pub(crate) fn publisher_with(&self, options: PublisherOptions) -> Publisher {
-        Publisher::with_options(self.source(), FilterService::default(), options).unwrap()
+    pub(crate) fn refresher_with(&self, options: RefresherOptions) -> Refresher {
+        Refresher::with_options(self.source(), FilterService::default(), options).unwrap()
     }
 
     /// The names of all files in the database's directory.

@@ -1,4 +1,4 @@
-//! Databases of both mints on the test server, and what a publisher keeps of their notes.
+//! Databases of both mints on the test server, and what a refresher keeps of their notes.
 
 mod cluster;
 #[path = "../../mint/support/rows.rs"]

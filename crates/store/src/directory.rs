@@ -39,13 +39,13 @@ const MAX_LIST_BYTES: u64 = 1 << 20;
 
 /// The directory, locked while this value exists.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Directory {
     directory: PathBuf,
     /// Closing the file releases the lock.
     _lock: File,
 }
 
-impl Kept {
+impl Directory {
     /// Returns whether there is a store in `directory`.
     pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(LIST).exists()
@@ -88,7 +88,7 @@ impl Kept {
         Ok((kept, metadata, runs))
     }
 
-    /// The result of [`Kept::open`] for a directory with this list and files of these names.
+    /// The result of [`Directory::open`] for a directory with this list and files of these names.
     pub(crate) fn read(
         list: Vec<u8>,
         mut file: impl FnMut(&str) -> Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Why nothing new could be published.
+//! Why a refresh failed.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::state::StateError;
 /// Why one filter or all filters could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PublishError {
+pub enum RefreshError {
     /// The mint's records could not be read.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -28,8 +28,8 @@ pub enum PublishError {
     Body(#[source] io::Error),
 }
 
-impl Transient for PublishError {
+impl Transient for RefreshError {
     fn is_transient(&self) -> bool {
-        matches!(self, PublishError::Source(error) if error.is_transient())
+        matches!(self, RefreshError::Source(error) if error.is_transient())
     }
 }

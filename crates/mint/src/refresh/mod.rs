@@ -1,11 +1,15 @@
-//! Turns the mint's records into finished bodies: reads new items, hashes, merges, encodes and publishes them.
+//! Turns the mint's records into finished bodies: reads new items, hashes, merges and encodes them, and replaces what
+//! the service shows.
 
-pub(crate) mod clock;
+mod build;
+mod clock;
 mod collect;
+mod error;
 mod read;
-mod serve;
+mod report;
 #[cfg(test)]
 mod tests;
+mod thread;
 
 use core::fmt;
 use core::ops::{Index, IndexMut};
@@ -16,9 +20,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::clock::Clock;
+pub use self::error::RefreshError;
+pub use self::report::{
+    FilterFailure, FilterReport, ReadingReport, RefreshProgress, RefreshReport, StageTimes,
+};
+pub use self::thread::{RefreshThread, RefreshTrigger};
 use crate::body::BodyPlace;
-use crate::error::PublishError;
-use crate::report::{FilterFailure, RefreshProgress, RefreshReport};
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
 use crate::state::{DataDirectory, KindSets, StateError, Storage};
@@ -35,17 +42,17 @@ const RESTAMP_AFTER: Duration = Duration::from_secs(600);
 /// nothing that could harm a wallet. It is the only part of a refresh whose cost grows with the database.
 const VERIFY_EVERY: u32 = 60;
 
-/// How a [`Publisher`] works. The defaults keep everything in memory.
-pub struct PublisherOptions {
+/// How a [`Refresher`] works. The defaults keep everything in memory.
+pub struct RefresherOptions {
     /// Where the sets and the served bodies are kept instead of in memory.
     pub data_directory: Option<DataDirectory>,
-    /// State filters to publish too. They are kept in the data directory, for ever.
+    /// State filters to make too. They are kept in the data directory, for ever.
     pub state_filters: Option<StateFilterOptions>,
     /// An unchanged filter gets a new timestamp at multiples of this; the default is 10 minutes.
     pub restamp_after: Duration,
     /// Timestamps are rounded down to multiples of this, in whole seconds; the default is 1 s. With the same grid,
     /// several services on one database give equal data equal timestamps, bodies and tags. A
-    /// [`Refresher`](crate::Refresher) sets its own grid.
+    /// [`RefreshThread`](crate::RefreshThread) sets its own grid.
     pub timestamp_grid: Duration,
     /// The source counts all items at the first refresh and then once in so many. The default is 60, and 0 means 1.
     /// Between counts, deleted rows may go unnoticed. The filters then answer "maybe" for deleted notes, but never
@@ -55,7 +62,7 @@ pub struct PublisherOptions {
     pub clock: Option<Box<dyn Fn() -> SystemTime + Send>>,
 }
 
-impl Default for PublisherOptions {
+impl Default for RefresherOptions {
     fn default() -> Self {
         Self {
             data_directory: None,
@@ -68,13 +75,13 @@ impl Default for PublisherOptions {
     }
 }
 
-/// Builds all filters of a mint and publishes them to a [`FilterService`].
+/// Builds all filters of a mint and shows them in a [`FilterService`].
 ///
 /// Refreshing takes `&mut self`, so a service never has more than one refresh at a time. All methods block: run the
-/// publisher on its own thread, or use a [`Refresher`].
+/// refresher on its own thread, or use a [`RefreshThread`].
 ///
-/// [`Refresher`]: crate::Refresher
-pub struct Publisher {
+/// [`RefreshThread`]: crate::RefreshThread
+pub struct Refresher {
     source: Box<dyn MintSource>,
     service: FilterService,
     clock: Clock,
@@ -96,7 +103,7 @@ pub struct Publisher {
     unservable: Vec<String>,
 }
 
-/// What the publisher has of one kind of note.
+/// What the refresher has of one kind of note.
 #[derive(Default)]
 struct Kind {
     state: KindSets,
@@ -133,16 +140,16 @@ impl IndexMut<NoteKind> for Kinds {
     }
 }
 
-impl fmt::Debug for Publisher {
+impl fmt::Debug for Refresher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher")
+        f.debug_struct("Refresher")
             .field("mint", &self.source.mint())
             .finish_non_exhaustive()
     }
 }
 
-impl Publisher {
-    /// Creates a publisher from `source` to `service`, with the default options. A service has one publisher.
+impl Refresher {
+    /// Creates a refresher from `source` to `service`, with the default options. A service has one refresher.
     pub fn new(source: impl MintSource + 'static, service: FilterService) -> Self {
         Self {
             source: Box::new(source),
@@ -163,9 +170,9 @@ impl Publisher {
         }
     }
 
-    /// As [`Publisher::new`], with options. State filters in the data directory are served at once.
+    /// As [`Refresher::new`], with options. State filters in the data directory are served at once.
     ///
-    /// A kind of event whose files are damaged is not published until they are restored and the process is started again.
+    /// A kind of event whose files are damaged is not served until they are restored and the process is started again.
     /// This is logged, and each refresh reports it.
     ///
     /// # Errors
@@ -174,27 +181,27 @@ impl Publisher {
     pub fn with_options(
         source: impl MintSource + 'static,
         service: FilterService,
-        options: PublisherOptions,
+        options: RefresherOptions,
     ) -> Result<Self, StateError> {
-        let mut publisher = Self::new(source, service);
+        let mut refresher = Self::new(source, service);
         if let Some(clock) = options.clock {
-            publisher.clock = Clock::of(clock);
+            refresher.clock = Clock::of(clock);
         }
-        publisher.restamp_after = options.restamp_after.as_secs();
-        publisher.set_grid(options.timestamp_grid);
-        publisher.verify_every = options.verify_every.max(1);
+        refresher.restamp_after = options.restamp_after.as_secs();
+        refresher.set_grid(options.timestamp_grid);
+        refresher.verify_every = options.verify_every.max(1);
         match (options.data_directory, options.state_filters) {
             (Some(directory), state_filters) => {
                 if let Some(options) = state_filters {
-                    publisher.open_sequences(directory.path(), &options)?;
+                    refresher.open_sequences(directory.path(), &options)?;
                 }
-                publisher.place = BodyPlace::Directory(directory.path().to_owned());
-                publisher.storage = Storage::Directory(directory);
+                refresher.place = BodyPlace::Directory(directory.path().to_owned());
+                refresher.storage = Storage::Directory(directory);
             }
             (None, Some(_)) => return Err(StateError::NoDataDirectory),
             (None, None) => {}
         }
-        Ok(publisher)
+        Ok(refresher)
     }
 
     fn open_sequences(
@@ -224,7 +231,7 @@ impl Publisher {
         self.reported.feed()
     }
 
-    /// The service that this publisher publishes to.
+    /// The service that shows the objects.
     #[must_use]
     pub fn service(&self) -> &FilterService {
         &self.service
@@ -242,7 +249,7 @@ impl Publisher {
             .is_some_and(|snapshot| snapshot.latest_timestamp() > now)
     }
 
-    /// Once the flag is true, a running refresh ends with [`SourceError::Stopped`] and publishes nothing.
+    /// Once the flag is true, a running refresh ends with [`SourceError::Stopped`] and changes nothing that is served.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -254,13 +261,13 @@ impl Publisher {
         }
     }
 
-    /// Reads new items, builds the changed filters, and publishes them. A failure of one filter is reported and
-    /// logged, and does not prevent publishing the others.
+    /// Reads new items, builds the changed filters, and serves them. A failure of one filter is reported and
+    /// logged, and does not hold back the others.
     ///
     /// # Errors
     ///
     /// If neither kind could be read, if the keysets could not be listed, or if the refresh was stopped. The last
-    /// snapshot then stays published unchanged.
+    /// snapshot then stays in use.
     ///
     /// # Cost
     ///
@@ -268,25 +275,25 @@ impl Publisher {
     /// several over the bodies. Memory holds 8 bytes per item plus the bodies. While a whole kind is read, the peak
     /// is another 18 bytes per item of that kind. With a data directory, the sets take about 64 MiB of memory,
     /// whatever their size.
-    pub fn refresh(&mut self) -> Result<RefreshReport, PublishError> {
+    pub fn refresh(&mut self) -> Result<RefreshReport, RefreshError> {
         self.refresh_with_progress(&mut |_| ())
     }
 
-    /// Like [`Publisher::refresh`], but calls `progress` after every batch of items.
+    /// Like [`Refresher::refresh`], but calls `progress` after every batch of items.
     ///
     /// # Errors
     ///
-    /// Like [`Publisher::refresh`].
+    /// Like [`Refresher::refresh`].
     pub fn refresh_with_progress(
         &mut self,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<RefreshReport, PublishError> {
+    ) -> Result<RefreshReport, RefreshError> {
         let start = Instant::now();
         let result = self.renew(start, progress);
         let word = match &result {
             Ok(report) if report.is_complete() => "ok",
             Ok(_) => "partial",
-            Err(PublishError::Source(SourceError::Stopped)) => return result,
+            Err(RefreshError::Source(SourceError::Stopped)) => return result,
             Err(_) => "failed",
         };
         let whole = |report: &RefreshReport| report.readings.iter().any(|reading| reading.whole);
@@ -320,7 +327,7 @@ impl Publisher {
         &mut self,
         start: Instant,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<RefreshReport, PublishError> {
+    ) -> Result<RefreshReport, RefreshError> {
         let began = self.clock.moment();
         self.remake_data_directory()?;
         self.withdraw_dated_ahead();
@@ -333,14 +340,14 @@ impl Publisher {
                 .event_failures
                 .push((event, StateError::DamagedSequence));
         }
-        for (event, error) in self.reported.publish(self.clock.trusted()) {
+        for (event, error) in self.reported.add(self.clock.trusted()) {
             report.event_failures.push((event, error.into()));
         }
         let mut errors = vec![];
         for kind in NoteKind::ALL {
             match self.read(kind, &mut report, progress) {
                 Ok(reading) => report.readings.push(reading),
-                Err(PublishError::Source(SourceError::Stopped)) => {
+                Err(RefreshError::Source(SourceError::Stopped)) => {
                     return Err(SourceError::Stopped.into());
                 }
                 Err(error) => errors.push((kind, error)),
@@ -368,7 +375,7 @@ impl Publisher {
             }
         }
         let as_of = self.clock.date(began);
-        self.publish(as_of, &mut report);
+        self.build(as_of, &mut report);
         report.total = start.elapsed();
         self.tell(as_of, &report);
         Ok(report)
@@ -409,7 +416,7 @@ impl Publisher {
                 seconds,
                 "clock was set back; withdrawing and rebuilding filters dated in the future"
             );
-            self.service.publish(snapshot.until(now));
+            self.service.replace(snapshot.until(now));
         }
     }
 
@@ -505,7 +512,7 @@ fn round_down(time: u64, period: u64) -> u64 {
 }
 
 impl RefreshReport {
-    fn fail(&mut self, keyset: Option<KeysetId>, kind: NoteKind, error: PublishError) {
+    fn fail(&mut self, keyset: Option<KeysetId>, kind: NoteKind, error: RefreshError) {
         let keyset_name = keyset.as_ref().map(KeysetId::as_str);
         tracing::error!(
             keyset = keyset_name,

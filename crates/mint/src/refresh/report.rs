@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::PublishError;
+use super::RefreshError;
 use crate::{Event, KeysetId, NoteKind, StateError};
 
 /// Progress of a refresh.
@@ -42,7 +42,7 @@ pub struct StageTimes {
     /// Mapping, differences, Golomb-Rice coding.
     pub encode: Duration,
     /// Base64, JSON, compression.
-    pub publish: Duration,
+    pub body: Duration,
 }
 
 /// A filter that was built.
@@ -72,7 +72,7 @@ pub struct FilterFailure {
     /// The kind.
     pub kind: NoteKind,
     /// The error.
-    pub error: PublishError,
+    pub error: RefreshError,
 }
 
 /// Result of a refresh.

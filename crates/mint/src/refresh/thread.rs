@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::publish::Publisher;
+use super::Refresher;
 
 /// First pause after a failed refresh. It doubles up to the interval. A mint that restarts is back within seconds,
 /// and a missing database should not be polled constantly.
@@ -28,7 +28,7 @@ const GRID: Duration = Duration::from_secs(60);
 /// How often to check whether the clock was set back.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
 
-/// A thread that refreshes at an interval, one refresh at a time. It starts at once. If the publisher has a data
+/// A thread that refreshes at an interval, one refresh at a time. It starts at once. If the refresher has a data
 /// directory, its contents are served first.
 ///
 /// Refreshes begin at multiples of the interval on the system clock. Timestamps are multiples of the interval too,
@@ -37,14 +37,14 @@ const CLOCK_CHECK: Duration = Duration::from_secs(1);
 /// early if the clock was set back behind the timestamps of the served filters. Dropping the handle asks the thread
 /// to end, without waiting for it.
 #[derive(Debug)]
-pub struct Refresher {
+pub struct RefreshThread {
     stop: Arc<AtomicBool>,
     wake: SyncSender<()>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
-impl Refresher {
+impl RefreshThread {
     /// Starts the thread. An interval below 1 s is raised to 1 s. Each refresh has a random delay of up to `jitter` times
     /// the interval, but at most 30 s, so that several services do not read one database at the same moment. `jitter` is
     /// clamped to 0 through 0.5.
@@ -52,21 +52,21 @@ impl Refresher {
     /// # Errors
     ///
     /// If the system cannot start a thread.
-    pub fn start(mut publisher: Publisher, interval: Duration, jitter: f64) -> io::Result<Self> {
-        let stop = publisher.stop_flag();
+    pub fn start(mut refresher: Refresher, interval: Duration, jitter: f64) -> io::Result<Self> {
+        let stop = refresher.stop_flag();
         // One waiting request is enough: the refresh that it starts sees everything written before.
         let (wake, woken) = mpsc::sync_channel(1);
         let interval = Interval {
             length: interval.max(SHORTEST_INTERVAL),
             jitter: jitter.clamp(0.0, MAX_JITTER),
         };
-        publisher.set_grid(interval.length.min(GRID));
+        refresher.set_grid(interval.length.min(GRID));
         let (end, ended) = mpsc::channel();
         let stopped = Arc::clone(&stop);
         thread::Builder::new()
             .name("nutfilter-refresh".to_owned())
             .spawn(move || {
-                run(publisher, interval, &stopped, &woken);
+                run(refresher, interval, &stopped, &woken);
                 drop(end);
             })?;
         Ok(Self { stop, wake, ended })
@@ -100,21 +100,21 @@ impl Refresher {
     }
 }
 
-/// Requests refreshes from a [`Refresher`].
+/// Requests refreshes from a [`RefreshThread`].
 #[derive(Clone, Debug)]
 pub struct RefreshTrigger {
     wake: SyncSender<()>,
 }
 
 impl RefreshTrigger {
-    /// Like [`Refresher::refresh_now`]. Does nothing once the refresher has ended.
+    /// Like [`RefreshThread::refresh_now`]. Does nothing once the thread has ended.
     pub fn refresh_now(&self) {
         // An error means that a request is already waiting, or that the thread has ended.
         let _ = self.wake.try_send(());
     }
 }
 
-impl Drop for Refresher {
+impl Drop for RefreshThread {
     fn drop(&mut self) {
         self.signal();
     }
@@ -148,21 +148,21 @@ fn random() -> f64 {
     RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 
-fn run(mut publisher: Publisher, interval: Interval, stop: &AtomicBool, woken: &Receiver<()>) {
-    guarded(&mut publisher, "restoring", Publisher::restore);
+fn run(mut refresher: Refresher, interval: Interval, stop: &AtomicBool, woken: &Receiver<()>) {
+    guarded(&mut refresher, "restoring", Refresher::restore);
     let mut retry = FIRST_RETRY;
     while !stop.load(Ordering::Relaxed) {
         let start = Instant::now();
-        let good = refresh(&mut publisher);
+        let good = refresh(&mut refresher);
         let pause = if good {
             retry = FIRST_RETRY;
-            interval.pause(start.elapsed(), publisher.clock().wall(), random())
+            interval.pause(start.elapsed(), refresher.clock().wall(), random())
         } else {
             let pause = retry.min(interval.length);
             retry = retry.saturating_mul(2);
             pause
         };
-        if !wait(&publisher, pause, woken) {
+        if !wait(&refresher, pause, woken) {
             return;
         }
     }
@@ -170,7 +170,7 @@ fn run(mut publisher: Publisher, interval: Interval, stop: &AtomicBool, woken: &
 
 /// Waits until the pause is over, a refresh is requested, or the clock was set back behind the served timestamps.
 /// Returns false if no handle is left.
-fn wait(publisher: &Publisher, pause: Duration, woken: &Receiver<()>) -> bool {
+fn wait(refresher: &Refresher, pause: Duration, woken: &Receiver<()>) -> bool {
     let start = Instant::now();
     loop {
         let left = pause.saturating_sub(start.elapsed());
@@ -179,34 +179,34 @@ fn wait(publisher: &Publisher, pause: Duration, woken: &Receiver<()>) -> bool {
             Err(RecvTimeoutError::Disconnected) => return false,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if left <= CLOCK_CHECK || publisher.is_dated_ahead() {
+        if left <= CLOCK_CHECK || refresher.is_dated_ahead() {
             return true;
         }
     }
 }
 
 /// Refreshes once. Returns whether all of it succeeded; failures are logged.
-fn refresh(publisher: &mut Publisher) -> bool {
-    guarded(publisher, "the refresh", |publisher| {
-        publisher.refresh().is_ok_and(|report| report.is_complete())
+fn refresh(refresher: &mut Refresher) -> bool {
+    guarded(refresher, "the refresh", |refresher| {
+        refresher.refresh().is_ok_and(|report| report.is_complete())
     })
 }
 
-/// Runs an action on the publisher and treats a panic as a failure.
+/// Runs an action on the refresher and treats a panic as a failure.
 ///
 /// A source may be third-party code. If it panics, the service must not report itself as healthy while its filters
 /// are no longer renewed. Shared state is never left half updated, because the snapshot is swapped whole. The
-/// publisher's own sets may lack items after a panic, so everything is read again.
+/// refresher's own sets may lack items after a panic, so everything is read again.
 fn guarded(
-    publisher: &mut Publisher,
+    refresher: &mut Refresher,
     what: &str,
-    action: impl FnOnce(&mut Publisher) -> bool,
+    action: impl FnOnce(&mut Refresher) -> bool,
 ) -> bool {
-    match catch_unwind(AssertUnwindSafe(|| action(publisher))) {
+    match catch_unwind(AssertUnwindSafe(|| action(refresher))) {
         Ok(good) => good,
         Err(panic) => {
-            publisher.service().set_failing(true);
-            publisher.discard_and_rescan();
+            refresher.service().set_failing(true);
+            refresher.discard_and_rescan();
             metrics::counter!("nutfilter_refreshes_total", "result" => "failed").increment(1);
             let said = panic
                 .downcast_ref::<String>()

@@ -20,7 +20,7 @@ const JSON_FRAME: usize = 128;
 
 /// One finished filter. Clones share its bodies.
 #[derive(Clone, Debug)]
-pub struct PublishedFilter {
+pub struct FinishedFilter {
     n: u32,
     params: Params,
     timestamp: u64,
@@ -28,7 +28,7 @@ pub struct PublishedFilter {
     json: Body,
 }
 
-impl PublishedFilter {
+impl FinishedFilter {
     /// Creates a filter of `n` items with the bytes `raw`. The database was read at the Unix second `timestamp` or
     /// later. This writes the JSON in pieces, and compresses it unless it is too short to be worth it.
     ///

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::RefreshError;
 use super::collect::{Beyond, Collector, Failed};
-use super::{Kind, Publisher, millis};
-use crate::error::PublishError;
-use crate::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
+use super::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
+use super::{Kind, Refresher, millis};
 use crate::source::{Reading, SourceError, Watermark, retry_once};
 use crate::state::{Changes, KindSets, StateError, Storage};
 use crate::state_filters::Intake;
 use crate::{KeysetId, NoteKind};
 
-impl Publisher {
+impl Refresher {
     /// Reads the new items of a kind. Reads everything if the source cannot tell what is new or if the result is
     /// inconsistent.
     pub(super) fn read(
@@ -20,7 +20,7 @@ impl Publisher {
         kind: NoteKind,
         refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<ReadingReport, PublishError> {
+    ) -> Result<ReadingReport, RefreshError> {
         let mut reread = false;
         if self.kinds[kind].sequence.needs_whole_reading() {
             tracing::info!(%kind, "rereading the full database for the state filters");
@@ -28,14 +28,14 @@ impl Publisher {
         }
         if let Some(since) = self.kinds[kind].state.watermark.clone() {
             match self.read_new_and_count(kind, &since, refresh, progress) {
-                Err(PublishError::Source(SourceError::RescanRequired { reason })) => {
+                Err(RefreshError::Source(SourceError::RescanRequired { reason })) => {
                     metrics::counter!("nutfilter_full_rereads_total", "kind" => kind.as_str())
                         .increment(1);
                     tracing::warn!(%kind, reason, "rereading the full database");
                     reread = true;
                     self.kinds[kind].state.watermark = None;
                 }
-                Err(PublishError::State(error)) if error.is_damage() => {
+                Err(RefreshError::State(error)) if error.is_damage() => {
                     metrics::counter!("nutfilter_data_discarded_total").increment(1);
                     tracing::error!(%kind, %error, "discarding damaged state; rereading the full database");
                     self.kinds[kind].state.watermark = None;
@@ -57,7 +57,7 @@ impl Publisher {
         since: &Watermark,
         refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<ReadingReport, PublishError> {
+    ) -> Result<ReadingReport, RefreshError> {
         let uncounted = self.kinds[kind].state.uncounted;
         let mut count = uncounted.is_none_or(|readings| readings + 1 >= self.verify_every);
         loop {
@@ -82,7 +82,7 @@ impl Publisher {
         count: bool,
         refresh: &mut RefreshReport,
         progress: &mut dyn FnMut(RefreshProgress<'_>),
-    ) -> Result<Option<(ReadingReport, Lost)>, PublishError> {
+    ) -> Result<Option<(ReadingReport, Lost)>, RefreshError> {
         let (start, began, whole) = (Instant::now(), self.clock.moment(), since.is_none());
         if count {
             self.source.verify_next();
@@ -110,7 +110,7 @@ impl Publisher {
         let (mut new, mut sets) = (BTreeMap::new(), BTreeMap::new());
         if whole {
             if let Some(said) = reading.total.filter(|&said| said != came && bad.is_empty()) {
-                return Err(PublishError::Miscounted { said, came });
+                return Err(RefreshError::Miscounted { said, came });
             }
             sets = collector.into_sets()?;
         } else {
@@ -228,7 +228,7 @@ fn new_items(
     came: u64,
     total: Option<u64>,
     bad: &BTreeMap<KeysetId, SourceError>,
-) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), PublishError> {
+) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), RefreshError> {
     let incomplete = state.sets.iter().filter(|(_, set)| set.as_of < state.as_of);
     let mut incomplete = incomplete.map(|(keyset, _)| keyset).chain(&state.lost);
     if let Some(keyset) = incomplete.find(|keyset| !bad.contains_key(*keyset)) {
@@ -256,7 +256,7 @@ fn without_repeats(
     state: &KindSets,
     hashes: BTreeMap<KeysetId, Vec<u64>>,
     total: Option<u64>,
-) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), PublishError> {
+) -> Result<(BTreeMap<KeysetId, Vec<u64>>, u64), RefreshError> {
     let (mut items, mut known) = (state.items(), 0);
     let mut new = BTreeMap::new();
     for (keyset, hashes) in hashes {
@@ -333,7 +333,7 @@ fn report_lost(kind: NoteKind, lost: &Lost, reread: bool) {
 fn checked(
     result: Result<Reading, SourceError>,
     collector: &mut Collector<'_>,
-) -> Result<Reading, PublishError> {
+) -> Result<Reading, RefreshError> {
     match collector.failed.take() {
         None => Ok(result?),
         Some(Failed::Stopped) => Err(SourceError::Stopped.into()),

@@ -31,16 +31,16 @@ impl MintSource for OneNote {
     }
 }
 
-fn publisher(data: &std::path::Path) -> Publisher {
-    let options = PublisherOptions {
+fn refresher(data: &std::path::Path) -> Refresher {
+    let options = RefresherOptions {
         data_directory: Some(DataDirectory::open(data).unwrap()),
-        ..PublisherOptions::default()
+        ..RefresherOptions::default()
     };
-    Publisher::with_options(OneNote, FilterService::default(), options).unwrap()
+    Refresher::with_options(OneNote, FilterService::default(), options).unwrap()
 }
 
-fn spent(publisher: &Publisher) -> Option<u32> {
-    let snapshot = publisher.service().snapshot()?;
+fn spent(refresher: &Refresher) -> Option<u32> {
+    let snapshot = refresher.service().snapshot()?;
     let entry = snapshot.keyset(&KEYSET.parse().unwrap())?;
     entry.spent.as_ref().map(|filter| filter.n())
 }
@@ -49,21 +49,21 @@ fn spent(publisher: &Publisher) -> Option<u32> {
 fn set_survives_failed_body_write_after_restart() {
     let directory = tempfile::tempdir().unwrap();
     let (data, room) = (directory.path().join("data"), directory.path().join("room"));
-    publisher(&data).refresh().unwrap();
+    refresher(&data).refresh().unwrap();
 
-    let mut publisher = publisher(&data);
-    publisher.place = BodyPlace::Directory(room.clone());
-    assert!(publisher.restore());
-    assert_eq!(spent(&publisher), None);
-    assert!(!publisher.service().snapshot().unwrap().is_complete());
+    let mut refresher = refresher(&data);
+    refresher.place = BodyPlace::Directory(room.clone());
+    assert!(refresher.restore());
+    assert_eq!(spent(&refresher), None);
+    assert!(!refresher.service().snapshot().unwrap().is_complete());
     // Later refreshes without disk space do not discard the set, and do not publish an empty one either.
-    let report = publisher.refresh().unwrap();
+    let report = refresher.refresh().unwrap();
     assert_eq!(report.failures.len(), 2);
-    assert_eq!(spent(&publisher), None);
+    assert_eq!(spent(&refresher), None);
 
     std::fs::create_dir(&room).unwrap();
-    let report = publisher.refresh().unwrap();
+    let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
     assert!(report.readings.iter().all(|reading| !reading.whole));
-    assert_eq!(spent(&publisher), Some(1));
+    assert_eq!(spent(&refresher), Some(1));
 }

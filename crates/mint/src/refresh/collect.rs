@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nutfilter::{ItemHash, Nut25, SortedHashes};
 
-use crate::report::RefreshProgress;
+use super::report::RefreshProgress;
 use crate::source::{ItemBatch, ItemSink, SourceError};
 use crate::state::{KeysetHashes, StateError, Storage};
 use crate::state_filters::Intake;

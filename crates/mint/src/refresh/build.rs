@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use nutfilter::Params;
 
-use super::{Kind, Publisher, millis, round_down};
+use super::RefreshError;
+use super::report::{FilterReport, RefreshReport, StageTimes};
+use super::{Kind, Refresher, millis, round_down};
 use crate::body::BodyPlace;
-use crate::error::PublishError;
-use crate::published::PublishedFilter;
-use crate::report::{FilterReport, RefreshReport, StageTimes};
+use crate::finished_filter::FinishedFilter;
 use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::KeysetInfo;
 use crate::state::{KeysetHashes, KindSets, StateError, Storage};
 use crate::{KeysetId, NoteKind};
 
-impl Publisher {
-    /// Publishes the contents of the data directory with their own timestamps, without reading the mint's database.
+impl Refresher {
+    /// Serves the contents of the data directory with their own timestamps, without reading the mint's database.
     /// Call it before the first refresh; later or repeated calls do nothing. Returns whether anything is served.
     ///
     /// # Cost
@@ -66,7 +66,7 @@ impl Publisher {
         let refreshed_at = self.kinds.states().map(|state| state.recorded).max();
         let refreshed_at = refreshed_at.unwrap_or(0);
         let entries = entries.into_values().collect();
-        self.service.publish(Snapshot::new(entries, refreshed_at));
+        self.service.replace(Snapshot::new(entries, refreshed_at));
         self.show(refreshed_at);
         tracing::info!(
             as_of = round_down(refreshed_at, self.grid),
@@ -79,7 +79,7 @@ impl Publisher {
 
     /// Builds the filter of a restored set. A damaged set is discarded. If building fails for
     /// another reason, the set is kept for the next refresh.
-    fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<PublishedFilter> {
+    fn restored(&mut self, keyset: &KeysetId, kind: NoteKind) -> Option<FinishedFilter> {
         let state = &mut self.kinds[kind].state;
         if state.recorded == 0 || state.lost.contains(keyset) {
             return None;
@@ -131,9 +131,9 @@ impl Publisher {
         entries
     }
 
-    /// Builds and publishes the filters that need it. Each body is published at once, so that the old one is freed.
-    /// The new list of keysets is published last.
-    pub(super) fn publish(&mut self, as_of: u64, report: &mut RefreshReport) {
+    /// Builds and serves the filters that need it. Each body is served at once, so that the old one is freed. The new
+    /// list of keysets is served last.
+    pub(super) fn build(&mut self, as_of: u64, report: &mut RefreshReport) {
         let mut entries = self.entries(self.listed.clone());
         for entry in entries.values_mut() {
             for kind in NoteKind::ALL {
@@ -167,7 +167,7 @@ impl Publisher {
         let entries = entries.into_values().collect();
         let snapshot = Snapshot::new(entries, as_of);
         self.latest_date = self.latest_date.max(snapshot.latest_timestamp());
-        self.service.publish(snapshot);
+        self.service.replace(snapshot);
     }
 
     /// Returns the filter of a set: the existing one if it is still valid, or a new one.
@@ -175,9 +175,9 @@ impl Publisher {
         &mut self,
         keyset: &KeysetId,
         kind: NoteKind,
-        old: Option<Arc<PublishedFilter>>,
+        old: Option<Arc<FinishedFilter>>,
         report: &mut RefreshReport,
-    ) -> Option<Arc<PublishedFilter>> {
+    ) -> Option<Arc<FinishedFilter>> {
         let period = self.restamp_period();
         let state = &mut self.kinds[kind].state;
         let (as_of, recorded) = (state.as_of, state.recorded);
@@ -195,14 +195,14 @@ impl Publisher {
             Some(old) if old.timestamp() >= timestamp => return Some(Arc::clone(old)),
             Some(old) => {
                 let restamped = old.restamped(timestamp, &self.place);
-                restamped.map_err(PublishError::Body)
+                restamped.map_err(RefreshError::Body)
             }
-            None => bodies(set, timestamp, &self.place, &mut times).map_err(PublishError::State),
+            None => bodies(set, timestamp, &self.place, &mut times).map_err(RefreshError::State),
         };
         match made {
             Ok(filter) => {
                 set.changed = false;
-                times.publish = start.elapsed().saturating_sub(times.encode);
+                times.body = start.elapsed().saturating_sub(times.encode);
                 let built = FilterReport {
                     keyset: keyset.clone(),
                     kind,
@@ -218,7 +218,7 @@ impl Publisher {
             }
             Err(error) => {
                 // A set that can no longer be read is read again from the source.
-                if matches!(&error, PublishError::State(error) if error.is_damage()) {
+                if matches!(&error, RefreshError::State(error) if error.is_damage()) {
                     state.watermark = None;
                 }
                 report.fail(Some(keyset.clone()), kind, error);
@@ -227,14 +227,14 @@ impl Publisher {
         }
     }
 
-    /// Replaces a published filter, if its keyset is being served.
-    fn swap(&self, keyset: &KeysetId, kind: NoteKind, filter: &Arc<PublishedFilter>) {
+    /// Replaces a served filter, if its keyset is being served.
+    fn swap(&self, keyset: &KeysetId, kind: NoteKind, filter: &Arc<FinishedFilter>) {
         let next = self
             .service
             .snapshot()
             .and_then(|snapshot| snapshot.with_filter(keyset, kind, Arc::clone(filter)));
         if let Some(next) = next {
-            self.service.publish(next);
+            self.service.replace(next);
         }
     }
 
@@ -254,15 +254,15 @@ fn bodies(
     timestamp: u64,
     place: &BodyPlace,
     times: &mut StageTimes,
-) -> Result<PublishedFilter, StateError> {
+) -> Result<FinishedFilter, StateError> {
     let start = Instant::now();
     let params = Params::CASHU;
     let (raw, n) = set.encode(params, place)?;
     times.encode = start.elapsed();
-    PublishedFilter::new(raw, n, params, timestamp, place).map_err(StateError::Body)
+    FinishedFilter::new(raw, n, params, timestamp, place).map_err(StateError::Body)
 }
 
-fn log_filter(built: &FilterReport, old: Option<&PublishedFilter>) {
+fn log_filter(built: &FilterReport, old: Option<&FinishedFilter>) {
     let FilterReport {
         keyset,
         kind,
@@ -279,7 +279,7 @@ fn log_filter(built: &FilterReport, old: Option<&PublishedFilter>) {
         filter_bytes,
         timestamp,
         encode_ms = millis(times.encode),
-        publish_ms = millis(times.publish),
+        body_ms = millis(times.body),
         "built"
     );
     if let Some(old) = old.filter(|old| old.n() > *n) {
