@@ -46,7 +46,6 @@ mod gzip;
 mod info;
 mod object;
 mod refresh;
-mod sequence_objects;
 mod service;
 mod snapshot;
 mod state;

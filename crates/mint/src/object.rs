@@ -172,15 +172,17 @@ impl Object {
 pub(crate) struct Objects {
     published: Arc<[Object]>,
     by_path: HashMap<Arc<str>, Object>,
+    latest: u64,
 }
 
 impl Objects {
-    /// `served` are objects that are served and not published.
-    pub(crate) fn new(published: Vec<Object>, served: Vec<Object>) -> Self {
+    /// `served` are objects that are served and not published, and `latest` is the latest Unix second that they speak of.
+    pub(crate) fn new(published: Vec<Object>, served: Vec<Object>, latest: u64) -> Self {
         let all = published.iter().chain(&served);
         Self {
             by_path: all.map(|one| (one.path.clone(), one.clone())).collect(),
             published: published.into(),
+            latest,
         }
     }
 
@@ -190,6 +192,10 @@ impl Objects {
 
     pub(crate) fn get(&self, path: &str) -> Option<&Object> {
         self.by_path.get(path)
+    }
+
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest
     }
 
     pub(crate) fn is_empty(&self) -> bool {

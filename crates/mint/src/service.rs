@@ -1,15 +1,17 @@
 //! Shared state between the one thread that builds and the many threads that answer requests.
 
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use nutfilter_sequence::SealedFile;
 use percent_encoding::percent_decode_str;
 
 use crate::info::{Entries, Info};
-use crate::object::{Content, Missing, Object};
-use crate::sequence_objects::{SequenceTable, Served};
+use crate::object::{Content, Missing, Object, Objects};
 use crate::snapshot::Snapshot;
 use crate::{Event, InfoError, KeysetId};
 
@@ -23,7 +25,10 @@ pub struct FilterService {
 struct Shared {
     hides_keysets: bool,
     snapshot: ArcSwapOption<Snapshot>,
-    sequences: SequenceTable,
+    /// The state filters of each kind that is served.
+    sequences: RwLock<HashMap<Event, Arc<Objects>>>,
+    /// The sealed files that were checked. They never change, so each is checked once by a process.
+    checked: RwLock<HashSet<PathBuf>>,
     /// The mint's info; unset if it is not served.
     info: OnceLock<RwLock<Info>>,
     /// Whether anything failed in the latest refresh.
@@ -90,6 +95,9 @@ pub enum NotReady {
     },
 }
 
+/// More files than a sequence lists in ten years. The rest is checked again.
+const MAX_CHECKED: usize = 20_000;
+
 /// How far ahead of the clock state filters may end. Wallets accept 5 minutes.
 const MAX_AHEAD: Duration = Duration::from_secs(60);
 
@@ -123,8 +131,8 @@ impl FilterService {
     #[must_use]
     pub fn objects(&self) -> Vec<Arc<[Object]>> {
         let sequences = Event::ALL.into_iter();
-        let sequences = sequences.filter_map(|kind| self.sequences().get(kind));
-        let sequences = sequences.map(|served| served.objects.published());
+        let sequences = sequences.filter_map(|kind| self.sequence(kind));
+        let sequences = sequences.map(|objects| objects.published());
         let filters = self.snapshot();
         let filters = filters.map(|snapshot| snapshot.objects().published());
         sequences.chain(filters).collect()
@@ -133,13 +141,34 @@ impl FilterService {
     /// Whether state filters of this kind are served.
     #[must_use]
     pub fn has_state_filters(&self, kind: Event) -> bool {
-        self.sequences().get(kind).is_some()
+        self.sequence(kind).is_some()
+    }
+
+    fn sequence(&self, kind: Event) -> Option<Arc<Objects>> {
+        let sequences = self.shared.sequences.read();
+        let sequences = sequences.unwrap_or_else(PoisonError::into_inner);
+        sequences.get(&kind).cloned()
+    }
+
+    /// The latest second that state filters end before, or that a block opens at.
+    pub(crate) fn latest_event(&self) -> u64 {
+        let sequences = Event::ALL.map(|kind| self.sequence(kind));
+        let latest = sequences.iter().flatten().map(|objects| objects.latest());
+        latest.max().unwrap_or(0)
     }
 
     /// Serves a sequence, or no longer. The info announces that at once.
-    pub(crate) fn replace_sequence(&self, kind: Event, served: Option<Served>) {
-        let is_served = served.is_some();
-        if self.sequences().replace(kind, served) != is_served
+    pub(crate) fn replace_sequence(&self, kind: Event, objects: Option<Objects>) {
+        let is_served = objects.is_some();
+        let before = {
+            let sequences = self.shared.sequences.write();
+            let mut sequences = sequences.unwrap_or_else(PoisonError::into_inner);
+            match objects {
+                Some(objects) => sequences.insert(kind, Arc::new(objects)),
+                None => sequences.remove(&kind),
+            }
+        };
+        if before.is_some() != is_served
             && let Err(error) = self.renew_info(None)
         {
             tracing::error!(%error, "could not announce a change of the state filters");
@@ -165,11 +194,6 @@ impl FilterService {
         };
         let mut info = info.write().unwrap_or_else(PoisonError::into_inner);
         info.renew(self, fetched)
-    }
-
-    /// The published state filters.
-    pub(crate) fn sequences(&self) -> &SequenceTable {
-        &self.shared.sequences
     }
 
     /// The current status.
@@ -217,7 +241,7 @@ impl FilterService {
             let limit = within;
             return Err(NotReady::Stale { age, limit });
         }
-        let latest = UNIX_EPOCH + Duration::from_secs(self.sequences().latest());
+        let latest = UNIX_EPOCH + Duration::from_secs(self.latest_event());
         match latest.duration_since(SystemTime::now()) {
             Ok(ahead) if ahead > MAX_AHEAD => Err(NotReady::DatedAhead { ahead }),
             _ => Ok(()),
@@ -237,33 +261,28 @@ impl FilterService {
     /// If nothing is served at the path.
     pub fn object(&self, path: &str) -> Result<Object, Missing> {
         let parts: Vec<&str> = path.splitn(4, '/').collect();
-        match parts[..] {
-            ["v1", "info"] => self.info(),
+        let (snapshot, spelled);
+        let path = match parts[..] {
+            ["v1", "info"] => return self.info(),
+            ["v1", "filters", what, rest] => return self.state_filter(path, what, rest),
             ["v1", "keysets"] if !self.shared.hides_keysets => {
-                let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
-                snapshot
-                    .objects()
-                    .get(path)
-                    .cloned()
-                    .ok_or(Missing::NotBuilt)
+                snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
+                path
             }
             ["v1", "filter", kind @ ("spent" | "issued"), id] => {
                 let id = percent_decode_str(id).decode_utf8().ok();
                 let id = id.and_then(|id| KeysetId::parse(&id).ok());
                 let id = id.ok_or(Missing::InvalidKeysetId)?;
-                let snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
+                snapshot = self.snapshot().ok_or(Missing::NotBuilt)?;
                 // An id has several spellings.
                 let keyset = snapshot.keyset(&id).ok_or(Missing::UnknownKeyset)?;
-                let path = format!("v1/filter/{kind}/{}", keyset.info.id);
-                snapshot
-                    .objects()
-                    .get(&path)
-                    .cloned()
-                    .ok_or(Missing::NotBuilt)
+                spelled = format!("v1/filter/{kind}/{}", keyset.info.id);
+                &spelled
             }
-            ["v1", "filters", what, rest] => self.state_filter(path, what, rest),
-            _ => Err(Missing::UnknownPath),
-        }
+            _ => return Err(Missing::UnknownPath),
+        };
+        let object = snapshot.objects().get(path);
+        object.cloned().ok_or(Missing::NotBuilt)
     }
 
     fn state_filter(&self, path: &str, what: &str, rest: &str) -> Result<Object, Missing> {
@@ -274,31 +293,45 @@ impl FilterService {
             }
             _ => return Err(Missing::UnknownPath),
         };
-        let served = Event::from_name(kind).and_then(|kind| self.sequences().get(kind));
-        let served = served.ok_or(Missing::UnknownKind)?;
-        if served.objects.is_empty() {
+        let objects = Event::from_name(kind).and_then(|kind| self.sequence(kind));
+        let objects = objects.ok_or(Missing::UnknownKind)?;
+        if objects.is_empty() {
             return Err(Missing::NotBuilt);
         }
-        let Some(object) = served.objects.get(path) else {
-            let has_blocks = || {
-                served
-                    .objects
-                    .get(&format!("v1/filters/info/{kind}"))
-                    .is_some()
-            };
-            return Err(match what {
-                "info" | "blocks" if !has_blocks() => Missing::UnknownKind,
-                _ => Missing::UnknownObject,
-            });
-        };
+        if matches!(what, "info" | "blocks") {
+            let blocks = objects.get(&format!("v1/filters/info/{kind}"));
+            blocks.ok_or(Missing::UnknownKind)?;
+        }
+        let object = objects.get(path).ok_or(Missing::UnknownObject)?;
         if let Content::File(file) = &object.content {
-            self.sequences().check(file).map_err(|error| {
-                tracing::error!(path = %file.path.display(), %error, "could not serve a published file");
-                // What is lost is made again by the next refresh.
-                let is_lost = error.io_error().is_some_and(nutfilter_files::is_lost);
-                if is_lost { Missing::NotBuilt } else { Missing::Damaged }
-            })?;
+            self.check(file)?;
         }
         Ok(object.clone())
+    }
+
+    /// Checks a file before its first use.
+    fn check(&self, file: &SealedFile) -> Result<(), Missing> {
+        // The lock is free again before the file is read.
+        let is_checked = {
+            let checked = self.shared.checked.read();
+            let checked = checked.unwrap_or_else(PoisonError::into_inner);
+            checked.contains(&file.path)
+        };
+        if is_checked {
+            return Ok(());
+        }
+        file.check().map_err(|error| {
+            tracing::error!(path = %file.path.display(), %error, "could not serve a published file");
+            // What is lost is made again by the next refresh.
+            let is_lost = error.io_error().is_some_and(nutfilter_files::is_lost);
+            if is_lost { Missing::NotBuilt } else { Missing::Damaged }
+        })?;
+        let checked = self.shared.checked.write();
+        let mut checked = checked.unwrap_or_else(PoisonError::into_inner);
+        if checked.len() >= MAX_CHECKED {
+            checked.clear();
+        }
+        checked.insert(file.path.clone());
+        Ok(())
     }
 }

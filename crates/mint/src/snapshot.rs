@@ -67,23 +67,25 @@ impl Snapshot {
 
     /// Filters are published before the list of keysets, which names them. While one is missing, the list is only served.
     fn list_objects(&mut self) {
-        let filters = self.keysets().flat_map(|entry| {
-            NoteKind::ALL.into_iter().filter_map(move |kind| {
-                let (filter, id) = (entry.filter(kind)?, &entry.info.id);
-                let path = format!("v1/filter/{kind}/{id}");
-                Some(Object::json(
-                    path,
-                    filter.json().clone(),
-                    filter.timestamp(),
-                ))
-            })
+        let filters = self.filters().filter_map(|(keyset, kind, filter)| {
+            let (filter, path) = (filter?, format!("v1/filter/{kind}/{}", keyset.id));
+            let (json, timestamp) = (filter.json().clone(), filter.timestamp());
+            Some(Object::json(path, json, timestamp))
         });
         let (mut published, mut served) = (filters.collect::<Vec<_>>(), vec![]);
+        let latest = published.iter().filter_map(|filter| filter.date).max();
         match self.is_complete() {
             true => published.push(self.list.clone()),
             false => served.push(self.list.clone()),
         }
-        self.objects = Objects::new(published, served);
+        self.objects = Objects::new(published, served, latest.unwrap_or(0));
+    }
+
+    fn filters(
+        &self,
+    ) -> impl Iterator<Item = (&KeysetInfo, NoteKind, Option<&Arc<FinishedFilter>>)> {
+        self.keysets()
+            .flat_map(|entry| NoteKind::ALL.map(|kind| (&entry.info, kind, entry.filter(kind))))
     }
 
     /// Returns a copy with one filter replaced, so that the old body can be freed before the next one is made.
@@ -105,13 +107,8 @@ impl Snapshot {
     pub(crate) fn until(&self, latest: u64) -> Self {
         let mut changed = self.clone();
         for entry in changed.keysets.values_mut() {
-            for kind in NoteKind::ALL {
-                if entry
-                    .filter(kind)
-                    .is_some_and(|filter| filter.timestamp() > latest)
-                {
-                    entry.set(kind, None);
-                }
+            for filter in [&mut entry.spent, &mut entry.issued] {
+                filter.take_if(|filter| filter.timestamp() > latest);
             }
         }
         changed.list_objects();
@@ -120,20 +117,13 @@ impl Snapshot {
 
     /// The latest timestamp of all filters; 0 if there are no filters.
     pub(crate) fn latest_timestamp(&self) -> u64 {
-        let filters = self
-            .keysets()
-            .flat_map(|entry| NoteKind::ALL.map(|kind| entry.filter(kind)));
-        let timestamps = filters.flatten().map(|filter| filter.timestamp());
-        timestamps.max().unwrap_or(0)
+        self.objects.latest()
     }
 
     /// Whether each keyset has both of its filters.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let mut filters = self
-            .keysets()
-            .flat_map(|entry| NoteKind::ALL.map(|kind| entry.filter(kind)));
-        filters.all(|filter| filter.is_some())
+        self.filters().all(|(.., filter)| filter.is_some())
     }
 
     /// Looks up a keyset. All spellings of an id are equal. `None` if the mint has no such keyset.

@@ -13,7 +13,7 @@ use crate::body::BodyPlace;
 use crate::finished_filter::FinishedFilter;
 use crate::snapshot::{KeysetEntry, Snapshot};
 use crate::source::KeysetInfo;
-use crate::state::{KeysetHashes, KindSets, StateError, Storage};
+use crate::state::{KeysetHashes, KindSets, StateError};
 use crate::{KeysetId, NoteKind};
 
 impl Refresher {
@@ -24,7 +24,7 @@ impl Refresher {
     ///
     /// One pass over the sets.
     pub fn restore(&mut self) -> bool {
-        let Storage::Directory(directory) = &mut self.storage else {
+        let Some(directory) = &mut self.directory else {
             return false;
         };
         if self.kinds.states().any(|state| state.as_of != 0) {
@@ -32,12 +32,14 @@ impl Refresher {
         }
         for kind in NoteKind::ALL {
             let (mut state, listed) = directory.restore(kind);
-            let kept = &mut self.kinds[kind];
-            if !kept.sequence.has_all_until(state.sequence) && state.watermark.is_some() {
+            let sequence = self.sequences.noted.get(&kind);
+            let lacks_some =
+                sequence.is_some_and(|sequence| !sequence.has_all_until(state.sequence));
+            if lacks_some && state.watermark.is_some() {
                 tracing::info!(%kind, "rereading the full database for the state filters");
                 state.watermark = None;
             }
-            kept.state = state;
+            self.kinds[kind].state = state;
             if self.listed.is_empty() {
                 self.listed = listed;
             }

@@ -9,8 +9,8 @@ use nutfilter::{ItemHash, Nut25, SortedHashes};
 
 use super::report::RefreshProgress;
 use crate::source::{ItemBatch, ItemSink, SourceError};
-use crate::state::{KeysetHashes, StateError, Storage};
-use crate::state_filters::Intake;
+use crate::state::{COLLECT_LIMIT, DataDirectory, KeysetHashes, StateError};
+use crate::state_filters::Elements;
 use crate::{KeysetId, NoteKind};
 
 /// Items of one reading.
@@ -24,13 +24,13 @@ pub(super) struct Collector<'a> {
     held: usize,
     came: BTreeMap<KeysetId, u64>,
     /// Keysets with an unreadable row, and the first error of each.
-    bad: BTreeMap<KeysetId, SourceError>,
+    pub(super) bad: BTreeMap<KeysetId, SourceError>,
     /// Number of unreadable rows.
-    unreadable: u64,
+    pub(super) unreadable: u64,
     pub(super) hashing: Duration,
     pub(super) failed: Option<Failed>,
-    /// The elements of the state filters.
-    intake: Intake,
+    /// The elements for the state filters, if they are collected.
+    pub(super) elements: Option<Elements>,
 }
 
 /// The reaction to more hashes than fit into the memory limit.
@@ -38,12 +38,11 @@ pub(super) enum Beyond<'a> {
     /// There is no limit.
     Never,
     /// Stop the reading.
-    TooMany { limit: usize },
+    TooMany,
     /// Move the hashes into sets on disk.
     Disk {
-        storage: &'a mut Storage,
+        directory: &'a mut DataDirectory,
         sets: BTreeMap<KeysetId, KeysetHashes>,
-        limit: usize,
         as_of: u64,
     },
 }
@@ -53,9 +52,7 @@ pub(super) enum Failed {
     /// The refresh was stopped.
     Stopped,
     /// There are more new items than may be collected at once.
-    TooMany {
-        limit: usize,
-    },
+    TooMany,
     State(StateError),
 }
 
@@ -65,7 +62,7 @@ impl<'a> Collector<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(RefreshProgress<'_>),
         beyond: Beyond<'a>,
-        intake: Intake,
+        elements: Option<Elements>,
     ) -> Self {
         Self {
             kind,
@@ -79,23 +76,13 @@ impl<'a> Collector<'a> {
             unreadable: 0,
             hashing: Duration::ZERO,
             failed: None,
-            intake,
+            elements,
         }
     }
 
     /// Number of items received.
     pub(super) fn came(&self) -> u64 {
         self.came.values().sum()
-    }
-
-    /// Takes what is not a hash: keysets with an unreadable row, elements of state filters, and the number of unreadable rows.
-    pub(super) fn take_others(&mut self) -> (BTreeMap<KeysetId, SourceError>, Intake, u64) {
-        let (bad, intake) = (&mut self.bad, &mut self.intake);
-        (
-            core::mem::take(bad),
-            core::mem::take(intake),
-            self.unreadable,
-        )
     }
 
     /// The sets of a full reading.
@@ -114,7 +101,7 @@ impl<'a> Collector<'a> {
     /// Moves the collected hashes to disk, if this reading uses the disk.
     fn spill(&mut self) -> Result<(), StateError> {
         let Beyond::Disk {
-            storage,
+            directory,
             sets,
             as_of,
             ..
@@ -123,7 +110,7 @@ impl<'a> Collector<'a> {
             return Ok(());
         };
         while let Some((keyset, hashes)) = self.hashes.pop_first() {
-            storage.add(self.kind, &keyset, sets, hashes, *as_of)?;
+            directory.add(self.kind, &keyset, sets, hashes, *as_of)?;
         }
         self.held = 0;
         Ok(())
@@ -131,8 +118,8 @@ impl<'a> Collector<'a> {
 
     fn has_room(&mut self) -> Result<(), Failed> {
         match self.beyond {
-            Beyond::TooMany { limit } if self.held > limit => Err(Failed::TooMany { limit }),
-            Beyond::Disk { limit, .. } if self.held > limit => self.spill().map_err(Failed::State),
+            Beyond::TooMany if self.held > COLLECT_LIMIT => Err(Failed::TooMany),
+            Beyond::Disk { .. } if self.held > COLLECT_LIMIT => self.spill().map_err(Failed::State),
             _ => Ok(()),
         }
     }
@@ -170,7 +157,9 @@ impl ItemSink for Collector<'_> {
             kind: self.kind,
             items: *came,
         });
-        self.intake.push(items);
+        if let Some(elements) = &mut self.elements {
+            elements.push(items);
+        }
         let room = self.has_room();
         self.go_on(room)
     }

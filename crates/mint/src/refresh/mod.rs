@@ -14,7 +14,6 @@ mod thread;
 use core::fmt;
 use core::ops::{Index, IndexMut};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
@@ -28,11 +27,9 @@ pub use self::thread::{RefreshThread, RefreshTrigger};
 use crate::body::BodyPlace;
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
-use crate::state::{DataDirectory, KindSets, StateError, Storage};
-use crate::state_filters::{
-    EventFeed, KindSequence, ReportedSequences, StateFilterOptions, event_of, unless_damaged,
-};
-use crate::{Event, KeysetId, NoteKind};
+use crate::state::{DataDirectory, KindSets, StateError};
+use crate::state_filters::{EventFeed, EventSequences, StateFilterOptions};
+use crate::{KeysetId, NoteKind};
 
 /// Default interval for new timestamps on unchanged filters; new timestamps fall on its multiples. In between, the
 /// body and the tag stay the same, so a client that has the filter need not fetch it again.
@@ -93,11 +90,10 @@ pub struct Refresher {
     /// Latest timestamp of any filter so far, including filters from before a restart.
     latest_date: u64,
     verify_every: u32,
-    storage: Storage,
+    /// `None` if the sets are in memory.
+    directory: Option<DataDirectory>,
     kinds: Kinds,
-    reported: ReportedSequences,
-    /// Kinds of events whose sequences cannot be used.
-    damaged: Vec<Event>,
+    sequences: EventSequences,
     listed: Vec<KeysetInfo>,
     /// Invalid keyset ids that were logged last, so that they are not logged at every refresh.
     unservable: Vec<String>,
@@ -107,7 +103,6 @@ pub struct Refresher {
 #[derive(Default)]
 struct Kind {
     state: KindSets,
-    sequence: KindSequence,
     /// Whether this refresh failed to read or to record it.
     failed: bool,
     /// Keysets whose filters must not be replaced after this refresh.
@@ -161,10 +156,9 @@ impl Refresher {
             grid: 1,
             latest_date: 0,
             verify_every: VERIFY_EVERY,
-            storage: Storage::Memory,
+            directory: None,
             kinds: Kinds::default(),
-            reported: ReportedSequences::default(),
-            damaged: vec![],
+            sequences: EventSequences::default(),
             listed: vec![],
             unservable: vec![],
         }
@@ -190,34 +184,20 @@ impl Refresher {
         refresher.restamp_after = options.restamp_after.as_secs();
         refresher.set_grid(options.timestamp_grid);
         refresher.verify_every = options.verify_every.max(1);
-        match (options.data_directory, options.state_filters) {
-            (Some(directory), state_filters) => {
-                if let Some(options) = state_filters {
-                    refresher.open_sequences(directory.path(), &options)?;
-                }
-                refresher.place = BodyPlace::Directory(directory.path().to_owned());
-                refresher.storage = Storage::Directory(directory);
-            }
-            (None, Some(_)) => return Err(StateError::NoDataDirectory),
-            (None, None) => {}
+        let Some(directory) = options.data_directory else {
+            return match options.state_filters {
+                Some(_) => Err(StateError::NoDataDirectory),
+                None => Ok(refresher),
+            };
+        };
+        let data = directory.path();
+        if let Some(options) = options.state_filters {
+            let (service, now) = (&refresher.service, refresher.clock.trusted());
+            refresher.sequences = EventSequences::open(data, &options, service, now)?;
         }
+        refresher.place = BodyPlace::Directory(data.to_owned());
+        refresher.directory = Some(directory);
         Ok(refresher)
-    }
-
-    fn open_sequences(
-        &mut self,
-        data: &Path,
-        options: &StateFilterOptions,
-    ) -> Result<(), StateError> {
-        let (service, now) = (&self.service, self.clock.trusted());
-        for kind in NoteKind::ALL {
-            let opened = KindSequence::open(kind, data, options, service.clone(), now);
-            let opened = unless_damaged(event_of(kind).0, opened, &mut self.damaged)?;
-            self.kinds[kind].sequence = opened.unwrap_or_default();
-        }
-        self.reported = ReportedSequences::open(data, options, service, now)?;
-        self.damaged.extend_from_slice(self.reported.damaged());
-        Ok(())
     }
 
     pub(crate) fn set_grid(&mut self, grid: Duration) {
@@ -228,7 +208,7 @@ impl Refresher {
     /// the source cannot be read.
     #[must_use]
     pub fn event_feed(&self) -> EventFeed {
-        self.reported.feed()
+        self.sequences.feed()
     }
 
     /// The service that shows the objects.
@@ -298,7 +278,7 @@ impl Refresher {
         };
         let whole = |report: &RefreshReport| report.readings.iter().any(|reading| reading.whole);
         // A full reading leaves old sets behind; a failed one leaves new sets behind.
-        if let Storage::Directory(directory) = &self.storage
+        if let Some(directory) = &self.directory
             && !result
                 .as_ref()
                 .is_ok_and(|report| word == "ok" && !whole(report))
@@ -335,13 +315,16 @@ impl Refresher {
             (kind.failed, kind.held_back) = (false, BTreeSet::new());
         }
         let mut report = RefreshReport::default();
-        for &event in &self.damaged {
-            report
-                .event_failures
-                .push((event, StateError::DamagedSequence));
+        for &event in &self.sequences.damaged {
+            let damaged = StateError::DamagedSequence;
+            report.event_failures.push((event, damaged));
         }
-        for (event, error) in self.reported.add(self.clock.trusted()) {
-            report.event_failures.push((event, error.into()));
+        for sequence in &mut self.sequences.reported {
+            if let Err(error) = sequence.add_reported(self.clock.trusted()) {
+                let event = sequence.event();
+                tracing::error!(kind = %event, %error, "could not publish reported events; retrying at the next refresh");
+                report.event_failures.push((event, error.into()));
+            }
         }
         let mut errors = vec![];
         for kind in NoteKind::ALL {
@@ -383,7 +366,7 @@ impl Refresher {
 
     /// Creates the data directory again if it was removed. Its sets are gone too, so everything is read again.
     fn remake_data_directory(&mut self) -> Result<(), StateError> {
-        let Storage::Directory(directory) = &mut self.storage else {
+        let Some(directory) = &mut self.directory else {
             return Ok(());
         };
         if !directory.is_gone() {
@@ -394,8 +377,8 @@ impl Refresher {
             "the data directory was removed; making it again and rereading the full database"
         );
         // First, so that a failure is tried again.
-        for kind in &mut self.kinds.0 {
-            kind.sequence.begin_again_if_removed(self.clock.trusted())?;
+        for sequence in self.sequences.noted.values_mut() {
+            sequence.begin_again_if_removed(self.clock.trusted())?;
         }
         directory.remake()?;
         self.discard_and_rescan();
@@ -428,7 +411,9 @@ impl Refresher {
             || state.recorded > state.as_of
             || state.recorded == 0;
         if is_due || state.sets.values().any(|set| set.changed) {
-            self.storage.record(kind, state, &self.listed)?;
+            if let Some(directory) = &mut self.directory {
+                directory.record(kind, state, &self.listed)?;
+            }
             state.recorded = state.as_of;
         }
         Ok(())
@@ -493,7 +478,7 @@ impl Refresher {
                 .set(state.recorded as f64);
         }
         metrics::gauge!("nutfilter_last_refresh_timestamp_seconds").set(refreshed_at as f64);
-        let latest = self.latest_date.max(self.service.sequences().latest());
+        let latest = self.latest_date.max(self.service.latest_event());
         let behind = latest.saturating_sub(self.clock.wall().as_secs());
         metrics::gauge!("nutfilter_clock_behind_seconds").set(behind as f64);
     }

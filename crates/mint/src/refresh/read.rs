@@ -8,8 +8,8 @@ use super::collect::{Beyond, Collector, Failed};
 use super::report::{FilterFailure, ReadingReport, RefreshProgress, RefreshReport};
 use super::{Kind, Refresher, millis};
 use crate::source::{Reading, SourceError, Watermark, retry_once};
-use crate::state::{Changes, KindSets, StateError, Storage};
-use crate::state_filters::Intake;
+use crate::state::{COLLECT_LIMIT, Changes, KindSets, StateError};
+use crate::state_filters::Elements;
 use crate::{KeysetId, NoteKind};
 
 impl Refresher {
@@ -22,7 +22,9 @@ impl Refresher {
         progress: &mut dyn FnMut(RefreshProgress<'_>),
     ) -> Result<ReadingReport, RefreshError> {
         let mut reread = false;
-        if self.kinds[kind].sequence.needs_whole_reading() {
+        if let Some(sequence) = self.sequences.noted.get_mut(&kind)
+            && sequence.needs_whole_reading()
+        {
             tracing::info!(%kind, "rereading the full database for the state filters");
             self.kinds[kind].state.watermark = None;
         }
@@ -87,24 +89,25 @@ impl Refresher {
         if count {
             self.source.verify_next();
         }
-        let beyond = match self.storage.collect_limit() {
+        let beyond = match &mut self.directory {
             None => Beyond::Never,
-            Some(limit) if !whole => Beyond::TooMany { limit },
-            Some(limit) => Beyond::Disk {
-                storage: &mut self.storage,
+            Some(_) if !whole => Beyond::TooMany,
+            Some(directory) => Beyond::Disk {
+                directory,
                 sets: Default::default(),
-                limit,
                 as_of: self.clock.date(began),
             },
         };
-        let intake = self.kinds[kind].sequence.intake(whole);
-        let mut collector = Collector::new(kind, &self.stop, progress, beyond, intake);
+        let sequence = self.sequences.noted.get(&kind);
+        let elements = sequence.and_then(|sequence| sequence.collect(whole));
+        let mut collector = Collector::new(kind, &self.stop, progress, beyond, elements);
         let result = self.source.read(kind, since, &mut collector);
         let as_of = self.clock.date(began);
         let reading = checked(result, &mut collector)?;
         super::warn_of_unservable(&mut self.kinds[kind].unservable, &reading);
         let (came, hash) = (collector.came(), collector.hashing);
-        let (bad, intake, unreadable) = collector.take_others();
+        let bad = core::mem::take(&mut collector.bad);
+        let (elements, unreadable) = (collector.elements.take(), collector.unreadable);
         let read = start.elapsed().saturating_sub(hash);
         let state = &self.kinds[kind].state;
         let (mut new, mut sets) = (BTreeMap::new(), BTreeMap::new());
@@ -121,7 +124,9 @@ impl Refresher {
             }
         }
         // Before the sets, whose watermark must not be ahead of it.
-        self.add_events(kind, intake, whole && bad.is_empty(), refresh);
+        if let Some(elements) = elements {
+            self.add_events(kind, elements, whole && bad.is_empty(), refresh);
+        }
         for keyset in bad.keys() {
             // Keep the old set with its own time. A new one would lack a note.
             sets.remove(keyset);
@@ -129,12 +134,10 @@ impl Refresher {
         }
         self.hold_back(kind, bad, unreadable, refresh);
         let Kind {
-            state,
-            sequence,
-            held_back,
-            ..
+            state, held_back, ..
         } = &mut self.kinds[kind];
-        state.sequence = sequence.commits();
+        let sequence = self.sequences.noted.get(&kind);
+        state.sequence = sequence.and_then(|sequence| sequence.commits());
         let (mut lost, first) = (Lost::default(), state.as_of == 0);
         if whole {
             for (keyset, old) in core::mem::take(&mut state.sets) {
@@ -154,15 +157,14 @@ impl Refresher {
             tracing::debug!(%kind, items = came, ms = millis(start.elapsed()), "read all rows");
         }
         for (keyset, hashes) in new {
-            let added = self
-                .storage
-                .add(kind, &keyset, &mut state.sets, hashes, as_of);
-            // The set in memory is gone after an error. With a data directory, the items come again at the next
-            // reading.
-            if added.is_err() && matches!(self.storage, Storage::Memory) {
-                state.watermark = None;
-            }
-            added?;
+            let Some(directory) = &mut self.directory else {
+                let added = state.sets.entry(keyset).or_default().add(hashes, as_of);
+                // The set is gone after an error. With a data directory, the items come again at the next reading.
+                state.watermark.take_if(|_| added.is_err());
+                added?;
+                continue;
+            };
+            directory.add(kind, &keyset, &mut state.sets, hashes, as_of)?;
         }
         (state.watermark, state.as_of) = (reading.watermark, as_of);
         for (keyset, set) in &mut state.sets {
@@ -183,17 +185,19 @@ impl Refresher {
         Ok(Some((report, lost)))
     }
 
-    /// Publishes the events of a reading. A failure must not fail the reading: they come again.
+    /// Adds the events of a reading. A failure must not fail the reading: they come again.
     fn add_events(
         &mut self,
         kind: NoteKind,
-        intake: Intake,
+        elements: Elements,
         whole: bool,
         refresh: &mut RefreshReport,
     ) {
         let now = self.clock.trusted();
-        let sequence = &mut self.kinds[kind].sequence;
-        if let Err((event, error)) = sequence.add(intake, whole, now) {
+        if let Some(sequence) = self.sequences.noted.get_mut(&kind)
+            && let Err(error) = sequence.add(elements, whole, now)
+        {
+            let event = sequence.event();
             tracing::error!(kind = %event, %error, "could not publish events; the filters do not need them");
             refresh.event_failures.push((event, error.into()));
         }
@@ -338,8 +342,8 @@ fn checked(
         None => Ok(result?),
         Some(Failed::Stopped) => Err(SourceError::Stopped.into()),
         Some(Failed::State(error)) => Err(error.into()),
-        Some(Failed::TooMany { limit }) => {
-            let reason = format!("more than {limit} items are new");
+        Some(Failed::TooMany) => {
+            let reason = format!("more than {COLLECT_LIMIT} items are new");
             Err(SourceError::RescanRequired { reason }.into())
         }
     }

@@ -32,7 +32,7 @@ const SETS: &str = "sets";
 const STORE_MEMORY: usize = 24 << 20;
 
 /// Number of hashes collected in memory before they go to disk: 16 MiB.
-const GATHER_LIMIT: usize = 2 << 20;
+pub(crate) const COLLECT_LIMIT: usize = 2 << 20;
 
 /// A directory for the sets of a service. With it, a restart serves at once and reads only new items.
 #[derive(Debug)]
@@ -161,10 +161,6 @@ impl DataDirectory {
         &self.path
     }
 
-    pub(super) fn collect_limit(&self) -> usize {
-        GATHER_LIMIT
-    }
-
     /// The recorded sets of a kind, and the keysets listed at that time. If something is damaged or missing, only
     /// the intact sets are returned, without a watermark, so that everything is read again.
     pub(crate) fn restore(&mut self, kind: NoteKind) -> (KindSets, Vec<KeysetInfo>) {
@@ -237,12 +233,30 @@ impl DataDirectory {
         Ok(KeysetHashes::on_disk(store, name.clone()))
     }
 
-    /// Creates an empty set of a keyset.
-    pub(super) fn create(
+    /// Adds hashes to the set of a keyset, and creates the set if necessary.
+    pub(crate) fn add(
         &mut self,
         kind: NoteKind,
         keyset: &KeysetId,
-    ) -> Result<KeysetHashes, StateError> {
+        sets: &mut BTreeMap<KeysetId, KeysetHashes>,
+        hashes: Vec<u64>,
+        as_of: u64,
+    ) -> Result<(), StateError> {
+        let entry = sets.entry(keyset.clone());
+        // Use the spelling that will be recorded: a store can only be opened under the name with which it was
+        // created.
+        let keyset = entry.key().clone();
+        let set = entry.or_default();
+        if set.is_in_memory() && !hashes.is_empty() {
+            let empty_as_of = set.as_of;
+            *set = self.create(kind, &keyset)?;
+            set.as_of = empty_as_of;
+        }
+        set.add(hashes, as_of)
+    }
+
+    /// Creates an empty set of a keyset.
+    fn create(&mut self, kind: NoteKind, keyset: &KeysetId) -> Result<KeysetHashes, StateError> {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
         let id: String = keyset

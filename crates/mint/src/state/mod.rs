@@ -9,11 +9,12 @@ mod set;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use directory::COLLECT_LIMIT;
 pub use directory::{DataDirectory, StateError, verify};
 pub(crate) use set::{Changes, KeysetHashes};
 
-use crate::source::{KeysetInfo, Watermark};
-use crate::{KeysetId, NoteKind};
+use crate::KeysetId;
+use crate::source::Watermark;
 
 /// The state of one kind.
 #[derive(Debug, Default)]
@@ -52,60 +53,5 @@ impl KindSets {
         self.sets.remove(keyset);
         self.lost.insert(keyset.clone());
         self.watermark = None;
-    }
-}
-
-/// Where sets are stored.
-#[derive(Debug)]
-pub(crate) enum Storage {
-    Memory,
-    Directory(DataDirectory),
-}
-
-impl Storage {
-    /// Number of hashes that may be collected in memory; `None` means no limit.
-    pub(crate) fn collect_limit(&self) -> Option<usize> {
-        match self {
-            Storage::Memory => None,
-            Storage::Directory(directory) => Some(directory.collect_limit()),
-        }
-    }
-
-    /// Adds hashes to the set of a keyset, and creates the set if necessary.
-    pub(crate) fn add(
-        &mut self,
-        kind: NoteKind,
-        keyset: &KeysetId,
-        sets: &mut BTreeMap<KeysetId, KeysetHashes>,
-        hashes: Vec<u64>,
-        as_of: u64,
-    ) -> Result<(), StateError> {
-        let entry = sets.entry(keyset.clone());
-        // Use the spelling that will be recorded: a store can only be opened under the name with which it was
-        // created.
-        let keyset = entry.key().clone();
-        let set = entry.or_default();
-        if let Storage::Directory(directory) = self
-            && set.is_in_memory()
-            && !hashes.is_empty()
-        {
-            let empty_as_of = set.as_of;
-            *set = directory.create(kind, &keyset)?;
-            set.as_of = empty_as_of;
-        }
-        set.add(hashes, as_of)
-    }
-
-    /// Records the state of a kind for a restart. Does nothing if the sets are in memory.
-    pub(crate) fn record(
-        &mut self,
-        kind: NoteKind,
-        state: &KindSets,
-        keysets: &[KeysetInfo],
-    ) -> Result<(), StateError> {
-        match self {
-            Storage::Memory => Ok(()),
-            Storage::Directory(directory) => directory.record(kind, state, keysets),
-        }
     }
 }

@@ -5,8 +5,9 @@
 //! that no database shows completely are reported by the mint through an [`EventFeed`].
 
 mod feed;
+mod objects;
 
-use core::fmt;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use nutfilter::segment::Universe;
@@ -16,7 +17,7 @@ use nutfilter_sequence::{Added, Batch, BlockOptions, Error, Options, Sequence};
 use serde_json::json;
 
 pub use self::feed::{EventFeed, ReportError};
-use crate::sequence_objects::{OpenBlock, Served};
+use self::objects::OpenBlock;
 use crate::source::ItemBatch;
 use crate::{FilterService, NoteKind};
 
@@ -68,25 +69,30 @@ impl StateFilterOptions {
         }
     }
 
-    /// The published kinds, each with the states of its segments.
-    fn published(&self) -> impl Iterator<Item = (Event, &'static [&'static str])> {
+    /// The kinds of the sequences, each with the states of its segments, and where its events come from.
+    fn sequences(&self) -> impl Iterator<Item = (Event, &'static [&'static str], Source)> {
         Event::ALL.into_iter().filter_map(|event| {
-            let polled = NoteKind::ALL.into_iter().map(event_of);
-            let polled = polled.into_iter().find(|polled| polled.0 == event);
-            match polled {
-                _ if self.reported.contains(&event) => Some((event, all_states(event))),
-                Some((_, states, _)) if self.kinds.contains(&event) => Some((event, states)),
-                _ => None,
+            if self.reported.contains(&event) {
+                return Some((event, all_states(event), Source::Reports));
             }
+            let (kind, states, state): (_, &[_], _) = match event {
+                _ if !self.kinds.contains(&event) => return None,
+                Event::ProofState => (NoteKind::Spent, &["SPENT"], "SPENT"),
+                Event::BlindSignature => (NoteKind::Issued, &[], ""),
+                _ => return None,
+            };
+            // Both kinds have their state.
+            let hash = ElementHash::new(event, state).unwrap_or_else(|_| unreachable!());
+            Some((event, states, Source::Notes(kind, hash)))
         })
     }
 
     /// The draft's entry for `/v1/info`, as JSON: the kinds of which every event is served. `None` without such kinds.
     #[must_use]
     pub fn draft_info(&self) -> Option<String> {
-        let kinds = self.published();
-        let kinds = kinds.filter(|&(event, states)| states.len() == all_states(event).len());
-        let kinds: Vec<&str> = kinds.map(|(event, _)| event.as_str()).collect();
+        let kinds = self.sequences();
+        let kinds = kinds.filter(|(event, states, _)| states.len() == all_states(*event).len());
+        let kinds: Vec<&str> = kinds.map(|(event, ..)| event.as_str()).collect();
         (!kinds.is_empty()).then(|| json!({"supported": true, "kinds": kinds}).to_string())
     }
 
@@ -94,7 +100,7 @@ impl StateFilterOptions {
     /// `None` without kinds.
     #[must_use]
     pub fn segments_info(&self) -> Option<String> {
-        let kinds = self.published().map(|(event, states)| match states {
+        let kinds = self.sequences().map(|(event, states, _)| match states {
             [] => json!({"kind": event.as_str()}),
             states => json!({"kind": event.as_str(), "states": states}),
         });
@@ -111,11 +117,13 @@ fn all_states(event: Event) -> &'static [&'static str] {
     }
 }
 
-/// The sequence of a kind of note, or what stands for it if the kind is not served.
-#[derive(Default)]
-pub(crate) struct KindSequence {
-    served: Option<(ServedSequence, ElementHash)>,
-    behind: Option<Behind>,
+/// Where the events of a sequence come from.
+#[derive(Debug)]
+enum Source {
+    /// Each note of this kind in the mint's database is one.
+    Notes(NoteKind, ElementHash),
+    /// The mint reports them.
+    Reports,
 }
 
 /// The sequence lacks items of a reading, because they could not be added. A full reading adds them.
@@ -130,75 +138,113 @@ impl Behind {
     const MAX_WAIT: u32 = 64;
 }
 
-/// The sequences of the kinds that the mint reports.
-#[derive(Debug, Default)]
-pub(crate) struct ReportedSequences {
-    served: Vec<ServedSequence>,
-    /// Kinds whose sequence cannot be used.
-    damaged: Vec<Event>,
-}
-
+/// The sequence of a kind of event, which a service shows.
 #[derive(Debug)]
-struct ServedSequence {
+pub(crate) struct EventSequence {
     event: Event,
+    source: Source,
     sequence: Sequence,
-    open_interval: Option<u64>,
-    /// The number of changes when it was served last.
-    commits: Option<u64>,
-    /// The last served copy of the open block.
-    open: Option<OpenBlock>,
     service: FilterService,
+    open_interval: Option<u64>,
+    /// The number of changes when it was shown last.
+    commits: Option<u64>,
+    /// The copy of the open block that is shown.
+    open: Option<OpenBlock>,
+    behind: Option<Behind>,
     /// Elements that the mint has lost, as it was logged last.
     missing: u64,
     /// Items since the last whole reading that are not points. While there are any, the kind is not served.
     invalid: u64,
 }
 
-impl fmt::Debug for KindSequence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let event = self.served.as_ref().map(|(served, _)| served.event);
-        f.debug_tuple("KindSequence").field(&event).finish()
-    }
+/// The sequences of a mint.
+#[derive(Debug, Default)]
+pub(crate) struct EventSequences {
+    /// Those of a kind of note.
+    pub(crate) noted: BTreeMap<NoteKind, EventSequence>,
+    pub(crate) reported: Vec<EventSequence>,
+    /// Kinds whose sequence cannot be used.
+    pub(crate) damaged: Vec<Event>,
 }
 
-/// The kind of event that a kind of note becomes.
-pub(crate) fn event_of(kind: NoteKind) -> (Event, &'static [&'static str], &'static str) {
-    match kind {
-        NoteKind::Spent => (Event::ProofState, &["SPENT"], "SPENT"),
-        NoteKind::Issued => (Event::BlindSignature, &[], ""),
-    }
-}
-
-impl KindSequence {
-    /// Opens the sequence of a kind below the data directory, if `options` name it.
+impl EventSequences {
+    /// Opens the sequences below the data directory that `options` name, and shows what is in them.
     pub(crate) fn open(
-        kind: NoteKind,
         data: &Path,
         options: &StateFilterOptions,
-        service: FilterService,
+        service: &FilterService,
         now: u64,
     ) -> Result<Self, Error> {
-        let (event, states, state) = event_of(kind);
-        if !options.kinds.contains(&event) || options.reported.contains(&event) {
-            return Ok(Self::default());
+        let mut opened = Self::default();
+        for (event, states, source) in options.sequences() {
+            let kind = match &source {
+                Source::Notes(kind, _) => Some(*kind),
+                Source::Reports => None,
+            };
+            let blocks = BlockOptions {
+                width: options.block_width,
+                timeout: options.block_timeout,
+            };
+            let has_all = states.len() == all_states(event).len();
+            let mut settings = Options::new(event, states, options.universe);
+            settings.blocks = has_all.then_some(blocks);
+            let directory = data.join(DIRECTORY).join(event.as_str());
+            let sequence = match Sequence::open(directory, settings, now) {
+                Err(error) if error.is_damage() => {
+                    metrics::counter!("nutfilter_data_discarded_total").increment(1);
+                    tracing::error!(kind = %event, %error, "not publishing state filters of this kind");
+                    opened.damaged.push(event);
+                    continue;
+                }
+                sequence => sequence?,
+            };
+            for damage in sequence.damage() {
+                let error = &damage.error;
+                metrics::counter!("nutfilter_data_discarded_total").increment(1);
+                match damage.is_rebuilt {
+                    true => tracing::warn!(kind = %event, %error, "rebuilt a damaged segment"),
+                    false => tracing::error!(kind = %event, %error, "not serving a damaged file"),
+                }
+            }
+            let mut sequence = EventSequence {
+                event,
+                source,
+                sequence,
+                service: service.clone(),
+                open_interval: options.open_interval,
+                commits: None,
+                open: None,
+                behind: None,
+                missing: 0,
+                invalid: 0,
+            };
+            sequence.show(now);
+            match kind {
+                Some(kind) => opened.noted.extend([(kind, sequence)]),
+                None => opened.reported.push(sequence),
+            }
         }
-        let served = ServedSequence::open(event, states, data, options, service, now)?;
-        // Every kind above has its state.
-        let hash = ElementHash::new(event, state).unwrap_or_else(|_| unreachable!());
-        Ok(Self {
-            served: Some((served, hash)),
-            behind: None,
-        })
+        Ok(opened)
+    }
+
+    pub(crate) fn feed(&self) -> EventFeed {
+        let inboxes = self.reported.iter();
+        let inboxes = inboxes.map(|reported| (reported.event, reported.sequence.inbox()));
+        EventFeed::new(inboxes.collect(), self.damaged.clone())
+    }
+}
+
+impl EventSequence {
+    pub(crate) fn event(&self) -> Event {
+        self.event
     }
 
     /// Begins another sequence if its directory was removed. Only a whole reading fills it.
     pub(crate) fn begin_again_if_removed(&mut self, now: u64) -> Result<(), Error> {
-        if let Some((served, _)) = &mut self.served
-            && served.sequence.begin_again_if_removed(now)?
-        {
-            served.commits = None;
-            served.open = None;
-            served.show(now);
+        if self.sequence.begin_again_if_removed(now)? {
+            self.commits = None;
+            self.open = None;
+            self.show(now);
         }
         Ok(())
     }
@@ -206,17 +252,14 @@ impl KindSequence {
     /// Whether a watermark that was stored with the number `recorded` can be used: the sequence has every element
     /// before it.
     pub(crate) fn has_all_until(&self, recorded: Option<u64>) -> bool {
-        self.served.as_ref().is_none_or(|(served, _)| {
-            let commits = served.sequence.commits();
-            !served.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
-        })
+        let commits = self.sequence.commits();
+        !self.sequence.is_new() && recorded.is_some_and(|recorded| recorded <= commits)
     }
 
     /// The number that is stored with a watermark; `None` if the sequence lacks elements before it, or items are missing
     /// that only a whole reading finds again.
     pub(crate) fn commits(&self) -> Option<u64> {
-        let (served, _) = self.served.as_ref().filter(|_| self.behind.is_none())?;
-        (served.invalid == 0).then(|| served.sequence.commits())
+        (self.behind.is_none() && self.invalid == 0).then(|| self.sequence.commits())
     }
 
     /// Whether this refresh should read everything, because an earlier reading could not be added.
@@ -229,147 +272,34 @@ impl KindSequence {
     }
 
     /// Starts to collect the elements of a reading of all or only the new items.
-    pub(crate) fn intake(&self, whole: bool) -> Intake {
-        let served = self.served.as_ref();
-        let collected = served.filter(|_| whole || self.behind.is_none());
-        let elements = collected.map(|(served, hash)| Elements {
-            hash: hash.clone(),
-            batch: served.sequence.batch(),
-            buffer: vec![],
-            invalid: 0,
+    pub(crate) fn collect(&self, whole: bool) -> Option<Elements> {
+        match &self.source {
+            Source::Notes(_, hash) if whole || self.behind.is_none() => Some(Elements {
+                hash: hash.clone(),
+                batch: self.sequence.batch(),
+                buffer: vec![],
+                invalid: 0,
+                failed: None,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Adds what is new in a reading, and shows it. If the reading was `whole`, what it lacks is gone from the database.
+    pub(crate) fn add(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
+        let added = self.add_elements(elements, whole, now);
+        self.behind = added.is_err().then(|| {
+            let wait = self.behind.map_or(1, |behind| behind.wait * 2);
+            let wait = wait.min(Behind::MAX_WAIT);
+            Behind { wait, left: wait }
         });
-        Intake(elements.map(Ok))
+        added
     }
 
-    /// Publishes what is new in a reading. If the reading was `whole`, what it lacks is gone from the database.
-    pub(crate) fn add(
-        &mut self,
-        intake: Intake,
-        whole: bool,
-        now: u64,
-    ) -> Result<(), (Event, Error)> {
-        let (Some((served, _)), Some(elements)) = (&mut self.served, intake.0) else {
-            return Ok(());
-        };
-        let added = elements.and_then(|elements| served.add(elements, whole, now));
-        self.behind = match &added {
-            Ok(()) => None,
-            Err(_) => {
-                let wait = self.behind.map_or(1, |behind| behind.wait * 2);
-                let wait = wait.min(Behind::MAX_WAIT);
-                Some(Behind { wait, left: wait })
-            }
-        };
-        added.map_err(|error| (served.event, error))
-    }
-}
-
-impl ReportedSequences {
-    /// Opens the sequences below the data directory that `options` name.
-    pub(crate) fn open(
-        data: &Path,
-        options: &StateFilterOptions,
-        service: &FilterService,
-        now: u64,
-    ) -> Result<Self, Error> {
-        let reported = |event: &Event| options.reported.contains(event);
-        let open = |event| {
-            let service = service.clone();
-            ServedSequence::open(event, all_states(event), data, options, service, now)
-        };
-        let mut sequences = Self::default();
-        for event in Event::ALL.into_iter().filter(reported) {
-            let opened = unless_damaged(event, open(event), &mut sequences.damaged)?;
-            sequences.served.extend(opened);
+    fn add_elements(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
+        if let Some(error) = elements.failed {
+            return Err(error);
         }
-        Ok(sequences)
-    }
-
-    pub(crate) fn feed(&self) -> EventFeed {
-        let inboxes = self.served.iter();
-        let inboxes = inboxes.map(|served| (served.event, served.sequence.inbox()));
-        EventFeed::new(inboxes.collect(), self.damaged.clone())
-    }
-
-    pub(crate) fn damaged(&self) -> &[Event] {
-        &self.damaged
-    }
-
-    /// Adds what the mint has reported. Returns the kinds for which that failed.
-    pub(crate) fn add(&mut self, now: u64) -> Vec<(Event, Error)> {
-        let mut failures = vec![];
-        for served in &mut self.served {
-            match served.sequence.add_reported(now) {
-                Ok(added) => served.show_added(added, now),
-                Err(error) => {
-                    let event = served.event;
-                    tracing::error!(kind = %event, %error, "could not publish reported events; retrying at the next refresh");
-                    failures.push((event, error));
-                }
-            }
-        }
-        failures
-    }
-}
-
-/// Logs and notes that the sequence of a kind is damaged and cannot be used.
-pub(crate) fn unless_damaged<T>(
-    event: Event,
-    opened: Result<T, Error>,
-    damaged: &mut Vec<Event>,
-) -> Result<Option<T>, Error> {
-    match opened {
-        Err(error) if error.is_damage() => {
-            metrics::counter!("nutfilter_data_discarded_total").increment(1);
-            tracing::error!(kind = %event, %error, "not publishing state filters of this kind");
-            damaged.push(event);
-            Ok(None)
-        }
-        opened => opened.map(Some),
-    }
-}
-
-impl ServedSequence {
-    /// Opens the sequence of a kind below the data directory, and serves what is in it.
-    fn open(
-        event: Event,
-        states: &'static [&'static str],
-        data: &Path,
-        options: &StateFilterOptions,
-        service: FilterService,
-        now: u64,
-    ) -> Result<Self, Error> {
-        let mut sequence = Options::new(event, states, options.universe);
-        if states.len() == all_states(event).len() {
-            sequence.blocks = Some(BlockOptions {
-                width: options.block_width,
-                timeout: options.block_timeout,
-            });
-        }
-        let directory = data.join(DIRECTORY).join(event.as_str());
-        let mut served = Self {
-            event,
-            sequence: Sequence::open(directory, sequence, now)?,
-            open_interval: options.open_interval,
-            commits: None,
-            open: None,
-            service,
-            missing: 0,
-            invalid: 0,
-        };
-        for damage in served.sequence.damage() {
-            let error = &damage.error;
-            metrics::counter!("nutfilter_data_discarded_total").increment(1);
-            match damage.is_rebuilt {
-                true => tracing::warn!(kind = %event, %error, "rebuilt a damaged segment"),
-                false => tracing::error!(kind = %event, %error, "not serving a damaged file"),
-            }
-        }
-        served.show(now);
-        Ok(served)
-    }
-
-    fn add(&mut self, elements: Elements, whole: bool, now: u64) -> Result<(), Error> {
         let event = self.event.as_str();
         let before = self.invalid;
         self.invalid = elements.invalid + if whole { 0 } else { before };
@@ -390,6 +320,13 @@ impl ServedSequence {
         if whole {
             self.report_missing(added.missing);
         }
+        self.show_added(added, now);
+        Ok(())
+    }
+
+    /// Adds what the mint has reported, and shows it.
+    pub(crate) fn add_reported(&mut self, now: u64) -> Result<(), Error> {
+        let added = self.sequence.add_reported(now)?;
         self.show_added(added, now);
         Ok(())
     }
@@ -418,7 +355,7 @@ impl ServedSequence {
         self.missing = missing;
     }
 
-    /// Serves the sequence as it is now, and a new copy of the open block if it is due. Before the first reading there is
+    /// Shows the sequence as it is now, and a new copy of the open block if it is due. Before the first reading there is
     /// nothing to copy.
     fn show(&mut self, now: u64) {
         let commits = Some(self.sequence.commits());
@@ -434,40 +371,37 @@ impl ServedSequence {
         if self.commits != commits || is_due {
             let open = self.open.clone().zip(self.open_interval);
             let is_complete = self.invalid == 0;
-            let served = is_complete.then(|| Served::new(self.sequence.view(), open));
-            self.service.replace_sequence(self.event, served);
+            let objects = is_complete.then(|| objects::of(self.sequence.view(), open));
+            self.service.replace_sequence(self.event, objects);
             self.commits = commits;
         }
     }
 }
 
-/// The elements of a reading, or why they could not be collected. That must not fail the reading.
-#[derive(Debug, Default)]
-pub(crate) struct Intake(Option<Result<Elements, Error>>);
-
+/// The elements of a reading.
 #[derive(Debug)]
-struct Elements {
+pub(crate) struct Elements {
     hash: ElementHash,
     batch: Batch,
     buffer: Vec<Element>,
     /// Items that are not compressed points of a known curve.
     invalid: u64,
+    /// Why they could not be collected. That must not fail the reading.
+    failed: Option<Error>,
 }
 
-impl Intake {
+impl Elements {
     pub(crate) fn push(&mut self, items: &ItemBatch) {
-        let Some(Ok(elements)) = &mut self.0 else {
+        if self.failed.is_some() {
             return;
-        };
-        elements.buffer.clear();
+        }
+        self.buffer.clear();
         for item in items.items() {
-            match elements.hash.element(item) {
-                Ok(element) => elements.buffer.push(element),
-                Err(_) => elements.invalid += 1,
+            match self.hash.element(item) {
+                Ok(element) => self.buffer.push(element),
+                Err(_) => self.invalid += 1,
             }
         }
-        if let Err(error) = elements.batch.push(&elements.buffer) {
-            self.0 = Some(Err(error));
-        }
+        self.failed = self.batch.push(&self.buffer).err();
     }
 }
