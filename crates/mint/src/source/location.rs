@@ -87,15 +87,12 @@ impl DatabaseLocation {
     pub fn parse(text: &str) -> Result<Self, SourceError> {
         let text = unquoted(text);
         if text.is_empty() {
-            return Err(SourceError::PostgresUrl {
-                reason: "the location is empty",
-            });
+            return Err(SourceError::postgres_url("the location is empty"));
         }
         if is_key_value(text) {
-            return Err(SourceError::PostgresUrl {
-                reason: "the form `host=... user=...` is not supported; write \
-                         postgres://user:password@host:port/name",
-            });
+            return Err(SourceError::postgres_url(
+                "the form `host=... user=...` is not supported; write postgres://user:password@host:port/name",
+            ));
         }
         let Some((scheme, rest)) = text.split_once(':') else {
             return Ok(Self::from(Path::new(text)));
@@ -103,10 +100,8 @@ impl DatabaseLocation {
         let (scheme, authority) = (scheme.to_ascii_lowercase(), rest.strip_prefix("//"));
         match scheme.as_str() {
             "postgres" | "postgresql" => {
-                let rest = authority.ok_or(SourceError::PostgresUrl {
-                    reason: "must begin with postgres://",
-                })?;
-                let url = PostgresUrl::parse(rest)?;
+                let refused = || SourceError::postgres_url("must begin with postgres://");
+                let url = PostgresUrl::parse(authority.ok_or_else(refused)?)?;
                 Ok(Self(Place::Postgres(Box::new(url))))
             }
             "sqlite" => {
@@ -114,13 +109,17 @@ impl DatabaseLocation {
                 // Only the first segment of a path could be a user and a host.
                 let first = path.split('/').next().unwrap_or_default();
                 if first.contains('@') {
-                    return Err(SourceError::UserInUrl);
+                    return Err(SourceError::Location(
+                        "invalid sqlite: URL: it is a file path and has no user or password; remove the part before \
+                         the `@`"
+                            .to_owned(),
+                    ));
                 }
                 Ok(Self::from(Path::new(path)))
             }
-            _ if authority.is_some() && is_scheme(&scheme) => {
-                Err(SourceError::UnsupportedScheme { scheme })
-            }
+            _ if authority.is_some() && is_scheme(&scheme) => Err(SourceError::Location(format!(
+                "unsupported database scheme '{scheme}'; give a postgres:// URL, or the path of a SQLite file"
+            ))),
             _ => Ok(Self::from(Path::new(text))),
         }
     }
@@ -149,9 +148,8 @@ impl DatabaseLocation {
     /// If nothing is there, if the directory holds no database of a known name or several, and if the location is
     /// not a path.
     pub fn file(&self) -> Result<PathBuf, SourceError> {
-        let path = self.path().ok_or_else(|| SourceError::NotAFile {
-            database: self.to_string(),
-        })?;
+        let path = self.path();
+        let path = path.ok_or_else(|| SourceError::Location(format!("{self}: not a file path")))?;
         match metadata(path)? {
             None => return Err(SourceError::not_found(path)),
             Some(metadata) if !metadata.is_dir() => return Ok(path.into()),
@@ -166,10 +164,11 @@ impl DatabaseLocation {
         }
         match (found.pop(), found.len()) {
             (Some(file), 0) => Ok(file),
-            (last, others) => Err(SourceError::NoSingleDatabase {
-                directory: path.into(),
-                found: others + usize::from(last.is_some()),
-            }),
+            (last, others) => Err(SourceError::Location(format!(
+                "{}: directory contains {} databases with a known name; give the path of the file",
+                path.display(),
+                others + usize::from(last.is_some())
+            ))),
         }
     }
 }

@@ -161,19 +161,17 @@ impl Schema {
         database: &Path,
         has_column: Option<impl Fn(&str) -> bool>,
     ) -> Result<(), SourceError> {
-        let (mint, path) = (self.mint, database.to_owned());
+        let (mint, path, name) = (self.mint, database.display(), table.name);
         let Some(has_column) = has_column else {
-            let table = table.name;
-            return Err(SourceError::MissingTable { path, mint, table });
+            return Err(SourceError::Schema(format!(
+                "{path}: not a {mint} database: table `{name}` is missing"
+            )));
         };
         match table.columns.iter().find(|&&column| !has_column(column)) {
             None => Ok(()),
-            Some(&column) => Err(SourceError::MissingColumn {
-                path,
-                mint,
-                table: table.name,
-                column,
-            }),
+            Some(column) => Err(SourceError::Schema(format!(
+                "{path}: unsupported {mint} schema: column `{column}` of table `{name}` is missing"
+            ))),
         }
     }
 }
@@ -190,8 +188,7 @@ pub(super) fn recognise(
     database: &Path,
     is_there: impl Fn(&str) -> Result<bool, SourceError>,
 ) -> Result<MintType, SourceError> {
-    let mut present = Vec::new();
-    let mut missing = Vec::new();
+    let (mut present, mut missing) = (vec![], vec![]);
     for mint in MintType::ALL {
         let schema = Schema::of(mint);
         let mut lacking = None;
@@ -202,13 +199,14 @@ pub(super) fn recognise(
         }
         match lacking {
             None => present.push(mint),
-            Some(table) => missing.push((mint, table)),
+            Some(table) => missing.push(format!("for {mint} table `{table}` is missing")),
         }
     }
-    let path = database.to_owned();
-    match present[..] {
-        [mint] => Ok(mint),
-        [] => Err(SourceError::UnknownSchema { path, missing }),
-        _ => Err(SourceError::AmbiguousSchema { path }),
-    }
+    let path = database.display();
+    let fault = match present[..] {
+        [mint] => return Ok(mint),
+        [] => format!("{path}: unknown mint schema: {}", missing.join(", ")),
+        _ => format!("{path}: contains the tables of more than one mint; set the mint type"),
+    };
+    Err(SourceError::Schema(fault))
 }

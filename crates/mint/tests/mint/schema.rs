@@ -83,24 +83,16 @@ fn missing_table_is_named() {
 fn wrong_mint_is_refused_with_the_missing_table() {
     let database = MintDatabase::new(MintType::Nutshell);
     let error = open(&database.path, Some(MintType::Cdk)).unwrap_err();
-    assert!(matches!(
-        error,
-        SourceError::MissingTable {
-            mint: MintType::Cdk,
-            table: "proof",
-            ..
-        }
-    ));
+    let expected = "not a cdk database: table `proof` is missing";
+    assert!(error.to_string().ends_with(expected), "{error}");
 }
 
 #[test]
 fn tables_of_both_mints_need_the_mint_option() {
     let database = MintDatabase::new(MintType::Nutshell);
     database.execute(&MintDatabase::new(MintType::Cdk).tables());
-    assert!(matches!(
-        open(&database.path, None),
-        Err(SourceError::AmbiguousSchema { .. })
-    ));
+    let error = refusal(&database);
+    assert!(error.contains("tables of more than one mint"), "{error}");
     for mint in MintType::ALL {
         assert_eq!(open(&database.path, Some(mint)).unwrap().mint_type(), mint);
     }
@@ -111,9 +103,8 @@ fn missing_file_is_not_created() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("no such mint.db");
     let error = open(&path, None).unwrap_err();
-    assert!(matches!(error, SourceError::NotFound { .. }));
-    let below = directory.path().to_str().unwrap();
-    assert!(error.to_string().contains(below), "{error}");
+    let below = format!("database not found below {}; ", directory.path().display());
+    assert!(error.to_string().starts_with(&below), "{error}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
@@ -127,14 +118,13 @@ fn other_files_are_not_accepted_as_databases() {
         .collect();
     std::fs::write(&path, noise).unwrap();
     let error = open(&path, None).unwrap_err();
-    assert!(matches!(error, SourceError::NotADatabase { .. }), "{error}");
+    let expected = "not a SQLite database, or encrypted";
+    assert!(error.to_string().ends_with(expected), "{error}");
     // An empty file is a database without tables.
     std::fs::write(&path, "").unwrap();
     let error = open(&path, None).unwrap_err();
-    assert!(
-        matches!(error, SourceError::UnknownSchema { .. }),
-        "{error}"
-    );
+    let expected = ": unknown mint schema: for cdk table `proof` is missing, for nutshell table `proofs_used` is missing";
+    assert!(error.to_string().ends_with(expected), "{error}");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }

@@ -67,8 +67,8 @@ impl PostgresSource {
     /// If the location is not a Postgres URL, or the server cannot be reached or refuses the login. Also if the
     /// schema is not one that this version supports; the error names the first missing table, column or privilege.
     pub fn open(location: &DatabaseLocation, mint: Option<MintType>) -> Result<Self, SourceError> {
-        let url = location.postgres().ok_or(SourceError::PostgresUrl {
-            reason: "must begin with postgres:// or postgresql://",
+        let url = location.postgres().ok_or_else(|| {
+            SourceError::postgres_url("must begin with postgres:// or postgresql://")
         })?;
         // A separate thread, because a runtime cannot be entered from within another one.
         let mint = std::thread::scope(|scope| {

@@ -270,9 +270,9 @@ impl<'u> Begun<'u> {
                 copied.bad.push(BadItem::new(id, item));
             }
             if let (true, Some(xmin)) = (served, xmin) {
-                let xmin = xmin.try_into().map_err(|_| SourceError::MalformedCopy {
-                    table,
-                    reason: format!("invalid transaction id of {} bytes", xmin.len()),
+                let xmin = xmin.try_into().map_err(|_| {
+                    let reason = format!("invalid transaction id of {} bytes", xmin.len());
+                    SourceError::malformed(table, &reason)
                 })?;
                 let xid = snapshot.widen(u32::from_be_bytes(xmin));
                 copied.recent.add(xid, id, stored);

@@ -94,18 +94,17 @@ impl Found {
         schema.verify_columns(table, self.path(), has_column)?;
         let found = &self.tables[name];
         if found.kind != "r" {
-            return Err(SourceError::NotATable {
-                database: self.database.clone(),
-                table: name,
-                found: found.kind.clone(),
-            });
+            return Err(SourceError::Schema(format!(
+                "{}: `{name}` is not a table but a relation of kind `{}`; views and partitioned tables are not supported",
+                self.database, found.kind
+            )));
         }
         if table.columns.iter().any(|&column| !found.columns[column].1) {
-            return Err(SourceError::NoPrivilege {
-                database: self.database.clone(),
-                table: name,
-                columns: table.columns.join(", "),
-            });
+            return Err(SourceError::Schema(format!(
+                "{}: the role cannot read table `{name}`; to allow it: GRANT SELECT ({}) ON {name} TO the role",
+                self.database,
+                table.columns.join(", ")
+            )));
         }
         Ok(())
     }
@@ -119,21 +118,18 @@ impl Found {
         &self,
         notes: &Notes,
         table: &FoundTable,
-        column: &'static str,
-        expected: &'static str,
+        column: &str,
+        expected: &str,
     ) -> Result<(), SourceError> {
         let found = &table.columns[column].0;
         // In binary format, all of these types are plain text.
         let same = expected == "text" && (found == "character varying" || found == "character");
         match found == expected || same {
             true => Ok(()),
-            false => Err(SourceError::ColumnType {
-                database: self.database.clone(),
-                table: notes.table.name,
-                column,
-                found: found.clone(),
-                expected,
-            }),
+            false => Err(SourceError::Schema(format!(
+                "{}: column `{column}` of table `{}` has type {found}, expected {expected}",
+                self.database, notes.table.name
+            ))),
         }
     }
 }

@@ -106,10 +106,9 @@ impl<'u> Session<'u> {
                 session.version = number;
                 Ok(session)
             }
-            _ => Err(SourceError::PostgresVersion {
-                database: url.to_string(),
-                found: version,
-            }),
+            _ => Err(SourceError::Schema(format!(
+                "{url}: unsupported Postgres version {version}; 13 or later is required"
+            ))),
         }
     }
 
@@ -265,11 +264,8 @@ fn login_limit(url: &PostgresUrl) -> Duration {
 }
 
 fn timeout(url: &PostgresUrl, doing: &'static str, limit: Duration) -> SourceError {
-    SourceError::PostgresTimeout {
-        database: url.to_string(),
-        doing,
-        seconds: limit.as_secs(),
-    }
+    let seconds = limit.as_secs();
+    SourceError::Other(format!("{url}: {doing}: timed out after {seconds} s").into())
 }
 
 /// Waits for `work`, but not longer than `limit`.
@@ -293,7 +289,7 @@ impl<const N: usize> Copy<'_, '_, N> {
         mut take: impl FnMut([Option<&[u8]>; N]) -> Result<(), SourceError>,
     ) -> Result<(), SourceError> {
         let table = self.table;
-        let malformed = |reason| SourceError::MalformedCopy { table, reason };
+        let malformed = |reason: String| SourceError::malformed(table, &reason);
         loop {
             let more = self.gather()?;
             while let Some(row) = self.rows.next_row().map_err(malformed)? {

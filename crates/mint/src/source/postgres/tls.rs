@@ -66,11 +66,8 @@ fn certificates(option: &str, file: &Path) -> Result<Vec<CertificateDer<'static>
     }
 }
 
-fn failed(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> SourceError {
-    SourceError::Tls {
-        what: what.to_owned(),
-        source: source.into(),
-    }
+fn failed(what: &str, why: impl std::fmt::Display) -> SourceError {
+    SourceError::Other(format!("{what}: {why}").into())
 }
 
 /// Trusted certificates, and what is verified with them.

@@ -220,7 +220,7 @@ impl Ssl {
 }
 
 fn refused(reason: &'static str) -> SourceError {
-    SourceError::PostgresUrl { reason }
+    SourceError::postgres_url(reason)
 }
 
 /// Like libpq: the first existing socket, otherwise localhost by TCP.

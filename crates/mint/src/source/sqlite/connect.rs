@@ -150,7 +150,10 @@ impl Stamp {
         let metadata = fs::metadata(path).map_err(io_error)?;
         // Opening a FIFO would wait for a writer.
         if !metadata.is_file() {
-            return Err(SourceError::NotRegular { path: path.into() });
+            return Err(SourceError::Location(format!(
+                "{}: not a regular file but a directory, FIFO, socket or device; give the path of the mint's SQLite file",
+                path.display()
+            )));
         }
         Ok(Self {
             length: metadata.len(),
@@ -187,7 +190,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// three files, without naming the file or the cause.
 fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
     if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
-        return SourceError::NotADatabase { path: path.into() };
+        return not_a_database(path);
     }
     let (wal, shm) = (beside(path, "-wal"), beside(path, "-shm"));
     for file in [path, &wal, &shm] {
@@ -202,13 +205,17 @@ fn cannot_open(path: &Path, source: rusqlite::Error) -> SourceError {
         }
     }
     if matches!(wal.try_exists(), Ok(true)) && matches!(shm.try_exists(), Ok(false)) {
-        return SourceError::NoSharedMemory {
-            path: path.into(),
-            shm,
-            source,
-        };
+        let (path, shm) = (path.display(), shm.display());
+        return SourceError::Schema(format!(
+            "{path}: opening: {source}; {shm} is missing and cannot be created: start the mint, or run as the mint's user"
+        ));
     }
     sqlite_error(path, "opening", source)
+}
+
+fn not_a_database(path: &Path) -> SourceError {
+    let path = path.display();
+    SourceError::Schema(format!("{path}: not a SQLite database, or encrypted"))
 }
 
 /// Opens a file to check whether this is allowed.
@@ -235,7 +242,7 @@ fn journal_mode(path: &Path) -> Result<JournalMode, SourceError> {
         Ok(_) => Ok(JournalMode::Rollback),
         Err(source) => match source.sqlite_error_code() {
             Some(ErrorCode::CannotOpen) => Ok(JournalMode::Wal),
-            Some(ErrorCode::NotADatabase) => Err(SourceError::NotADatabase { path: path.into() }),
+            Some(ErrorCode::NotADatabase) => Err(not_a_database(path)),
             // The real connection reports other errors (a hot journal, a failed read) better.
             _ => Ok(JournalMode::Rollback),
         },
