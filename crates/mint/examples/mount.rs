@@ -4,7 +4,6 @@
 //!     curl http://127.0.0.1:3338/cashu/v1/filter/spent/<keyset id>
 
 use std::error::Error;
-use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -59,7 +58,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         vec![listener],
         application,
         Limits::default(),
-        stop_signal()?,
+        stop_signal(),
     )
     .await;
     if !thread.stop(Duration::from_secs(5)) {
@@ -68,26 +67,9 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Ready at ctrl-c, or at SIGTERM from a service manager.
-#[cfg(unix)]
-fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    })
-}
-
 /// Ready at ctrl-c. If waiting for it fails, the server runs until it is killed.
-#[cfg(not(unix))]
-fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
-    Ok(async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    })
+async fn stop_signal() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
 }

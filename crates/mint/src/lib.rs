@@ -62,7 +62,7 @@ pub use nutfilter_cashu::{KeysetId, KeysetIdError, NoteKind};
 pub use object::{Cache, Content, Missing, Object};
 pub use refresh::{
     FilterFailure, FilterReport, ReadingReport, RefreshError, RefreshProgress, RefreshReport,
-    RefreshThread, RefreshTrigger, Refresher, RefresherOptions, StageTimes,
+    RefreshThread, Refresher, RefresherOptions, StageTimes,
 };
 pub use service::{FilterService, NotReady, Status};
 pub use snapshot::{KeysetEntry, Snapshot};

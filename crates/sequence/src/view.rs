@@ -1,6 +1,6 @@
 //! [`View`]: what a sequence publishes at one moment.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nutfilter_cashu::state_filters::manifest::Hash;
@@ -109,11 +109,5 @@ impl View {
         let end = self.manifest.as_ref().map(|(manifest, ..)| manifest.end());
         let opened = self.blocks.as_ref().map(|blocks| blocks.opened);
         end.max(opened).unwrap_or(0)
-    }
-
-    /// The directory of the sequence.
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 }

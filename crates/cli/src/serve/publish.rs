@@ -138,14 +138,14 @@ async fn until_stopped(
     };
     let heartbeat = manager.heartbeat().unwrap_or(Duration::from_secs(3600));
     let mut heartbeat = tokio::time::interval(heartbeat);
-    let (mut is_first, trigger) = (true, thread.trigger());
+    let mut is_first = true;
     tokio::pin!(stop);
     loop {
         tokio::select! {
             () = &mut stop => break,
             () = hangup.next() => {
                 tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
-                trigger.refresh_now();
+                thread.refresh_now();
             }
             _ = heartbeat.tick() => manager.send("WATCHDOG=1"),
             Ok(()) = &mut first, if is_first => {

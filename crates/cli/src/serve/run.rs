@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter_mint::{
-    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, RefreshThread, RefreshTrigger,
-    Refresher, RefresherOptions, StateFilterOptions, Status,
+    DataDirectory, Event, FilterService, InfoFetcher, NoteKind, RefreshThread, Refresher,
+    RefresherOptions, StateFilterOptions, Status,
 };
 use nutfilter_serve::{Limits, Listener, RouterOptions, Tls};
 
@@ -77,7 +77,7 @@ pub(super) async fn until_stopped(
     let orderly = async {
         tokio::select! {
             () = nutfilter_serve::serve(listeners, router, limits(options), stop) => {}
-            never = handle_hangups(thread.trigger(), hangup, tls) => match never {},
+            never = handle_hangups(&thread, hangup, tls) => match never {},
             never = report(&service, &manager) => match never {},
             never = keep_up(metrics) => match never {},
         };
@@ -185,14 +185,14 @@ async fn keep_up(metrics: Option<Metrics>) -> Infallible {
 
 /// On each SIGHUP, refreshes the filters and reloads the TLS certificate.
 async fn handle_hangups(
-    trigger: RefreshTrigger,
+    thread: &RefreshThread,
     mut hangup: Hangup,
     tls: Option<Tls>,
 ) -> Infallible {
     loop {
         hangup.next().await;
         tracing::info!(target: log::SERVICE, "SIGHUP: refreshing now");
-        trigger.refresh_now();
+        thread.refresh_now();
         let Some(tls) = &tls else { continue };
         match tls.reload().await {
             Ok(()) => {

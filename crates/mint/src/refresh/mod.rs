@@ -4,7 +4,6 @@
 mod build;
 mod clock;
 mod collect;
-mod error;
 mod read;
 mod report;
 #[cfg(test)]
@@ -19,11 +18,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use self::clock::Clock;
-pub use self::error::RefreshError;
 pub use self::report::{
-    FilterFailure, FilterReport, ReadingReport, RefreshProgress, RefreshReport, StageTimes,
+    FilterFailure, FilterReport, ReadingReport, RefreshError, RefreshProgress, RefreshReport,
+    StageTimes,
 };
-pub use self::thread::{RefreshThread, RefreshTrigger};
+pub use self::thread::RefreshThread;
 use crate::body::BodyPlace;
 use crate::service::FilterService;
 use crate::source::{KeysetInfo, Keysets, MintSource, Reading, SourceError, retry_once};
@@ -82,6 +81,7 @@ pub struct Refresher {
     source: Box<dyn MintSource>,
     service: FilterService,
     clock: Clock,
+    /// Once it is true, a running refresh ends with [`SourceError::Stopped`] and changes nothing that is served.
     stop: Arc<AtomicBool>,
     place: BodyPlace,
     restamp_after: u64,
@@ -146,22 +146,9 @@ impl fmt::Debug for Refresher {
 impl Refresher {
     /// Creates a refresher from `source` to `service`, with the default options. A service has one refresher.
     pub fn new(source: impl MintSource + 'static, service: FilterService) -> Self {
-        Self {
-            source: Box::new(source),
-            service,
-            clock: Clock::system(),
-            stop: Arc::default(),
-            place: BodyPlace::Memory,
-            restamp_after: RESTAMP_AFTER.as_secs(),
-            grid: 1,
-            latest_date: 0,
-            verify_every: VERIFY_EVERY,
-            directory: None,
-            kinds: Kinds::default(),
-            sequences: EventSequences::default(),
-            listed: vec![],
-            unservable: vec![],
-        }
+        // Only a data directory can fail.
+        Self::with_options(source, service, RefresherOptions::default())
+            .unwrap_or_else(|_| unreachable!())
     }
 
     /// As [`Refresher::new`], with options. State filters in the data directory are served at once.
@@ -177,31 +164,33 @@ impl Refresher {
         service: FilterService,
         options: RefresherOptions,
     ) -> Result<Self, StateError> {
-        let mut refresher = Self::new(source, service);
-        if let Some(clock) = options.clock {
-            refresher.clock = Clock::of(clock);
-        }
-        refresher.restamp_after = options.restamp_after.as_secs();
-        refresher.set_grid(options.timestamp_grid);
-        refresher.verify_every = options.verify_every.max(1);
-        let Some(directory) = options.data_directory else {
-            return match options.state_filters {
-                Some(_) => Err(StateError::NoDataDirectory),
-                None => Ok(refresher),
-            };
+        let clock = options.clock.map_or_else(Clock::system, Clock::of);
+        let directory = options.data_directory;
+        let data = directory.as_ref().map(DataDirectory::path);
+        let sequences = match (data, options.state_filters) {
+            (_, None) => EventSequences::default(),
+            (None, Some(_)) => return Err(StateError::NoDataDirectory),
+            (Some(data), Some(options)) => {
+                EventSequences::open(data, &options, &service, clock.trusted())?
+            }
         };
-        let data = directory.path();
-        if let Some(options) = options.state_filters {
-            let (service, now) = (&refresher.service, refresher.clock.trusted());
-            refresher.sequences = EventSequences::open(data, &options, service, now)?;
-        }
-        refresher.place = BodyPlace::Directory(data.to_owned());
-        refresher.directory = Some(directory);
-        Ok(refresher)
-    }
-
-    pub(crate) fn set_grid(&mut self, grid: Duration) {
-        self.grid = grid.as_secs().max(1);
+        let place = data.map_or(BodyPlace::Memory, |data| BodyPlace::Directory(data.into()));
+        Ok(Self {
+            source: Box::new(source),
+            service,
+            clock,
+            stop: Arc::default(),
+            place,
+            restamp_after: options.restamp_after.as_secs(),
+            grid: options.timestamp_grid.as_secs().max(1),
+            latest_date: 0,
+            verify_every: options.verify_every.max(1),
+            directory,
+            kinds: Kinds::default(),
+            sequences,
+            listed: vec![],
+            unservable: vec![],
+        })
     }
 
     /// Where the mint reports the events of [`StateFilterOptions::reported`]. Each refresh publishes them first, also if
@@ -217,25 +206,16 @@ impl Refresher {
         &self.service
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
     /// Whether a served filter has a timestamp in the future, because the clock was set back.
-    pub(crate) fn is_dated_ahead(&self) -> bool {
+    fn is_dated_ahead(&self) -> bool {
         let now = self.clock.wall().as_secs();
         self.service
             .snapshot()
             .is_some_and(|snapshot| snapshot.latest_timestamp() > now)
     }
 
-    /// Once the flag is true, a running refresh ends with [`SourceError::Stopped`] and changes nothing that is served.
-    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
-    }
-
     /// Drops the watermarks, so that the next refresh reads everything.
-    pub(crate) fn discard_and_rescan(&mut self) {
+    fn discard_and_rescan(&mut self) {
         for kind in &mut self.kinds.0 {
             kind.state.watermark = None;
         }

@@ -1,8 +1,9 @@
-//! Reports of a refresh: its progress and its result.
+//! Reports of a refresh: its progress, its result and its errors.
 
+use std::io;
 use std::time::Duration;
 
-use super::RefreshError;
+use crate::source::{SourceError, Transient};
 use crate::{Event, KeysetId, NoteKind, StateError};
 
 /// Progress of a refresh.
@@ -98,5 +99,34 @@ impl RefreshReport {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && self.event_failures.is_empty()
+    }
+}
+
+/// Why one filter or all filters could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RefreshError {
+    /// The mint's records could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A set could not be stored, or cannot be encoded as a filter.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The source's own count differs from the number of items received: some items were lost on the way.
+    #[error("source counted {said} items but returned {came}")]
+    Miscounted {
+        /// The count that the source returned.
+        said: u64,
+        /// The number of items received.
+        came: u64,
+    },
+    /// A body could not be written to its [`BodyPlace`](crate::BodyPlace).
+    #[error("could not write a filter body: {0}")]
+    Body(#[source] io::Error),
+}
+
+impl Transient for RefreshError {
+    fn is_transient(&self) -> bool {
+        matches!(self, RefreshError::Source(error) if error.is_transient())
     }
 }

@@ -53,14 +53,14 @@ impl RefreshThread {
     ///
     /// If the system cannot start a thread.
     pub fn start(mut refresher: Refresher, interval: Duration, jitter: f64) -> io::Result<Self> {
-        let stop = refresher.stop_flag();
+        let stop = Arc::clone(&refresher.stop);
         // One waiting request is enough: the refresh that it starts sees everything written before.
         let (wake, woken) = mpsc::sync_channel(1);
         let interval = Interval {
             length: interval.max(SHORTEST_INTERVAL),
             jitter: jitter.clamp(0.0, MAX_JITTER),
         };
-        refresher.set_grid(interval.length.min(GRID));
+        refresher.grid = interval.length.min(GRID).as_secs();
         let (end, ended) = mpsc::channel();
         let stopped = Arc::clone(&stop);
         thread::Builder::new()
@@ -75,15 +75,8 @@ impl RefreshThread {
     /// Requests a refresh now instead of at the end of the interval. If a refresh is running, exactly one more
     /// follows it, regardless of the number of requests.
     pub fn refresh_now(&self) {
-        self.trigger().refresh_now();
-    }
-
-    /// Returns a handle that requests refreshes from any thread.
-    #[must_use]
-    pub fn trigger(&self) -> RefreshTrigger {
-        RefreshTrigger {
-            wake: self.wake.clone(),
-        }
+        // An error means that a request is already waiting, or that the thread has ended.
+        let _ = self.wake.try_send(());
     }
 
     /// Asks the thread to end and waits for at most `patience`. Returns whether it has ended. A thread that has not
@@ -97,20 +90,6 @@ impl RefreshThread {
     fn signal(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.refresh_now();
-    }
-}
-
-/// Requests refreshes from a [`RefreshThread`].
-#[derive(Clone, Debug)]
-pub struct RefreshTrigger {
-    wake: SyncSender<()>,
-}
-
-impl RefreshTrigger {
-    /// Like [`RefreshThread::refresh_now`]. Does nothing once the thread has ended.
-    pub fn refresh_now(&self) {
-        // An error means that a request is already waiting, or that the thread has ended.
-        let _ = self.wake.try_send(());
     }
 }
 
@@ -156,7 +135,7 @@ fn run(mut refresher: Refresher, interval: Interval, stop: &AtomicBool, woken: &
         let good = refresh(&mut refresher);
         let pause = if good {
             retry = FIRST_RETRY;
-            interval.pause(start.elapsed(), refresher.clock().wall(), random())
+            interval.pause(start.elapsed(), refresher.clock.wall(), random())
         } else {
             let pause = retry.min(interval.length);
             retry = retry.saturating_mul(2);
@@ -205,7 +184,7 @@ fn guarded(
     match catch_unwind(AssertUnwindSafe(|| action(refresher))) {
         Ok(good) => good,
         Err(panic) => {
-            refresher.service().set_failing(true);
+            refresher.service.set_failing(true);
             refresher.discard_and_rescan();
             metrics::counter!("nutfilter_refreshes_total", "result" => "failed").increment(1);
             let said = panic

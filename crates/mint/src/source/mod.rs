@@ -6,7 +6,6 @@
 mod batch;
 mod by_keyset;
 mod error;
-mod listing;
 mod location;
 mod postgres;
 mod retry;
@@ -250,6 +249,25 @@ pub struct Keysets {
 }
 
 impl Keysets {
+    /// Adds a keyset, or its id to the invalid ones. If several rows spell the same id, the first one is used.
+    fn add(&mut self, id: &str, unit: Option<String>, active: bool, input_fee_ppk: u64) {
+        let Ok(id) = KeysetId::parse(id) else {
+            if !self.unservable.iter().any(|known| known == id) {
+                self.unservable.push(id.to_owned());
+            }
+            return;
+        };
+        if let Err(at) = self.keysets.binary_search_by(|known| known.id.cmp(&id)) {
+            let info = KeysetInfo {
+                id,
+                unit,
+                active,
+                input_fee_ppk,
+            };
+            self.keysets.insert(at, info);
+        }
+    }
+
     /// Logs the invalid ids, if there are any.
     pub fn warn_of_unservable(&self) {
         if !self.unservable.is_empty() {

@@ -18,7 +18,6 @@ use self::reading::{Begun, relation_if_unchanged};
 use self::schema::Found;
 use self::session::{Session, TextRow};
 use self::watermark::Mark;
-use super::listing::{Description, Listing};
 use super::schema::Schema;
 use super::{
     DatabaseLocation, ItemSink, Keysets, MintSource, MintType, Reading, SourceError, Watermark,
@@ -172,17 +171,15 @@ fn retried<T>(mut attempt: impl FnMut() -> Result<T, SourceError>) -> Result<T, 
 
 /// Converts rows of id, unit, active flag and fee into keysets.
 fn listed(rows: Vec<TextRow>) -> Keysets {
-    let mut listing = Listing::default();
+    let mut listed = Keysets::default();
     for row in rows {
         let mut row = row.into_iter();
         let mut next = || row.next().flatten();
         let id = next().unwrap_or_default();
-        let description = Description {
-            unit: next(),
-            active: next().is_some_and(|value| ["t", "true", "1"].contains(&&*value)),
-            input_fee_ppk: next().and_then(|fee| fee.parse().ok()).unwrap_or(0),
-        };
-        listing.add(&id, description);
+        let unit = next();
+        let active = next().is_some_and(|value| ["t", "true", "1"].contains(&&*value));
+        let fee = next().and_then(|fee| fee.parse().ok()).unwrap_or(0);
+        listed.add(&id, unit, active, fee);
     }
-    listing.finish()
+    listed
 }

@@ -20,7 +20,6 @@ use self::connect::{JournalMode, ReadOnly};
 use self::progress::Progress;
 use self::readers::Readers;
 use self::reading::{Failure, Table};
-use super::listing::{Description, Listing};
 use super::schema::{Notes, Schema};
 use super::{
     DatabaseLocation, ItemBatch, ItemSink, Keysets, MintSource, MintType, Reading, RowFault,
@@ -45,7 +44,8 @@ use crate::NoteKind;
 pub struct SqliteSource {
     path: PathBuf,
     mint: MintType,
-    alarms: Alarms,
+    /// How often the mint's totals were the only sign of a difference, for each kind.
+    alarms: [u32; 2],
     /// Whether the next reading counts the rows.
     verify: bool,
     readers: usize,
@@ -79,7 +79,7 @@ impl SqliteSource {
         Ok(Self {
             path: path.into(),
             mint,
-            alarms: Alarms::default(),
+            alarms: [0; 2],
             verify: false,
             readers: std::thread::available_parallelism()
                 .map_or(1, |cpus| cpus.get().min(MAX_READERS)),
@@ -113,6 +113,17 @@ impl SqliteSource {
         Ok((database, schema))
     }
 
+    fn alarm(&mut self, kind: NoteKind) {
+        self.alarms[kind as usize] += 1;
+        if self.alarms[kind as usize] == MAX_ALARMS {
+            tracing::warn!(
+                %kind,
+                alarms = MAX_ALARMS,
+                "the mint's totals disagree with its notes too often; no longer comparing them"
+            );
+        }
+    }
+
     fn failed(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> SourceError {
         move |source| sqlite_error(&self.path, doing, source)
     }
@@ -125,26 +136,24 @@ impl MintSource for SqliteSource {
 
     fn keysets(&mut self) -> Result<Keysets, SourceError> {
         let (database, schema) = self.connect()?;
-        let mut listing = Listing::default();
+        let mut listed = Keysets::default();
         let mut read = || -> rusqlite::Result<()> {
             let mut statement = database.connection.prepare(&schema.keysets.select())?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                let description = Description {
-                    unit: unit(row.get_ref(1)?),
-                    active: is_true(row.get_ref(2)?),
-                    input_fee_ppk: fee(row.get_ref(3)?),
+                let id = match row.get_ref(0)? {
+                    ValueRef::Text(id) => String::from_utf8_lossy(id),
+                    // None of these names is a valid id.
+                    other => type_name(other).into(),
                 };
-                match row.get_ref(0)? {
-                    ValueRef::Text(id) => listing.add(&String::from_utf8_lossy(id), description),
-                    other => listing.add_unservable(type_name(other)),
-                }
+                let (active, fee) = (is_true(row.get_ref(2)?), fee(row.get_ref(3)?));
+                listed.add(&id, unit(row.get_ref(1)?), active, fee);
             }
             Ok(())
         };
         read().map_err(self.failed("listing keysets"))?;
         database.finish()?;
-        Ok(listing.finish())
+        Ok(listed)
     }
 
     fn read(
@@ -170,14 +179,14 @@ impl MintSource for SqliteSource {
             mint,
             notes,
             kind,
-            compare_totals: self.alarms.of(kind) < MAX_ALARMS,
+            compare_totals: self.alarms[kind as usize] < MAX_ALARMS,
             verify,
             identity: database.identity.as_deref(),
         };
         let reading = table.read(before, readers, sink);
         let reading = reading.map_err(|failure| match failure {
             Failure::Totals(error) => {
-                self.alarms.add(kind);
+                self.alarm(kind);
                 error
             }
             Failure::Other(error) => error,
@@ -194,37 +203,6 @@ impl MintSource for SqliteSource {
 /// How often the mint's totals may be the only sign of a difference. After that, they are assumed to count
 /// something else in this version of the mint. Databases are not restored that often.
 const MAX_ALARMS: u32 = 3;
-
-/// How often the mint's totals were the only sign of a difference.
-#[derive(Clone, Debug, Default)]
-struct Alarms {
-    spent: u32,
-    issued: u32,
-}
-
-impl Alarms {
-    fn of(&self, kind: NoteKind) -> u32 {
-        match kind {
-            NoteKind::Spent => self.spent,
-            NoteKind::Issued => self.issued,
-        }
-    }
-
-    fn add(&mut self, kind: NoteKind) {
-        let count = match kind {
-            NoteKind::Spent => &mut self.spent,
-            NoteKind::Issued => &mut self.issued,
-        };
-        *count += 1;
-        if *count == MAX_ALARMS {
-            tracing::warn!(
-                %kind,
-                alarms = MAX_ALARMS,
-                "the mint's totals disagree with its notes too often; no longer comparing them"
-            );
-        }
-    }
-}
 
 fn sqlite_error(path: &Path, doing: &'static str, source: rusqlite::Error) -> SourceError {
     SourceError::Sqlite {
