@@ -103,7 +103,7 @@ pub(crate) fn child_if_asked() {
     let seen = directory.join("seen");
     let service = refresher.service().clone();
     if refresher.restore() {
-        assert_eq!(mint.lies_in(&service), Vec::<String>::new(), "restored");
+        mint.assert_right(&service, "restored");
         let floor: u64 = std::fs::read_to_string(&seen)
             .ok()
             .and_then(|text| text.parse().ok())
@@ -138,7 +138,7 @@ pub(crate) fn child_if_asked() {
         mint.push(state);
         let report = refresher.refresh().unwrap();
         assert!(report.failures.is_empty(), "{:?}", report.failures);
-        assert_eq!(mint.lies_in(&service), Vec::<String>::new(), "refreshed");
+        mint.assert_right(&service, "refreshed");
         let latest = timestamps(&service).into_values().max().unwrap_or(0);
         let new = directory.join("seen.new");
         std::fs::write(&new, latest.to_string()).unwrap();
@@ -168,10 +168,10 @@ fn service_killed_at_any_moment_recovers_exactly() {
     let mut refresher = with_state_filters(directory.path());
     let mint = FakeMint::in_directory(directory.path());
     assert!(refresher.restore());
-    assert_eq!(mint.lies_in(refresher.service()), Vec::<String>::new());
+    mint.assert_right(refresher.service(), "");
     let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty());
-    assert_eq!(mint.lies_in(refresher.service()), Vec::<String>::new());
+    mint.assert_right(refresher.service(), "");
     let keyset: KeysetId = crate::fake_mint::KEYSETS[0].parse().unwrap();
     let snapshot = refresher.service().snapshot().unwrap();
     assert!(snapshot.keyset(&keyset).is_some());

@@ -38,21 +38,13 @@ fn filled() -> (tempfile::TempDir, FakeMint) {
 fn goes_on(directory: &Path, mint: &FakeMint, what: &str) {
     let mut refresher = refresher(directory);
     if refresher.restore() {
-        assert_eq!(
-            mint.lies_in(refresher.service()),
-            Vec::<String>::new(),
-            "{what}"
-        );
+        mint.assert_right(refresher.service(), what);
     }
     // The first refresh may find the damage; the second reads everything.
     let _ = refresher.refresh();
     let report = refresher.refresh().unwrap();
     assert!(report.failures.is_empty(), "{what}: {:?}", report.failures);
-    assert_eq!(
-        mint.lies_in(refresher.service()),
-        Vec::<String>::new(),
-        "{what}"
-    );
+    mint.assert_right(refresher.service(), what);
     let snapshot = refresher.service().snapshot().unwrap();
     assert!(snapshot.is_complete(), "{what}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nutfilter_mint::{RefreshThread, Status};
 
-use crate::scripted::{Scripted, is_of, spent};
+use crate::scripted::{Scripted, is_of, scripted, spent};
 
 const A: &str = "009a1f293253e41e";
 const B: &str = "00ad268c4d1f5826";
@@ -20,8 +20,7 @@ fn sets(data: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn restart_does_not_redate_held_back_empty_set() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
+    let (data, mint) = scripted(&[]);
     mint.script().listed = vec![A];
     let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
@@ -49,11 +48,9 @@ fn restart_does_not_redate_held_back_empty_set() {
 #[test]
 fn removed_data_directory_is_created_at_next_refresh() {
     for part in ["", "sets", "nutfilter-data.lock"] {
-        let (place, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
+        let (place, mint) = scripted(&[(A, 1), (A, 2)]);
         let data = place.path().join("data");
-        mint.script().now = 10;
         mint.script().listed = vec![A, B];
-        mint.script().notes = vec![(A, 1), (A, 2)];
         let mut first = mint.refresher(&data);
         first.refresh().unwrap();
         match part {
@@ -80,8 +77,7 @@ fn removed_data_directory_is_created_at_next_refresh() {
 
 #[test]
 fn set_with_two_id_spellings_survives_restart() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
+    let (data, mint) = scripted(&[]);
     mint.script().listed = vec!["00AD268C4D1F5826", "I2yN-iR_fkzT"];
     let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
@@ -102,9 +98,7 @@ fn set_with_two_id_spellings_survives_restart() {
 
 #[test]
 fn unrecorded_full_reading_keeps_old_sets_for_restart() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
-    mint.script().notes = vec![(A, 1), (A, 2)];
+    let (data, mint) = scripted(&[(A, 1), (A, 2)]);
     let mut first = mint.refresher(data.path());
     first.refresh().unwrap();
 
@@ -127,8 +121,7 @@ fn unrecorded_full_reading_keeps_old_sets_for_restart() {
 
 #[test]
 fn failed_full_readings_leave_nothing_on_disk() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
+    let (data, mint) = scripted(&[]);
     // More than fits in memory, so that part of it is on disk when the error occurs.
     mint.script().notes = (0..2_200_000).map(|number| (A, number)).collect();
     mint.script().fails = true;
@@ -149,9 +142,7 @@ fn failed_full_readings_leave_nothing_on_disk() {
 
 #[test]
 fn second_restore_does_nothing() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
-    mint.script().notes = vec![(A, 1)];
+    let (data, mint) = scripted(&[(A, 1)]);
     mint.refresher(data.path()).refresh().unwrap();
     let mut refresher = mint.refresher(data.path());
     for _ in 0..2 {
@@ -166,9 +157,7 @@ fn second_restore_does_nothing() {
 
 #[test]
 fn refresher_without_restore_keeps_recorded_sets() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
-    mint.script().notes = vec![(A, 1), (A, 2)];
+    let (data, mint) = scripted(&[(A, 1), (A, 2)]);
     mint.refresher(data.path()).refresh().unwrap();
 
     // Its full reading ends early, but has already written other sets.
@@ -237,40 +226,28 @@ fn stored_files_are_private() {
 
 #[test]
 fn panic_in_reading_only_costs_a_full_reading() {
-    let mint = Scripted::default();
-    mint.script().now = 10;
-    mint.script().notes = vec![(A, 1)];
+    let mint = Scripted::of(&[(A, 1)]);
     let refresher = mint.refresher_in_memory();
     let service = refresher.service().clone();
     let thread = RefreshThread::start(refresher, Duration::from_secs(3600), 0.0).unwrap();
-    let wait = |what: &dyn Fn() -> bool| {
-        for _ in 0..6_000 {
-            if what() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("waited in vain");
-    };
-    wait(&|| service.status() == Status::Ok);
+    let wait_for = |status| crate::wait_for(|| (service.status() == status).then_some(()));
+    wait_for(Status::Ok);
     mint.script().now = 20;
     mint.script().notes.push((A, 2));
     mint.script().panics = true;
     thread.refresh_now();
-    wait(&|| service.status() == Status::Degraded);
+    wait_for(Status::Degraded);
     assert!(is_of(&spent(&service, A).unwrap(), [1]));
     mint.script().panics = false;
-    wait(&|| service.status() == Status::Ok);
+    wait_for(Status::Ok);
     assert!(is_of(&spent(&service, A).unwrap(), [1, 2]));
     assert!(thread.stop(Duration::from_secs(30)));
 }
 
 #[test]
 fn unreadable_row_is_not_an_empty_set_after_restart() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().now = 10;
+    let (data, mint) = scripted(&[(B, 7)]);
     mint.script().listed = vec![A, B];
-    mint.script().notes = vec![(B, 7)];
     mint.script().bad = vec![A];
     let mut first = mint.refresher(data.path());
     assert!(!first.refresh().unwrap().failures.is_empty());
@@ -326,9 +303,7 @@ fn counted_but_missing_notes_cause_full_reading() {
 
 #[test]
 fn bad_row_holds_back_its_keyset_until_repaired() {
-    let (data, mint) = (tempfile::tempdir().unwrap(), Scripted::default());
-    mint.script().notes = vec![(A, 1)];
-    mint.script().now = 10;
+    let (data, mint) = scripted(&[(A, 1)]);
     let mut refresher = mint.refresher(data.path());
     refresher.refresh().unwrap();
     // The count would reveal it as well.
@@ -359,9 +334,7 @@ fn bad_row_holds_back_its_keyset_until_repaired() {
 
 #[test]
 fn unpublished_change_survives_full_reading() {
-    let mint = Scripted::default();
-    mint.script().notes = vec![(A, 1), (A, 2)];
-    mint.script().now = 10;
+    let mint = Scripted::of(&[(A, 1), (A, 2)]);
     let mut refresher = mint.refresher_in_memory();
     refresher.refresh().unwrap();
     // As many notes as before, but different ones. They are read but not published, because listing the keysets

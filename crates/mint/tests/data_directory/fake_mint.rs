@@ -118,8 +118,9 @@ impl FakeMint {
         self.states()[as_of as usize - 1]
     }
 
-    /// Lists what a snapshot gets wrong for the time that it names.
-    pub(crate) fn lies_in(&self, service: &FilterService) -> Vec<String> {
+    /// Compares a snapshot with the state of the time that it names.
+    #[track_caller]
+    pub(crate) fn assert_right(&self, service: &FilterService, what: &str) {
         let snapshot = service.snapshot().expect("something is served");
         let mut lies = vec![];
         for (keyset, id) in KEYSETS.iter().enumerate() {
@@ -132,7 +133,7 @@ impl FakeMint {
                 lies.extend(self.state_at(as_of).difference(&snapshot, keyset, kind));
             }
         }
-        lies
+        assert_eq!(lies, Vec::<String>::new(), "{what}");
     }
 }
 

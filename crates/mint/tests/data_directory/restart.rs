@@ -43,7 +43,7 @@ fn restart_serves_old_state_and_reads_new_rows() {
         .map(|reading| (reading.whole, reading.items))
         .collect();
     assert_eq!(read, [(false, 15), (false, 20)]);
-    assert_eq!(mint.lies_in(second.service()), Vec::<String>::new());
+    mint.assert_right(second.service(), "");
     let compressed = second.service().snapshot().unwrap();
     let compressed = compressed.keysets().next().unwrap();
     assert!(
@@ -98,7 +98,7 @@ fn hashes_beyond_the_memory_limit_use_the_disk() {
     let mut first = refresher(directory.path());
     let report = first.refresh().unwrap();
     assert!(report.failures.is_empty(), "{:?}", report.failures);
-    assert_eq!(mint.lies_in(first.service()), Vec::<String>::new());
+    mint.assert_right(first.service(), "");
     drop(first);
     // Too many new items at once cause a full reading.
     mint.push(state(4_500_000));
@@ -106,7 +106,7 @@ fn hashes_beyond_the_memory_limit_use_the_disk() {
     assert!(second.restore());
     let report = second.refresh().unwrap();
     assert!(report.readings.iter().all(|reading| reading.whole));
-    assert_eq!(mint.lies_in(second.service()), Vec::<String>::new());
+    mint.assert_right(second.service(), "");
 }
 
 const KEYSET: &str = "009a1f293253e41e";

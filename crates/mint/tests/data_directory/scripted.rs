@@ -46,7 +46,21 @@ pub(crate) fn note(number: u64) -> [u8; 33] {
     note
 }
 
+/// A data directory, and a mint with these notes in second 10.
+pub(crate) fn scripted(notes: &[(&'static str, u64)]) -> (tempfile::TempDir, Scripted) {
+    (tempfile::tempdir().unwrap(), Scripted::of(notes))
+}
+
 impl Scripted {
+    pub(crate) fn of(notes: &[(&'static str, u64)]) -> Self {
+        let script = Script {
+            now: 10,
+            notes: notes.to_vec(),
+            ..Script::default()
+        };
+        Self(Arc::new(Mutex::new(script)))
+    }
+
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
         // A deliberate panic must not poison the lock.
         self.0

@@ -1,35 +1,27 @@
 //! Timestamps: a filter is never dated after its own reading, and all services date it alike.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use nutfilter_mint::source::{ItemSink, Reading};
 use nutfilter_mint::{
-    FilterService, FinishedFilter, MintType, NotReady, NoteKind, RefreshThread, Refresher,
-    RefresherOptions,
+    FilterService, MintType, NotReady, NoteKind, RefreshThread, Refresher, RefresherOptions,
 };
 
 use crate::support::{
-    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, assert_filter_of, items, keyset,
-    one_keyset, pass_item, wait_until,
+    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, assert_filter_of, items, one_keyset,
+    pass_item, served, wait_until,
 };
 
 const FOREVER: Duration = Duration::MAX;
 
-fn filter(service: &FilterService, kind: NoteKind) -> Option<Arc<FinishedFilter>> {
-    let snapshot = service.snapshot()?;
-    snapshot.keyset(&keyset(V1))?.filter(kind).cloned()
-}
-
 fn timestamp(service: &FilterService) -> Option<u64> {
-    filter(service, NoteKind::Spent).map(|filter| filter.timestamp())
+    served(service, NoteKind::Spent).map(|filter| filter.timestamp())
 }
 
 #[test]
 fn filter_is_never_dated_after_its_own_reading() {
-    let database = MintDatabase::new(MintType::Nutshell);
+    let database = MintDatabase::with_keyset(MintType::Nutshell);
     let spent = items(1, 2, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..1]);
     let clock = Clock::default();
     let mut refresher = database.refresher_at(&clock);
@@ -50,7 +42,7 @@ fn filter_is_never_dated_after_its_own_reading() {
         clock.set(now);
         refresher.refresh().unwrap();
         for kind in NoteKind::ALL {
-            let filter = filter(&service, kind).unwrap();
+            let filter = served(&service, kind).unwrap();
             assert!(filter.timestamp() <= expected, "{kind} at {now}");
         }
     }
@@ -59,8 +51,7 @@ fn filter_is_never_dated_after_its_own_reading() {
 
 #[test]
 fn filter_from_the_future_is_withdrawn_without_a_reading() {
-    let database = MintDatabase::new(MintType::Cdk);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(MintType::Cdk);
     let clock = Clock::default();
     let mut refresher = database.refresher_at(&clock);
     let service = refresher.service().clone();
@@ -100,8 +91,7 @@ fn clock_set_back_during_a_reading_is_noticed() {
 
 #[test]
 fn refresher_corrects_dates_when_clock_is_set_back() {
-    let database = MintDatabase::new(MintType::Cdk);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(MintType::Cdk);
     let clock = Clock::default();
     clock.set(10_240);
     let refresher = database.refresher_at(&clock);
@@ -118,9 +108,8 @@ fn refresher_corrects_dates_when_clock_is_set_back() {
 
 #[test]
 fn services_on_one_database_serve_equal_bodies() {
-    let database = MintDatabase::new(MintType::Nutshell);
+    let database = MintDatabase::with_keyset(MintType::Nutshell);
     let spent = items(1, 20, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..10]);
     let service = || {
         let clock = Clock::default();
@@ -137,7 +126,7 @@ fn services_on_one_database_serve_equal_bodies() {
                 clock.set(now);
                 refresher.refresh().unwrap();
                 NoteKind::ALL.map(|kind| {
-                    let filter = filter(refresher.service(), kind).unwrap();
+                    let filter = served(refresher.service(), kind).unwrap();
                     assert!(filter.timestamp() <= now, "{kind} at {now}");
                     (filter.timestamp(), *filter.json().sha256())
                 })

@@ -2,7 +2,9 @@
 
 use nutfilter_mint::{MintType, NoteKind, RefreshReport, Refresher};
 
-use crate::support::{MintDatabase, V1, assert_filter_of, colliding_items, items, keyset};
+use crate::support::{
+    MintDatabase, V1, assert_served, colliding_items, items, refresh, tables_of_notes,
+};
 
 /// A mint's database, and the items that it should contain.
 struct Mint {
@@ -13,8 +15,7 @@ struct Mint {
 
 impl Mint {
     fn new(mint: MintType, kind: NoteKind) -> Self {
-        let database = MintDatabase::new(mint);
-        database.add_keyset(V1, "sat", true, 0);
+        let database = MintDatabase::with_keyset(mint);
         Self {
             database,
             kind,
@@ -30,11 +31,8 @@ impl Mint {
     /// Refreshes, and compares the filter with a full build by the reference implementation.
     #[track_caller]
     fn refresh(&self, refresher: &mut Refresher) -> RefreshReport {
-        let report = refresher.refresh().unwrap();
-        assert!(report.failures.is_empty(), "{:?}", report.failures);
-        let snapshot = refresher.service().snapshot().unwrap();
-        let entry = snapshot.keyset(&keyset(V1)).unwrap();
-        assert_filter_of(entry.filter(self.kind).unwrap().json().bytes(), &self.items);
+        let report = refresh(refresher);
+        assert_served(refresher, self.kind, &self.items);
         report
     }
 
@@ -49,16 +47,10 @@ impl Mint {
     }
 }
 
-fn tables() -> impl Iterator<Item = (MintType, NoteKind)> {
-    MintType::ALL
-        .into_iter()
-        .flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
-}
-
 #[test]
 fn colliding_notes_are_added_without_a_full_reread() {
     let colliding = colliding_items();
-    for (mint, kind) in tables() {
+    for (mint, kind) in tables_of_notes() {
         for on_disk in [false, true] {
             let mut mint = Mint::new(mint, kind);
             let data = mint.database.directory().join("data");
@@ -96,7 +88,7 @@ fn colliding_notes_are_added_without_a_full_reread() {
 #[test]
 fn colliding_new_notes_are_all_counted() {
     let colliding = colliding_items();
-    for (mint, kind) in tables() {
+    for (mint, kind) in tables_of_notes() {
         let mut mint = Mint::new(mint, kind);
         mint.add(&items(1, 10, 33));
         let mut refresher = mint.database.refresher();

@@ -42,9 +42,8 @@ fn both_mints_serve_the_reference_filters_of_both_kinds() {
 #[test]
 fn promises_are_issued_once_they_are_signed() {
     for mint in MintType::ALL {
-        let database = MintDatabase::new(mint);
+        let database = MintDatabase::with_keyset(mint);
         let signed = items(1, 300, 33);
-        database.add_keyset(V1, "sat", true, 0);
         database.add_signed(V1, &signed);
         database.add_unsigned(V1, &items(2, 200, 33));
         let server = serve(database.refresher());
@@ -55,9 +54,8 @@ fn promises_are_issued_once_they_are_signed() {
 
 #[test]
 fn cdk_proof_is_spent_only_in_state_spent() {
-    let database = MintDatabase::new(MintType::Cdk);
+    let database = MintDatabase::with_keyset(MintType::Cdk);
     let spent = items(1, 300, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent);
     for (stream, state) in (2..).zip(["PENDING", "UNSPENT", "RESERVED", "UNKNOWN"]) {
         database.add_in_state(V1, &items(stream, 50, 33), state);
@@ -92,9 +90,8 @@ fn no_item_is_lost_between_batches() {
     let full = ItemBatch::FULL;
     for mint in MintType::ALL {
         for (stream, count) in (1..).zip([1, full - 1, full, full + 1, 2 * full]) {
-            let database = MintDatabase::new(mint);
+            let database = MintDatabase::with_keyset(mint);
             let spent = items(stream, count, 33);
-            database.add_keyset(V1, "sat", true, 0);
             database.add_spent(V1, &spent);
             let server = serve(database.refresher());
             assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
@@ -105,8 +102,7 @@ fn no_item_is_lost_between_batches() {
 #[test]
 fn keyset_without_notes_has_the_empty_filter() {
     for mint in MintType::ALL {
-        let database = MintDatabase::new(mint);
-        database.add_keyset(V1, "sat", true, 0);
+        let database = MintDatabase::with_keyset(mint);
         let server = serve(database.refresher());
         for kind in NoteKind::ALL {
             let reply = server.filter(kind, V1);
@@ -155,11 +151,10 @@ fn keyset_known_only_from_notes_is_served_and_listed() {
 #[test]
 fn invalid_id_is_reported_and_others_are_served() {
     for mint in MintType::ALL {
-        let database = MintDatabase::new(mint);
+        let database = MintDatabase::with_keyset(mint);
         let spent = items(1, 40, 33);
         database.add_keyset("not an id", "sat", true, 0);
         database.add_spent("not an id", &items(2, 3, 33));
-        database.add_keyset(V1, "sat", true, 0);
         database.add_spent(V1, &spent);
         assert_eq!(
             database.source().keysets().unwrap().unservable,
@@ -172,8 +167,7 @@ fn invalid_id_is_reported_and_others_are_served() {
 
 #[test]
 fn report_counts_what_was_built() {
-    let database = MintDatabase::new(MintType::Cdk);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(MintType::Cdk);
     database.add_spent(V1, &items(1, 5000, 33));
     let mut told = Vec::new();
     let mut refresher = database.refresher();

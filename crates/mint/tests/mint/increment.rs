@@ -11,7 +11,7 @@ use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
 use crate::support::history::{self, Consumer, Database, Event, Held, NewItems, Note, Tally};
-use crate::support::{MintDatabase, items};
+use crate::support::{MintDatabase, items, tables_of_notes};
 
 /// Longer than a short lock takes on a busy machine.
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -135,11 +135,10 @@ struct Followed {
 }
 
 impl Followed {
-    fn new(mint: MintType, kind: NoteKind) -> Self {
-        let (sqlite, consumer) = (Sqlite::new(mint), Consumer::default());
+    fn new((mint, kind): (MintType, NoteKind)) -> Self {
         Self {
-            sqlite,
-            consumer,
+            sqlite: Sqlite::new(mint),
+            consumer: Consumer::default(),
             kind,
         }
     }
@@ -194,16 +193,9 @@ impl Followed {
     }
 }
 
-/// All four tables.
-fn tables() -> impl Iterator<Item = (MintType, NoteKind)> {
-    MintType::ALL
-        .into_iter()
-        .flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
-}
-
 /// The tables with pending rows.
 fn tables_with_pending() -> impl Iterator<Item = (MintType, NoteKind)> {
-    tables().filter(|&table| table != (MintType::Nutshell, NoteKind::Spent))
+    tables_of_notes().filter(|&table| table != (MintType::Nutshell, NoteKind::Spent))
 }
 
 #[track_caller]
@@ -216,8 +208,7 @@ fn assert_reason(reason: Option<String>, part: &str) {
 
 #[test]
 fn replaced_newest_note_is_noticed() {
-    for (mint, kind) in tables() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_of_notes().map(Followed::new) {
         mint.insert(0..100, true);
         mint.read();
         mint.delete(99);
@@ -228,8 +219,7 @@ fn replaced_newest_note_is_noticed() {
 
 #[test]
 fn rows_with_other_ids_are_noticed() {
-    for (mint, kind) in tables() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_of_notes().map(Followed::new) {
         mint.insert(0..100, true);
         mint.read();
         // The same number as before, with the newest in a range that was already read.
@@ -237,7 +227,7 @@ fn rows_with_other_ids_are_noticed() {
         let table = ["proofs_used", "promises", "proof", "blind_signature"][usize::from(
             mint.sqlite.mint() == MintType::Cdk,
         ) * 2
-            + usize::from(kind == NoteKind::Issued)];
+            + usize::from(mint.kind == NoteKind::Issued)];
         mint.execute(&format!(
             "UPDATE {table} SET rowid = rowid - 1 WHERE rowid > 3"
         ));
@@ -248,8 +238,7 @@ fn rows_with_other_ids_are_noticed() {
 
 #[test]
 fn newest_note_that_no_longer_counts_is_noticed() {
-    for (mint, kind) in tables_with_pending() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_with_pending().map(Followed::new) {
         mint.insert(0..100, true);
         mint.insert(100..101, false);
         mint.sqlite.apply(&[Event::Save]);
@@ -262,8 +251,7 @@ fn newest_note_that_no_longer_counts_is_noticed() {
 
 #[test]
 fn flipped_note_that_no_longer_counts_is_noticed() {
-    for (mint, kind) in tables_with_pending() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_with_pending().map(Followed::new) {
         mint.insert(0..1, false);
         mint.insert(1..100, true);
         mint.sqlite.apply(&[Event::Save]);
@@ -279,8 +267,7 @@ fn flipped_note_that_no_longer_counts_is_noticed() {
 
 #[test]
 fn pending_note_is_taken_if_it_counts_dropped_if_deleted() {
-    for (mint, kind) in tables_with_pending() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_with_pending().map(Followed::new) {
         mint.insert(0..5, false);
         mint.read();
         mint.insert(5..100, true);
@@ -290,7 +277,7 @@ fn pending_note_is_taken_if_it_counts_dropped_if_deleted() {
             mint.flip(number);
             assert_eq!(mint.read(), None);
         }
-        let held = mint.consumer.of(kind).total;
+        let held = mint.consumer.of(mint.kind).total;
         assert_eq!(held, Some(99));
         for number in [1, 101, 108] {
             mint.delete(number);
@@ -301,7 +288,7 @@ fn pending_note_is_taken_if_it_counts_dropped_if_deleted() {
         assert_eq!(mint.read(), None);
         mint.flip(1);
         assert_eq!(mint.read(), None);
-        assert_eq!(mint.consumer.of(kind).total, Some(100));
+        assert_eq!(mint.consumer.of(mint.kind).total, Some(100));
     }
 }
 
@@ -309,7 +296,7 @@ fn pending_note_is_taken_if_it_counts_dropped_if_deleted() {
 fn pending_row_without_item_needs_no_whole_reading() {
     // The columns of nutshell are text, in which a number is text too.
     for value in ["CAST(x'ff' AS TEXT)", "7"] {
-        let mut mint = Followed::new(MintType::Cdk, NoteKind::Issued);
+        let mut mint = Followed::new((MintType::Cdk, NoteKind::Issued));
         mint.insert(0..100, true);
         mint.insert(100..103, false);
         mint.insert(103..110, true);
@@ -333,7 +320,7 @@ fn pending_row_without_item_needs_no_whole_reading() {
 fn note_in_the_place_of_a_pending_one_is_read() {
     for (mint, kind) in tables_with_pending() {
         for again in [false, true] {
-            let mut mint = Followed::new(mint, kind);
+            let mut mint = Followed::new((mint, kind));
             mint.insert(0..100, true);
             mint.insert(100..103, false);
             mint.read();
@@ -342,15 +329,14 @@ fn note_in_the_place_of_a_pending_one_is_read() {
             // It counts in its old place, so not all new notes are above the last one.
             mint.insert(if again { 101..102 } else { 111..112 }, false);
             assert_eq!(mint.read(), None);
-            assert_eq!(mint.consumer.of(kind).total, Some(101));
+            assert_eq!(mint.consumer.of(mint.kind).total, Some(101));
         }
     }
 }
 
 #[test]
 fn deleted_old_note_is_noticed() {
-    for (mint, kind) in tables() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_of_notes().map(Followed::new) {
         mint.insert(0..100, true);
         mint.read();
         mint.delete(3);
@@ -370,7 +356,7 @@ fn restored_pending_note_never_seen_pending_is_noticed() {
             MintType::Nutshell => "recently counted row",
             _ => "total of keyset",
         };
-        let mut mint = Followed::new(mint, kind);
+        let mut mint = Followed::new((mint, kind));
         mint.insert(0..1, false);
         mint.insert(1..100, true);
         mint.sqlite.apply(&[Event::Save]);
@@ -387,8 +373,7 @@ fn restored_pending_note_never_seen_pending_is_noticed() {
 /// the highest anchor, where only the count of all rows reveals it.
 #[test]
 fn restored_pending_note_already_forgotten_is_noticed() {
-    for (mint, kind) in tables_with_pending() {
-        let mut mint = Followed::new(mint, kind);
+    for mut mint in tables_with_pending().map(Followed::new) {
         mint.insert(0..1, false);
         mint.insert(1..100, true);
         mint.sqlite.apply(&[Event::Save]);
@@ -396,11 +381,11 @@ fn restored_pending_note_already_forgotten_is_noticed() {
         mint.read();
         mint.sqlite.apply(&[Event::Restore]);
         mint.flip(0);
-        let held = mint.consumer.of(kind).watermark.as_ref().unwrap();
+        let held = mint.consumer.of(mint.kind).watermark.as_ref().unwrap();
         let since = Watermark::new(held.as_bytes().to_vec());
         // No count was asked for.
         let mut source = mint.sqlite.database.source();
-        let reading = source.read(kind, Some(&since), &mut NewItems::default());
+        let reading = source.read(mint.kind, Some(&since), &mut NewItems::default());
         let reason = reading.map(drop).unwrap_err().to_string();
         assert!(reason.contains("rows, expected"), "{reason}");
     }
@@ -412,7 +397,7 @@ fn totals_that_count_something_else_are_ignored() {
         (NoteKind::Spent, "total_redeemed"),
         (NoteKind::Issued, "total_issued"),
     ] {
-        let mut mint = Followed::new(MintType::Cdk, kind);
+        let mut mint = Followed::new((MintType::Cdk, kind));
         mint.insert(0..10, true);
         let mut source = mint.sqlite.database.source();
         let mut tally = Tally::default();
@@ -433,7 +418,7 @@ fn mint_without_totals_is_followed() {
         "DROP TABLE keyset_amounts",
         "ALTER TABLE keyset_amounts RENAME COLUMN total_issued TO issued",
     ] {
-        let mut mint = Followed::new(MintType::Cdk, NoteKind::Issued);
+        let mut mint = Followed::new((MintType::Cdk, NoteKind::Issued));
         mint.insert(0..10, true);
         mint.execute(change);
         mint.read();
@@ -452,7 +437,7 @@ fn row_that_does_not_count_is_not_decoded() {
             MintType::Nutshell => "promises (amount, id, c_, b_)",
             _ => "blind_signature (amount, keyset_id, c, blinded_message)",
         };
-        let mut followed = Followed::new(mint, NoteKind::Issued);
+        let mut followed = Followed::new((mint, NoteKind::Issued));
         followed.insert(0..10, true);
         let id = history::IDS[0];
         followed.execute(&format!(
@@ -470,8 +455,8 @@ fn row_that_does_not_count_is_not_decoded() {
 
 #[test]
 fn increments_do_not_block_a_writer_or_lose_notes() {
-    for (mint, kind) in tables() {
-        let mut followed = Followed::new(mint, kind);
+    for (mint, kind) in tables_of_notes() {
+        let mut followed = Followed::new((mint, kind));
         followed.insert(0..300, true);
         let notes: Vec<Note> = items(9, 3000, 33)
             .into_iter()

@@ -10,7 +10,7 @@ use nutfilter_mint::source::SourceError;
 use nutfilter_mint::{MintType, NoteKind};
 use rusqlite::Connection;
 
-use crate::support::{MintDatabase, Server, V1, assert_filter_of, items, read_whole};
+use crate::support::{MintDatabase, V1, assert_served, items, read_whole};
 
 /// Longer than a short lock takes on a busy machine.
 const A_MOMENT: Duration = Duration::from_secs(1);
@@ -20,8 +20,7 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
     const BEFORE: usize = 2000;
     const BATCH: usize = 7;
     for mint in MintType::ALL {
-        let database = MintDatabase::new(mint);
-        database.add_keyset(V1, "sat", true, 0);
+        let database = MintDatabase::with_keyset(mint);
         let notes = items(1, 40_000, 33);
         database.add_spent(V1, &notes[..BEFORE]);
         let mut refresher = database.refresher();
@@ -72,8 +71,7 @@ fn writer_is_not_blocked_and_filters_are_consistent() {
             "{counts:?}"
         );
         refresher.refresh().unwrap();
-        let server = Server::start(refresher.service().clone());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &notes[..written]);
+        assert_served(&refresher, NoteKind::Spent, &notes[..written]);
     }
 }
 
@@ -124,10 +122,8 @@ fn reading_a_stopped_mint_leaves_no_files() {
         database.add_spent(V1, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         let before = std::fs::read(&database.path).unwrap();
-        let mut refresher = database.refresher();
-        refresher.refresh().unwrap();
-        let server = Server::start(refresher.service().clone());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        let refresher = database.refreshed();
+        assert_served(&refresher, NoteKind::Spent, &spent);
         assert_eq!(database.files(), ["mint.db"]);
         assert!(std::fs::read(&database.path).unwrap() == before);
     }
@@ -175,10 +171,8 @@ fn database_in_another_journal_mode_is_read() {
         database.execute("PRAGMA journal_mode = DELETE;");
         let spent = items(1, 500, 33);
         database.add_spent(V1, &spent);
-        let mut refresher = database.refresher();
-        refresher.refresh().unwrap();
-        let server = Server::start(refresher.service().clone());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        let refresher = database.refreshed();
+        assert_served(&refresher, NoteKind::Spent, &spent);
         assert_eq!(database.files(), ["mint.db"]);
     }
 }
@@ -234,10 +228,8 @@ fn wal_without_shm_is_read_and_only_shm_is_created() {
     }
     assert_eq!(copy.files(), ["mint.db", "mint.db-wal"]);
     let main = std::fs::read(&copy.path).unwrap();
-    let mut refresher = copy.refresher();
-    refresher.refresh().unwrap();
-    let server = Server::start(refresher.service().clone());
-    assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+    let refresher = copy.refreshed();
+    assert_served(&refresher, NoteKind::Spent, &spent);
     assert_eq!(copy.files(), ["mint.db", "mint.db-shm", "mint.db-wal"]);
     assert!(std::fs::read(&copy.path).unwrap() == main);
 }

@@ -11,31 +11,23 @@ use nutfilter_mint::{
 };
 
 use crate::support::{
-    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, V2, assert_filter_of, items, keyset,
-    one_keyset, pass_item, wait_until,
+    Clock, FakeMint, MintDatabase, PATIENCE, Server, V1, V2, assert_filter_of, items, one_keyset,
+    pass_item, served, wait_until,
 };
 
 fn timestamp(service: &FilterService, kind: NoteKind) -> u64 {
-    let snapshot = service.snapshot().unwrap();
-    snapshot
-        .keyset(&keyset(V1))
-        .unwrap()
-        .filter(kind)
-        .unwrap()
-        .timestamp()
+    served(service, kind).unwrap().timestamp()
 }
 
 #[test]
 fn refresh_finds_new_rows_keysets_and_signatures() {
     for mint in MintType::ALL {
-        let database = MintDatabase::new(mint);
+        let database = MintDatabase::with_keyset(mint);
         let (spent, issued) = (items(1, 100, 33), items(2, 100, 33));
-        database.add_keyset(V1, "sat", true, 0);
         database.add_spent(V1, &spent[..60]);
         database.add_signed(V1, &issued[..50]);
         database.add_unsigned(V1, &issued[50..]);
-        let mut refresher = database.refresher();
-        refresher.refresh().unwrap();
+        let mut refresher = database.refreshed();
         let server = Server::start(refresher.service().clone());
         assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent[..60]);
         assert_filter_of(&server.filter(NoteKind::Issued, V1).body, &issued[..50]);
@@ -57,9 +49,8 @@ fn refresh_finds_new_rows_keysets_and_signatures() {
 #[test]
 fn last_filters_are_served_while_the_database_is_gone() {
     for mint in MintType::ALL {
-        let database = MintDatabase::new(mint);
+        let database = MintDatabase::with_keyset(mint);
         let spent = items(1, 100, 33);
-        database.add_keyset(V1, "sat", true, 0);
         database.add_spent(V1, &spent);
         let clock = Clock::default();
         let mut refresher = database.refresher_at(&clock);
@@ -156,9 +147,8 @@ fn reading_interrupted_by_a_mint_start_is_repeated() {
 
 #[test]
 fn refresher_builds_at_once_follows_and_stops() {
-    let database = MintDatabase::new(MintType::Cdk);
+    let database = MintDatabase::with_keyset(MintType::Cdk);
     let spent = items(1, 30, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..10]);
     let refresher = database.refresher();
     let service = refresher.service().clone();
@@ -179,8 +169,7 @@ fn refresher_builds_at_once_follows_and_stops() {
 
 #[test]
 fn refresher_recovers_once_the_database_is_back() {
-    let database = MintDatabase::new(MintType::Nutshell);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(MintType::Nutshell);
     let refresher = database.refresher();
     let service = refresher.service().clone();
     let away = database.directory().join("away");

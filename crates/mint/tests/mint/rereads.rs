@@ -4,12 +4,11 @@ use std::fs;
 
 use nutfilter_mint::{MintType, NoteKind, ReadingReport, Refresher};
 
-use crate::support::{MintDatabase, V1, V2, assert_filter_of, items, keyset};
+use crate::support::{MintDatabase, V1, V2, assert_served, items, refresh, spent_table};
 
 /// A mint with spent notes in two keysets, and a refresher that has read them.
 fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Refresher) {
-    let database = MintDatabase::new(mint);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(mint);
     database.add_keyset(V2, "sat", true, 0);
     database.insert(NoteKind::Spent, V1, &items(1, 100, 33));
     database.insert(NoteKind::Spent, V2, &items(2, 50, 33));
@@ -26,17 +25,8 @@ fn followed(mint: MintType, on_disk: bool) -> (MintDatabase, Refresher) {
 }
 
 #[track_caller]
-fn spent_reading(refresher: &mut Refresher) -> ReadingReport {
-    let report = refresher.refresh().unwrap();
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
-    report.readings[0]
-}
-
-#[track_caller]
-fn assert_spent(refresher: &Refresher, items: &[Vec<u8>]) {
-    let snapshot = refresher.service().snapshot().unwrap();
-    let entry = snapshot.keyset(&keyset(V1)).unwrap();
-    assert_filter_of(entry.filter(NoteKind::Spent).unwrap().json().bytes(), items);
+pub(crate) fn spent_reading(refresher: &mut Refresher) -> ReadingReport {
+    refresh(refresher).readings[0]
 }
 
 fn cases() -> impl Iterator<Item = (MintType, bool)> {
@@ -44,18 +34,14 @@ fn cases() -> impl Iterator<Item = (MintType, bool)> {
     mints.flat_map(|mint| [false, true].map(|on_disk| (mint, on_disk)))
 }
 
-fn table(mint: MintType) -> &'static str {
-    match mint {
-        MintType::Nutshell => "proofs_used",
-        _ => "proof",
-    }
-}
-
 #[test]
 fn renumbered_rows_lose_nothing() {
     for (mint, on_disk) in cases() {
         let (database, mut refresher) = followed(mint, on_disk);
-        database.execute(&format!("UPDATE {} SET rowid = rowid + 1000", table(mint)));
+        database.execute(&format!(
+            "UPDATE {} SET rowid = rowid + 1000",
+            spent_table(mint)
+        ));
         database.insert(NoteKind::Spent, V1, &items(3, 7, 33));
         let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(0)));
@@ -79,7 +65,11 @@ fn restored_backup_is_detected_by_lost_notes() {
         database.insert(NoteKind::Spent, V2, &items(6, 30, 33));
         let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(15)));
-        assert_spent(&refresher, &[items(1, 100, 33), items(5, 30, 33)].concat());
+        assert_served(
+            &refresher,
+            NoteKind::Spent,
+            &[items(1, 100, 33), items(5, 30, 33)].concat(),
+        );
     }
 }
 
@@ -87,13 +77,13 @@ fn restored_backup_is_detected_by_lost_notes() {
 fn deleted_rows_are_counted() {
     for (mint, on_disk) in cases() {
         let (database, mut refresher) = followed(mint, on_disk);
-        let table = table(mint);
+        let table = spent_table(mint);
         database.execute(&format!("DELETE FROM {table} WHERE rowid IN (3, 5, 8)"));
         let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(3)));
         database.execute(&format!("DELETE FROM {table}"));
         let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(147)));
-        assert_spent(&refresher, &[]);
+        assert_served(&refresher, NoteKind::Spent, &[]);
     }
 }

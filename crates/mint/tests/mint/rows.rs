@@ -7,13 +7,13 @@ use nutfilter_mint::{MintType, NoteKind, RefresherOptions};
 
 use crate::support::history::Held;
 use crate::support::{
-    MintDatabase, Server, V1, V2, assert_filter_of, items, keyset, on_disk, read_whole,
+    MintDatabase, Server, V1, V2, assert_filter_of, assert_served, items, keyset, on_disk,
+    read_whole,
 };
 
 /// Two good rows and a third one, whose item is this SQL expression.
 fn with_third_row(mint: MintType, kind: NoteKind, value: &str) -> MintDatabase {
-    let database = MintDatabase::new(mint);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(mint);
     database.add_spent(V1, &items(1, 2, 33));
     database.add_signed(V1, &items(2, 2, 33));
     let row = match (mint, kind) {
@@ -54,10 +54,8 @@ fn hex_in_either_case_is_decoded() {
             ]
             .concat(),
         );
-        let mut refresher = database.refresher();
-        refresher.refresh().unwrap();
-        let server = Server::start(refresher.service().clone());
-        assert_filter_of(&server.filter(NoteKind::Spent, V1).body, &spent);
+        let refresher = database.refreshed();
+        assert_served(&refresher, NoteKind::Spent, &spent);
     }
 }
 

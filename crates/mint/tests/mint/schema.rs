@@ -132,8 +132,7 @@ fn other_files_are_not_accepted_as_databases() {
 #[test]
 fn later_schema_change_fails_the_refresh_and_is_named() {
     let database = MintDatabase::new(MintType::Cdk);
-    let mut refresher = database.refresher();
-    refresher.refresh().unwrap();
+    let mut refresher = database.refreshed();
     database.execute("ALTER TABLE proof RENAME COLUMN state TO status;");
     let error = refresher.refresh().unwrap_err().to_string();
     assert!(

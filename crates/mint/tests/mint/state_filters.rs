@@ -26,6 +26,12 @@ pub(crate) fn clock() -> Clock {
     clock
 }
 
+/// A database with a keyset, a directory for its state filters, and their clock.
+fn mint(mint: MintType) -> (MintDatabase, tempfile::TempDir, Clock) {
+    let directory = tempfile::tempdir().unwrap();
+    (MintDatabase::with_keyset(mint), directory, clock())
+}
+
 fn options() -> StateFilterOptions {
     let mut options = StateFilterOptions::new(&[Event::ProofState, Event::BlindSignature]);
     options.block_width = 10;
@@ -99,14 +105,9 @@ fn assert_followed(server: &Server, spent: &[Vec<u8>], issued: &[Vec<u8>]) {
 
 #[test]
 fn removed_data_directory_begins_another_sequence() {
-    let (database, place) = (
-        MintDatabase::new(MintType::Cdk),
-        tempfile::tempdir().unwrap(),
-    );
+    let (database, place, clock) = mint(MintType::Cdk);
     let data = place.path().join("data");
-    let clock = clock();
     let [spent, issued] = [1, 2].map(|stream| items(stream, 30, 33));
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..10]);
     database.add_signed(V1, &issued[..10]);
     let mut refresher = refresher(&database, &data, &clock);
@@ -129,15 +130,13 @@ fn removed_data_directory_begins_another_sequence() {
 #[test]
 fn new_rows_are_published_across_refreshes_and_restarts() {
     for mint in MintType::ALL {
-        let (database, data) = (MintDatabase::new(mint), tempfile::tempdir().unwrap());
-        let clock = clock();
+        let (database, data, clock) = self::mint(mint);
         // Notes of both curves, in one sequence.
         let [spent, issued] = [1, 3].map(|stream| {
             let [mut all, bls] = [items(stream, 200, 33), items(stream + 1, 100, 48)];
             all.splice(100..100, bls);
             all
         });
-        database.add_keyset(V1, "sat", true, 0);
         database.add_keyset(V2, "sat", true, 0);
         database.add_keyset(V3, "sat", true, 0);
         database.add_spent(V1, &spent[..100]);
@@ -192,13 +191,8 @@ fn new_rows_are_published_across_refreshes_and_restarts() {
 
 #[test]
 fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
-    let (database, data) = (
-        MintDatabase::new(MintType::Cdk),
-        tempfile::tempdir().unwrap(),
-    );
-    let clock = clock();
+    let (database, data, clock) = mint(MintType::Cdk);
     let (spent, odd) = (items(1, 10, 33), items(2, 1, 96));
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent);
     let status = |refresher: &Refresher| {
         let server = Server::start(refresher.service().clone());
@@ -248,13 +242,8 @@ fn kind_that_lacks_notes_is_not_served_until_they_are_gone() {
 
 #[test]
 fn data_directory_without_sequences_is_read_whole_once() {
-    let (database, data) = (
-        MintDatabase::new(MintType::Cdk),
-        tempfile::tempdir().unwrap(),
-    );
-    let clock = clock();
+    let (database, data, clock) = mint(MintType::Cdk);
     let spent = items(1, 50, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent[..20]);
     let without = || {
         database.refresher_with(RefresherOptions {
@@ -282,13 +271,8 @@ fn data_directory_without_sequences_is_read_whole_once() {
 
 #[test]
 fn restored_backup_changes_nothing_published() {
-    let (database, data) = (
-        MintDatabase::new(MintType::Nutshell),
-        tempfile::tempdir().unwrap(),
-    );
-    let clock = clock();
+    let (database, data, clock) = mint(MintType::Nutshell);
     let spent = items(1, 50, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.add_spent(V1, &spent);
     let mut refresher = refresher(&database, data.path(), &clock);
     refresher.refresh().unwrap();
@@ -310,12 +294,7 @@ fn restored_backup_changes_nothing_published() {
 }
 
 fn served() -> (MintDatabase, tempfile::TempDir, Refresher, Clock, Server) {
-    let (database, data) = (
-        MintDatabase::new(MintType::Cdk),
-        tempfile::tempdir().unwrap(),
-    );
-    let clock = clock();
-    database.add_keyset(V1, "sat", true, 0);
+    let (database, data, clock) = mint(MintType::Cdk);
     database.add_spent(V1, &items(1, 2_000, 33));
     database.add_signed(V1, &items(2, 100, 33));
     let mut refresher = refresher(&database, data.path(), &clock);
@@ -460,9 +439,7 @@ fn open_block_changes_only_at_its_interval() {
 
 #[test]
 fn state_filters_need_their_universe() {
-    let database = MintDatabase::new(MintType::Cdk);
-    let data = tempfile::tempdir().unwrap();
-    let clock = clock();
+    let (database, data, clock) = mint(MintType::Cdk);
     drop(refresher(&database, data.path(), &clock));
     let mut other = options();
     other.universe = nutfilter::segment::Universe::new(50).unwrap();
@@ -555,13 +532,8 @@ fn damaged_state_filters_do_not_stop_the_filters() {
 
 #[test]
 fn events_that_could_not_be_added_come_with_a_later_refresh() {
-    let (database, data) = (
-        MintDatabase::new(MintType::Cdk),
-        tempfile::tempdir().unwrap(),
-    );
-    let clock = clock();
+    let (database, data, clock) = mint(MintType::Cdk);
     let mut spent = items(1, 30, 33);
-    database.add_keyset(V1, "sat", true, 0);
     database.insert(NoteKind::Spent, V1, &spent);
     let mut refresher = refresher(&database, data.path(), &clock);
     assert!(refresher.refresh().unwrap().is_complete());

@@ -1,14 +1,14 @@
 //! Occasional counts of all rows: what is noticed at once, what later, and what is saved.
 
-use nutfilter_mint::{MintType, NoteKind, ReadingReport, Refresher, RefresherOptions};
+use nutfilter_mint::{MintType, NoteKind, Refresher, RefresherOptions};
 use rusqlite::Connection;
 
-use crate::support::{MintDatabase, V1, assert_filter_of, items, keyset};
+use crate::rereads::spent_reading;
+use crate::support::{MintDatabase, V1, assert_served, items, spent_table};
 
 /// A running mint, which keeps its database open.
 fn running(mint: MintType, notes: usize) -> (MintDatabase, Connection) {
-    let database = MintDatabase::new(mint);
-    database.add_keyset(V1, "sat", true, 0);
+    let database = MintDatabase::with_keyset(mint);
     let connection = open(&database);
     database.insert(NoteKind::Spent, V1, &items(1, notes, 33));
     (database, connection)
@@ -23,18 +23,8 @@ fn open(database: &MintDatabase) -> Connection {
     connection
 }
 
-#[track_caller]
-fn read(refresher: &mut Refresher) -> ReadingReport {
-    let report = refresher.refresh().unwrap();
-    assert!(report.failures.is_empty(), "{:?}", report.failures);
-    report.readings[0]
-}
-
 fn delete_an_old_note(database: &MintDatabase) {
-    let table = match database.mint {
-        MintType::Nutshell => "proofs_used",
-        _ => "proof",
-    };
+    let table = spent_table(database.mint);
     database.execute(&format!("DELETE FROM {table} WHERE rowid = 3"));
 }
 
@@ -50,20 +40,18 @@ fn deleted_rows_are_noticed_at_the_next_count() {
     for mint in MintType::ALL {
         let (database, _mint) = running(mint, 100);
         let mut refresher = counting(&database, 3);
-        read(&mut refresher);
+        spent_reading(&mut refresher);
         delete_an_old_note(&database);
         for number in 2..4 {
             database.insert(NoteKind::Spent, V1, &items(number, 5, 33));
-            let reading = read(&mut refresher);
+            let reading = spent_reading(&mut refresher);
             assert_eq!((reading.whole, reading.items), (false, 5));
         }
-        let reading = read(&mut refresher);
+        let reading = spent_reading(&mut refresher);
         assert_eq!((reading.whole, reading.lost), (true, Some(1)));
         let mut left = [items(1, 100, 33), items(2, 5, 33), items(3, 5, 33)].concat();
         left.remove(2);
-        let snapshot = refresher.service().snapshot().unwrap();
-        let entry = snapshot.keyset(&keyset(V1)).unwrap();
-        assert_filter_of(entry.filter(NoteKind::Spent).unwrap().json().bytes(), &left);
+        assert_served(&refresher, NoteKind::Spent, &left);
     }
 }
 
@@ -73,9 +61,9 @@ fn restarted_mint_or_new_schema_is_counted_at_once() {
         for restart in [true, false] {
             let (database, running) = running(mint, 100);
             let mut refresher = counting(&database, 1000);
-            read(&mut refresher);
+            spent_reading(&mut refresher);
             delete_an_old_note(&database);
-            assert!(!read(&mut refresher).whole);
+            assert!(!spent_reading(&mut refresher).whole);
             let _running = match restart {
                 true => {
                     drop(running);
@@ -86,8 +74,8 @@ fn restarted_mint_or_new_schema_is_counted_at_once() {
                     running
                 }
             };
-            assert!(read(&mut refresher).whole);
-            assert!(!read(&mut refresher).whole);
+            assert!(spent_reading(&mut refresher).whole);
+            assert!(!spent_reading(&mut refresher).whole);
         }
     }
 }
@@ -111,9 +99,9 @@ fn finding_nothing_new_reads_little_of_the_database() {
         let mut measured = vec![];
         for every in [1, 1000] {
             let mut refresher = counting(&database, every);
-            read(&mut refresher);
+            spent_reading(&mut refresher);
             let before = bytes_read();
-            assert!(!read(&mut refresher).whole);
+            assert!(!spent_reading(&mut refresher).whole);
             measured.push(bytes_read() - before);
         }
         eprintln!(

@@ -10,7 +10,6 @@ mod faults;
 mod histories;
 #[path = "../mint/support/history.rs"]
 mod history;
-mod measure;
 mod rows;
 mod support;
 mod tls;

@@ -13,13 +13,17 @@ mod tables;
 
 use core::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nutfilter_mint::source::{
     DatabaseLocation, ItemBatch, ItemSink, MintSource, SourceError, SqliteSource,
 };
-use nutfilter_mint::{FilterService, KeysetId, MintType, NoteKind, Refresher, RefresherOptions};
+use nutfilter_mint::{
+    FilterService, FinishedFilter, KeysetId, MintType, NoteKind, RefreshReport, Refresher,
+    RefresherOptions,
+};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -52,6 +56,13 @@ impl MintDatabase {
     /// An empty database in WAL mode, like those of both mints. It is closed when this returns.
     pub(crate) fn new(mint: MintType) -> Self {
         Self::named(mint, "mint.db")
+    }
+
+    /// An empty database with the active keyset [`V1`].
+    pub(crate) fn with_keyset(mint: MintType) -> Self {
+        let database = Self::new(mint);
+        database.add_keyset(V1, "sat", true, 0);
+        database
     }
 
     pub(crate) fn named(mint: MintType, name: &str) -> Self {
@@ -193,6 +204,14 @@ impl MintDatabase {
         self.refresher_with(RefresherOptions::default())
     }
 
+    /// A refresher that has refreshed once.
+    #[track_caller]
+    pub(crate) fn refreshed(&self) -> Refresher {
+        let mut refresher = self.refresher();
+        refresh(&mut refresher);
+        refresher
+    }
+
     pub(crate) fn refresher_at(&self, clock: &Clock) -> Refresher {
         self.refresher_with(clock.options())
     }
@@ -252,6 +271,44 @@ pub(crate) fn expected_content(items: &[Vec<u8>]) -> String {
         19,
         784_931,
     ))
+}
+
+/// The served filter of a kind of [`V1`].
+pub(crate) fn served(service: &FilterService, kind: NoteKind) -> Option<Arc<FinishedFilter>> {
+    service
+        .snapshot()?
+        .keyset(&keyset(V1))?
+        .filter(kind)
+        .cloned()
+}
+
+/// Compares the served filter of a kind of [`V1`] with the expected items.
+#[track_caller]
+pub(crate) fn assert_served(refresher: &Refresher, kind: NoteKind, items: &[Vec<u8>]) {
+    let filter = served(refresher.service(), kind).unwrap();
+    assert_filter_of(filter.json().bytes(), items);
+}
+
+/// Refreshes, which must succeed.
+#[track_caller]
+pub(crate) fn refresh(refresher: &mut Refresher) -> RefreshReport {
+    let report = refresher.refresh().unwrap();
+    assert!(report.failures.is_empty(), "{:?}", report.failures);
+    report
+}
+
+/// All four tables of notes.
+pub(crate) fn tables_of_notes() -> impl Iterator<Item = (MintType, NoteKind)> {
+    let mints = MintType::ALL.into_iter();
+    mints.flat_map(|mint| NoteKind::ALL.map(|kind| (mint, kind)))
+}
+
+/// The table with the spent notes of a mint.
+pub(crate) fn spent_table(mint: MintType) -> &'static str {
+    match mint {
+        MintType::Nutshell => "proofs_used",
+        _ => "proof",
+    }
 }
 
 /// Compares a response body with the expected items.
