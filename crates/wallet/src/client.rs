@@ -16,7 +16,7 @@ use crate::policy::{FetchContext, Policy, error_object};
 use crate::proxy::Proxy;
 use crate::query_error::QueryError;
 use crate::restoration::{Restoration, Restored};
-use crate::transport::{Answer, NOT_MODIFIED, Transport};
+use crate::transport::{NOT_MODIFIED, Reply, Transport};
 
 /// Fetches filters from one mint. Cheap to clone; can be used from many threads.
 ///
@@ -242,20 +242,20 @@ impl MintClient {
         restoration.finish()
     }
 
-    fn ask(&self, path: &str, body: &str) -> Result<Answer, FetchError> {
+    fn ask(&self, path: &str, body: &str) -> Result<Reply, FetchError> {
         let url = self.base.join(path)?;
         self.transport.post(&url, body, &self.policy.for_answers())
     }
 
     /// Gets a JSON document about a sequence, compressed if possible. Its size limit is that of other answers.
-    pub(crate) fn document(&self, path: SequencePath) -> Result<Answer, FetchError> {
+    pub(crate) fn document(&self, path: SequencePath) -> Result<Reply, FetchError> {
         let url = self.base.join(&path.to_string())?;
         let answer = self.transport.get_gzip(url, &self.policy.for_answers())?;
         accept_status(answer)
     }
 
     /// Gets an object of a sequence, of at most `max_bytes`.
-    pub(crate) fn object(&self, path: SequencePath, max_bytes: u64) -> Result<Answer, FetchError> {
+    pub(crate) fn object(&self, path: SequencePath, max_bytes: u64) -> Result<Reply, FetchError> {
         let url = self.base.join(&path.to_string())?;
         let policy = Policy {
             max_bytes,
@@ -279,7 +279,7 @@ impl MintClient {
 const REPLICA_LAG: u64 = 3_600;
 
 /// Accepts only status 200.
-fn accept_status(answer: Answer) -> Result<Answer, FetchError> {
+fn accept_status(answer: Reply) -> Result<Reply, FetchError> {
     let status = answer.status;
     if status == 200 {
         return Ok(answer);

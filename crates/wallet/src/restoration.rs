@@ -153,7 +153,7 @@ impl Restoration {
 /// The fields of an answer that are used. Some mints repeat amount and keyset in the output; those of the
 /// signature count.
 #[derive(Deserialize)]
-struct Answer {
+struct RestoreResponse {
     outputs: Vec<Output>,
     signatures: Vec<Signature>,
 }
@@ -185,7 +185,7 @@ fn read(
     keyset: &KeysetId,
     body: &[u8],
 ) -> Result<Vec<(usize, Option<BlindSignature>, bool)>, AnswerFault> {
-    let answer: Answer = from_json(body)?;
+    let answer: RestoreResponse = from_json(body)?;
     if answer.outputs.len() != answer.signatures.len() {
         return Err(AnswerFault::Unpaired {
             outputs: answer.outputs.len(),

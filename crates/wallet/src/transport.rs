@@ -37,7 +37,7 @@ pub(crate) const NOT_MODIFIED: u16 = 304;
 
 /// A complete response.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
     /// For how many seconds the response stays current, if it says so.
@@ -79,17 +79,17 @@ impl Transport {
         mut url: Uri,
         if_none_match: Option<&str>,
         policy: &Policy,
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<Reply, FetchError> {
         self.get_accepting(&mut url, if_none_match, JSON, IDENTITY, policy)
     }
 
     /// [`Transport::get`] for a document that may be compressed. The limit applies to what it was before.
-    pub(crate) fn get_gzip(&self, mut url: Uri, policy: &Policy) -> Result<Answer, FetchError> {
+    pub(crate) fn get_gzip(&self, mut url: Uri, policy: &Policy) -> Result<Reply, FetchError> {
         self.get_accepting(&mut url, None, JSON, GZIP, policy)
     }
 
     /// [`Transport::get`] for bytes of any type.
-    pub(crate) fn get_bytes(&self, mut url: Uri, policy: &Policy) -> Result<Answer, FetchError> {
+    pub(crate) fn get_bytes(&self, mut url: Uri, policy: &Policy) -> Result<Reply, FetchError> {
         self.get_accepting(&mut url, None, "*/*", IDENTITY, policy)
     }
 
@@ -100,7 +100,7 @@ impl Transport {
         accept: &str,
         encoding: &str,
         policy: &Policy,
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<Reply, FetchError> {
         let clock = Clock::start(policy.deadline);
         let mut redirects = 0;
         loop {
@@ -128,12 +128,7 @@ impl Transport {
     }
 
     /// Sends a JSON body. Does not follow redirects: the body is meant for one recipient only.
-    pub(crate) fn post(
-        &self,
-        url: &Uri,
-        body: &str,
-        policy: &Policy,
-    ) -> Result<Answer, FetchError> {
+    pub(crate) fn post(&self, url: &Uri, body: &str, policy: &Policy) -> Result<Reply, FetchError> {
         let clock = Clock::start(policy.deadline);
         let request = self.agent.post(url).content_type(JSON);
         let request = clock.limit(request)?;
@@ -164,13 +159,13 @@ fn read(
     encoding: &str,
     policy: &Policy,
     clock: &Clock,
-) -> Result<Answer, FetchError> {
+) -> Result<Reply, FetchError> {
     let status = response.status().as_u16();
     if status == NOT_MODIFIED {
         // A 304 has no body. Its headers may describe the length and encoding of the full response.
         let body = Vec::new();
         let max_age = None;
-        return Ok(Answer {
+        return Ok(Reply {
             status,
             body,
             max_age,
@@ -191,7 +186,7 @@ fn read(
         false => policy.read_body(status, declared, &mut counted),
     };
     match read {
-        Ok(body) => Ok(Answer {
+        Ok(body) => Ok(Reply {
             status,
             body: body?,
             max_age,
