@@ -14,6 +14,13 @@ fn place() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
+/// A place, and the path of a store in it.
+fn place_of_store() -> (TempDir, PathBuf) {
+    let directory = place();
+    let kept = directory.path().join("kept");
+    (directory, kept)
+}
+
 fn options() -> Options {
     Options::new(MIN_MEMORY)
 }
@@ -258,8 +265,7 @@ fn incomplete_record_is_refused_and_the_batch_continues() {
 
 #[test]
 fn a_batch_that_is_dropped_adds_nothing_and_leaves_nothing() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let mut store = Store::create(&kept, options()).expect("a store");
     let before = names(&kept);
     let mut batch = store.batch();
@@ -272,8 +278,7 @@ fn a_batch_that_is_dropped_adds_nothing_and_leaves_nothing() {
 
 #[test]
 fn a_batch_that_is_cleared_begins_anew_after_an_error_too() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let mut store = Store::create(&kept, options()).expect("a store");
     let before = names(&kept);
     let mut batch = store.batch();
@@ -307,8 +312,7 @@ fn a_batch_that_is_cleared_begins_anew_after_an_error_too() {
 
 #[test]
 fn a_kept_store_opens_again_and_takes_more() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let mut random = StdRng::seed_from_u64(9);
     let mut all = Vec::new();
     for day in 0..12 {
@@ -366,8 +370,7 @@ fn metadata_is_committed_with_its_items() {
 
 #[test]
 fn store_of_another_hasher_or_label_does_not_open() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let sip =
         |key, label: &str| Options::with_hasher(SipHash::new(key, 0), MIN_MEMORY).with_label(label);
     drop(Store::create(&kept, sip(1, "spent")).expect("a store"));
@@ -387,8 +390,7 @@ fn store_of_another_hasher_or_label_does_not_open() {
 
 #[test]
 fn a_store_is_open_once_and_created_once() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let store = Store::create(&kept, options()).expect("a store");
     let error = Store::open(&kept, options()).expect_err("twice");
     assert_eq!(error.kind(), StoreErrorKind::InUse, "{error}");
@@ -478,8 +480,7 @@ fn put(file: &Path, at: usize, byte: u8) {
 
 #[test]
 fn a_run_cut_at_any_byte_is_refused_by_name() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     // Three blocks: a first one, one within, and a last one that is not full.
     three_runs(&kept, [600, 1030, 3]);
     let file = &run_files(&kept)[1];
@@ -500,8 +501,7 @@ fn a_run_cut_at_any_byte_is_refused_by_name() {
 
 #[test]
 fn a_run_with_any_bit_flipped_is_refused_by_name() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     three_runs(&kept, [20, 1030, 3]);
     let file = &run_files(&kept)[1];
     let whole = fs::read(file).expect("a run");
@@ -521,8 +521,7 @@ fn a_run_with_any_bit_flipped_is_refused_by_name() {
 
 #[test]
 fn damaged_list_is_refused_by_name() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let all = three_runs(&kept, [600, 700, 3]);
     let mut store = Store::open(&kept, options()).expect("a store");
     store
@@ -564,8 +563,7 @@ fn damaged_list_is_refused_by_name() {
 
 #[test]
 fn adding_to_a_damaged_store_does_not_hide_the_damage() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     three_runs(&kept, [600, 700, 3]);
     let files = run_files(&kept);
     let mut bytes = fs::read(&files[1]).expect("a run");
@@ -626,8 +624,7 @@ fn runs_in_each_others_place_or_of_another_store_are_refused() {
 
 #[test]
 fn missing_run_and_damaged_list_are_errors() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (directory, kept) = place_of_store();
     let all = three_runs(&kept, [600, 700, 3]);
     let files = run_files(&kept);
     let bystander = kept.join("notes.txt");
@@ -749,8 +746,7 @@ fn the_system_s_own_full_disk_is_an_error() {
 
 #[test]
 fn a_commit_that_fails_loses_nothing_that_was_committed() {
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let all = three_runs(&kept, [600, 700, 3]);
     let mut store = Store::open(&kept, options()).expect("a store");
     // A directory stands where the new list is to be written, which fails for everybody, root included.
@@ -781,8 +777,7 @@ fn a_commit_that_fails_loses_nothing_that_was_committed() {
 fn run_files_are_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
 
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     three_runs(&kept, [1, 2, 3]);
     for file in run_files(&kept) {
         let mode = fs::metadata(&file).expect("a run").permissions().mode();
@@ -795,8 +790,7 @@ fn run_files_are_for_their_owner_alone() {
 fn read_only_directory_is_named_and_can_be_repaired() {
     use std::os::unix::fs::PermissionsExt;
 
-    let directory = place();
-    let kept = directory.path().join("kept");
+    let (_directory, kept) = place_of_store();
     let all = three_runs(&kept, [600, 700, 3]);
     let mut store = Store::open(&kept, options()).expect("a store");
     let mode = |mode| fs::set_permissions(&kept, fs::Permissions::from_mode(mode)).expect("a mode");

@@ -20,15 +20,24 @@ fn refreshes() -> Vec<(u64, Vec<u64>)> {
     ]
 }
 
-/// Makes all refreshes that are left, until one fails.
+/// Makes all refreshes that are left, until one fails. Events that are reported come one by one, and again after a failure.
 fn run(
+    reported: bool,
     sequence: &mut Sequence,
     left: &mut Vec<(u64, Vec<u64>)>,
     observer: &mut Observer,
 ) -> Result<(), Error> {
-    while let Some((now, items)) = left.first() {
-        let elements: Vec<_> = items.iter().map(|&i| element(i)).collect();
-        add(sequence, &elements, *now)?;
+    while let Some((now, items)) = left.first_mut() {
+        if reported {
+            while let Some(&i) = items.first() {
+                sequence.inbox().push(&[element(i)])?;
+                items.remove(0);
+            }
+            sequence.add_reported(*now)?;
+        } else {
+            let elements: Vec<_> = items.iter().map(|&i| element(i)).collect();
+            add(sequence, &elements, *now)?;
+        }
         observer.observe(&sequence.view());
         sequence.compact(*now)?;
         observer.observe(&sequence.view());
@@ -51,26 +60,6 @@ fn check(sequence: &Sequence, observer: &mut Observer) {
     blocks.check(sequence);
 }
 
-/// As [`run`], with events that are reported one by one, and again after a failure.
-fn run_reported(
-    sequence: &mut Sequence,
-    left: &mut Vec<(u64, Vec<u64>)>,
-    observer: &mut Observer,
-) -> Result<(), Error> {
-    while let Some((now, items)) = left.first_mut() {
-        while let Some(&i) = items.first() {
-            sequence.inbox().push(&[element(i)])?;
-            items.remove(0);
-        }
-        sequence.add_reported(*now)?;
-        observer.observe(&sequence.view());
-        sequence.compact(*now)?;
-        observer.observe(&sequence.view());
-        left.remove(0);
-    }
-    Ok(())
-}
-
 fn check_reported(sequence: &Sequence, observer: &mut Observer, exact: bool) {
     assert_eq!(sequence.inbox().waiting(), 0);
     let manifest = observer.observe(&sequence.view()).unwrap();
@@ -89,7 +78,6 @@ fn check_reported(sequence: &Sequence, observer: &mut Observer, exact: bool) {
 
 /// Fails each change in turn, until all succeed.
 fn with_faults(restart: bool, reported: bool) {
-    let run = if reported { run_reported } else { run };
     let check = |sequence: &Sequence, observer: &mut Observer| match reported {
         true => check_reported(sequence, observer, !restart),
         false => check(sequence, observer),
@@ -105,11 +93,11 @@ fn with_faults(restart: bool, reported: bool) {
         match Sequence::open(directory.path(), options, 1_000) {
             Err(_) => {}
             Ok(mut sequence) => {
-                done = run(&mut sequence, &mut left, &mut observer).is_ok();
+                done = run(reported, &mut sequence, &mut left, &mut observer).is_ok();
                 if !done && !restart {
                     // The disk works again in the same process.
                     faults::after(u64::MAX);
-                    run(&mut sequence, &mut left, &mut observer).unwrap();
+                    run(reported, &mut sequence, &mut left, &mut observer).unwrap();
                     check(&sequence, &mut observer);
                 }
             }
@@ -121,7 +109,7 @@ fn with_faults(restart: bool, reported: bool) {
         }
         let mut sequence = open(directory.path());
         observer.observe(&sequence.view());
-        run(&mut sequence, &mut left, &mut observer).unwrap();
+        run(reported, &mut sequence, &mut left, &mut observer).unwrap();
         check(&sequence, &mut observer);
         changes += 1;
     }
