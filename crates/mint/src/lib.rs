@@ -2,9 +2,20 @@
 //! kind of note, and makes the objects that are served or published.
 //!
 //! ```text
-//! MintSource --batches of items--> Refresher --Snapshot--> FilterService --objects--> HTTP, files, buckets
-//! (the mint's own records)         (hash, sort, encode)    (replaced as a whole)
+//! MintSource --items--> Refresher --------Snapshot---------> FilterService --objects--> HTTP, files, buckets
+//! (the mint's records)  (hash, sort,                              ^
+//!                        encode)  --items--> EventSequence -------+
+//!                                 events --> (state filters)
 //! ```
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `source` | reads new items of a database, or of anything else |
+//! | `state` | the sorted hashes between two readings, in memory or in a data directory |
+//! | `refresh` | one refresh: read, add, encode, replace the snapshot; and the thread that repeats it |
+//! | `state_filters` | the sequence of each kind of event, and its objects |
+//! | `info` | the mint's own info, with the filters announced in it |
+//! | `snapshot`, `object`, `service` | what is served: filters by keyset, objects by path |
 //!
 //! Guarantees:
 //!

@@ -301,7 +301,7 @@ impl Refresher {
         }
         for sequence in &mut self.sequences.reported {
             if let Err(error) = sequence.add_reported(self.clock.trusted()) {
-                let event = sequence.event();
+                let event = sequence.event;
                 tracing::error!(kind = %event, %error, "could not publish reported events; retrying at the next refresh");
                 report.event_failures.push((event, error.into()));
             }

@@ -197,7 +197,7 @@ impl Refresher {
         if let Some(sequence) = self.sequences.noted.get_mut(&kind)
             && let Err(error) = sequence.add(elements, whole, now)
         {
-            let event = sequence.event();
+            let event = sequence.event;
             tracing::error!(kind = %event, %error, "could not publish events; the filters do not need them");
             refresh.event_failures.push((event, error.into()));
         }

@@ -141,7 +141,7 @@ impl Behind {
 /// The sequence of a kind of event, which a service shows.
 #[derive(Debug)]
 pub(crate) struct EventSequence {
-    event: Event,
+    pub(crate) event: Event,
     source: Source,
     sequence: Sequence,
     service: FilterService,
@@ -235,10 +235,6 @@ impl EventSequences {
 }
 
 impl EventSequence {
-    pub(crate) fn event(&self) -> Event {
-        self.event
-    }
-
     /// Begins another sequence if its directory was removed. Only a whole reading fills it.
     pub(crate) fn begin_again_if_removed(&mut self, now: u64) -> Result<(), Error> {
         if self.sequence.begin_again_if_removed(now)? {
