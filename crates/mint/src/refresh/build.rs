@@ -152,20 +152,24 @@ impl Refresher {
                     true => old,
                     false => self.renewed(&keyset, kind, old, report),
                 };
-                let is_old = filter.as_ref().map(Arc::as_ptr) == before;
                 if let Some(filter) = &filter
-                    && !is_old
+                    && before != Some(Arc::as_ptr(filter))
+                    && let Some(served) = self.service.snapshot()
+                    && let Some(next) = served.with_filter(&keyset, kind, Arc::clone(filter))
                 {
-                    self.swap(&keyset, kind, filter);
+                    self.service.replace(next);
                 }
                 entry.set(kind, filter);
             }
         }
-        let before = self.service.snapshot();
-        if let Some(before) = &before {
-            warn_of_vanished(before, &entries);
+        if let Some(before) = self.service.snapshot() {
+            warn_of_vanished(&before, &entries);
         }
-        self.forget_vanished(&entries);
+        for kind in &mut self.kinds.0 {
+            // The sets of keysets that are no longer served are empty.
+            let sets = &mut kind.state.sets;
+            sets.retain(|keyset, _| entries.contains_key(keyset));
+        }
         let entries = entries.into_values().collect();
         let snapshot = Snapshot::new(entries, as_of);
         self.latest_date = self.latest_date.max(snapshot.latest_timestamp());
@@ -228,26 +232,6 @@ impl Refresher {
             }
         }
     }
-
-    /// Replaces a served filter, if its keyset is being served.
-    fn swap(&self, keyset: &KeysetId, kind: NoteKind, filter: &Arc<FinishedFilter>) {
-        let next = self
-            .service
-            .snapshot()
-            .and_then(|snapshot| snapshot.with_filter(keyset, kind, Arc::clone(filter)));
-        if let Some(next) = next {
-            self.service.replace(next);
-        }
-    }
-
-    /// Drops the sets of keysets that are no longer served. These sets are empty.
-    fn forget_vanished(&mut self, entries: &BTreeMap<KeysetId, KeysetEntry>) {
-        for kind in &mut self.kinds.0 {
-            kind.state
-                .sets
-                .retain(|keyset, _| entries.contains_key(keyset));
-        }
-    }
 }
 
 /// Builds the bodies of a set.
@@ -265,26 +249,18 @@ fn bodies(
 }
 
 fn log_filter(built: &FilterReport, old: Option<&FinishedFilter>) {
-    let FilterReport {
-        keyset,
-        kind,
-        n,
-        filter_bytes,
-        timestamp,
-        times,
-        ..
-    } = built;
+    let (keyset, kind, n) = (&built.keyset, built.kind, built.n);
     tracing::debug!(
         %keyset,
         %kind,
         n,
-        filter_bytes,
-        timestamp,
-        encode_ms = millis(times.encode),
-        body_ms = millis(times.body),
+        filter_bytes = built.filter_bytes,
+        timestamp = built.timestamp,
+        encode_ms = millis(built.times.encode),
+        body_ms = millis(built.times.body),
         "built"
     );
-    if let Some(old) = old.filter(|old| old.n() > *n) {
+    if let Some(old) = old.filter(|old| old.n() > n) {
         // Legitimate after a keyset's final expiry; otherwise a sign of a restored backup.
         metrics::counter!("nutfilter_shrunk_total", "kind" => kind.as_str()).increment(1);
         tracing::warn!(%keyset, %kind, n, before = old.n(), "the mint has fewer notes than before");

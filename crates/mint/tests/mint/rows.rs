@@ -8,7 +8,7 @@ use nutfilter_mint::{MintType, NoteKind, RefresherOptions};
 use crate::support::history::Held;
 use crate::support::{
     MintDatabase, Server, V1, V2, assert_filter_of, assert_served, items, keyset, on_disk,
-    read_whole,
+    read_whole, spent_table,
 };
 
 /// Two good rows and a third one, whose item is this SQL expression.
@@ -61,49 +61,20 @@ fn hex_in_either_case_is_decoded() {
 
 #[test]
 fn bad_row_is_an_error_that_names_it() {
+    use MintType::{Cdk, Nutshell};
     let odd = format!("'02{}'", "a".repeat(63));
+    let not_hex = |length| RowFault::NotHex { length };
+    let wrong = |found, expected| RowFault::WrongType { found, expected };
     let cases = [
-        (MintType::Nutshell, "'02zz'", RowFault::NotHex { length: 4 }),
-        (MintType::Nutshell, &odd, RowFault::NotHex { length: 65 }),
-        (
-            MintType::Nutshell,
-            "' 02ab'",
-            RowFault::NotHex { length: 5 },
-        ),
-        (MintType::Nutshell, "''", RowFault::Empty),
-        (
-            MintType::Nutshell,
-            "x'02ab'",
-            RowFault::WrongType {
-                found: "a blob",
-                expected: "hex text",
-            },
-        ),
-        (MintType::Cdk, "x''", RowFault::Empty),
-        (
-            MintType::Cdk,
-            "'02ab'",
-            RowFault::WrongType {
-                found: "text",
-                expected: "a blob",
-            },
-        ),
-        (
-            MintType::Cdk,
-            "5",
-            RowFault::WrongType {
-                found: "an integer",
-                expected: "a blob",
-            },
-        ),
-        (
-            MintType::Cdk,
-            "NULL",
-            RowFault::WrongType {
-                found: "null",
-                expected: "a blob",
-            },
-        ),
+        (Nutshell, "'02zz'", not_hex(4)),
+        (Nutshell, &odd, not_hex(65)),
+        (Nutshell, "' 02ab'", not_hex(5)),
+        (Nutshell, "''", RowFault::Empty),
+        (Nutshell, "x'02ab'", wrong("a blob", "hex text")),
+        (Cdk, "x''", RowFault::Empty),
+        (Cdk, "'02ab'", wrong("text", "a blob")),
+        (Cdk, "5", wrong("an integer", "a blob")),
+        (Cdk, "NULL", wrong("null", "a blob")),
     ];
     for (mint, value, expected) in cases {
         for kind in NoteKind::ALL {
@@ -149,39 +120,23 @@ fn null_y_of_nutshell_is_an_error() {
 /// Other keysets get their new notes by increments, also over a count and a restart, until the row is repaired.
 #[test]
 fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
-    let (spent, good) = (NoteKind::Spent, format!("02{}", "a".repeat(64)));
-    for (mint, value, repair) in [
-        (
-            MintType::Nutshell,
-            "'zz'",
-            "DELETE FROM proofs_used WHERE y = 'zz'".to_owned(),
-        ),
-        (
-            MintType::Nutshell,
-            "NULL",
-            "DELETE FROM proofs_used WHERE y IS NULL".to_owned(),
-        ),
-        (
-            MintType::Nutshell,
-            "''",
-            format!("UPDATE proofs_used SET y = '{good}' WHERE y = ''"),
-        ),
-        (
-            MintType::Nutshell,
-            "' 02ab'",
-            format!("UPDATE proofs_used SET y = '{good}' WHERE y = ' 02ab'"),
-        ),
-        (
-            MintType::Cdk,
-            "NULL",
-            format!("UPDATE proof SET y = x'{good}' WHERE y IS NULL"),
-        ),
-        (
-            MintType::Cdk,
-            "5",
-            "DELETE FROM proof WHERE y = 5".to_owned(),
-        ),
+    use MintType::{Cdk, Nutshell};
+    let spent = NoteKind::Spent;
+    for (mint, value, is_deleted) in [
+        (Nutshell, "'zz'", true),
+        (Nutshell, "NULL", true),
+        (Nutshell, "''", false),
+        (Nutshell, "' 02ab'", false),
+        (Cdk, "NULL", false),
+        (Cdk, "5", true),
     ] {
+        let prefix = if mint == Cdk { "x" } else { "" };
+        let good = format!("{prefix}'02{}'", "a".repeat(64));
+        let table = spent_table(mint);
+        let repair = match is_deleted {
+            true => format!("DELETE FROM {table} WHERE y IS {value}"),
+            false => format!("UPDATE {table} SET y = {good} WHERE y IS {value}"),
+        };
         let database = with_third_row(mint, spent, value);
         database.add_keyset(V2, "sat", true, 0);
         let data = database.directory().join("data");
@@ -222,7 +177,7 @@ fn bad_row_holds_back_only_its_own_filter_without_full_readings() {
         assert!(report.failures.is_empty() && report.readings[0].whole);
         let mut all = items(1, 2, 33);
         (70..76).for_each(|stream| all.extend(items(stream, 2, 33)));
-        if repair.starts_with("UPDATE") {
+        if !is_deleted {
             all.push([&[2][..], &[0xaa; 32]].concat());
         }
         let server = Server::start(refresher_.service().clone());
