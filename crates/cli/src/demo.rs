@@ -218,7 +218,7 @@ struct Restored {
 impl DemoRun {
     fn run(self) -> Result<(), CliError> {
         self.write_sample()?;
-        let report = self.publish()?;
+        let report = self.refresh()?;
         let columns = self.restore_all(&report)?;
         self.write_files()?;
         let spent = columns
@@ -273,7 +273,7 @@ impl DemoRun {
         Ok(())
     }
 
-    fn publish(&self) -> Result<RefreshReport, CliError> {
+    fn refresh(&self) -> Result<RefreshReport, CliError> {
         let location = DatabaseLocation::from(self.path(DATABASE).as_path());
         let source = SqliteSource::open(&location, None)?;
         let mut refresher = Refresher::new(source, self.service.clone());

@@ -172,7 +172,7 @@ pub(super) const METRICS: &[Metric] = &[
         Gauge,
         Unit::Seconds,
         &[],
-        "Start of the last refresh that published a filter (Unix time)",
+        "Start of the last refresh whose filters are served (Unix time)",
     ),
     metric(
         "nutfilter_as_of_timestamp_seconds",

@@ -140,12 +140,12 @@ pub(super) fn info(
     let entries = move |service: &FilterService| {
         let supported = r#"{"supported":true}"#.to_owned();
         let mut entries = vec![(options.info_key.clone(), supported)];
-        if let Some(mut published) = state_filters(&options) {
+        if let Some(mut announced) = state_filters(&options) {
             let is_served = |kind: &Event| service.has_state_filters(*kind);
-            published.kinds.retain(is_served);
+            announced.kinds.retain(is_served);
             let keys = [
-                (&options.state_filters_info_key, published.draft_info()),
-                (&options.segments_info_key, published.segments_info()),
+                (&options.state_filters_info_key, announced.draft_info()),
+                (&options.segments_info_key, announced.segments_info()),
             ];
             entries.extend(
                 keys.into_iter()

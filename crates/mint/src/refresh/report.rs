@@ -95,7 +95,7 @@ pub struct RefreshReport {
 }
 
 impl RefreshReport {
-    /// Whether everything was built and published.
+    /// Whether everything was built and is served.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failures.is_empty() && self.event_failures.is_empty()

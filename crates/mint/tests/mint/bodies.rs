@@ -17,8 +17,8 @@ fn filter(n: usize, timestamp: u64, place: &BodyPlace) -> (FinishedFilter, Vec<u
     let json = FilterResponse::new(&filter, timestamp).to_json();
     let (n, params) = (filter.n(), filter.params());
     let raw = filter.into_bytes().into();
-    let published = FinishedFilter::new(raw, n, params, timestamp, place).unwrap();
-    (published, json.into_bytes())
+    let finished = FinishedFilter::new(raw, n, params, timestamp, place).unwrap();
+    (finished, json.into_bytes())
 }
 
 fn places() -> (tempfile::TempDir, [BodyPlace; 2]) {
@@ -32,14 +32,14 @@ fn every_form_holds_the_same_response() {
     let (_directory, places) = places();
     for place in &places {
         for n in [0, 1, 300, 400, 50_000] {
-            let (published, json) = filter(n, 1_767_225_600, place);
-            assert_eq!(published.json().bytes()[..], json[..], "n = {n}");
+            let (finished, json) = filter(n, 1_767_225_600, place);
+            assert_eq!(finished.json().bytes()[..], json[..], "n = {n}");
             assert_eq!(
-                published.json().gzip().is_some(),
+                finished.json().gzip().is_some(),
                 json.len() >= 1024,
                 "n = {n}"
             );
-            if let Some(gzip) = published.json().gzip() {
+            if let Some(gzip) = finished.json().gzip() {
                 let mut text = vec![];
                 let mut decoder = flate2::read::GzDecoder::new(&gzip[..]);
                 decoder.read_to_end(&mut text).unwrap();
@@ -51,8 +51,8 @@ fn every_form_holds_the_same_response() {
 
 #[test]
 fn base64_shrinks_by_a_quarter() {
-    let (published, json) = filter(50_000, 0, &BodyPlace::Memory);
-    let share = published.json().gzip().unwrap().len() as f64 / json.len() as f64;
+    let (finished, json) = filter(50_000, 0, &BodyPlace::Memory);
+    let share = finished.json().gzip().unwrap().len() as f64 / json.len() as f64;
     assert!((0.75..0.755).contains(&share), "{share}");
 }
 
@@ -60,9 +60,9 @@ fn base64_shrinks_by_a_quarter() {
 fn same_set_makes_the_same_bytes_in_any_place() {
     let (_directory, places) = places();
     let bodies = places.map(|place| {
-        let (published, _) = filter(5_000, 7, &place);
-        let json = published.json();
-        [published.raw(), json.bytes(), json.gzip().unwrap()].map(Clone::clone)
+        let (finished, _) = filter(5_000, 7, &place);
+        let json = finished.json();
+        [finished.raw(), json.bytes(), json.gzip().unwrap()].map(Clone::clone)
     });
     assert_eq!(bodies[0], bodies[1]);
 }
@@ -83,9 +83,9 @@ fn later_timestamp_changes_only_the_json() {
 #[test]
 fn missing_place_is_an_error() {
     let (directory, [_, place]) = places();
-    let (published, _) = filter(1_000, 5, &place);
+    let (finished, _) = filter(1_000, 5, &place);
     directory.close().unwrap();
-    assert!(published.restamped(6, &place).is_err());
+    assert!(finished.restamped(6, &place).is_err());
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn snapshot_takes_one_filter_at_a_time() {
         issued: None,
     };
     let empty = Snapshot::new(vec![entry(V1)], 1);
-    let (published, _) = filter(3, 5, &BodyPlace::Memory);
-    let published = Arc::new(published);
+    let (finished, _) = filter(3, 5, &BodyPlace::Memory);
+    let finished = Arc::new(finished);
     let spent = empty
-        .with_filter(&keyset(V1), NoteKind::Spent, published.clone())
+        .with_filter(&keyset(V1), NoteKind::Spent, finished.clone())
         .unwrap();
     assert!(!empty.is_complete() && !spent.is_complete());
     assert_eq!(
@@ -113,11 +113,11 @@ fn snapshot_takes_one_filter_at_a_time() {
         (3, 0)
     );
     let both = spent
-        .with_filter(&keyset(V1), NoteKind::Issued, published.clone())
+        .with_filter(&keyset(V1), NoteKind::Issued, finished.clone())
         .unwrap();
     assert!(both.is_complete());
     assert!(
-        both.with_filter(&keyset(V2), NoteKind::Spent, published)
+        both.with_filter(&keyset(V2), NoteKind::Spent, finished)
             .is_none()
     );
 }

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// A mint with one spent note in each of four keysets.
-pub(crate) fn published(service: FilterService) -> FilterService {
+pub(crate) fn refreshed(service: FilterService) -> FilterService {
     let database = MintDatabase::new(MintType::Nutshell);
     for (stream, id) in (1..).zip([V1, V2, V3, LEGACY]) {
         database.add_keyset(id, "sat", true, 100);
@@ -24,7 +24,7 @@ pub(crate) fn published(service: FilterService) -> FilterService {
 }
 
 fn server() -> Server {
-    Server::start(published(FilterService::default()))
+    Server::start(refreshed(FilterService::default()))
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn answer_before_the_first_build_is_503() {
 
 #[test]
 fn health_counts_what_is_served() {
-    let service = published(FilterService::default());
+    let service = refreshed(FilterService::default());
     let refreshed_at = service.snapshot().unwrap().refreshed_at();
     let server = Server::start(service);
     let expected = serde_json::json!({
@@ -169,7 +169,7 @@ fn health_counts_what_is_served() {
 
 #[test]
 fn keysets_are_not_served_if_the_mint_serves_them() {
-    let with = Server::start(published(FilterService::default()));
+    let with = Server::start(refreshed(FilterService::default()));
     assert_eq!(
         with.get("/v1/keysets").json()["keysets"]
             .as_array()
@@ -177,7 +177,7 @@ fn keysets_are_not_served_if_the_mint_serves_them() {
             .len(),
         4
     );
-    let without = Server::start(published(FilterService::without_keysets()));
+    let without = Server::start(refreshed(FilterService::without_keysets()));
     assert_eq!(without.get("/v1/keysets").status, 404);
     assert_eq!(without.filter(NoteKind::Spent, V1).status, 200);
 }
@@ -185,7 +185,7 @@ fn keysets_are_not_served_if_the_mint_serves_them() {
 #[test]
 fn all_endpoints_work_under_a_base_path() {
     for base in ["/Bitcoin", "Bitcoin", "/Bitcoin/", "/a/b-c.d_e~f"] {
-        let router = http::router(published(FilterService::default()));
+        let router = http::router(refreshed(FilterService::default()));
         let server = Server::serve(http::under(base, router).unwrap());
         let base = base.trim_matches('/');
         for id in [V1, V2, V3, "I2yN-iR_fkzT", "I2yN+iR%2FfkzT", "I2yN+iR/fkzT"] {
@@ -212,7 +212,7 @@ fn all_endpoints_work_under_a_base_path() {
 #[test]
 fn empty_base_path_is_ignored_and_invalid_refused() {
     for base in ["", "/", "//"] {
-        let router = http::router(published(FilterService::default()));
+        let router = http::router(refreshed(FilterService::default()));
         let server = Server::serve(http::under(base, router).unwrap());
         assert_eq!(server.filter(NoteKind::Spent, V1).status, 200, "{base}");
     }
@@ -231,7 +231,7 @@ fn filter_router_mounts_next_to_equal_routes() {
         .route("/health", get(|| async { "the mint's own" }))
         .route("/v1/keysets", get(|| async { "the mint's own" }));
     let server =
-        Server::serve(mint.merge(http::filter_router(published(FilterService::default()))));
+        Server::serve(mint.merge(http::filter_router(refreshed(FilterService::default()))));
     assert_eq!(server.get("/health").body, b"the mint's own");
     assert_eq!(
         server.get("/health").header("access-control-allow-origin"),

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
 use nutfilter_mint::{FilterService, InfoFetcher, InfoThread};
 
-use crate::support::{Server, assert_refused, published_items, wait_until};
+use crate::support::{Server, assert_refused, service_of, wait_until};
 
 const INFO: &str = r#"{"name":"a mint","n":1.10,"nuts":{"4":{"methods":[]}}}"#;
 const ANNOUNCED: &str =
@@ -45,7 +45,7 @@ fn info_is_passed_on_and_kept_while_the_mint_is_down() {
     let asked = Counter::default();
     let mint = mint(Arc::clone(&status), Arc::clone(&asked));
     let url = format!("http://{}/Bitcoin/", mint.address);
-    let service = published_items(3);
+    let service = service_of(3);
     let server = Server::start(service.clone());
     assert_refused(&server.get("/v1/info"), 404, 0);
     let _thread = announce(&url, &service);

@@ -9,7 +9,7 @@ use nutfilter_serve as http;
 use percent_encoding::percent_decode_str;
 use tower::Service;
 
-use crate::http::published;
+use crate::http::refreshed;
 use crate::support::history::Random;
 use crate::support::{LEGACY, V1, V2, V3};
 
@@ -86,7 +86,7 @@ async fn get(router: &mut Router, path: &str) -> Option<(StatusCode, Vec<u8>)> {
 
 #[tokio::test]
 async fn path_finds_the_filter_of_its_id_or_nothing() {
-    let plain = http::router(published(FilterService::default()));
+    let plain = http::router(refreshed(FilterService::default()));
     let under = http::under("/cashu", plain.clone()).expect("a base path");
     let mut filters = Vec::new();
     for id in IDS {
@@ -140,7 +140,7 @@ async fn path_finds_the_filter_of_its_id_or_nothing() {
 
 #[tokio::test]
 async fn other_paths_to_an_id_find_nothing() {
-    let plain = http::router(published(FilterService::default()));
+    let plain = http::router(refreshed(FilterService::default()));
     let mut under = http::under("/cashu", plain).expect("a base path");
     let mut random = Random::new(26);
     let right = format!("/cashu/v1/filter/spent/{V1}");

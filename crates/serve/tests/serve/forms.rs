@@ -3,12 +3,12 @@
 use std::io::Read;
 
 use crate::V1;
-use crate::server::{Reply, Server, assert_refused, published_items};
+use crate::server::{Reply, Server, assert_refused, service_of};
 
 const DATE: &str = "Thu, 01 Jan 2026 00:00:00 GMT";
 
 pub(crate) fn server() -> Server {
-    Server::start(published_items(5_000))
+    Server::start(service_of(5_000))
 }
 
 pub(crate) fn with(headers: &Reply, name: &str) -> String {

@@ -14,7 +14,7 @@ use metrics::{
 use nutfilter_serve::Limits;
 
 use crate::V1;
-use crate::server::{Server, published_items};
+use crate::server::{Server, service_of};
 
 /// All counters of this process, by name and labels. Other tests count too.
 #[derive(Clone, Default)]
@@ -99,7 +99,7 @@ fn requests_bytes_connections_and_cuts_are_counted() {
     let mut options = Limits::default();
     options.idle = Duration::from_millis(300);
     options.max_connections = 2;
-    let server = Server::limited(nutfilter_serve::router(published_items(1_000)), options);
+    let server = Server::limited(nutfilter_serve::router(service_of(1_000)), options);
     let bytes = "nutfilter_http_response_bytes_total{}";
     let before = ledger.value(bytes);
     let length = server.spent(&[]).body.len() as u64;
@@ -132,7 +132,7 @@ fn requests_bytes_connections_and_cuts_are_counted() {
 #[test]
 fn labels_contain_no_request_data() {
     let ledger = Ledger::installed();
-    let server = Server::start(published_items(3));
+    let server = Server::start(service_of(3));
     for path in [
         format!("/v1/filter/spent/{V1}"),
         "/v1/filter/issued/00ffffffffffffff".to_owned(),

@@ -10,11 +10,11 @@ use crate::V1;
 use nutfilter_serve::{RouterOptions, router_with};
 
 use crate::forms::{server, with};
-use crate::server::{Reply, Server, assert_refused, published_items};
+use crate::server::{Reply, Server, assert_refused, service_of};
 
 #[test]
 fn ready_names_what_is_missing() {
-    let service = published_items(3);
+    let service = service_of(3);
     let mut options = RouterOptions::default();
     options.ready_within = Duration::from_millis(50);
     let server = Server::serve(router_with(service.clone(), options));
@@ -113,7 +113,7 @@ fn metrics_exist_only_if_enabled() {
     let mut options = RouterOptions::default();
     options.metrics = Some(Arc::new(|| "nutfilter_x 1\n".to_owned()));
     options.max_age = Duration::from_secs(7);
-    let server = Server::serve(router_with(published_items(3), options));
+    let server = Server::serve(router_with(service_of(3), options));
     let metrics = server.get("/metrics");
     assert_eq!(metrics.body, b"nutfilter_x 1\n");
     assert_eq!(metrics.header("access-control-allow-origin"), None);

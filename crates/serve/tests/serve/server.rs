@@ -201,7 +201,7 @@ pub(crate) fn assert_refused(reply: &Reply, status: u16, code: u32) {
 }
 
 /// A service with `n` spent notes in one keyset, and none issued.
-pub(crate) fn published_items(n: usize) -> FilterService {
+pub(crate) fn service_of(n: usize) -> FilterService {
     let filter = |n| {
         let filter = SortedHashes::from_items(items(1, n, 33));
         let filter = filter.encode(Params::CASHU).unwrap();

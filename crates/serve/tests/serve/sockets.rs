@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tempfile::TempDir;
 
-use crate::server::{Reply, Server, published_items};
+use crate::server::{Reply, Server, service_of};
 
 /// A certificate for `localhost` and its key, in two files.
 struct Certificate {
@@ -94,7 +94,7 @@ fn get_over_tls(server: &Server, trusted: &CertificateDer<'static>) -> std::io::
 }
 
 fn tls_server(tls: Tls, options: Limits) -> Server {
-    let router = nutfilter_serve::router(published_items(50_000));
+    let router = nutfilter_serve::router(service_of(50_000));
     Server::listening(router, options, |listener| vec![listener.with_tls(tls)])
 }
 
@@ -215,7 +215,7 @@ fn unix_server(path: &Path) -> Server {
     let runtime = tokio::runtime::Handle::try_current();
     assert!(runtime.is_err(), "the server has a runtime of its own");
     Server::listening(
-        nutfilter_serve::router(published_items(3)),
+        nutfilter_serve::router(service_of(3)),
         Limits::default(),
         |tcp| {
             let runtime = tokio::runtime::Handle::current();

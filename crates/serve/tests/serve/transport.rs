@@ -14,7 +14,7 @@ use nutfilter_serve::{Limits, RouterOptions, router_with};
 use tokio::sync::Notify;
 
 use crate::V1;
-use crate::server::{Reply, Server, assert_refused, published_items};
+use crate::server::{Reply, Server, assert_refused, service_of};
 
 /// Longer than any limit here. It is only reached if something fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub(crate) fn short() -> Limits {
 pub(crate) fn router() -> Router {
     let large = Bytes::from(vec![b'x'; LARGE]);
     let large = Router::new().route("/large", get(move || async { large }));
-    large.fallback_service(nutfilter_serve::router(published_items(1_000)))
+    large.fallback_service(nutfilter_serve::router(service_of(1_000)))
 }
 
 /// Waits until the server has ended the connection, and returns what it sent before.
@@ -262,7 +262,7 @@ fn connection_over_the_limit_is_closed_until_one_ends() {
 fn panicking_handler_is_500_and_server_continues() {
     let mut options = RouterOptions::default();
     options.metrics = Some(Arc::new(|| panic!("as it was told to")));
-    let server = Server::serve(router_with(published_items(3), options));
+    let server = Server::serve(router_with(service_of(3), options));
     let mut stream = server.connect();
     request(&mut stream, "/metrics");
     assert_eq!(answer(&mut stream).0, 500);

@@ -32,7 +32,7 @@ pub(crate) use fakes::{
     Clock, FakeMint, PATIENCE, no_notes, on_disk, one_keyset, pass_item, wait_until,
 };
 pub(crate) use items::{V1, items, keyset};
-pub(crate) use server::{Reply, Server, assert_refused, published_items};
+pub(crate) use server::{Reply, Server, assert_refused, service_of};
 
 pub(crate) const V2: &str = "01c9c20fb8b348b389e296227c6cc7a63f77354b7388c720dbba6218f720f9b785";
 pub(crate) const V3: &str = "0277354b7388c720dbba6218f720f9b785c9c20fb8b348b389e296227c6cc7a63f";
