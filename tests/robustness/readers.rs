@@ -167,7 +167,7 @@ fn match_when_validated(case: &Case, level: SimdLevel) -> Class {
 }
 
 fn from_json(case: &Case, _: SimdLevel) -> Class {
-    let response = FilterResponse::from_json(&case.json).map_err(|error| match error.kind() {
+    let response = FilterResponse::from_json(case.json.as_slice()).map_err(|error| match error.kind() {
         ResponseErrorKind::BadParameter => DecodeErrorKind::BadParameter,
         kind => error
             .decode_error()

@@ -80,53 +80,34 @@ impl FilterResponse {
     ///
     /// # Cost
     ///
-    /// One pass. Memory: the content, plus a copy of its base64 text if that contains escapes. For any input,
-    /// the total is at most twice its size.
-    pub fn from_json(json: &[u8]) -> Result<Self, ResponseError> {
+    /// One pass. The base64 is decoded in the buffer of the text: given a `Vec<u8>` or `String`, a large response is in
+    /// memory once; a borrowed text is copied. With a copy of the base64 text if that contains escapes, the memory is
+    /// at most twice the size of any input.
+    pub fn from_json(json: impl AsRef<[u8]> + Into<Vec<u8>>) -> Result<Self, ResponseError> {
+        let bytes = json.as_ref();
         let Read {
             n,
             params,
             text,
             timestamp,
-        } = Read::new(json)?;
-        let content = STANDARD
-            .decode_to_vec(&text)
-            .map_err(|_| bad_base64(&text))?;
-        Ok(Self {
-            n,
-            params,
-            content,
-            timestamp,
-        })
-    }
-
-    /// As [`from_json`](Self::from_json). The base64 is decoded in the buffer of the text, so that a large response is
-    /// in memory once.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_json`](Self::from_json).
-    pub fn from_json_buffer(mut json: Vec<u8>) -> Result<Self, ResponseError> {
-        let Read {
-            n,
-            params,
-            text,
-            timestamp,
-        } = Read::new(&json)?;
-        let content = match text {
-            Cow::Owned(mut text) => {
-                decode_in_place(&mut text)?;
-                text
-            }
+        } = Read::new(bytes)?;
+        let mut content = match text {
+            Cow::Owned(text) => text,
             Cow::Borrowed(text) => {
-                let begin = text.as_ptr() as usize - json.as_ptr() as usize;
+                let begin = text.as_ptr() as usize - bytes.as_ptr() as usize;
                 let end = begin + text.len();
-                json.truncate(end);
-                json.drain(..begin);
-                decode_in_place(&mut json)?;
-                json
+                let mut buffer: Vec<u8> = json.into();
+                buffer.truncate(end);
+                buffer.drain(..begin);
+                buffer
             }
         };
+        let decoded = STANDARD
+            .decode_inplace(&mut content)
+            .map(|decoded| decoded.len());
+        let len = decoded.map_err(|_| bad_base64(&content))?;
+        content.truncate(len);
+        content.shrink_to_fit();
         Ok(Self {
             n,
             params,
@@ -211,17 +192,6 @@ impl<'a> Read<'a> {
 
 fn bad_base64(text: &[u8]) -> ResponseError {
     ResponseError(Fault::Base64 { len: text.len() })
-}
-
-fn decode_in_place(text: &mut Vec<u8>) -> Result<(), ResponseError> {
-    let len = text.len();
-    let decoded = STANDARD.decode_inplace(text);
-    let decoded = decoded
-        .map_err(|_| ResponseError(Fault::Base64 { len }))?
-        .len();
-    text.truncate(decoded);
-    text.shrink_to_fit();
-    Ok(())
 }
 
 /// The JSON text before the content.

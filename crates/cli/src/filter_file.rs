@@ -110,7 +110,7 @@ pub(crate) fn parse(
     let hint = not_text(&bytes).unwrap_or_else(|| {
         "expected a response in JSON, a .gcs file, or raw bytes with --raw --n N".to_owned()
     });
-    let response = FilterResponse::from_json_buffer(bytes)
+    let response = FilterResponse::from_json(bytes)
         .map_err(|error| CliError::at(name, format_args!("{error}; {hint}")))?;
     let timestamp = Some(response.timestamp);
     let filter = response.into_filter_with(hasher);

@@ -22,7 +22,7 @@ impl Case<'_> {
     pub fn check(&self) {
         let plain = Plain::read(self.0);
         let read = FilterResponse::from_json(self.0);
-        match (&read, &FilterResponse::from_json_buffer(self.0.to_vec())) {
+        match (&read, &FilterResponse::from_json(self.0.to_vec())) {
             (Ok(read), Ok(in_place)) => assert_eq!(in_place, read),
             (Err(read), Err(in_place)) => assert_eq!(in_place.to_string(), read.to_string()),
             differ => panic!("{differ:?}: {}", self.text()),

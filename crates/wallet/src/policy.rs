@@ -241,7 +241,7 @@ impl Policy {
         }
         let received = body.len();
         self.admit_length(received)?;
-        let response = FilterResponse::from_json_buffer(body).map_err(|error| {
+        let response = FilterResponse::from_json(body).map_err(|error| {
             match (error.decode_error(), mint_error) {
                 (Some(error), _) => RejectReason::Filter(error),
                 (None, Some(error)) => error,

@@ -16,7 +16,7 @@ fn write_filter<H: ItemHash + Default>(place: &Place, name: &str, items: u32) {
 fn figures_of_a_filter_are_correct() {
     let place = Place::new();
     write_filter::<Nut25>(&place, "spent.json", 1000);
-    let raw = FilterResponse::from_json(&place.read("spent.json"))
+    let raw = FilterResponse::from_json(place.read("spent.json"))
         .expect("a response")
         .content;
     let json = place.run(&["inspect", "spent.json", "--json"]).json();

@@ -248,7 +248,7 @@ fn build_too_warns_of_a_copy_without_its_wal_file() {
             .output()
             .unwrap();
         assert!(output.status.success());
-        assert!(nutfilter_cashu::FilterResponse::from_json(&output.stdout).is_ok());
+        assert!(nutfilter_cashu::FilterResponse::from_json(output.stdout).is_ok());
         String::from_utf8(output.stderr).unwrap()
     };
     let said = build(&[]);
